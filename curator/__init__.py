@@ -1,0 +1,1 @@
+"""The untrusted aggregator: it collects, opens only aggregates, fits, perturbs and releases."""

@@ -1,0 +1,1 @@
+"""What every role shares: cryptography, messages, transcripts. Knows no machine learning."""

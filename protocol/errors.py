@@ -1,0 +1,126 @@
+"""Every way a protocol can fail, by name.
+
+All derive from `PsephosError`, so a caller can catch the library's failures and nothing else. Those that report
+a bad argument also derive from `ValueError`. No message ever contains a secret.
+"""
+
+from __future__ import annotations
+
+
+class PsephosError(Exception):
+    """The root of every error raised on purpose by this library."""
+
+
+class InvalidParameter(PsephosError, ValueError):
+    """An argument outside its range: epsilon, lambda, a size, a name."""
+
+
+# -- randomness, keys and key files
+
+
+class RandomnessExhausted(PsephosError):
+    """A replayed tape ended early."""
+
+
+class WeakKeyError(InvalidParameter):
+    """A modulus under 2048 bits that nobody called a test key."""
+
+
+class WrongKeyError(PsephosError):
+    """A ciphertext, vector, share or message made under another key."""
+
+
+class UnsuitableKeyError(PsephosError):
+    """A randomness mode whose assumption this key does not meet (a foreign key with `half` or `short`)."""
+
+
+class KeyFileError(PsephosError):
+    """A key file that is missing, damaged or of another kind."""
+
+
+class KeyFilePermissionsError(KeyFileError):
+    """A secret key file that others than its owner can read."""
+
+
+# -- data and classifiers
+
+
+class DataError(PsephosError, ValueError):
+    """Samples or labels that cannot be used: NaN, infinite, empty, wrong width, one class, unknown labels."""
+
+
+class NormError(DataError):
+    """A feature row longer than 1, which every sensitivity assumes away."""
+
+
+class DataSetMissingError(PsephosError):
+    """A data set's files were not found; the message says where to put them."""
+
+
+# -- packed vectors and ciphertexts
+
+
+class PackingError(InvalidParameter):
+    """A plan or a vector that does not fit: an entry out of range, too many addends, too wide a slot."""
+
+
+class PackingOverflowError(PackingError):
+    """One addition more than the plan has room for."""
+
+
+class CiphertextError(PsephosError):
+    """A ciphertext that is no unit modulo n squared: 0, n, out of range, or sharing a factor with n."""
+
+
+# -- messages and ballots
+
+
+class MessageError(PsephosError):
+    """Bytes that are not a well-formed message of the expected type."""
+
+
+class BallotError(PsephosError):
+    """A ballot that must not be counted; each reason is a subclass."""
+
+
+class WrongRoundError(BallotError):
+    """A ballot or request made for another round (or plan, or auxiliary set)."""
+
+
+class UnknownPartyError(BallotError):
+    """A sender who did not register before the round."""
+
+
+class ForgedSignatureError(BallotError):
+    """A signature that does not verify under the registered key."""
+
+
+class DuplicateBallotError(BallotError):
+    """A second ballot from one party in one round."""
+
+
+class AlreadyCastError(PsephosError):
+    """A party was asked to vote twice on one auxiliary set; the difference of two tallies would open its votes."""
+
+
+# -- opening a tally
+
+
+class TooFewBallotsError(PsephosError):
+    """Fewer ballots than the round's agreed minimum."""
+
+
+class UnseenBallotError(PsephosError):
+    """A holder was asked to open a product other than that of the ballots it observed."""
+
+
+class AlreadyOpenedError(PsephosError):
+    """A holder was asked for a second opening of one round."""
+
+
+class ThresholdError(PsephosError):
+    """Too few partial decryptions, the same holder twice, or a holder who is not one."""
+
+
+class WrongPartialDecryptionError(ThresholdError):
+    """Partial decryptions that do not combine to a valid opening."""
