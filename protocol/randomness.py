@@ -14,20 +14,26 @@ from abc import ABC, abstractmethod
 
 from protocol.errors import RandomnessExhausted
 
-__all__ = ["SYSTEM", "Randomness", "RecordedRandomness", "ReplayedRandomness", "SimulationRandomness",
-           "SystemRandomness"]
+__all__ = [
+    "SYSTEM",
+    "Randomness",
+    "RecordedRandomness",
+    "ReplayedRandomness",
+    "SimulationRandomness",
+    "SystemRandomness",
+]
 
 
 class Randomness(ABC):
-    """A source of independent uniform bytes; everything else is derived from `bytes`."""
+    """A source of independent uniform bytes; everything else is derived from `draw`."""
 
     @abstractmethod
-    def bytes(self, count: int) -> bytes:
+    def draw(self, count: int) -> bytes:
         """`count` uniform bytes."""
 
     def bits(self, count: int) -> int:
         """A uniform integer in [0, 2**count)."""
-        return int.from_bytes(self.bytes((count + 7) // 8), "big") >> (-count % 8)
+        return int.from_bytes(self.draw((count + 7) // 8), "big") >> (-count % 8)
 
     def below(self, bound: int) -> int:
         """A uniform integer in [0, bound), by rejection; raises ValueError when bound < 1."""
@@ -43,7 +49,7 @@ class Randomness(ABC):
 class SystemRandomness(Randomness):
     """The operating system's cryptographic generator."""
 
-    def bytes(self, count: int) -> bytes:
+    def draw(self, count: int) -> bytes:
         return secrets.token_bytes(count)
 
 
@@ -64,7 +70,7 @@ class SimulationRandomness(Randomness):
         self._counter = 0
         self._buffer = b""
 
-    def bytes(self, count: int) -> bytes:
+    def draw(self, count: int) -> bytes:
         chunks = [self._buffer]
         held = len(self._buffer)
         while held < count:
@@ -84,8 +90,8 @@ class RecordedRandomness(Randomness):
         self._source = source
         self._tape = bytearray()
 
-    def bytes(self, count: int) -> bytes:
-        drawn = self._source.bytes(count)
+    def draw(self, count: int) -> bytes:
+        drawn = self._source.draw(count)
         self._tape += drawn
         return drawn
 
@@ -104,7 +110,7 @@ class ReplayedRandomness(Randomness):
         self._tape = tape
         self._position = 0
 
-    def bytes(self, count: int) -> bytes:
+    def draw(self, count: int) -> bytes:
         end = self._position + count
         if end > len(self._tape):
             raise RandomnessExhausted(
