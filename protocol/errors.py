@@ -124,3 +124,21 @@ class ThresholdError(PsephosError):
 
 class WrongPartialDecryptionError(ThresholdError):
     """Partial decryptions that do not combine to a valid opening."""
+
+
+# -- privacy
+
+
+class GridTooCoarseError(InvalidParameter):
+    """A lattice whose pitch is larger than the noise it should carry."""
+
+
+class BudgetExceededError(PsephosError):
+    """A release that would cost more epsilon or delta than is left; nothing was charged."""
+
+
+# -- fitting
+
+
+class ConvergenceError(PsephosError):
+    """A solver that is proved to converge did not: a defect of this library, never a property of the data."""

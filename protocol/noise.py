@@ -1,0 +1,386 @@
+"""Noise on a lattice: the mechanisms every private release draws from.
+
+Floating-point noise leaks: which doubles can come out of `value + noise` depends on the value (Mironov 2012). So a
+released vector here is always an integer vector times a public *pitch*, a power of two. The value is snapped to the
+lattice first (which adds at most `pitch * sqrt(D)` to an L2 sensitivity), and the noise is an integer vector that
+does not depend on it. Rounding by floor(x + 1/2) commutes with lattice shifts, so
+
+    snapped + round(eta)  =  round(snapped + eta),
+
+a function of `snapped + eta`: whatever privacy the continuous mechanism has on the snapped value, the rounded one
+inherits. What is left is how far the sampler is from the law it claims. Each mechanism states a bound `distance` on
+the total variation between the two, derived below, and `delta(epsilon) = (1 + e^epsilon) * distance` is what an
+accountant must add.
+
+**The distance of the continuous samplers.** A uniform variable is replaced by the midpoint of its cell of width
+2^-640; all later arithmetic is MPFR at 768 bits. Couple it with the exact uniform inside the cell. Up to an event of
+probability at most 2 n 2^-192, every one of the n uniforms and its complement is at least 2^-192. Outside that event
+a logarithm is off by at most 2^-447, the square root of a sum of n of them by n 2^-351, sines and cosines by 2^-637,
+so an entry of the noise is off by at most e = n 2^-335 scales (no factor exceeds sqrt(2 n 192 ln 2)). A rounded entry
+then differs from the exact one only if the exact one lies within e of a half-odd multiple of the pitch. Its density is
+unimodal and at most 1/(2 scale), so the chance is at most 2 e (1/pitch + 1/scale) <= 4 e/pitch. With D <= 2^20,
+n <= 2 D + 3 and scale/pitch <= 2^60 the sum over all entries, and the first event, stay below 2^-160.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import gmpy2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from protocol.errors import GridTooCoarseError, InvalidParameter
+from protocol.randomness import SYSTEM, Randomness
+
+__all__ = [
+    "MAX_DELTA",
+    "MAX_EPSILON",
+    "DiscreteLaplace",
+    "Mechanism",
+    "RoundedGaussian",
+    "SphericalLaplace",
+    "bernoulli_exp",
+    "check_delta",
+    "check_epsilon",
+    "choose_pitch",
+    "gaussian_delta",
+    "gaussian_sigma",
+    "release",
+    "simulate_gaussian",
+    "simulate_laplace",
+    "simulate_spherical_laplace",
+    "snap",
+]
+
+MAX_EPSILON = 64.0
+"""Beyond this a guarantee protects nobody, and (1 + e^epsilon) * 2^-160 would pass 2^-64."""
+
+MAX_DELTA = 2.0**-64
+"""No sampler may be charged more than this."""
+
+_UNIFORM_BITS = 640
+_PRECISION = 768
+_DISTANCE = 2.0**-160
+_MAX_DIMENSION = 1 << 20
+_MAX_RATIO = 2.0**60
+
+_mpfr = gmpy2.context(precision=_PRECISION)
+_TWO_PI = _mpfr.mul(2, gmpy2.const_pi(_PRECISION))
+_HALF = gmpy2.mpfr(0.5)
+
+
+def check_epsilon(epsilon: float) -> float:
+    """`epsilon` as a float in (0, 64]; raises InvalidParameter otherwise."""
+    value = float(epsilon)
+    if not 0.0 < value <= MAX_EPSILON:
+        raise InvalidParameter(f"epsilon is {epsilon}; it must be a number above 0 and at most {MAX_EPSILON:g}")
+    return value
+
+
+def check_delta(delta: float) -> float:
+    """`delta` as a float in (0, 1); raises InvalidParameter otherwise."""
+    value = float(delta)
+    if not 0.0 < value < 1.0:
+        raise InvalidParameter(f"delta is {delta}; it must lie strictly between 0 and 1 (1e-6 is usual)")
+    return value
+
+
+def _check_lattice(dimension: int, pitch: float, scale: float, name: str) -> None:
+    if not 1 <= dimension <= _MAX_DIMENSION:
+        raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
+    if not (math.isfinite(pitch) and pitch > 0 and math.frexp(pitch)[0] == 0.5):
+        raise InvalidParameter(f"the pitch is {pitch}; it must be a power of two")
+    if not (math.isfinite(scale) and scale > 0):
+        raise InvalidParameter(f"the {name} is {scale}; it must be a finite number above 0")
+    if pitch > scale:
+        raise GridTooCoarseError(
+            f"a grid of pitch {pitch:g} is coarser than noise of {name} {scale:g}; choose a finer grid "
+            "(choose_pitch gives one) or a smaller epsilon"
+        )
+    if scale / pitch > _MAX_RATIO:
+        raise InvalidParameter(
+            f"noise of {name} {scale:g} spans more than 2^60 steps of a grid of pitch {pitch:g}; choose a coarser grid"
+        )
+
+
+def choose_pitch(sensitivity: float, dimension: int) -> float:
+    """The largest power of two g with g * sqrt(dimension) <= 2^-20 * sensitivity: snapping then costs under 1e-6 of it.
+
+    A function of public quantities only. Raises InvalidParameter when the sensitivity is not a positive number.
+    """
+    if not (math.isfinite(sensitivity) and sensitivity > 0):
+        raise InvalidParameter(f"the sensitivity is {sensitivity}; it must be a finite number above 0")
+    if not 1 <= dimension <= _MAX_DIMENSION:
+        raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
+    mantissa, exponent = math.frexp(sensitivity / math.sqrt(dimension))
+    if mantissa < 0.5 + 2.0**-40:  # the quotient may have been rounded up to a power of two
+        exponent -= 1
+    return math.ldexp(1.0, exponent - 21)
+
+
+# -- continuous laws, drawn at high precision and rounded
+
+
+def _uniforms(count: int, randomness: Randomness) -> list[Any]:
+    """`count` midpoints (k + 1/2) / 2^640 as MPFR numbers, k uniform; never 0 or 1."""
+    width = _UNIFORM_BITS // 8
+    block = randomness.draw(count * width)
+    return [
+        _mpfr.div_2exp(gmpy2.mpfr(2 * int.from_bytes(block[i : i + width], "big") + 1, _PRECISION), _UNIFORM_BITS + 1)
+        for i in range(0, len(block), width)
+    ]
+
+
+def _normals(count: int, randomness: Randomness) -> list[Any]:
+    """`count` independent standard normal variables (Box and Muller)."""
+    uniforms = _uniforms(count + count % 2, randomness)
+    normals: list[Any] = []
+    for first, second in zip(uniforms[::2], uniforms[1::2], strict=True):
+        radius = _mpfr.sqrt(_mpfr.mul(-2, _mpfr.log(first)))
+        sine, cosine = _mpfr.sin_cos(_mpfr.mul(_TWO_PI, second))
+        normals.append(_mpfr.mul(radius, cosine))
+        normals.append(_mpfr.mul(radius, sine))
+    return normals[:count]
+
+
+def _rounded(factor: Any, normals: list[Any]) -> list[int]:
+    """floor(factor * z + 1/2) for each z."""
+    return [int(_mpfr.floor(_mpfr.add(_mpfr.mul(factor, z), _HALF))) for z in normals]
+
+
+class Mechanism(Protocol):
+    """What every mechanism offers. `pitch` is the lattice's; `distance` bounds the sampler's total variation."""
+
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def pitch(self) -> float: ...
+    @property
+    def distance(self) -> float: ...
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]: ...
+    def delta(self, epsilon: float) -> float: ...
+
+
+@dataclass(frozen=True)
+class _Lattice:
+    """The parts the mechanisms share."""
+
+    dimension: int
+
+    @property
+    def distance(self) -> float:
+        """A bound on the total variation between the sampler and the rounded law."""
+        return _DISTANCE
+
+    def delta(self, epsilon: float) -> float:
+        """What the sampler's distance costs: (1 + e^epsilon) * distance, from P' <= P + d and Q <= Q' + d."""
+        return (1.0 + math.exp(check_epsilon(epsilon))) * self.distance
+
+
+@dataclass(frozen=True)
+class SphericalLaplace(_Lattice):
+    """Density proportional to exp(-||eta||_2 / scale) in `dimension` dimensions, rounded to multiples of `pitch`.
+
+    The norm is Gamma(dimension, scale), the direction uniform. Added to a value of L2 sensitivity S (on the lattice) it
+    gives pure S/scale differential privacy; `for_epsilon` takes scale = S/epsilon. Hamm 2016, equation (3).
+
+    Drawn as scale * sqrt(chi) * Z with Z standard normal and chi a chi-square variable with dimension + 1 degrees of
+    freedom: the law is that scale mixture of Gaussians (docs/theory.md).
+    """
+
+    scale: float
+    pitch: float
+
+    def __post_init__(self) -> None:
+        _check_lattice(self.dimension, self.pitch, self.scale, "scale")
+
+    @classmethod
+    def for_epsilon(cls, sensitivity: float, epsilon: float, dimension: int, pitch: float) -> SphericalLaplace:
+        """Noise for an L2 `sensitivity` that already holds on the lattice; the quotient is rounded up."""
+        return cls(dimension, math.nextafter(sensitivity / check_epsilon(epsilon), math.inf), pitch)
+
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector in lattice units."""
+        even = self.dimension % 2 == 0
+        product = gmpy2.mpfr(1, _PRECISION)
+        for uniform in _uniforms((self.dimension + 1) // 2, randomness):
+            product = _mpfr.mul(product, uniform)
+        chi = _mpfr.mul(-2, _mpfr.log(product))
+        normals = _normals(self.dimension + even, randomness)
+        if even:
+            spare = normals.pop()
+            chi = _mpfr.add(chi, _mpfr.mul(spare, spare))
+        return _rounded(_mpfr.mul(self.scale / self.pitch, _mpfr.sqrt(chi)), normals)
+
+
+@dataclass(frozen=True)
+class RoundedGaussian(_Lattice):
+    """Independent normal entries of standard deviation `sigma`, rounded to multiples of `pitch`."""
+
+    sigma: float
+    pitch: float
+
+    def __post_init__(self) -> None:
+        _check_lattice(self.dimension, self.pitch, self.sigma, "sigma")
+
+    @classmethod
+    def for_epsilon_delta(
+        cls, sensitivity: float, epsilon: float, delta: float, dimension: int, pitch: float
+    ) -> RoundedGaussian:
+        """Noise for an L2 `sensitivity` that already holds on the lattice; `delta` includes the sampler's distance."""
+        sampler = (1.0 + math.exp(check_epsilon(epsilon))) * _DISTANCE
+        return cls(dimension, gaussian_sigma(sensitivity, epsilon, check_delta(delta) - sampler), pitch)
+
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector in lattice units."""
+        return _rounded(gmpy2.mpfr(self.sigma / self.pitch), _normals(self.dimension, randomness))
+
+
+# -- exact integer laws
+
+
+def bernoulli_exp(numerator: int, denominator: int, randomness: Randomness = SYSTEM) -> bool:
+    """True with probability exactly exp(-numerator/denominator), for 0 <= numerator (Canonne, Kamath, Steinke 2020)."""
+    while numerator > denominator:
+        if not _bernoulli_exp_unit(1, 1, randomness):
+            return False
+        numerator -= denominator
+    return _bernoulli_exp_unit(numerator, denominator, randomness)
+
+
+def _bernoulli_exp_unit(numerator: int, denominator: int, randomness: Randomness) -> bool:
+    """exp(-x) for 0 <= x <= 1: the first k at which Bernoulli(x/k) fails is odd with probability exp(-x)."""
+    k = 1
+    while randomness.below(denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(_Lattice):
+    """Independent integers with P(k) proportional to exp(-|k| / scale_units), drawn exactly; times `pitch`.
+
+    Added to an integer vector of L1 sensitivity S (in units) it gives pure S/scale_units differential privacy.
+    """
+
+    scale_units: Fraction
+    pitch: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_lattice(self.dimension, self.pitch, self.pitch * float(self.scale_units), "scale")
+
+    @classmethod
+    def for_epsilon(cls, sensitivity_units: float, epsilon: float, dimension: int, pitch: float) -> DiscreteLaplace:
+        """Noise for an L1 sensitivity in lattice units; the quotient is an exact fraction with a short denominator."""
+        exact = Fraction(sensitivity_units) / Fraction(check_epsilon(epsilon))
+        return cls(dimension, Fraction(-((-exact * 2**20) // 1), 2**20), pitch)
+
+    @property
+    def distance(self) -> float:
+        """Zero: the sampler is exact."""
+        return 0.0
+
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector in lattice units."""
+        return [self._one(randomness) for _ in range(self.dimension)]
+
+    def _one(self, randomness: Randomness) -> int:
+        numerator, denominator = self.scale_units.numerator, self.scale_units.denominator
+        while True:
+            remainder = randomness.below(numerator)
+            if not _bernoulli_exp_unit(remainder, numerator, randomness):
+                continue
+            whole = 0
+            while _bernoulli_exp_unit(1, 1, randomness):
+                whole += 1
+            magnitude = (remainder + numerator * whole) // denominator
+            negative = randomness.bits(1)
+            if magnitude or not negative:  # zero must not be counted twice
+                return -magnitude if negative else magnitude
+
+
+# -- the analytic Gaussian
+
+
+def gaussian_delta(sensitivity: float, epsilon: float, sigma: float) -> float:
+    """The exact delta of the Gaussian mechanism (Balle and Wang 2018, theorem 8), evaluated in logarithms."""
+    ratio = sensitivity / sigma
+    above = float(log_ndtr(ratio / 2 - epsilon / ratio))
+    below = epsilon + float(log_ndtr(-ratio / 2 - epsilon / ratio))
+    return math.exp(above) * -math.expm1(min(0.0, below - above))
+
+
+def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
+    """The smallest sigma, rounded up, that makes the Gaussian mechanism (epsilon, delta) private for an L2 sensitivity.
+
+    Raises InvalidParameter when an argument is out of range.
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    if not (math.isfinite(sensitivity) and sensitivity > 0):
+        raise InvalidParameter(f"the sensitivity is {sensitivity}; it must be a finite number above 0")
+    low, high = 2.0**-10, 1.0
+    while gaussian_delta(1.0, epsilon, high) > delta:
+        high *= 2.0
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(1.0, epsilon, middle) > delta else (low, middle)
+    return sensitivity * high * (1 + 1e-9)  # 1e-9 covers the rounding of log_ndtr
+
+
+# -- snapping and releasing
+
+
+def snap(vector: NDArray[np.float64], pitch: float) -> list[int]:
+    """floor(x / pitch + 1/2) for each entry of `vector`, exactly (pitch is a power of two).
+
+    Raises InvalidParameter for NaN, infinite entries, or entries past 2^62 pitches.
+    """
+    units = np.asarray(vector, dtype=np.float64).ravel() / pitch
+    if not np.all(np.abs(units) < 2.0**62):
+        raise InvalidParameter(
+            "the vector to be released has NaN, infinite or, for this grid, too large entries; check it or choose a "
+            "coarser grid"
+        )
+    below = np.floor(units)
+    return [int(v) for v in (below + (units - below >= 0.5)).tolist()]
+
+
+def release(
+    vector: NDArray[np.float64] | Sequence[int], mechanism: Mechanism, randomness: Randomness = SYSTEM
+) -> NDArray[np.float64]:
+    """The noisy vector, shape (D,): snapped to the mechanism's lattice, noise added in integers, times the pitch.
+
+    A sequence of Python integers is taken as lattice units already. The sum is exact; turning it into float64 rounds
+    past 2^53 units, which is post-processing of the private integers. Raises InvalidParameter on a wrong dimension.
+    """
+    units = snap(vector, mechanism.pitch) if isinstance(vector, np.ndarray) else list(vector)
+    if len(units) != mechanism.dimension:
+        raise InvalidParameter(f"the vector has {len(units)} entries and the mechanism {mechanism.dimension}")
+    noise = mechanism.sample(randomness)
+    return np.array([float(u + e) * mechanism.pitch for u, e in zip(units, noise, strict=True)])
+
+
+# -- simulation only: floating point, seeded, private to nobody
+
+
+def simulate_spherical_laplace(dimension: int, scale: float, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Floating-point spherical Laplace noise, shape (dimension,), for simulations only."""
+    direction = generator.normal(size=dimension)
+    noise: NDArray[np.float64] = direction / np.linalg.norm(direction) * generator.gamma(dimension, scale)
+    return noise
+
+
+def simulate_gaussian(dimension: int, sigma: float, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Floating-point normal noise, shape (dimension,), for simulations only."""
+    return generator.normal(scale=sigma, size=dimension)
+
+
+def simulate_laplace(dimension: int, scale: float, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Floating-point Laplace noise, one variable per coordinate, shape (dimension,), for simulations only."""
+    return generator.laplace(scale=scale, size=dimension)
