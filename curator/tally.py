@@ -1,0 +1,138 @@
+"""The curator's tally: it checks ballots, multiplies them, forgets them, and has the product opened by the holders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from protocol.errors import PackingError, ThresholdError, WrongPartialDecryptionError, WrongRoundError
+from protocol.messages import Ballot, PartialDecryption, TallyRequest
+from protocol.product import BallotProduct, Rejection
+from protocol.rounds import Round
+from protocol.threshold import combine
+
+__all__ = ["OpenedSum", "Tally"]
+
+
+@dataclass(frozen=True)
+class OpenedSum:
+    """All that the curator learns from a round.
+
+    Attributes:
+        sums: the entrywise sum of the counted vectors, `plan.length` integers.
+        parties: whose vectors were counted (public); M is their number.
+        wrong_holders: holders whose partial decryption disagreed with the others'; only a cross-check of more than t
+            partial decryptions can name them.
+    """
+
+    sums: list[int] = field(repr=False)
+    parties: tuple[int, ...] = field(repr=False)
+    wrong_holders: tuple[int, ...] = ()
+
+    @property
+    def ballots(self) -> int:
+        """M, the number of counted ballots: the M of every sensitivity."""
+        return len(self.parties)
+
+
+class Tally:
+    """The curator in one round."""
+
+    def __init__(self, round_: Round) -> None:
+        self.round = round_
+        self._product = BallotProduct(round_)
+        self._request: TallyRequest | None = None
+
+    def add(self, ballot: Ballot | bytes) -> None:
+        """Count one ballot, or raise why not; a refused ballot leaves no trace."""
+        self._check_open()
+        self._product.add(ballot)
+
+    def add_all(self, ballots: Iterable[Ballot | bytes]) -> list[Rejection]:
+        """Count a batch and return the rejected ones: cheaper than one by one, since one gcd serves all."""
+        self._check_open()
+        return self._product.add_all(ballots)
+
+    def merge(self, partial: BallotProduct) -> None:
+        """Take in a partial tally; raises WrongRoundError or DuplicateBallotError, changing nothing."""
+        self._check_open()
+        self._product.merge(partial)
+
+    def close(self) -> TallyRequest:
+        """End the voting and say which ballots were counted; raises TooFewBallotsError below the minimum."""
+        self._product.check_minimum()
+        self._request = TallyRequest(self.round.digest, self._product.parties, self._product.digest)
+        return self._request
+
+    def open(self, parts: Sequence[PartialDecryption]) -> OpenedSum:
+        """The sum of the counted vectors, from t or more partial decryptions.
+
+        With more than t, a set of t that opens is looked for and all others are checked against it.
+
+        Raises:
+            WrongRoundError: the tally is not closed, or a part is of another round or product.
+            WrongKeyError: a part made with a share of another key or ceremony.
+            ThresholdError: fewer than t parts, or the same holder twice.
+            WrongPartialDecryptionError: the parts do not combine.
+        """
+        if self._request is None:
+            raise WrongRoundError("close the tally before opening it")
+        threshold_key = self.round.threshold_key
+        values: dict[int, Sequence[object]] = {}
+        for part in parts:
+            part.check(self.round)
+            if part.product_digest != self._request.product_digest:
+                raise WrongRoundError(f"holder {part.holder} opened another product than this tally's")
+            if part.holder in values:
+                raise ThresholdError(f"holder {part.holder} appears twice; the parts of different holders are needed")
+            values[part.holder] = part.values
+        if len(values) < threshold_key.threshold:
+            raise ThresholdError(
+                f"{threshold_key.threshold} partial decryptions open this tally and {len(values)} are here"
+            )
+        return self._cross_checked({part.holder: part for part in parts})
+
+    def _cross_checked(self, parts: dict[int, PartialDecryption]) -> OpenedSum:
+        failure: WrongPartialDecryptionError | None = None
+        for chosen in combinations(sorted(parts), self.round.threshold_key.threshold):
+            try:
+                sums = self._combine(parts, chosen)
+            except WrongPartialDecryptionError as error:
+                failure = error
+                continue
+            wrong = [
+                holder for holder in parts if holder not in chosen and not self._agrees(parts, chosen, holder, sums)
+            ]
+            if 2 * len(wrong) < len(parts):
+                return OpenedSum(sums, self._product.parties, tuple(sorted(wrong)))
+            failure = WrongPartialDecryptionError(f"holders {chosen} and holders {tuple(wrong)} open different sums")
+        assert failure is not None
+        raise failure
+
+    def _agrees(
+        self, parts: dict[int, PartialDecryption], chosen: tuple[int, ...], other: int, sums: list[int]
+    ) -> bool:
+        try:
+            return self._combine(parts, (*chosen[1:], other)) == sums
+        except WrongPartialDecryptionError:
+            return False
+
+    def _combine(self, parts: dict[int, PartialDecryption], chosen: tuple[int, ...]) -> list[int]:
+        plaintexts = combine(self.round.threshold_key, {holder: parts[holder].values for holder in chosen})
+        try:
+            return self.round.plan.unpack(plaintexts, len(self._product))
+        except PackingError as error:
+            raise WrongPartialDecryptionError(
+                f"the partial decryptions of holders {chosen} open no sum of {len(self._product)} ballots: {error}"
+            ) from None
+
+    def _check_open(self) -> None:
+        if self._request is not None:
+            raise WrongRoundError("this tally is closed; a ballot that comes now needs another round")
+
+    def __len__(self) -> int:
+        return len(self._product)
+
+    def __repr__(self) -> str:
+        return f"<Tally of {len(self)} ballots, {'open' if self._request is None else 'closed'}>"

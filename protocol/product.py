@@ -1,0 +1,144 @@
+"""The product of the ballots on a board, as one observer sees it: the curator's tally, or a key holder's own copy.
+
+Both do the same: check a ballot, multiply it in, forget it. Ballots are taken in batches, because one gcd with the
+new product tells whether every ciphertext of the batch was a unit; only when it was not are they looked at one by
+one. A ballot that fails is reported and leaves no trace; the others of its batch count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gmpy2 import mpz
+
+from protocol.ciphertexts import add_ciphertexts, encode_ciphertexts, product_is_unit
+from protocol.errors import (
+    BallotError,
+    CiphertextError,
+    DuplicateBallotError,
+    MessageError,
+    PsephosError,
+    TooFewBallotsError,
+    WrongKeyError,
+    WrongRoundError,
+)
+from protocol.messages import Ballot
+from protocol.rounds import Round
+from protocol.vectors import EncryptedVector
+
+__all__ = ["BallotProduct", "Rejection"]
+
+_REASONS = (BallotError, CiphertextError, MessageError, WrongKeyError)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A ballot that was not counted.
+
+    Attributes:
+        place: its place in the batch.
+        party: whom it claims to come from; None when it could not be read so far.
+        error: why.
+    """
+
+    place: int
+    party: int | None
+    error: PsephosError
+
+
+class BallotProduct:
+    """The running product of the ballots of one round, with who cast them."""
+
+    def __init__(self, round_: Round) -> None:
+        self.round = round_
+        self._parties: set[int] = set()
+        self._columns: tuple[mpz, ...] = (mpz(1),) * round_.plan.ciphertexts
+
+    def add(self, ballot: Ballot | bytes) -> None:
+        """Count one ballot, or raise why not (a BallotError, CiphertextError, MessageError or WrongKeyError)."""
+        rejections = self.add_all([ballot])
+        if rejections:
+            raise rejections[0].error
+
+    def add_all(self, ballots: Iterable[Ballot | bytes]) -> list[Rejection]:
+        """Count a batch of ballots, encoded as they travel or decoded by `Ballot.decode`.
+
+        Returns the rejected ones; all others are counted. The cost over the bare modular multiplications is one
+        decoding, hash and signature check a ballot, and one gcd a batch.
+        """
+        rejections: list[Rejection] = []
+        accepted: dict[int, tuple[int, Ballot]] = {}
+        for place, received in enumerate(ballots):
+            party = received.party if isinstance(received, Ballot) else None
+            try:
+                ballot = received if isinstance(received, Ballot) else Ballot.decode(received, self.round)
+                party = ballot.party
+                ballot.check(self.round)
+                if party in self._parties or party in accepted:
+                    raise DuplicateBallotError(f"party {party} has a ballot in this round already")
+            except _REASONS as error:
+                rejections.append(Rejection(place, party, error))
+            else:
+                accepted[party] = (place, ballot)
+        key = self.round.key
+        columns = self._multiply(accepted.values())
+        if not product_is_unit(key, columns):
+            for party, (place, ballot) in list(accepted.items()):
+                if not product_is_unit(key, ballot.ciphertexts):
+                    del accepted[party]
+                    error = CiphertextError(f"the ballot of party {party} has a ciphertext that shares a factor with n")
+                    rejections.append(Rejection(place, party, error))
+            columns = self._multiply(accepted.values())
+        self._columns = columns
+        self._parties.update(accepted)
+        return rejections
+
+    def _multiply(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
+        columns = self._columns
+        for _place, ballot in ballots:
+            columns = add_ciphertexts(self.round.key, columns, ballot.ciphertexts)
+        return columns
+
+    def merge(self, other: BallotProduct) -> None:
+        """Take in a partial product of the same round, so that a tally is a tree.
+
+        Raises WrongRoundError, or DuplicateBallotError when a party is in both; then nothing changes.
+        """
+        if other.round.digest != self.round.digest:
+            raise WrongRoundError("a partial product of another round")
+        twice = self._parties & other._parties
+        if twice:
+            raise DuplicateBallotError(f"party {min(twice)} is counted in both partial products")
+        self._columns = add_ciphertexts(self.round.key, self._columns, other._columns)
+        self._parties |= other._parties
+
+    @property
+    def parties(self) -> tuple[int, ...]:
+        """Who is counted, ascending. Public."""
+        return tuple(sorted(self._parties))
+
+    def __len__(self) -> int:
+        return len(self._parties)
+
+    def check_minimum(self) -> None:
+        """Raise TooFewBallotsError below the round's agreed minimum."""
+        if len(self) < self.round.minimum_ballots:
+            raise TooFewBallotsError(
+                f"{len(self)} ballots were seen and the round's minimum is {self.round.minimum_ballots}; "
+                "wait for more or agree on another round"
+            )
+
+    def vector(self) -> EncryptedVector:
+        """The encrypted sum; raises TooFewBallotsError below the minimum."""
+        self.check_minimum()
+        return EncryptedVector(self.round.key, self.round.plan, self._columns, len(self))
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the product as it would travel."""
+        return hashlib.sha256(encode_ciphertexts(self.round.key, self._columns)).digest()
+
+    def __repr__(self) -> str:
+        return f"<BallotProduct of {len(self)} ballots, round {self.round.digest.hex()[:12]}>"

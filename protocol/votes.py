@@ -1,0 +1,73 @@
+"""How votes lie in a vector: K - 1 entries per auxiliary sample, so one for a binary task.
+
+Entry (i, k) is 1 when the party votes class k + 1 on sample i; class 0 is what remains of M.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.errors import DataError, InvalidParameter, WrongPartialDecryptionError
+from protocol.keys import PublicKey
+from protocol.packing import PackingPlan
+
+__all__ = ["VoteLayout", "auxiliary_digest"]
+
+
+def auxiliary_digest(samples: ArrayLike) -> bytes:
+    """SHA-256 of an auxiliary set as float64 (N, d): what a round names it by, 32 bytes."""
+    array = np.ascontiguousarray(samples, dtype="<f8")
+    return hashlib.sha256(b"psephos auxiliary\0" + repr(array.shape).encode() + array.tobytes()).digest()
+
+
+@dataclass(frozen=True)
+class VoteLayout:
+    """`samples` auxiliary samples (N) and `classes` agreed classes (K >= 2)."""
+
+    samples: int
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise InvalidParameter("a vote needs at least one auxiliary sample")
+        if self.classes < 2:
+            raise InvalidParameter(f"a vote needs at least two classes, not {self.classes}")
+
+    def plan(self, key: PublicKey, parties: int) -> PackingPlan:
+        """The packing of up to `parties` ballots under a key."""
+        return PackingPlan.for_key(key, length=self.samples * (self.classes - 1), addends=parties)
+
+    def encode(self, votes: NDArray[np.integer]) -> NDArray[np.uint8]:
+        """The vector of one party.
+
+        Args:
+            votes: class indices in [0, K), shape (N,).
+
+        Raises:
+            DataError: another shape or type, or a class that was not agreed on.
+        """
+        votes = np.asarray(votes)
+        if votes.shape != (self.samples,) or votes.dtype.kind not in "iu":
+            raise DataError(
+                f"one integer vote per auxiliary sample is cast, shape ({self.samples},), not {votes.dtype} of shape "
+                f"{votes.shape}"
+            )
+        if votes.min() < 0 or votes.max() >= self.classes:
+            raise DataError(f"votes are class indices from 0 to {self.classes - 1}")
+        return (votes[:, None] == np.arange(1, self.classes)).astype(np.uint8).reshape(-1)
+
+    def decode(self, sums: Sequence[int], ballots: int) -> NDArray[np.int64]:
+        """The counts per sample and class, shape (N, K), rows summing to the number of ballots.
+
+        Raises WrongPartialDecryptionError when no `ballots` votes can have these sums.
+        """
+        counts = np.array(sums, dtype=np.int64).reshape(self.samples, self.classes - 1)
+        rest = ballots - counts.sum(axis=1)
+        if counts.min() < 0 or rest.min() < 0:
+            raise WrongPartialDecryptionError(f"the opened counts are not those of {ballots} ballots")
+        return np.column_stack([rest, counts])
