@@ -1,0 +1,196 @@
+"""The losses a global classifier may be fitted with, and the constants that privacy and utility need of them.
+
+Hamm 2016, section 2.2, asks of a binary loss l(t), t = w.x for the positive class, that it is convex and continuously
+differentiable, that |l'| <= 1 and that l' is c-Lipschitz. A soft label a weighs the two classes (equation 14):
+
+    l_a(t) = a l(t) + (1 - a) l(-t).
+
+Majority labels are the case a in {0, 1}. The softmax loss (appendix B) has one score per class and the target
+vector (alpha_1, ..., alpha_K):
+
+    l_alpha(z) = log(sum_k exp z_k) - sum_k alpha_k z_k.
+
+A loss here is a function of the scores, z = X w of shape (N,) or Z = X W^T of shape (N, K), and of the targets,
+shape (N, K), rows summing to 1. All of them work without overflow for any finite scores.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp, softmax
+
+from protocol.errors import InvalidParameter
+
+__all__ = ["Huber", "Logistic", "Loss", "Softmax", "loss_named"]
+
+Array = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    """What the solver and the bounds ask of a loss."""
+
+    @property
+    def name(self) -> str:
+        """'logistic', 'huber' or 'softmax'."""
+
+    @property
+    def binary(self) -> bool:
+        """Whether there is one score per sample (two classes) rather than one per class."""
+
+    @property
+    def smoothness(self) -> float:
+        """c: the derivative with respect to the scores is c-Lipschitz (in L2). With ||x|| <= 1 the risk is c-smooth."""
+
+    @property
+    def lipschitz(self) -> float:
+        """The largest L2 norm of the derivative with respect to one sample's scores."""
+
+    def at_zero(self, classes: int) -> float:
+        """The loss of all-zero scores, which is the same for every target."""
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        """The loss of each sample, shape (N,)."""
+
+    def derivative(self, scores: Array, targets: Array) -> Array:
+        """The derivative with respect to the scores, of the scores' shape."""
+
+    def curvature(self, scores: Array, targets: Array) -> Array:
+        """Binary: the second derivative, shape (N,). Softmax: p = softmax(z), shape (N, K), whose second derivative
+        is diag(p) - p p^T. Where the Huber loss has none, either one-sided value will do."""
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """l(t) = log(1 + exp(-t)): |l'| <= 1, c = 1/4, and l'(t) + l'(-t) = -1, the identity behind its sensitivity."""
+
+    name = "logistic"
+    binary = True
+    smoothness = 0.25
+    lipschitz = 1.0
+
+    def at_zero(self, classes: int) -> float:
+        return math.log(2)
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        loss: Array = np.logaddexp(0.0, scores) - targets[:, 1] * scores
+        return loss
+
+    def derivative(self, scores: Array, targets: Array) -> Array:
+        # a l'(t) - (1 - a) l'(-t) with l'(t) = -sigma(-t) is sigma(t) - a.
+        residual: Array = expit(scores) - targets[:, 1]
+        return residual
+
+    def curvature(self, scores: Array, targets: Array) -> Array:
+        weight: Array = expit(scores) * expit(-scores)
+        return weight
+
+
+@dataclass(frozen=True)
+class Huber:
+    """The approximate hinge of Chaudhuri, Monteleoni and Sarwate 2011, a quadratic of half width h joining two lines:
+
+        l(t) = 0 for t > 1 + h,   (1 + h - t)^2 / (4h) for |1 - t| <= h,   1 - t for t < 1 - h.
+
+    |l'| <= 1 and c = 1/(2h). Raises InvalidParameter unless h is positive and finite.
+    """
+
+    half_width: float = 0.5
+
+    name = "huber"
+    binary = True
+    lipschitz = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.half_width) and self.half_width > 0):
+            raise InvalidParameter(
+                f"the half width of the approximate hinge must be positive and finite, not {self.half_width}; "
+                "0.5 is the usual choice"
+            )
+
+    @property
+    def smoothness(self) -> float:
+        return 1 / (2 * self.half_width)
+
+    def at_zero(self, classes: int) -> float:
+        return float(self._hinge(np.zeros(1))[0])
+
+    def _hinge(self, t: Array) -> Array:
+        h = self.half_width
+        middle = np.clip(1 + h - t, 0.0, 2 * h)
+        # Left of the quadratic piece the line continues with slope -1 from the value h at t = 1 - h.
+        hinge: Array = middle**2 / (4 * h) + np.maximum(1 - h - t, 0.0)
+        return hinge
+
+    def _slope(self, t: Array) -> Array:
+        h = self.half_width
+        slope: Array = -np.clip(1 + h - t, 0.0, 2 * h) / (2 * h)
+        return slope
+
+    def _bend(self, t: Array) -> Array:
+        return (np.abs(1 - t) <= self.half_width) / (2 * self.half_width)
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        loss: Array = targets[:, 1] * self._hinge(scores) + targets[:, 0] * self._hinge(-scores)
+        return loss
+
+    def derivative(self, scores: Array, targets: Array) -> Array:
+        residual: Array = targets[:, 1] * self._slope(scores) - targets[:, 0] * self._slope(-scores)
+        return residual
+
+    def curvature(self, scores: Array, targets: Array) -> Array:
+        weight: Array = targets[:, 1] * self._bend(scores) + targets[:, 0] * self._bend(-scores)
+        return weight
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The multiclass logistic loss (Hamm 2016, equations 40 and 55), for two classes or more.
+
+    The derivative is p - alpha, of L2 norm at most sqrt(2); its Jacobian diag(p) - p p^T has norm at most 1/2
+    (v^T (diag(p) - p p^T) v is the variance of a variable of range max v - min v <= sqrt(2) ||v||, at most range^2/4).
+    """
+
+    name = "softmax"
+    binary = False
+    smoothness = 0.5
+    lipschitz = math.sqrt(2)
+
+    def at_zero(self, classes: int) -> float:
+        return math.log(classes)
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        loss: Array = logsumexp(scores, axis=1) - np.einsum("ik,ik->i", scores, targets)
+        return loss
+
+    def derivative(self, scores: Array, targets: Array) -> Array:
+        residual: Array = softmax(scores, axis=1) - targets
+        return residual
+
+    def curvature(self, scores: Array, targets: Array) -> Array:
+        probabilities: Array = softmax(scores, axis=1)
+        return probabilities
+
+
+def loss_named(name: str, classes: int, *, half_width: float = 0.5) -> Loss:
+    """The loss for a problem with so many classes: 'logistic' is binary logistic for two classes and softmax for more.
+
+    Raises InvalidParameter for an unknown name, fewer than two classes, or 'huber' with more than two classes.
+    """
+    if classes < 2:
+        raise InvalidParameter(f"a loss for {classes} class(es) was asked for; at least two are needed")
+    if name == "softmax" or (name == "logistic" and classes > 2):
+        return Softmax()
+    if name == "logistic":
+        return Logistic()
+    if name == "huber":
+        if classes > 2:
+            raise InvalidParameter(
+                f"the approximate hinge is a binary loss and there are {classes} classes; use 'logistic' (softmax)"
+            )
+        return Huber(half_width)
+    raise InvalidParameter(f"there is no loss named {name!r}; choose 'logistic', 'huber' or 'softmax'")
