@@ -1,0 +1,342 @@
+"""How far one party can move what is released: certified upper bounds, one function per row of the table.
+
+Notation: M parties, N auxiliary samples, K classes, ridge (lambda/2) ||w||^2, ||x|| <= 1, which the caller has checked.
+Unless said otherwise two neighbouring inputs differ in everything **one party** holds; M is fixed and the auxiliary
+features are public. Two facts carry all rows (proofs in docs/theory.md):
+
+* the minimisers of two lambda-strongly convex risks are within max_w ||gradient of the difference|| / lambda of each
+  other (Chaudhuri et al. 2011, corollary 7; Hamm 2016, equation (26));
+* for coefficient rows c_i with ||c_i|| <= c the matrix (1/N) sum_i c_i (x) x_i has norm at most c * rho, where
+  rho = ||X||_op / sqrt(N) <= 1.
+
+The bounds the papers print are here by name (`hamm_*`) for comparison. All values are rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import lambertw
+
+from protocol.errors import DataError, InvalidParameter
+
+__all__ = [
+    "Sensitivity",
+    "average",
+    "binary_majority",
+    "binary_majority_private_auxiliary",
+    "binary_soft",
+    "binary_soft_private_auxiliary",
+    "hamm_4_5_factor",
+    "hamm_b2",
+    "hamm_b3",
+    "hamm_b4",
+    "hamm_b4_binary",
+    "hamm_theorem_1",
+    "hamm_theorem_3",
+    "largest_row_norm",
+    "multiclass_majority",
+    "multiclass_majority_private_auxiliary",
+    "multiclass_soft",
+    "multiclass_soft_private_auxiliary",
+    "operator_norm",
+    "radius",
+    "rho",
+    "statistic",
+    "statistic_l1",
+    "with_lattice",
+    "with_solver_tolerance",
+]
+
+Loss = Literal["logistic", "lipschitz"]
+"""`logistic` has l'(t) + l'(-t) = -1; `lipschitz` is any convex loss with |l'| <= 1, the Huber hinge among them."""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The largest distance between what two neighbouring inputs release.
+
+    Attributes
+    ----------
+    value: the bound, > 0.
+    norm: the norm it is measured in, 'l1' or 'l2'.
+    unit: what neighbours differ in: 'party', 'party and one auxiliary sample', or 'record'.
+    source: the equation it comes from.
+    """
+
+    value: float
+    norm: str = "l2"
+    unit: str = "party"
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.value) and self.value > 0):
+            raise InvalidParameter(f"the sensitivity is {self.value}; it must be a finite number above 0")
+
+
+def _up(value: float) -> float:
+    """`value` plus a margin for the few roundings that led to it and for rows of norm 1 + 2^-45."""
+    return value * (1.0 + 2.0**-44)
+
+
+def _positive(name: str, value: float) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise InvalidParameter(f"{name} is {value}; it must be a finite number above 0")
+    return float(value)
+
+
+def _count(name: str, value: int, least: int) -> int:
+    if int(value) != value or value < least:
+        raise InvalidParameter(f"{name} is {value}; it must be a whole number, at least {least}")
+    return int(value)
+
+
+# -- quantities of the public features
+
+
+def _features(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    x = np.asarray(x, dtype=np.float64)
+    if x.ndim != 2 or x.size == 0:
+        raise DataError(f"features must be a non-empty matrix (samples, width); got shape {x.shape}")
+    if not np.all(np.isfinite(x)):
+        raise DataError("features contain NaN or infinite values; remove or impute them")
+    return x
+
+
+def _gamma(terms: int) -> float:
+    """Higham's gamma_n = n u / (1 - n u), the relative error of a sum of n products in any order."""
+    u = 2.0**-53
+    return terms * u / (1.0 - terms * u)
+
+
+def largest_row_norm(x: NDArray[np.float64]) -> float:
+    """An upper bound of max_i ||x_i||_2 for the float64 matrix `x`, rounding errors included."""
+    x = _features(x)
+    exponent = _exponent(x)
+    squares = np.einsum("ij,ij->i", x * 2.0**-exponent, x * 2.0**-exponent)
+    return float(math.ldexp(math.sqrt(float(squares.max()) * (1 + _gamma(x.shape[1] + 3)) + 1e-290), exponent))
+
+
+def _exponent(x: NDArray[np.float64]) -> int:
+    return max(-500, math.frexp(float(np.abs(x).max()))[1])
+
+
+def operator_norm(x: NDArray[np.float64]) -> float:
+    """A certified upper bound of the largest singular value of the float64 matrix `x`, shape (N, d).
+
+    t I - X'X is shown positive semidefinite by a floating-point Cholesky factorisation that runs to its end (Rump 2006:
+    its backward error is at most gamma_{d+1} times the trace); the errors of forming X'X are added. The bound
+    exceeds the true norm by a relative 1e-9 or so.
+    """
+    x = _features(x)
+    if x.shape[0] < x.shape[1]:
+        x = x.T
+    samples, width = x.shape
+    exponent = _exponent(x)
+    x = x * 2.0**-exponent  # a power of two: exact, and no square can overflow or underflow to matter
+    frobenius = float(np.einsum("ij,ij->", x, x)) * (1 + 2 * _gamma(x.size + 2))
+    slack = _gamma(samples + 2) * frobenius + 1e-290
+    gram = x.T @ x
+    top = float(np.linalg.eigvalsh(gram)[-1]) * (1 + 2.0**-40) + 1e-290
+    while True:
+        shifted = -gram
+        shifted[np.diag_indices(width)] += top
+        try:
+            np.linalg.cholesky(shifted)
+            break
+        except np.linalg.LinAlgError:
+            top *= 1 + 2.0**-32
+    trace = float(np.abs(np.diag(shifted)).sum()) * (1 + _gamma(width + 2))
+    slack += 2 * _gamma(width + 3) * trace + 2.0**-51 * top
+    return math.ldexp(math.sqrt(top + slack) * (1 + 2.0**-50), exponent)
+
+
+def rho(x: NDArray[np.float64]) -> float:
+    """A certified upper bound of ||X||_op / sqrt(N); also never more than the largest row norm."""
+    x = _features(x)
+    return min(operator_norm(x) / math.sqrt(len(x)) * (1 + 2.0**-50), largest_row_norm(x))
+
+
+def radius(lam: float, classes: int = 2) -> float:
+    """R(lambda) = sqrt(W0((K - 1)/e) / lambda), rounded up: no logistic or softmax ridge minimiser is longer.
+
+    `classes` = 2 is both the logistic loss with one weight vector and the softmax with two. Whatever the data, the
+    labels (hard or soft) and the features' norms: take the inner product of the stationarity condition with w; a
+    sample contributes at most max_m m / (1 + e^m / (K - 1)) = W0((K - 1)/e).
+    """
+    lam, classes = _positive("lambda", lam), _count("the number of classes", classes, 2)
+    return math.sqrt(float(lambertw((classes - 1) / math.e).real) / lam) * (1 + 2.0**-40)
+
+
+# -- empirical risk minimisers (Hamm, Algorithms 1 and 2), party-level
+
+
+def binary_majority(lam: float, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
+    """Algorithm 1, labels +-1: min(rho/lambda, 2 R) for the logistic loss, 2 rho/lambda for a 1-Lipschitz one.
+
+    All labels may flip, and where one does the gradients differ by (l'(t) + l'(-t)) x (Hamm, equation (27)).
+    """
+    lam, rho = _positive("lambda", lam), _positive("rho", rho)
+    if loss == "logistic":
+        return Sensitivity(_up(min(rho / lam, 2 * radius(lam))), source="min(rho/lambda, 2 R); Hamm (27)")
+    return Sensitivity(_up(2 * rho / lam), source="2 rho/lambda; Hamm Theorem 1")
+
+
+def binary_soft(lam: float, parties: int, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
+    """Algorithm 2, binary: rho/(M lambda) for the logistic loss, 2 rho/(M lambda) for a 1-Lipschitz one.
+
+    alpha_i moves by at most 1/M, and the gradient by (alpha_i - alpha_i') (l'(t) + l'(-t)) x_i (Hamm, equation (30)).
+    """
+    lam, rho = _positive("lambda", lam), _positive("rho", rho)
+    parties = _count("the number of parties", parties, 1)
+    if loss == "logistic":
+        value = min(rho / (parties * lam), 2 * radius(lam))
+        return Sensitivity(_up(value), source="min(rho/(M lambda), 2 R); Hamm (30), l'(t) + l'(-t) = -1")
+    return Sensitivity(_up(2 * rho / (parties * lam)), source="2 rho/(M lambda); Hamm Theorem 3")
+
+
+def multiclass_majority(lam: float, classes: int, rho: float = 1.0) -> Sensitivity:
+    """Algorithm 1, softmax: min(sqrt(2) rho/lambda, 2 R); one-hot labels differ by sqrt(2) (Hamm, equation (52))."""
+    lam, rho = _positive("lambda", lam), _positive("rho", rho)
+    value = min(math.sqrt(2) * rho / lam, 2 * radius(lam, classes))
+    return Sensitivity(_up(value), source="min(sqrt(2) rho/lambda, 2 R); Hamm B.2")
+
+
+def multiclass_soft(lam: float, parties: int, classes: int, rho: float = 1.0) -> Sensitivity:
+    """Algorithm 2, softmax: sqrt(2) rho/(M lambda); two entries of alpha_i move by 1/M (Hamm, equation (59))."""
+    lam, rho = _positive("lambda", lam), _positive("rho", rho)
+    parties = _count("the number of parties", parties, 1)
+    value = min(math.sqrt(2) * rho / (parties * lam), 2 * radius(lam, classes))
+    return Sensitivity(_up(value), source="min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3")
+
+
+def average(projection_radius: float, parties: int) -> Sensitivity:
+    """The mean of M parameter vectors, each projected on the ball of public radius C: 2 C/M."""
+    value = 2 * _positive("the projection radius", projection_radius) / _count("the number of parties", parties, 1)
+    return Sensitivity(_up(value), source="2 C/M")
+
+
+# -- a party and one auxiliary sample (Hamm 4.5, corrected): the features are private too, so rho must not be used
+
+
+_BOTH = "party and one auxiliary sample"
+
+
+def binary_soft_private_auxiliary(lam: float, parties: int, samples: int, loss: Loss = "logistic") -> Sensitivity:
+    """2/(M lambda) (N + M - 1)/N for a 1-Lipschitz loss, 1/(M lambda) (N + 2M - 1)/N for the logistic one.
+
+    N - 1 samples keep their features and move as before; the one that changes moves the sum by at most 2.
+    """
+    lam, parties = _positive("lambda", lam), _count("the number of parties", parties, 1)
+    samples = _count("the number of auxiliary samples", samples, 1)
+    if loss == "logistic":
+        value = min((samples + 2 * parties - 1) / (parties * samples * lam), 2 * radius(lam))
+        return Sensitivity(_up(value), unit=_BOTH, source="(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected")
+    value = 2 * (samples + parties - 1) / (parties * samples * lam)
+    return Sensitivity(_up(value), unit=_BOTH, source="2 (N + M - 1)/(N M lambda); Hamm 4.5")
+
+
+def binary_majority_private_auxiliary(lam: float, samples: int, loss: Loss = "logistic") -> Sensitivity:
+    """(N + 1)/(N lambda) for the logistic loss, capped by 2 R; 2/lambda, unchanged, for a 1-Lipschitz one."""
+    lam, samples = _positive("lambda", lam), _count("the number of auxiliary samples", samples, 1)
+    if loss == "logistic":
+        value = min((samples + 1) / (samples * lam), 2 * radius(lam))
+        return Sensitivity(_up(value), unit=_BOTH, source="min((N + 1)/(N lambda), 2 R)")
+    return Sensitivity(_up(2 / lam), unit=_BOTH, source="2/lambda; Hamm 4.5")
+
+
+def multiclass_soft_private_auxiliary(lam: float, parties: int, samples: int, classes: int) -> Sensitivity:
+    """sqrt(2)/(M lambda) (N + 2M - 1)/N: the sample that changes moves the sum by at most 2 sqrt(2)."""
+    lam, parties = _positive("lambda", lam), _count("the number of parties", parties, 1)
+    samples = _count("the number of auxiliary samples", samples, 1)
+    value = math.sqrt(2) * (samples + 2 * parties - 1) / (parties * samples * lam)
+    return Sensitivity(
+        _up(min(value, 2 * radius(lam, classes))),
+        unit=_BOTH,
+        source="sqrt(2) (N + 2M - 1)/(N M lambda); Hamm 4.5 corrected",
+    )
+
+
+def multiclass_majority_private_auxiliary(lam: float, samples: int, classes: int) -> Sensitivity:
+    """min(sqrt(2) (N + 1)/(N lambda), 2 R)."""
+    lam, samples = _positive("lambda", lam), _count("the number of auxiliary samples", samples, 1)
+    value = min(math.sqrt(2) * (samples + 1) / (samples * lam), 2 * radius(lam, classes))
+    return Sensitivity(_up(value), unit=_BOTH, source="min(sqrt(2) (N + 1)/(N lambda), 2 R)")
+
+
+# -- the linear statistic T = (1/N) sum_i alpha(x_i) (x) x_i
+
+
+def statistic(parties: int, classes: int, rho: float) -> Sensitivity:
+    """L2: sqrt(2) rho/M for K classes, rho/M for a binary T (one row). Not valid with private auxiliary samples."""
+    parties, classes = _count("the number of parties", parties, 1), _count("the number of classes", classes, 2)
+    factor = 1.0 if classes == 2 else math.sqrt(2)
+    return Sensitivity(_up(factor * _positive("rho", rho) / parties), source="sqrt(2) rho/M, binary rho/M")
+
+
+def statistic_l1(parties: int, classes: int, rho: float, width: int) -> Sensitivity:
+    """L1, by Cauchy and Schwarz over the (K - 1) d released entries: sqrt((K - 1) d) times the L2 sensitivity."""
+    dimension = (_count("the number of classes", classes, 2) - 1) * _count("the number of features", width, 1)
+    value = math.sqrt(dimension) * statistic(parties, classes, rho).value
+    return Sensitivity(_up(value), norm="l1", source="sqrt((K - 1) d) times L2")
+
+
+# -- what else a release must add
+
+
+def with_solver_tolerance(sensitivity: Sensitivity, tau: float, lam: float) -> Sensitivity:
+    """Plus 2 tau/lambda: a solver that stops at gradient norm tau is within tau/lambda of the minimiser."""
+    if not (math.isfinite(tau) and tau >= 0):
+        raise InvalidParameter(f"the solver tolerance is {tau}; it must be a finite number, 0 or above")
+    value = sensitivity.value + 2 * tau / _positive("lambda", lam)
+    return replace(sensitivity, value=_up(value), source=f"{sensitivity.source} + 2 tau/lambda")
+
+
+def with_lattice(sensitivity: Sensitivity, pitch: float, dimension: int) -> Sensitivity:
+    """Plus g sqrt(D) in L2, g D in L1: snapping moves each of the two vectors by at most g/2 per coordinate."""
+    factor = math.sqrt(dimension) if sensitivity.norm == "l2" else float(dimension)
+    value = sensitivity.value + _positive("the pitch", pitch) * factor
+    return replace(sensitivity, value=_up(value), source=f"{sensitivity.source} + lattice")
+
+
+# -- as the papers print them
+
+
+def hamm_theorem_1(lam: float) -> Sensitivity:
+    """Hamm, equation (28), majority labels: 2/lambda."""
+    return Sensitivity(_up(2 / _positive("lambda", lam)), source="Hamm Theorem 1: 2/lambda")
+
+
+def hamm_theorem_3(lam: float, parties: int) -> Sensitivity:
+    """Hamm, Theorem 3, soft labels: 2/(M lambda)."""
+    return Sensitivity(_up(2 / (parties * _positive("lambda", lam))), source="Hamm Theorem 3: 2/(M lambda)")
+
+
+def hamm_b2(lam: float) -> Sensitivity:
+    """Hamm, equation (53), multiclass majority labels: sqrt(2)/lambda."""
+    return Sensitivity(_up(math.sqrt(2) / _positive("lambda", lam)), source="Hamm B.2: sqrt(2)/lambda")
+
+
+def hamm_b3(lam: float, parties: int) -> Sensitivity:
+    """Hamm, equation (60), multiclass soft labels: sqrt(2)/(M lambda)."""
+    return Sensitivity(_up(math.sqrt(2) / (parties * _positive("lambda", lam))), source="Hamm B.3: sqrt(2)/(M lambda)")
+
+
+def hamm_b4(lam: float, parties: int) -> Sensitivity:
+    """Hamm B.4, average of softmax parameters: 2 sqrt(2)/(M lambda)."""
+    value = 2 * math.sqrt(2) / (parties * _positive("lambda", lam))
+    return Sensitivity(_up(value), source="Hamm B.4: 2 sqrt(2)/(M lambda)")
+
+
+def hamm_b4_binary(lam: float, parties: int) -> Sensitivity:
+    """Hamm B.4's argument with the binary constant 2/lambda of one classifier: 2/(M lambda)."""
+    return Sensitivity(_up(2 / (parties * _positive("lambda", lam))), source="Hamm B.4, binary: 2/(M lambda)")
+
+
+def hamm_4_5_factor(parties: int, samples: int) -> float:
+    """Hamm 4.5: (N + M - 1)/N. Right on the general base 2/(M lambda), too small on the logistic and softmax bases."""
+    return (samples + parties - 1) / samples
