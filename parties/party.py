@@ -1,0 +1,166 @@
+"""A data owner in a counting round: it trains on its own data, casts one encrypted ballot, and may then leave."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parties.learners import LocalClassifier
+from protocol.encryption import Encryptor, Randomizers
+from protocol.errors import AlreadyCastError, DataError, InvalidParameter, WrongKeyError, WrongRoundError
+from protocol.ledger import OnceLedger
+from protocol.messages import Ballot
+from protocol.packing import IntegerVector
+from protocol.rounds import Round, RoundKind
+from protocol.signing import SigningKey, VerificationKey
+from protocol.vectors import EncryptedVector
+from protocol.votes import VoteLayout, auxiliary_digest
+
+__all__ = ["Party", "Voter"]
+
+
+class Voter(Protocol):
+    """A local classifier of any kind, as a party needs it."""
+
+    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
+        """The class index in [0, K) that it votes for on each row of X, shape (N,)."""
+
+
+class Party:
+    """One data owner.
+
+    Its samples and its classifier never leave it. What leaves is one signed ballot of ciphertexts a round.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        *,
+        classes: Sequence[Any],
+        voter: Voter | None = None,
+        votes_cast: OnceLedger | None = None,
+    ) -> None:
+        """
+        Args:
+            number: its place on the roster.
+            signing_key: registered there before the round.
+            classes: the K agreed classes, in the order of the counts; a party may have seen only some of them.
+            voter: a classifier trained elsewhere; otherwise call `train`.
+            votes_cast: where it remembers the auxiliary sets it has voted on; on disk wherever it can be restarted.
+        """
+        if number < 0:
+            raise InvalidParameter(f"a party is numbered by its place on the roster, from 0, not {number}")
+        self.number = number
+        self.classes = tuple(classes)
+        self._signing_key = signing_key
+        self._voter = voter
+        self._votes_cast = OnceLedger() if votes_cast is None else votes_cast
+
+    @property
+    def verification_key(self) -> VerificationKey:
+        """What it registers before the round."""
+        return self._signing_key.verification_key
+
+    def train(self, X: ArrayLike, y: ArrayLike, classifier: Any = "logistic") -> Party:
+        """Train a local classifier on this party's own samples.
+
+        Args:
+            X: float64 (n, d). y: labels (n,), each one of the agreed classes; some classes may be missing.
+            classifier: a name of `parties.learners` or any scikit-learn classifier.
+
+        Raises:
+            DataError: no samples, NaN or infinite features, labels outside the agreed classes.
+        """
+        self._voter = LocalClassifier(classifier, classes=self.classes).fit(X, y)
+        return self
+
+    def cast(
+        self,
+        round_: Round,
+        auxiliary: ArrayLike,
+        *,
+        encryptor: Encryptor | None = None,
+        randomizers: Randomizers | None = None,
+    ) -> Ballot:
+        """One ballot: this party's vote on every auxiliary sample, packed, encrypted and signed.
+
+        Args:
+            round_: a round of kind "votes" over this auxiliary set.
+            auxiliary: the public samples, float64 (N, d).
+            encryptor: the randomness mode and source to use; `half` and the operating system's by default.
+            randomizers: a pool of residues made before, so that casting costs two multiplications a ciphertext.
+
+        Raises:
+            WrongRoundError: another kind of round, or another auxiliary set than the round's.
+            DataError: the classifier cannot vote on these samples, or nothing was trained.
+            AlreadyCastError: this party has voted on this auxiliary set before, in whatever round: the difference of
+                two counts would be its votes.
+        """
+        if self._voter is None:
+            raise DataError(f"party {self.number} has no classifier yet: call train first")
+        samples = np.asarray(auxiliary, dtype=np.float64)
+        if samples.ndim != 2 or samples.shape[0] == 0:
+            raise DataError(f"auxiliary samples form an array (N, d) with N >= 1, not one of shape {samples.shape}")
+        context = auxiliary_digest(samples)
+        layout = VoteLayout(samples.shape[0], len(self.classes))
+        self._check_round(round_, "votes", context)
+        if round_.plan != layout.plan(round_.key, round_.plan.addends):
+            raise WrongRoundError(
+                f"the round's plan is not that of votes on {layout.samples} samples and {layout.classes} classes"
+            )
+        vector = layout.encode(self._voter.predict_votes(samples))
+        if not self._votes_cast.claim(_votes_claim(self.number, context)):
+            raise AlreadyCastError(
+                f"party {self.number} has voted on this auxiliary set before; a second ballot would let the difference "
+                "of two counts show its votes"
+            )
+        return self._sign(round_, vector, encryptor, randomizers)
+
+    def contribute(
+        self,
+        round_: Round,
+        kind: RoundKind,
+        context: bytes,
+        values: IntegerVector,
+        *,
+        encryptor: Encryptor | None = None,
+        randomizers: Randomizers | None = None,
+    ) -> Ballot:
+        """One ballot with any other integer vector of the round's plan (parameters, a statistic, a gradient).
+
+        Unlike `cast` it does not refuse a second round on the same context: whoever calls it accounts for that.
+        Raises WrongRoundError when kind or context differ from the round's, PackingError for values out of range.
+        """
+        if kind == "votes":
+            raise InvalidParameter("votes are cast, not contributed: call cast")
+        self._check_round(round_, kind, context)
+        return self._sign(round_, values, encryptor, randomizers)
+
+    def _check_round(self, round_: Round, kind: RoundKind, context: bytes) -> None:
+        if round_.kind != kind:
+            raise WrongRoundError(f"this is a round of {round_.kind}, and {kind} were to be sent")
+        if round_.context != context:
+            raise WrongRoundError("the round is about another public input (auxiliary set) than the one given here")
+        if round_.verification_key(self.number) != self.verification_key:
+            raise WrongRoundError(f"the roster has another key than that of party {self.number} in its place")
+
+    def _sign(
+        self, round_: Round, values: IntegerVector, encryptor: Encryptor | None, randomizers: Randomizers | None
+    ) -> Ballot:
+        encryptor = encryptor or Encryptor(round_.key, "half", expected=round_.plan.ciphertexts)
+        if encryptor.key != round_.key:
+            raise WrongKeyError(f"the encryptor is for {encryptor.key!r}, and the round's key is {round_.key!r}")
+        vector = EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers)
+        return Ballot.sign(round_, self.number, vector, self._signing_key)
+
+    def __repr__(self) -> str:
+        return f"<Party {self.number}>"
+
+
+def _votes_claim(party: int, context: bytes) -> bytes:
+    return hashlib.sha256(b"psephos votes cast\0" + party.to_bytes(4, "big") + context).digest()
