@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from curator.losses import Loss
+from curator.sensitivity import largest_row_norm
 from protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
 __all__ = [
@@ -40,8 +41,8 @@ Array = NDArray[np.float64]
 DEFAULT_TOLERANCE = 1e-9
 """tau: far above the rounding floor (about 3e-11 at N = 1e5, d = 1e3, ten classes, lambda = 1e-4)."""
 
-NORM_SLACK = 2.0**-40
-"""How far beyond 1 the computed norm of a row may lie: room for the rounding of a division by the norm. What is
+NORM_SLACK = 2.0**-39
+"""How far beyond 1 the certified norm of a row may lie: room for the rounding of a division by the norm. What is
 released charges for it (`curator.release`)."""
 
 _UNIT = 2.0**-53
@@ -79,7 +80,7 @@ def check_auxiliary(features: ArrayLike, width: int | None = None) -> Array:
         raise DataError(f"the auxiliary samples have {array.shape[1]} features where {width} were agreed")
     if not np.isfinite(array).all():
         raise DataError("the auxiliary features hold NaN or infinite values; remove or impute those samples first")
-    longest = float(np.linalg.norm(array, axis=1).max())
+    longest = largest_row_norm(array)
     if longest > 1 + NORM_SLACK:
         raise NormError(
             f"an auxiliary sample has norm {longest:.6g}; every row must have norm at most 1. Divide all rows by the "
@@ -114,6 +115,16 @@ class Minimiser:
     tolerance: float
     lam: float
     loss: Loss
+
+    @property
+    def inexactness(self) -> float:
+        """How far w may be from the exact minimiser: tolerance / lam. Public."""
+        return self.tolerance / self.lam
+
+    @property
+    def norm_limit(self) -> float:
+        """A bound of the norm of w for any data. Public."""
+        return norm_bound(self.loss, self.w.shape[0] if self.w.ndim == 2 else 2, self.lam) + self.inexactness
 
 
 def norm_bound(loss: Loss, classes: int, lam: float) -> float:

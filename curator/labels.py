@@ -69,7 +69,8 @@ def majority(counts: ArrayLike) -> NDArray[np.int64]:
     if table.shape[1] == 2:
         positive: NDArray[np.int64] = (table[:, 1] >= table[:, 0]).astype(np.int64)
         return positive
-    return np.argmax(table, axis=1)
+    first: NDArray[np.int64] = np.argmax(table, axis=1).astype(np.int64)
+    return first
 
 
 def one_hot(labels: ArrayLike, classes: int) -> NDArray[np.float64]:
@@ -79,4 +80,5 @@ def one_hot(labels: ArrayLike, classes: int) -> NDArray[np.float64]:
         raise DataError("labels must be a list of class numbers, one integer per sample")
     if array.size and (array.min() < 0 or array.max() >= classes):
         raise DataError(f"a label lies outside the agreed classes 0 to {classes - 1}")
-    return np.eye(classes)[array]
+    targets: NDArray[np.float64] = np.eye(classes)[array]
+    return targets

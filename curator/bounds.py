@@ -1,0 +1,140 @@
+"""What the papers promise about utility, as functions under their hypotheses (Hamm 2016, section 4 and appendix A).
+
+Hypotheses of all of them: a binary loss with |l'| <= 1 whose derivative is c-Lipschitz (c = 1/4 for the logistic
+loss, 1/(2h) for the approximate hinge), rows with ||x|| <= 1, d features, the ridge (lambda/2) ||w||^2, and noise with
+density proportional to exp(-epsilon ||eta|| / S), so that ||eta|| is Gamma(d, S/epsilon). The papers' S is 2/lambda
+for majority labels and 2/(M lambda) for soft labels; `sensitivity` puts another in its place (a smaller certified
+one). The auxiliary samples of Theorem 4 and equation (11) are independent draws from the distribution that R averages
+over, and the classifiers that voted do not depend on them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from curator.erm import check_positive
+from protocol.errors import InvalidParameter
+
+__all__ = ["equation_11", "lemma_5", "lemma_6", "theorem_4"]
+
+
+def _probability(value: float, name: str) -> float:
+    number = check_positive(value, name)
+    if number >= 1:
+        raise InvalidParameter(f"{name} is a probability of failure and must be below 1, not {number}")
+    return number
+
+
+def _whole(value: int, name: str) -> int:
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise InvalidParameter(f"{name} must be a whole number, at least 1, not {value}")
+    return int(value)
+
+
+def lemma_5(shape: int, scale: float, delta: float) -> float:
+    """X ~ Gamma(k, theta), k an integer, is at most k theta log(k/delta) with probability at least 1 - delta.
+
+    (Chaudhuri et al. 2011, Lemma 17: X is a sum of k exponential variables, none of which exceeds theta log(k/delta)
+    but with probability delta/k each.)
+    """
+    k = _whole(shape, "the shape of the Gamma variable")
+    return k * check_positive(scale, "the scale") * math.log(k / _probability(delta, "delta"))
+
+
+def lemma_6(
+    *,
+    dimension: int,
+    smoothness: float,
+    lam: float,
+    parties: int,
+    epsilon: float,
+    delta_p: float,
+    sensitivity: float | None = None,
+) -> float:
+    """The excess empirical risk of Algorithm 2, with probability at least 1 - delta_p over its noise (equation 32):
+
+    R_S(w_p) - R_S(w_s) <= 2 d^2 (c + lambda) log^2(d/delta_p) / (lambda^2 M^2 epsilon^2).
+
+    It is (c + lambda)/2 times the square of Lemma 5's bound of ||w_p - w_s||.
+    """
+    lam = check_positive(lam, "lambda")
+    if sensitivity is None:
+        sensitivity = 2 / (_whole(parties, "the number of parties") * lam)
+    scale = check_positive(sensitivity, "the sensitivity") / check_positive(epsilon, "epsilon")
+    distance = lemma_5(dimension, scale, delta_p)
+    return (check_positive(smoothness, "the smoothness c") + lam) / 2 * distance**2
+
+
+def theorem_4(
+    *,
+    dimension: int,
+    smoothness: float,
+    lam: float,
+    parties: int,
+    samples: int,
+    epsilon: float,
+    delta_p: float,
+    delta_s: float,
+    reference_norm: float,
+    sensitivity: float | None = None,
+) -> float:
+    """R(w_p) - R(w_0) for Algorithm 2 and any reference w_0 of norm `reference_norm`, with probability at least
+    1 - delta_p - delta_s over the noise and the choice of the N auxiliary samples (equation 22):
+
+    4 d^2 (c + lambda) log^2(d/delta_p) / (lambda^2 M^2 epsilon^2) + 16 (32 + log(1/delta_s)) / (lambda N)
+    + (lambda/2) ||w_0||^2.
+
+    Raises InvalidParameter when the probabilities of failure add up to 1 or more, or a hypothesis cannot hold.
+    """
+    lam = check_positive(lam, "lambda")
+    if _probability(delta_p, "delta_p") + _probability(delta_s, "delta_s") >= 1:
+        raise InvalidParameter("delta_p + delta_s must be below 1, or the bound promises nothing")
+    if not (math.isfinite(reference_norm) and reference_norm >= 0):
+        raise InvalidParameter(
+            f"the norm of the reference classifier must be finite and not negative: {reference_norm}"
+        )
+    noise = lemma_6(
+        dimension=dimension,
+        smoothness=smoothness,
+        lam=lam,
+        parties=parties,
+        epsilon=epsilon,
+        delta_p=delta_p,
+        sensitivity=sensitivity,
+    )
+    sampling = 16 * (32 + math.log(1 / delta_s)) / (lam * _whole(samples, "the number of auxiliary samples"))
+    return 2 * noise + sampling + lam / 2 * reference_norm**2
+
+
+def equation_11(
+    *,
+    dimension: int,
+    smoothness: float,
+    lam: float,
+    samples: int,
+    epsilon: float,
+    delta_p: float,
+    delta_s: float,
+    reference_norm: float,
+    sensitivity: float | None = None,
+) -> float:
+    """R(w_p) - R(w_0) for Algorithm 1, whose error does not vanish as M grows (equation 11, R as in equation 10).
+
+    The paper writes O(epsilon^-2) + O(1/N) only. The proof of Theorem 4 goes through word for word with the sensitivity
+    2/lambda of Theorem 1 in place of 2/(M lambda), and gives
+
+    4 d^2 (c + lambda) log^2(d/delta_p) / (lambda^2 epsilon^2) + 16 (32 + log(1/delta_s)) / (lambda N)
+    + (lambda/2) ||w_0||^2.
+    """
+    return theorem_4(
+        dimension=dimension,
+        smoothness=smoothness,
+        lam=lam,
+        parties=1,
+        samples=samples,
+        epsilon=epsilon,
+        delta_p=delta_p,
+        delta_s=delta_s,
+        reference_norm=reference_norm,
+        sensitivity=sensitivity,
+    )
