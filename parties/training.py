@@ -4,10 +4,10 @@ Hamm 2016, section 6: every party minimises
 
     (1/n) sum_i loss(W x_i, y_i) + (lambda/2) ||W||^2
 
-on its own n samples, without an intercept. With two classes the loss is log(1 + exp(-t)), t = +-w.x, and W is one vector;
-with K > 2 it is the softmax loss over all K *agreed* classes, seen by the party or not, so that the bound R(lambda)
-on the minimiser's length holds for every party. The ridge makes the minimiser unique and finite even for a
-party that saw one class only.
+on its own n samples, without an intercept. With two classes the loss is log(1 + exp(-t)), t = +-w.x, and W is one
+vector; with K > 2 it is the softmax loss over all K *agreed* classes, seen by the party or not, so that the bound
+R(lambda) on the minimiser's length holds for every party. The ridge makes the minimiser unique and finite even for
+a party that saw one class only.
 
 Parties are handled in batches of stacked arrays. The minimiser lies in the span of the party's samples, so when
 n < d the problem is first rotated into n dimensions (QR of X^T), where norms and the objective are unchanged.
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from protocol.errors import ConvergenceError, DataError, InvalidParameter
+from protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
 __all__ = ["gradient_norms", "train_parties", "votes", "votes_in_blocks"]
 
@@ -44,16 +44,17 @@ def train_parties(
 ) -> Floats:
     """Every party's ridge minimiser: (M, d) for two classes, (M, K, d) for K > 2; float64.
 
-    X: (sum(sizes), d), the parties' samples one party after the other; y: their labels in 0 .. K-1; sizes: the M
-    parties' numbers of samples, which may differ. classes: K, the agreed number of classes. With two classes w.x > 0 means
-    label 1. tolerance: the largest L2 norm of the gradient accepted; the result is within tolerance/lam of the minimiser.
+    X: (sum(sizes), d), the parties' samples one party after the other, rows with ||x|| <= 1; y: their labels in
+    0 .. K-1; sizes: the M parties' numbers of samples, which may differ. classes: K, the agreed number of classes.
+    With two classes w.x > 0 means label 1. tolerance: the largest L2 norm of the gradient accepted, at least 1e-12;
+    the result is within tolerance/lam of the minimiser.
 
     Raises InvalidParameter, DataError (empty party, NaN or infinite features, labels outside the agreed classes),
-    ConvergenceError when the tolerance is not reached (it is below what rounding allows).
+    NormError, ConvergenceError (rounding kept the tolerance out of reach: lam is extremely small).
     """
     X, y, sizes = _checked(X, y, sizes, classes, lam)
-    if not (np.isfinite(tolerance) and tolerance > 0):
-        raise InvalidParameter(f"tolerance must be positive and finite; got {tolerance}")
+    if not (np.isfinite(tolerance) and tolerance >= 1e-12):
+        raise InvalidParameter(f"tolerance must be finite and at least 1e-12 (rounding); got {tolerance}")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     columns = 1 if classes == 2 else classes
     W = np.empty((len(sizes), columns, X.shape[1]))
@@ -95,8 +96,8 @@ def votes_in_blocks(
 ) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
     """The votes of linear classifiers W, (M, d) or (M, K, d), on the rows X (N, d), some parties at a time.
 
-    Yields (parties, votes) with votes (number of these parties, N) uint8 class indices; scores held at a time take at most
-    max_bytes, or one party's. Ties go to the lower class. Raises DataError, InvalidParameter (K > 256).
+    Yields (parties, votes) with votes (number of these parties, N) uint8 class indices; the scores held at a time
+    take at most max_bytes, or one party's. Ties go to the lower class. Raises DataError, InvalidParameter (K > 256).
     """
     columns = W.shape[1] if W.ndim == 3 else 1
     if W.ndim not in (2, 3) or X.ndim != 2 or W.shape[-1] != X.shape[1]:
@@ -146,6 +147,9 @@ def _checked(
         raise DataError(f"the parties' sizes add up to {counts.sum()} but there are {len(X)} samples")
     if not np.isfinite(X).all():
         raise DataError("features are NaN or infinite")
+    longest = float(np.einsum("ij,ij->i", X, X, dtype=np.float64).max())
+    if longest > 1 + 1e-9:  # up to rounding; the exact bound is the preprocessing's business
+        raise NormError(f"a feature row has norm {longest**0.5:.6g}, at most 1 is allowed; scale with PublicScaler")
     if not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= classes:
         raise DataError(f"labels must be integers in 0 .. {classes - 1}, the agreed classes")
     return X, y, counts
@@ -227,7 +231,7 @@ def _newton(X: Floats, targets: Floats, weights: Floats, lam: float, tolerance: 
         scores[active] = Xa @ V[active].transpose(0, 2, 1)
     raise ConvergenceError(
         f"local training did not reach gradient norm {tolerance} in {_ITERATIONS} Newton steps; "
-        "the tolerance is below what double precision allows for these features and lambda"
+        "lambda is too small for double precision, raise it or the tolerance"
     )
 
 
@@ -277,9 +281,9 @@ def _direct_step(X: Floats, P: Floats, weights: Floats, lam: float, gradient: Fl
             block = Xt @ (curvature[:, :, None] * X)
             H[:, k, :, j, :] = block
             H[:, j, :, k, :] = block  # each block is symmetric itself
-    H = H.reshape(m, C * r, C * r)
-    H[:, np.arange(C * r), np.arange(C * r)] += lam
-    return np.asarray(-np.linalg.solve(H, gradient.reshape(m, C * r, 1)).reshape(gradient.shape))
+    system = H.reshape(m, C * r, C * r)
+    system[:, np.arange(C * r), np.arange(C * r)] += lam
+    return np.asarray(-np.linalg.solve(system, gradient.reshape(m, C * r, 1)).reshape(gradient.shape))
 
 
 def _conjugate_step(X: Floats, P: Floats, weights: Floats, lam: float, gradient: Floats) -> Floats:

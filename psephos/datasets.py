@@ -23,6 +23,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,10 @@ class Dataset:
     source: str
 
     def __post_init__(self) -> None:
-        for array in (self.X_train, self.y_train, self.X_test, self.y_test):
-            for part in (array.data, array.indices, array.indptr) if scipy.sparse.issparse(array) else (array,):
+        arrays: list[Any] = [self.X_train, self.y_train, self.X_test, self.y_test]
+        for array in arrays:
+            parts = (array.data, array.indices, array.indptr) if scipy.sparse.issparse(array) else (array,)
+            for part in parts:
                 if part is not None:
                     part.flags.writeable = False
 
@@ -254,13 +257,13 @@ def _check(file: _File, content: bytes, where: Path) -> bytes:
 def _load_adult(folder: Path) -> Dataset:
     """UCI Adult as LIBSVM's a9a, 123 binary features; label 1 is an income over 50K."""
     paths = _find("adult", folder, ["a9a", "a9a.t"], _LIBSVM)
-    halves = []
+    parts = []
     for file, path in zip((_ADULT_TRAIN, _ADULT_TEST), paths, strict=True):
         # The test file never mentions feature 123, so the width must be said.
         X, y = bundled.load_svmlight_file(io.BytesIO(_check(file, _content(path), path)), n_features=123)
-        halves += [X.toarray(), (y > 0).astype(np.int64)]
+        parts.append((X.toarray(), (y > 0).astype(np.int64)))
     source = "Kohavi and Becker, Adult, UCI 1996, in LIBSVM's form a9a"
-    return Dataset("adult", *halves, ("<=50K", ">50K"), source)
+    return Dataset("adult", *parts[0], *parts[1], ("<=50K", ">50K"), source)
 
 
 def _load_har(folder: Path) -> Dataset:
@@ -461,7 +464,7 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, homes: M
                 continue
             except DataError:
                 pass  # damaged: fetched again below, and replaced only by a good one
-        _fetch((homes or {}).get(file_name, file.home), target, lambda path, n=file_name, f=file: _verify(n, f, path))
+        _fetch((homes or {}).get(file_name, file.home), target, partial(_verify, file_name, file))
     return folder
 
 

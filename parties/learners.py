@@ -1,0 +1,187 @@
+"""Local classifiers: any scikit-learn classifier, made fit for voting.
+
+Hamm 2016, section 3.1, treats local classifiers as black boxes. What voting needs from the box is little: it votes for
+one of the K classes agreed before the round, also when the party has seen only some of them, or a single one.
+`LocalClassifier` sees to that; `make_learner` makes one from a name or from any scikit-learn classifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from parties.training import train_parties, votes
+from protocol.errors import DataError, InvalidParameter
+
+__all__ = ["LEARNERS", "LocalClassifier", "RidgeLogistic", "make_learner"]
+
+
+class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """One party's ridge logistic (K = 2) or softmax (K > 2) regression, exactly as `parties.training` trains many.
+
+    Minimises the mean loss + (lam/2)||W||^2 without an intercept. n_classes: labels are then 0 .. n_classes - 1 and
+    all of them are part of the objective, seen or not; None takes the labels found, which must be at least two.
+    tolerance: see `train_parties`. Rows longer than 1 are refused with NormError. Fitted attribute: coef_, (d,) for
+    two classes and (K, d) otherwise.
+    """
+
+    def __init__(self, *, lam: float = 1e-4, n_classes: int | None = None, tolerance: float = 1e-8) -> None:
+        self.lam = lam
+        self.n_classes = n_classes
+        self.tolerance = tolerance
+
+    def fit(self, X: Any, y: Any) -> RidgeLogistic:
+        """Train on X (n, d) and y (n,)."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        if self.n_classes is None:
+            self.classes_, y = np.unique(y, return_inverse=True)
+        else:
+            self.classes_ = np.arange(self.n_classes)
+        self.coef_ = train_parties(X, y, [len(X)], classes=len(self.classes_), lam=self.lam, tolerance=self.tolerance)[
+            0
+        ]
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest score, the lower one in a tie."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return np.asarray(self.classes_[votes(self.coef_[None], X)[0]])
+
+
+def _knn(samples: int) -> Any:
+    return KNeighborsClassifier(n_neighbors=min(5, samples))
+
+
+# By name: a function of the party's number of samples, since k neighbours need k samples.
+LEARNERS: Mapping[str, Callable[[int], Any]] = MappingProxyType(
+    {
+        "tree": lambda samples: DecisionTreeClassifier(),
+        "knn": _knn,
+        "forest": lambda samples: RandomForestClassifier(n_estimators=30),
+        "naive-bayes": lambda samples: GaussianNB(),
+        "svm": lambda samples: SVC(),
+        "logistic": lambda samples: RidgeLogistic(),
+    }
+)
+
+
+class LocalClassifier:
+    """A party's classifier over the agreed classes, whatever its kind.
+
+    make: gives an unfitted scikit-learn classifier for a number of samples. classes: the agreed class labels, in the
+    order that votes index; an integer K stands for 0 .. K-1. seed: for classifiers that draw random numbers.
+
+    A party that has seen a single class, or whose samples are all alike, votes for its most frequent class without
+    training, since most classifiers cannot be trained on that. Only `RidgeLogistic` can, and is (its minimiser is what
+    averaging needs). A secret of its party: the repr shows neither parameters nor data.
+    """
+
+    def __init__(self, make: Callable[[int], Any], *, classes: int | Sequence[Any], seed: int = 0) -> None:
+        labels = list(range(classes)) if isinstance(classes, int | np.integer) else list(classes)
+        self._index = {label: k for k, label in enumerate(labels)}
+        if len(labels) < 2 or len(self._index) < len(labels):
+            raise InvalidParameter(f"at least 2 distinct classes must be agreed; got {labels}")
+        self.classes = tuple(labels)
+        self._make = make
+        self._seed = seed
+        self._width: int | None = None
+        self._constant: int | None = None
+        self._estimator: Any = None
+
+    def __repr__(self) -> str:
+        return f"LocalClassifier({len(self.classes)} classes, {'fitted' if self._width else 'not fitted'})"
+
+    @property
+    def parameters(self) -> NDArray[np.float64]:
+        """The weights (d,) or (K, d) of a fitted `logistic`, for averaging; InvalidParameter for other kinds."""
+        if not isinstance(self._estimator, RidgeLogistic):
+            raise InvalidParameter("only the fitted learner 'logistic' has parameters that can be averaged")
+        return np.asarray(self._estimator.coef_)
+
+    def fit(self, X: NDArray[np.floating], y: Sequence[Any] | NDArray[Any]) -> LocalClassifier:
+        """Train on the party's samples X (n, d) with agreed class labels y (n,). Raises DataError, NormError."""
+        X = _samples(X)
+        labels = self._encode(y)
+        if len(labels) != len(X) or not len(X):
+            raise DataError(f"{len(X)} samples and {len(labels)} labels; a party needs as many of each, at least one")
+        estimator = self._make(len(X))
+        parameters = estimator.get_params()
+        if "random_state" in parameters and parameters["random_state"] is None:
+            estimator.set_params(random_state=self._seed)
+        if isinstance(estimator, RidgeLogistic):
+            estimator.set_params(n_classes=len(self.classes))
+        elif (labels == labels[0]).all() or bool(np.ptp(X, axis=0).max() == 0):
+            self._constant, self._estimator, self._width = int(np.bincount(labels).argmax()), None, X.shape[1]
+            return self
+        self._constant, self._estimator, self._width = None, estimator.fit(X, labels), X.shape[1]
+        return self
+
+    def predict_votes(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
+        """The index (N,) of the class voted for, in `classes`, for each row of X (N, d). Raises DataError."""
+        if self._width is None:
+            raise InvalidParameter("this classifier has not been fitted; call fit first")
+        X = _samples(X)
+        if X.shape[1] != self._width:
+            raise DataError(f"samples have {X.shape[1]} features; this classifier was trained on {self._width}")
+        if self._constant is not None or not len(X):
+            return np.full(len(X), self._constant or 0, np.int64)
+        voted = np.asarray(self._estimator.predict(X))
+        chosen = voted.astype(np.int64)
+        if (
+            chosen.shape != (len(X),)
+            or (chosen != voted).any()
+            or chosen.min() < 0
+            or chosen.max() >= len(self.classes)
+        ):
+            raise DataError("the classifier predicted something that is none of the agreed classes")
+        return chosen
+
+    def _encode(self, y: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
+        labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
+        try:
+            return np.array([self._index[label] for label in labels], np.int64)
+        except (KeyError, TypeError):
+            # Which label it was is the party's secret.
+            raise DataError(f"a label is none of the {len(self.classes)} agreed classes") from None
+
+
+def make_learner(
+    learner: str | Any, *, classes: int | Sequence[Any], seed: int = 0, lam: float | None = None
+) -> LocalClassifier:
+    """An unfitted local classifier, from a name in `LEARNERS` or from any (unfitted or fitted) scikit-learn classifier.
+
+    An object is cloned and never changed, and gets `seed` if it draws random numbers and has no seed itself. lam: the
+    regularisation of `logistic`, 1e-4 unless given; refused for the others. Raises InvalidParameter.
+    """
+    if lam is not None and learner != "logistic":
+        raise InvalidParameter("lam belongs to the learner 'logistic'; other learners bring their own parameters")
+    if isinstance(learner, str):
+        if learner not in LEARNERS:
+            raise InvalidParameter(f"unknown learner {learner!r}; known: {', '.join(LEARNERS)}")
+        if lam is None:
+            return LocalClassifier(LEARNERS[learner], classes=classes, seed=seed)
+        return LocalClassifier(lambda samples: RidgeLogistic(lam=lam), classes=classes, seed=seed)
+    if isinstance(learner, type) or not is_classifier(learner):
+        raise InvalidParameter(f"a learner is a name or a scikit-learn classifier object; got {type(learner).__name__}")
+    return LocalClassifier(lambda samples: clone(learner), classes=classes, seed=seed)
+
+
+def _samples(X: NDArray[np.floating]) -> NDArray[np.floating]:
+    X = np.asarray(X)
+    if X.ndim != 2 or X.shape[1] < 1 or not np.issubdtype(X.dtype, np.number):
+        raise DataError(f"samples must be a matrix of numbers, one row each; got shape {X.shape} of {X.dtype}")
+    if not np.isfinite(X).all():
+        raise DataError("features are NaN or infinite")
+    return X
