@@ -76,6 +76,13 @@ class BallotProduct:
                 ballot = received if isinstance(received, Ballot) else Ballot.decode(received, self.round)
                 party = ballot.party
                 ballot.check(self.round)
+                if ballot is received:
+                    # The signature covers the payload: that is what counts, whatever else the record says.
+                    ballot = Ballot.decode(ballot.encode(), self.round)
+                if party in accepted and not product_is_unit(self.round.key, accepted[party][1].ciphertexts):
+                    # Reject the first one now, as an observer of single ballots would have: who is counted must not
+                    # depend on how the board was cut into batches.
+                    rejections.append(_no_unit(*accepted.pop(party)))
                 if party in self._parties or party in accepted:
                     raise DuplicateBallotError(f"party {party} has a ballot in this round already")
             except _REASONS as error:
@@ -85,11 +92,9 @@ class BallotProduct:
         key = self.round.key
         columns = self._multiply(accepted.values())
         if not product_is_unit(key, columns):
-            for party, (place, ballot) in list(accepted.items()):
+            for party, (_place, ballot) in list(accepted.items()):
                 if not product_is_unit(key, ballot.ciphertexts):
-                    del accepted[party]
-                    error = CiphertextError(f"the ballot of party {party} has a ciphertext that shares a factor with n")
-                    rejections.append(Rejection(place, party, error))
+                    rejections.append(_no_unit(*accepted.pop(party)))
             columns = self._multiply(accepted.values())
         self._columns = columns
         self._parties.update(accepted)
@@ -142,3 +147,8 @@ class BallotProduct:
 
     def __repr__(self) -> str:
         return f"<BallotProduct of {len(self)} ballots, round {self.round.digest.hex()[:12]}>"
+
+
+def _no_unit(place: int, ballot: Ballot) -> Rejection:
+    party = ballot.party
+    return Rejection(place, party, CiphertextError(f"party {party} sent a ciphertext that shares a factor with n"))
