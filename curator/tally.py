@@ -79,23 +79,30 @@ class Tally:
         if self._request is None:
             raise WrongRoundError("close the tally before opening it")
         threshold_key = self.round.threshold_key
-        values: dict[int, Sequence[object]] = {}
+        by_holder: dict[int, PartialDecryption] = {}
         for part in parts:
             part.check(self.round)
             if part.product_digest != self._request.product_digest:
                 raise WrongRoundError(f"holder {part.holder} opened another product than this tally's")
-            if part.holder in values:
+            if part.holder in by_holder:
                 raise ThresholdError(f"holder {part.holder} appears twice; the parts of different holders are needed")
-            values[part.holder] = part.values
-        if len(values) < threshold_key.threshold:
+            by_holder[part.holder] = part
+        if len(by_holder) < threshold_key.threshold:
             raise ThresholdError(
-                f"{threshold_key.threshold} partial decryptions open this tally and {len(values)} are here"
+                f"{threshold_key.threshold} partial decryptions open this tally and {len(by_holder)} are here"
             )
-        return self._cross_checked({part.holder: part for part in parts})
+        return self._cross_checked(by_holder)
 
     def _cross_checked(self, parts: dict[int, PartialDecryption]) -> OpenedSum:
+        # Any t parts lie on one polynomial, so only the others are evidence. With e wrong ones among `spare` more than
+        # t, e <= spare / 2, one answer has no more than spare / 2 against it (Reed-Solomon decoding). Failing that, an
+        # answer that every opening set gives is right as long as t right parts are here at all.
+        threshold = self.round.threshold_key.threshold
+        spare = len(parts) - threshold
         failure: WrongPartialDecryptionError | None = None
-        for chosen in combinations(sorted(parts), self.round.threshold_key.threshold):
+        only: OpenedSum | None = None
+        several = False
+        for chosen in combinations(sorted(parts), threshold):
             try:
                 sums = self._combine(parts, chosen)
             except WrongPartialDecryptionError as error:
@@ -104,9 +111,19 @@ class Tally:
             wrong = [
                 holder for holder in parts if holder not in chosen and not self._agrees(parts, chosen, holder, sums)
             ]
-            if 2 * len(wrong) < len(parts):
-                return OpenedSum(sums, self._product.parties, tuple(sorted(wrong)))
-            failure = WrongPartialDecryptionError(f"holders {chosen} and holders {tuple(wrong)} open different sums")
+            opened = OpenedSum(sums, self._product.parties, tuple(sorted(wrong)))
+            if len(wrong) <= spare // 2:
+                return opened
+            if only is not None and only.sums != sums:
+                several = True
+            only = only or opened
+        if only is not None and not several:
+            return only
+        if several:
+            failure = WrongPartialDecryptionError(
+                f"several sets of {threshold} holders open different sums: at least one of {sorted(parts)} is wrong, "
+                "and it takes more right ones to say which"
+            )
         assert failure is not None
         raise failure
 
