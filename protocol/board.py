@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+from protocol.errors import PsephosError
 
 __all__ = ["Board"]
 
@@ -23,17 +25,25 @@ class Board:
         self.posted = 0
         self.bytes_posted = 0
 
-    def watch(self, observer: Observer) -> None:
-        """Show every message so far kept, and all later ones, to `observer`."""
-        for message in self.messages:
-            observer(message)
+    def watch(self, observer: Observer) -> list[PsephosError]:
+        """Show every message so far kept, and all later ones, to `observer`; returns its refusals of those kept."""
         self._observers.append(observer)
+        return [refusal for message in self.messages for refusal in _show(message, [observer])]
 
-    def post(self, message: bytes) -> None:
-        """Publish an encoded message."""
+    def post(self, message: bytes) -> list[PsephosError]:
+        """Publish an encoded message; returns the refusals. An observer that refuses hides nothing from others."""
         self.posted += 1
         self.bytes_posted += len(message)
         if self._keep:
             self.messages.append(message)
-        for observer in self._observers:
+        return _show(message, self._observers)
+
+
+def _show(message: bytes, observers: Iterable[Observer]) -> list[PsephosError]:
+    refusals: list[PsephosError] = []
+    for observer in observers:
+        try:
             observer(message)
+        except PsephosError as refusal:
+            refusals.append(refusal)
+    return refusals
