@@ -14,6 +14,7 @@ x = hash(n), so that nobody chose it. `half` and `short` keep the Jacobi symbol 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
@@ -23,7 +24,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from protocol.comb import CombShape, FixedBaseComb, best_shape
-from protocol.errors import InvalidParameter, PackingError, RandomnessExhausted, UnsuitableKeyError
+from protocol.errors import InvalidParameter, PackingError, RandomnessExhausted, UnsuitableKeyError, WrongKeyError
 from protocol.keys import PublicKey, security_bits
 from protocol.randomness import SYSTEM, Randomness
 
@@ -129,8 +130,10 @@ class Encryptor:
     def encrypt(self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None) -> tuple[mpz, ...]:
         """Ciphertexts of integers in [0, n), two modular multiplications each once the randomizers are there.
 
-        Raises PackingError for a plaintext out of range.
+        Raises PackingError for a plaintext out of range, WrongKeyError for a pool made under another key or mode.
         """
+        if isinstance(randomizers, RandomizerPool):
+            randomizers.check_serves(self)
         n, modulus = self.key.modulus, self.key.modulus_squared
         if plaintexts and not (min(plaintexts) >= 0 and max(plaintexts) < n):
             raise PackingError("a plaintext lies outside [0, n)")
@@ -159,19 +162,28 @@ class RandomizerPool:
 
     A pool lets a party vote at the cost of two multiplications a ciphertext. `fill` in idle time; `take` is what an
     encryptor is handed as its randomizers. A residue used twice would show the difference of two plaintexts, so
-    they leave the pool as they are taken, and a pool refuses to be pickled or copied.
+    they leave the pool as they are taken, a pool refuses to be pickled or copied, and a forked process finds it empty.
     """
 
     def __init__(self, encryptor: Encryptor) -> None:
         self._encryptor = encryptor
         self._residues: deque[mpz] = deque()
+        self._process = os.getpid()
+
+    def check_serves(self, encryptor: Encryptor) -> None:
+        """Raise WrongKeyError when an encryptor under another key, or in another mode, would use these residues."""
+        mine = self._encryptor
+        if (mine.key, mine.mode) != (encryptor.key, encryptor.mode):
+            raise WrongKeyError(f"a pool for {mine!r} cannot serve {encryptor!r}")
 
     def fill(self, count: int) -> None:
         """Add `count` residues."""
+        self._leave_to_parent()
         self._residues.extend(self._encryptor.randomizers(count))
 
     def take(self, count: int) -> list[mpz]:
         """Remove and return `count` residues; raises RandomnessExhausted, taking none, when there are fewer."""
+        self._leave_to_parent()
         if count > len(self._residues):
             raise RandomnessExhausted(
                 f"the pool holds {len(self._residues)} residues and {count} are needed: fill it first"
@@ -179,6 +191,12 @@ class RandomizerPool:
         return [self._residues.popleft() for _ in range(count)]
 
     __call__ = take
+
+    def _leave_to_parent(self) -> None:
+        # A fork copies memory, and with it every residue: they stay the parent's.
+        if os.getpid() != self._process:
+            self._residues.clear()
+            self._process = os.getpid()
 
     def __len__(self) -> int:
         return len(self._residues)
