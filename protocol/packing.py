@@ -8,6 +8,7 @@ one slot into the next. Negative entries are stored with an offset: slot = entry
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +44,12 @@ class PackingPlan:
     key_bits: int
 
     def __post_init__(self) -> None:
+        for name in ("length", "addends", "minimum", "maximum", "key_bits"):
+            try:
+                # numpy's integers become Python's: equal plans must have equal digests.
+                object.__setattr__(self, name, operator.index(getattr(self, name)))
+            except TypeError:
+                raise PackingError(f"a plan's {name} is an integer, not {getattr(self, name)!r}") from None
         if self.length < 1 or self.addends < 1:
             raise PackingError(f"a plan needs at least one entry and one addend, not {self.length}, {self.addends}")
         if not self.minimum <= 0 <= self.maximum or self.minimum == self.maximum:
