@@ -96,11 +96,11 @@ def read_key_share(path: Path_) -> KeyShare:
             raise KeyError("kty")
         threshold_key = ThresholdKey(
             _public_key(document["pub"]),
-            document["holders"],
-            document["threshold"],
+            _integer(document["holders"]),
+            _integer(document["threshold"]),
             bytes.fromhex(document["ceremony"]),
         )
-        return KeyShare(threshold_key, document["holder"], _from_base64(document["share"]))
+        return KeyShare(threshold_key, _integer(document["holder"]), _from_base64(document["share"]))
     except (KeyError, TypeError, ValueError, PsephosError) as error:
         raise _damaged(path, "key share", error) from None
 
@@ -149,6 +149,12 @@ def _from_base64(text: str) -> int:
     return int.from_bytes(raw, "big")
 
 
+def _integer(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
 def _write(path: Path_, document: dict[str, Any], *, secret: bool) -> None:
     mode = 0o600 if secret else 0o644
     try:
@@ -179,7 +185,7 @@ def _read(path: Path_, *, secret: bool) -> dict[str, Any]:
             document = json.load(file)
     except OSError as error:
         raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise KeyFileError(f"{path} is no key file: it is not JSON") from None
     if not isinstance(document, dict):
         raise KeyFileError(f"{path} is no key file")

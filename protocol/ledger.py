@@ -25,18 +25,26 @@ class OnceLedger:
     def claim(self, digest: bytes) -> bool:
         """Whether this is the first claim of `digest`; from now on it is not.
 
-        Raises KeyFileError when the file is damaged: better to refuse than to do something twice.
+        Raises KeyFileError when the file is damaged or cannot be opened: better to refuse than to do something twice.
         """
         entry = digest.hex()
         if self._path is None:
             first = entry not in self._memory
             self._memory.add(entry)
             return first
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise KeyFileError(
+                f"the ledger {self._path} cannot be opened: {error.strerror}; nothing was done"
+            ) from None
         with os.fdopen(descriptor, "r+", encoding="ascii", errors="replace") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            lines = file.read().splitlines()
-            if any(len(line) != 64 or set(line) - set("0123456789abcdef") for line in lines):
+            content = file.read()
+            lines = content.splitlines()
+            if (content and not content.endswith("\n")) or any(
+                len(line) != 64 or set(line) - set("0123456789abcdef") for line in lines
+            ):
                 raise KeyFileError(f"the ledger {self._path} is damaged; nothing was done")
             if entry in lines:
                 return False
