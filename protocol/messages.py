@@ -271,4 +271,6 @@ class PartialDecryption:
             raise WrongKeyError("a partial decryption with a share of another key or key ceremony")
         if not 1 <= self.holder <= round_.threshold_key.holders:
             raise ThresholdError(f"holders are numbered 1 to {round_.threshold_key.holders}, there is no {self.holder}")
+        if len(self.values) != round_.plan.ciphertexts:
+            raise MessageError(f"a partial decryption has {round_.plan.ciphertexts} values, not {len(self.values)}")
         check_ciphertexts(round_.key, self.values)
