@@ -92,7 +92,7 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PublicKey):
             return bool(self.n == other.n and self.form == other.form)
-        return bool(super().__eq__(other))
+        return bool(super().__eq__(other)) if isinstance(other, phe.PaillierPublicKey) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.n)

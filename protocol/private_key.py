@@ -111,7 +111,7 @@ def generate_private_key(
 
 
 def _prime(bits: int, randomness: Randomness) -> mpz:
-    """A prime p = 3 mod 4 with its two top bits set and no odd prime factor below min(2^16, 2^(bits/4)) in p - 1."""
+    """A prime p = 3 mod 4 with its two top bits set and no odd prime factor below min(2^16, 2^(bits/8)) in p - 1."""
     primorial = _odd_primorial(_sieve_bound(bits))
     while True:
         p = mpz(randomness.bits(bits) | 3 << (bits - 2) | 3)
