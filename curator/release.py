@@ -100,9 +100,9 @@ def erm_sensitivity(
     """The L2 sensitivity of the exact minimiser, by the table of `curator.sensitivity`.
 
     `features`: the auxiliary features, (N, d). `bound`: 'certified' is the smallest that is proved here; 'paper' is
-    Hamm's own constant (Theorems 1 and 3, B.2, B.3, and 4.5), for comparison, and its `source` says where it is too
-    small to hold. `protect_auxiliary`: neighbours also differ in one auxiliary sample (Hamm 4.5), so that rho, which
-    is a function of the samples, is not used. Raises InvalidParameter for an unknown name.
+    Hamm's own constant (Theorems 1 and 3, B.2, B.3, and 4.5), for comparison. `protect_auxiliary`: neighbours also
+    differ in one auxiliary sample (Hamm 4.5), so that rho, which is a function of the samples, is not used. Raises
+    InvalidParameter for an unknown name, and for the one case in which the paper's constant does not hold.
     """
     if labels not in ("majority", "soft"):
         raise InvalidParameter(f"there are no labels named {labels!r}; choose 'majority' or 'soft'")
@@ -141,14 +141,19 @@ def _paper(
         base = bounds.hamm_b3(lam, parties) if several else bounds.hamm_theorem_3(lam, parties)
     if not protect_auxiliary:
         return base
+    if several:
+        # The factor is derived for the binary bases, and holds for those; on these the changed sample moves the sum
+        # by 2 sqrt(2), not by sqrt(2).
+        raise InvalidParameter(
+            "the factor of Hamm 4.5 is too small for the softmax loss, so the paper's bound does not protect an "
+            "auxiliary sample; use the certified bound"
+        )
     factor = bounds.hamm_4_5_factor(parties, samples) if labels == "soft" else 1.0
-    # The factor is derived for the binary bases 2/lambda and 2/(M lambda), and holds for those.
-    verdict = "; too small: does not hold" if several else ""
     return replace(
         base,
         value=base.value * factor,
         unit="party and one auxiliary sample",
-        source=f"{base.source}, Hamm 4.5{verdict}",
+        source=f"{base.source}, Hamm 4.5",
     )
 
 
