@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parties.learners import LocalClassifier
+from parties.learners import make_learner
 from protocol.encryption import Encryptor, Randomizers
 from protocol.errors import AlreadyCastError, DataError, InvalidParameter, WrongKeyError, WrongRoundError
 from protocol.ledger import OnceLedger
@@ -76,7 +76,7 @@ class Party:
         Raises:
             DataError: no samples, NaN or infinite features, labels outside the agreed classes.
         """
-        self._voter = LocalClassifier(classifier, classes=self.classes).fit(X, y)
+        self._voter = make_learner(classifier, classes=self.classes).fit(np.asarray(X), np.asarray(y))
         return self
 
     def cast(

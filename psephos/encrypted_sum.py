@@ -112,7 +112,7 @@ class VectorContribution:
             yield party.contribute(round_, self.kind, round_.context, values, encryptor=encryptor)
 
     def clear_sum(self, round_: Round, numbers: range) -> NDArray[np.int64]:
-        return self.vectors[numbers.start - self.first : numbers.stop - self.first].sum(axis=0)
+        return np.asarray(self.vectors[numbers.start - self.first : numbers.stop - self.first].sum(axis=0))
 
     def part(self, numbers: range) -> VectorContribution:
         chosen = self.vectors[numbers.start - self.first : numbers.stop - self.first]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from curator.labels import alpha, majority, one_hot
 from curator.losses import loss_named
 from curator.release import Bound, Unreleased, erm_sensitivity, perturb
 from curator.sensitivity import Sensitivity
-from parties.learners import LocalClassifier
+from parties.learners import LocalClassifier, make_learner
 from parties.party import Voter
 from parties.training import train_parties, votes, votes_in_blocks
 from protocol.encryption import RandomnessMode
@@ -101,7 +101,7 @@ class LinearVoter:
 
     def predict_votes(self, X: Array) -> NDArray[np.integer]:
         """Class indices, shape (N,)."""
-        return votes(self.w[None], X)[0]
+        return np.asarray(votes(self.w[None], X)[0])
 
 
 class Stage:
@@ -256,7 +256,8 @@ def _train(options: RunOptions, dealt: Split, scaler: Any, classes: int, stage: 
 
 
 def _fit_one(learner: str, X: Array, y: NDArray[np.int64], classes: int, lam: float, seed: int) -> LocalClassifier:
-    return LocalClassifier(learner, classes=range(classes), lam=lam, seed=seed).fit(X, y)
+    ridge = lam if learner == "logistic" else None
+    return make_learner(learner, classes=classes, seed=seed, lam=ridge).fit(X, y)
 
 
 def _count_votes(
@@ -352,7 +353,7 @@ def _ensemble_accuracy(
     right = 0
     place = np.arange(rows)
     if options.learners == ("logistic",):
-        blocks = (block for _, block in votes_in_blocks(parameters, X))
+        blocks: Iterable[NDArray[np.integer]] = (block for _, block in votes_in_blocks(parameters, X))
     else:
         blocks = (voter.predict_votes(X)[None] for voter in voters)
     for block in blocks:
