@@ -109,3 +109,8 @@ def test_the_agreed_number_of_ballots_is_held_to() -> None:
 def test_labels_outside_the_agreed_classes_are_refused(labels: list[object]) -> None:
     with pytest.raises(DataError):
         one_hot(labels, 2)
+
+
+def test_entries_whose_sum_wraps_around_are_refused() -> None:
+    with pytest.raises(DataError):
+        check_counts([[1, 1, 1, 1], [2**62, 2**62, 2**62, 2**62 + 4]])  # 4 modulo 2^64, as the first row

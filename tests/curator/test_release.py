@@ -231,6 +231,56 @@ def test_protecting_one_auxiliary_sample() -> None:
     assert binary.value > erm_sensitivity("soft", Logistic(), 0.1, classes=2, **kw).value
 
 
+@pytest.mark.parametrize("labels", ["majority", "soft"])
+@pytest.mark.parametrize(("loss", "classes"), [(Logistic(), 2), (Huber(), 2), (Softmax(), 3)], ids=str)
+@pytest.mark.parametrize("samples", [1, 4])
+def test_neither_a_party_nor_an_auxiliary_sample_moves_it_further(
+    labels: str, loss: Loss, classes: int, samples: int
+) -> None:
+    generator = np.random.default_rng(samples)
+    parties, ratios = 3, []
+    for trial in range(60):
+        lam = [10.0, 0.1][trial % 2]
+        x = np.tile(generator.normal(size=(1, 2)), (samples, 1))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        moved = x.copy()
+        moved[0] = -x[0] if trial % 3 else generator.normal(size=2) / 10
+        votes = generator.integers(classes, size=(parties, samples))
+        if trial % 5 == 0:
+            votes[:] = 0
+        other = votes.copy()
+        other[0] = generator.integers(classes, size=samples)
+        found = []
+        for rows, v in ((x, votes), (moved, other)):
+            counts = np.stack([(v == c).sum(axis=0) for c in range(classes)], axis=1)
+            targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), classes)
+            found.append(minimise(rows, targets, lam, loss).w)
+        certified = erm_sensitivity(
+            labels,  # type: ignore[arg-type]
+            loss,
+            lam,
+            parties=parties,
+            classes=classes,
+            features=x,
+            protect_auxiliary=True,
+        ).value
+        distance = float(np.linalg.norm(found[0] - found[1]))
+        assert distance <= certified + 2e-9 / lam
+        ratios.append(distance / certified)
+    assert max(ratios) > 0.4
+
+
+def test_the_factor_of_hamm_4_5_is_too_small_for_the_softmax_loss() -> None:
+    """One sample, every vote for the same class, and the sample turned to its opposite: no vote even changes."""
+    targets = np.eye(10)[:1]
+    found = [minimise([[sign]], targets, 100.0, Softmax()).w for sign in (1.0, -1.0)]
+    moved = float(np.linalg.norm(found[0] - found[1]))
+    for parties in (1, 10):
+        paper = table.hamm_b3(100.0, parties).value * table.hamm_4_5_factor(parties, 1)
+        assert moved > 1.3 * paper
+        assert moved <= table.multiclass_soft_private_auxiliary(100.0, parties, 1, 10).value
+
+
 # -- bad input
 
 

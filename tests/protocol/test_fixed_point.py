@@ -36,6 +36,10 @@ def test_projection_is_the_nearest_point(entries: list[float], radius: float) ->
     np.testing.assert_allclose(project(vector, radius), expected, rtol=1e-13, atol=1e-300)
 
 
+def test_vectors_whose_norm_overflows_keep_their_direction() -> None:
+    np.testing.assert_allclose(project([1.7e308, -1.7e308], 1.0), [0.5**0.5, -(0.5**0.5)], rtol=1e-13)
+
+
 def test_a_vector_inside_is_not_touched() -> None:
     vector = np.array([[0.3, 0.4], [0.0, -0.1]])
     assert project(vector, 1.0).tolist() == vector.tolist()
