@@ -24,10 +24,10 @@ from curator.labels import alpha, majority, one_hot
 from curator.losses import loss_named
 from curator.release import Bound, Unreleased, erm_sensitivity, perturb
 from curator.sensitivity import Sensitivity
-from parties.learners import LocalClassifier, make_learner
+from parties.learners import LEARNERS, LocalClassifier, make_learner
 from parties.party import Voter
 from parties.training import train_parties, votes, votes_in_blocks
-from protocol.encryption import RandomnessMode
+from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
 from protocol.errors import InvalidParameter
 from protocol.fixed_point import FixedPoint, project
 from protocol.keys import DEFAULT_KEY_BITS
@@ -83,14 +83,26 @@ class RunOptions:
         check_positive(self.lam, "lambda")
         if self.workers < 1 or self.draws < 1:
             raise InvalidParameter("workers and draws are at least 1")
-        if not self.learners:
-            raise InvalidParameter("name at least one learner")
+        for name, chosen, known in (
+            ("loss", self.loss, ("logistic", "huber")),
+            ("bound", self.bound, ("certified", "paper")),
+            ("randomness", self.randomness, RANDOMNESS_MODES),
+        ):
+            if chosen not in known:
+                raise InvalidParameter(f"{name} is one of {', '.join(known)}, not {chosen!r}")
+        unknown = [name for name in self.learners if name not in LEARNERS]
+        if unknown or not self.learners:
+            raise InvalidParameter(f"learners are one or more of {', '.join(LEARNERS)}, not {unknown or 'none'}")
         if not self.parties >= 2:
             raise InvalidParameter(f"a run has at least 2 parties, not {self.parties}")
         if not 1 <= self.threshold <= self.holders:
             raise InvalidParameter(f"the threshold ({self.threshold}) lies between 1 and the holders ({self.holders})")
         if self.holders > self.parties:
             raise InvalidParameter(f"key holders are some of the parties: {self.holders} of {self.parties} is too many")
+        if self.min_ballots is not None and not 2 <= self.min_ballots <= self.parties:
+            raise InvalidParameter(
+                f"the minimum number of ballots lies between 2 and the parties, not {self.min_ballots}"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,197 @@
+"""A party casts one valid ballot per auxiliary set, whatever its classifier has seen."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesClassifier
+
+from curator.tally import Tally
+from parties.holder import KeyHolder
+from parties.party import Party
+from protocol.encryption import Encryptor, RandomizerPool
+from protocol.errors import (
+    AlreadyCastError,
+    DataError,
+    ForgedSignatureError,
+    InvalidParameter,
+    UnknownPartyError,
+    WrongKeyError,
+    WrongRoundError,
+)
+from protocol.ledger import OnceLedger
+from protocol.messages import Ballot
+from protocol.private_key import generate_private_key
+from protocol.rounds import Round
+from protocol.signing import SigningKey
+from protocol.votes import VoteLayout, auxiliary_digest
+from psephos.ceremony import hold_ceremony
+
+CLASSES = ("bird", "cat", "dog")
+PARTIES = 5
+
+
+class Fixed:
+    """A voter that says what it is told."""
+
+    def __init__(self, votes: list[int]) -> None:
+        self._votes = np.array(votes)
+
+    def predict_votes(self, X):
+        return self._votes
+
+
+@pytest.fixture(scope="module")
+def house():
+    return hold_ceremony(PARTIES, key_bits=512, holders=3, threshold=2, test_key=True)
+
+
+@pytest.fixture
+def samples():
+    return np.random.default_rng(3).normal(size=(11, 4))
+
+
+@pytest.fixture
+def round_(house, samples):
+    layout = VoteLayout(len(samples), len(CLASSES))
+    return Round.create(
+        "votes",
+        house.threshold_key,
+        layout.plan(house.threshold_key.key, PARTIES),
+        house.roster,
+        context=auxiliary_digest(samples),
+        test_key=True,
+    )
+
+
+def voting(house, number, votes):
+    return Party(number, house.signing_keys[number], classes=CLASSES, voter=Fixed(votes))
+
+
+def test_a_whole_round_counts_what_was_voted(house, round_, samples) -> None:
+    rng = np.random.default_rng(5)
+    votes = rng.integers(0, 3, size=(PARTIES, len(samples)))
+    tally = Tally(round_)
+    holders = [KeyHolder(share, round_) for share in house.shares]
+    for number in range(PARTIES):
+        ballot = voting(house, number, votes[number].tolist()).cast(round_, samples)
+        tally.add(ballot)
+        for holder in holders:
+            holder.observe(ballot)
+    request = tally.close()
+    opened = tally.open([holder.partially_decrypt(request) for holder in holders[1:]])
+    counts = VoteLayout(len(samples), 3).decode(opened.sums, opened.ballots)
+    expected = np.stack([(votes == k).sum(axis=0) for k in range(3)], axis=1)
+    assert (counts == expected).all()
+
+
+def test_parties_of_mixed_kinds_that_saw_only_some_classes(house, round_, samples) -> None:
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(12, 4))
+    kinds = ["logistic", "tree", "knn", "naive-bayes", ExtraTreesClassifier(5, random_state=0)]
+    seen = [["bird"], ["cat", "dog"], ["dog", "bird"], ["dog"], list(CLASSES)]
+    tally = Tally(round_)
+    X = X / np.linalg.norm(X, axis=1, keepdims=True) * 0.9
+    for number, (kind, labels) in enumerate(zip(kinds, seen, strict=True)):
+        y = [label for label, _ in zip(itertools.cycle(labels), X, strict=False)]
+        party = Party(number, house.signing_keys[number], classes=CLASSES).train(X, y, kind)
+        tally.add(party.cast(round_, samples))
+    assert len(tally) == PARTIES
+
+
+def test_a_party_votes_once_per_auxiliary_set_whatever_the_round(house, round_, samples, tmp_path) -> None:
+    ledger = tmp_path / "cast"
+    party = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), votes_cast=OnceLedger(ledger))
+    party.cast(round_, samples)
+    again = Round.create("votes", house.threshold_key, round_.plan, house.roster, context=round_.context, test_key=True)
+    with pytest.raises(AlreadyCastError):
+        party.cast(again, samples)
+    restarted = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), votes_cast=OnceLedger(ledger))
+    with pytest.raises(AlreadyCastError):
+        restarted.cast(again, samples)
+
+
+def test_a_refused_cast_does_not_use_up_the_vote(house, round_, samples) -> None:
+    party = voting(house, 0, [0, 1, 2, 3] + [0] * 7)
+    with pytest.raises(DataError):
+        party.cast(round_, samples)
+    party._voter = Fixed([0] * 11)
+    assert party.cast(round_, samples).party == 0
+
+
+def test_another_auxiliary_set_than_the_rounds_is_refused(house, round_, samples) -> None:
+    party = voting(house, 0, [0] * 11)
+    with pytest.raises(WrongRoundError):
+        party.cast(round_, samples + 1e-9)
+    with pytest.raises(DataError):
+        party.cast(round_, samples[0])
+    with pytest.raises(DataError):
+        party.cast(round_, samples[:0])
+
+
+def test_auxiliary_data_of_another_width_is_refused(house, round_, samples) -> None:
+    wide = np.hstack([samples, samples])
+    other = Round.create(
+        "votes", house.threshold_key, round_.plan, house.roster, context=auxiliary_digest(wide), test_key=True
+    )
+    X = np.eye(4) * 0.9
+    party = Party(0, house.signing_keys[0], classes=CLASSES).train(X, ["cat", "dog", "dog", "bird"], "tree")
+    with pytest.raises(DataError, match="features"):
+        party.cast(other, wide)
+
+
+def test_labels_outside_the_agreed_classes_are_refused_without_being_named(house) -> None:
+    party = Party(0, house.signing_keys[0], classes=CLASSES)
+    with pytest.raises(DataError) as caught:
+        party.train(np.eye(2) * 0.5, ["cat", "secretly a fish"])
+    assert "fish" not in str(caught.value)
+
+
+def test_who_may_cast(house, round_, samples) -> None:
+    with pytest.raises(DataError, match="train"):
+        Party(0, house.signing_keys[0], classes=CLASSES).cast(round_, samples)
+    with pytest.raises(WrongRoundError):
+        Party(1, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11)).cast(round_, samples)
+    with pytest.raises(UnknownPartyError):
+        Party(PARTIES, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11)).cast(round_, samples)
+    with pytest.raises(InvalidParameter):
+        Party(-1, house.signing_keys[0], classes=CLASSES)
+    with pytest.raises(InvalidParameter):
+        voting(house, 0, [0] * 11).contribute(round_, "votes", round_.context, [0] * 22)
+
+
+def test_kinds_of_rounds_do_not_mix(house, round_, samples) -> None:
+    party = voting(house, 0, [0] * 11)
+    with pytest.raises(WrongRoundError):
+        party.contribute(round_, "parameters", round_.context, [0] * 22)
+
+
+def test_an_encryptor_for_another_key_is_refused(house, round_, samples) -> None:
+    other = generate_private_key(512, test_key=True).public_key
+    with pytest.raises(WrongKeyError):
+        voting(house, 0, [0] * 11).cast(round_, samples, encryptor=Encryptor(other))
+
+
+def test_ballots_from_a_pool_are_valid_and_use_it_up(house, round_, samples) -> None:
+    pool = RandomizerPool(Encryptor(round_.key, expected=8))
+    pool.fill(round_.plan.ciphertexts)
+    ballot = voting(house, 0, [0] * 11).cast(round_, samples, randomizers=pool)
+    ballot.check(round_)
+    assert len(pool) == 0
+
+
+def test_a_ballot_signed_with_another_key_is_refused_at_signing(house, round_, samples) -> None:
+    ballot = voting(house, 0, [0] * 11).cast(round_, samples)
+    vector = Ballot.decode(ballot.encode(), round_)
+    assert vector.ciphertexts == ballot.ciphertexts
+    from protocol.vectors import EncryptedVector
+
+    with pytest.raises(ForgedSignatureError):
+        Ballot.sign(round_, 0, EncryptedVector(round_.key, round_.plan, ballot.ciphertexts), SigningKey.generate())
+
+
+def test_a_party_shows_nothing_of_itself(house) -> None:
+    party = voting(house, 2, [0] * 11)
+    assert repr(party) == "<Party 2>"

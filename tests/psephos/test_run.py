@@ -1,0 +1,180 @@
+"""The main job end to end, at small test keys that say so; the real sizes are in benchmarks and `make demo`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from protocol.errors import DataSetMissingError, InvalidParameter, WeakKeyError
+from protocol.transcript import BOARD, Transcript
+from psephos.run import RunOptions, run_tally
+
+SMALL = RunOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, lam=1e-2, epsilon=5.0)
+
+
+@pytest.fixture(scope="module")
+def result() -> dict:
+    return run_tally(SMALL)
+
+
+def test_everything_promised_is_in_the_result(result: dict) -> None:
+    promised = {
+        "dataset", "classes", "features", "parties", "auxiliary", "test", "epsilon", "lam", "key_bits", "holders",
+        "threshold", "randomness", "slots_per_plaintext", "ciphertexts_per_ballot", "bytes_per_ballot",
+        "tally_equals_plaintext", "accuracy", "sensitivity", "seconds", "peak_memory_mb", "noise_source",
+    }  # fmt: skip
+    assert promised <= result.keys()
+    assert {"batch", "indiv", "ensemble", "vote", "soft", "avg"} <= result["accuracy"].keys()
+    assert all({"nonprivate", "private"} == result["accuracy"][name].keys() for name in ("vote", "soft", "avg"))
+    assert result["sensitivity"].keys() == {"vote", "soft", "avg"}
+    assert result["seconds"].keys() == {"keygen", "train", "encrypt", "aggregate", "decrypt", "fit"}
+    assert json.loads(json.dumps(result)) == json.loads(json.dumps(result, allow_nan=False))
+
+
+def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
+    assert result["tally_equals_plaintext"] is True
+    assert result["ballots"] == 7
+
+
+def test_a_wrong_count_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from curator.tally import Tally
+
+    honest = Tally.open
+
+    def off_by_one(self, parts):
+        opened = honest(self, parts)
+        return replace(opened, sums=[opened.sums[0] ^ 1, *opened.sums[1:]])
+
+    monkeypatch.setattr(Tally, "open", off_by_one)
+    assert run_tally(SMALL)["tally_equals_plaintext"] is False
+
+
+def test_classifiers_learn_something(result: dict) -> None:
+    # Always saying the larger class scores 0.63 on this data.
+    for name in ("soft", "vote", "avg"):
+        assert result["accuracy"][name]["nonprivate"] > 0.85
+    assert result["accuracy"]["batch"] > 0.9
+
+
+def test_workers_do_not_change_the_result(result: dict) -> None:
+    two = run_tally(replace(SMALL, workers=2))
+    for name in ("soft", "vote", "avg"):
+        assert two["accuracy"][name]["nonprivate"] == result["accuracy"][name]["nonprivate"]
+    assert two["tally_equals_plaintext"] is True
+
+
+def test_the_noise_is_the_systems_unless_simulation_is_asked_for(result: dict) -> None:
+    assert result["noise_source"] == "system"
+    simulated = replace(SMALL, simulate_noise=True, draws=3)
+    first, second = run_tally(simulated), run_tally(simulated)
+    assert first["noise_source"] == "simulation"
+    for name in ("soft", "vote", "avg"):
+        assert first["accuracy"][name] == second["accuracy"][name]
+        assert first["accuracy"][name]["private_std"] >= 0
+
+
+def test_mixed_learners_and_several_classes() -> None:
+    options = replace(SMALL, dataset="digits", parties=8, learners=("logistic", "tree", "knn"))
+    mixed = run_tally(options)
+    assert mixed["classes"] == 10
+    assert mixed["tally_equals_plaintext"] is True
+    assert mixed["accuracy"]["soft"]["nonprivate"] > 0.5
+
+
+def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
+    transcript = Transcript()
+    run_tally(SMALL, transcript=transcript)
+    kinds = [(m.kind, m.receiver == BOARD) for m in transcript.messages]
+    # Two sums: votes and parameters.
+    assert kinds.count(("ballot", True)) == 2 * SMALL.parties
+    assert kinds.count(("tally request", False)) == 2 * SMALL.threshold
+    assert kinds.count(("partial decryption", False)) == 2 * SMALL.threshold
+    assert len(kinds) == 2 * (SMALL.parties + 2 * SMALL.threshold)
+    assert all(m.data is None for m in transcript.messages)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": float("nan")},
+        {"lam": -1.0},
+        {"lam": float("inf")},
+        {"threshold": 5},
+        {"holders": 8},
+        {"parties": 1},
+        {"min_ballots": 8},
+        {"min_ballots": 1},
+        {"learners": ("oracle",)},
+        {"learners": ()},
+        {"dataset": "mnist"},
+        {"randomness": "none"},
+        {"bound": "hopeful"},
+        {"workers": 0},
+        {"draws": 0},
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_by_name(wrong: dict) -> None:
+    with pytest.raises(InvalidParameter):
+        run_tally(replace(SMALL, **wrong))
+
+
+def test_small_keys_are_refused_unless_named_test_keys() -> None:
+    with pytest.raises(WeakKeyError, match="2048"):
+        run_tally(replace(SMALL, test_key=False))
+
+
+def test_a_missing_data_set_says_where_to_put_it(tmp_path) -> None:
+    with pytest.raises(DataSetMissingError, match=str(tmp_path)):
+        run_tally(replace(SMALL, dataset="har", data_dir=str(tmp_path)))
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "from psephos.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_command_prints_one_json_object_and_nothing_else() -> None:
+    done = command("run", "--parties", "6", "--key-bits", "512", "--test-key", "--json")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["tally_equals_plaintext"] is True
+    assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["run", "--epsilon", "0"], 2, "epsilon"),
+        (["run", "--key-bits", "1024"], 2, "2048"),
+        (["run", "--holders", "3", "--threshold", "4"], 2, "threshold"),
+        (["run", "--dataset", "har", "--data-dir", "/nonexistent"], 1, "/nonexistent"),
+        (["run", "--no-such-option"], 2, "no-such-option"),
+        (["run", "--parties", "100000"], 2, "parties"),
+    ],
+    ids=str,
+)
+def test_errors_are_one_line_with_a_status(arguments: list[str], status: int, says: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == status
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_help_has_examples() -> None:
+    done = command("run", "--help")
+    assert done.returncode == 0
+    assert "psephos run --dataset" in " ".join(done.stdout.split())
+
+
+def test_private_accuracies_are_over_draws() -> None:
+    drawn = run_tally(replace(SMALL, draws=4))
+    assert drawn["draws"] == 4
+    assert np.isfinite(drawn["accuracy"]["avg"]["private_std"])
