@@ -213,7 +213,7 @@ _FOLDER = {"adult": "a9a", "har": "har", "kdd99": "kdd99", "url": "url"}
 def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path]:
     """The paths of all `files` of the data set, in DIR/<sub-folder>/ or in DIR/."""
     below = folder / _FOLDER[name]
-    paths = [next((p for p in (below / f, folder / f) if p.exists()), None) for f in files]
+    paths = [next((p for p in (below / f, folder / f) if p.is_file()), None) for f in files]
     missing = [f for f, path in zip(files, paths, strict=True) if path is None]
     if missing:
         automatic = "" if name == "url" else f', or let psephos.datasets.download("{name}") fetch them'
@@ -380,10 +380,10 @@ def load_url_days(folder: str | os.PathLike[str], train: Sequence[int], test: Se
 def _url_texts(folder: Path, days: Sequence[int]) -> dict[int, bytes]:
     names = {day: f"Day{day}.svm" for day in days}
     for place in (folder / "url", folder, folder / "url" / "url_svmlight", folder / "url_svmlight"):
-        if all((place / name).exists() for name in names.values()):
+        if all((place / name).is_file() for name in names.values()):
             return {day: _content(place / name) for day, name in names.items()}
     for archive in (folder / "url" / "url_svmlight.tar.gz", folder / "url_svmlight.tar.gz"):
-        if archive.exists():
+        if archive.is_file():
             return _from_archive(archive, names)
     _find("url", folder, list(names.values()), _URL)
     raise DataSetMissingError(f"data set 'url': the day files are spread over several folders below {folder}")
@@ -393,12 +393,15 @@ def _from_archive(archive: Path, names: Mapping[int, str]) -> dict[int, bytes]:
     wanted = {name: day for day, name in names.items()}
     texts: dict[int, bytes] = {}
     try:
-        with tarfile.open(archive, "r|gz") as stream:
-            for member in stream:
-                day = wanted.get(Path(member.name).name)
-                opened = stream.extractfile(member) if day is not None else None
-                if day is not None and opened is not None:
-                    texts[day] = opened.read()
+        with gzip.open(archive) as unpacked:
+            with tarfile.open(fileobj=unpacked, mode="r|") as stream:
+                for member in stream:
+                    day = wanted.get(Path(member.name).name)
+                    opened = stream.extractfile(member) if day is not None else None
+                    if day is not None and opened is not None:
+                        texts[day] = opened.read()
+            while unpacked.read(1 << 20):  # to the end, where gzip checks length and CRC
+                pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise DataError(f"{archive}: not a readable tar.gz ({error}); it is damaged or incomplete") from error
     if len(texts) < len(wanted):
