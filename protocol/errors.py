@@ -142,3 +142,22 @@ class BudgetExceededError(PsephosError):
 
 class ConvergenceError(PsephosError):
     """A solver that is proved to converge did not: a defect of this library, never a property of the data."""
+
+
+# -- protocols of several stages (Pathak 2010)
+
+
+class AgreementError(PsephosError):
+    """The participants do not mean the same run: features, lambda, classes, key or another term differs."""
+
+
+class MissingPartyError(PsephosError):
+    """Somebody whose message a stage needs has not sent it; the message names who and the stage."""
+
+
+class UnexpectedMessageError(MessageError):
+    """A message that was seen before, comes out of order, belongs to another run or is meant for somebody else."""
+
+
+class ShareRangeError(MessageError):
+    """A share, or a value opened from one, outside the range that the protocol gives it."""
