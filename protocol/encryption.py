@@ -137,7 +137,8 @@ class Encryptor:
         n, modulus = self.key.modulus, self.key.modulus_squared
         if plaintexts and not (min(plaintexts) >= 0 and max(plaintexts) < n):
             raise PackingError("a plaintext lies outside [0, n)")
-        drawn = (randomizers or self.randomizers)(len(plaintexts))
+        # An empty pool is false, and must say that it is empty.
+        drawn = (self.randomizers if randomizers is None else randomizers)(len(plaintexts))
         return tuple([(1 + m * n) * r % modulus for m, r in zip(plaintexts, drawn, strict=True)])
 
     def rerandomize(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
