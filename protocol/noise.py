@@ -19,7 +19,7 @@ a logarithm is off by at most 2^-447, the square root of a sum of n of them by n
 so an entry of the noise is off by at most e = n 2^-335 scales (no factor exceeds sqrt(2 n 192 ln 2)). A rounded entry
 then differs from the exact one only if the exact one lies within e of a half-odd multiple of the pitch. Its density is
 unimodal and at most 1/(2 scale), so the chance is at most 2 e (1/pitch + 1/scale) <= 4 e/pitch. With D <= 2^20,
-n <= 2 D + 3 and scale/pitch <= 2^60 the sum over all entries, and the first event, stay below 2^-160.
+n <= 2 D + 3 and scale/pitch <= 2^96 the sum over all entries, and the first event, stay below 2^-160.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _UNIFORM_BITS = 640
 _PRECISION = 768
 _DISTANCE = 2.0**-160
 _MAX_DIMENSION = 1 << 20
-_MAX_RATIO = 2.0**60
+_MAX_RATIO = 2.0**96
 
 _mpfr = gmpy2.context(precision=_PRECISION)
 _TWO_PI = _mpfr.mul(2, gmpy2.const_pi(_PRECISION))
@@ -105,7 +105,7 @@ def _check_lattice(dimension: int, pitch: float, scale: float, name: str) -> Non
         )
     if scale / pitch > _MAX_RATIO:
         raise InvalidParameter(
-            f"noise of {name} {scale:g} spans more than 2^60 steps of a grid of pitch {pitch:g}; choose a coarser grid"
+            f"noise of {name} {scale:g} spans more than 2^96 steps of a grid of pitch {pitch:g}; choose a coarser grid"
         )
 
 
