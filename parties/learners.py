@@ -93,6 +93,8 @@ class LocalClassifier:
         self._index = {label: k for k, label in enumerate(labels)}
         if len(labels) < 2 or len(self._index) < len(labels):
             raise InvalidParameter(f"at least 2 distinct classes must be agreed; got {labels}")
+        if not 0 <= seed < 2**32:
+            raise InvalidParameter(f"scikit-learn takes seeds from 0 to 2**32 - 1; got {seed}")
         self.classes = tuple(labels)
         self._make = make
         self._seed = seed
@@ -117,9 +119,10 @@ class LocalClassifier:
         if len(labels) != len(X) or not len(X):
             raise DataError(f"{len(X)} samples and {len(labels)} labels; a party needs as many of each, at least one")
         estimator = self._make(len(X))
-        parameters = estimator.get_params()
-        if "random_state" in parameters and parameters["random_state"] is None:
-            estimator.set_params(random_state=self._seed)
+        drawing = [
+            key for key, value in estimator.get_params().items() if key.endswith("random_state") and value is None
+        ]
+        estimator.set_params(**dict.fromkeys(drawing, self._seed))  # also those inside a pipeline
         if isinstance(estimator, RidgeLogistic):
             estimator.set_params(n_classes=len(self.classes))
         elif (labels == labels[0]).all() or bool(np.ptp(X, axis=0).max() == 0):
@@ -173,7 +176,7 @@ def make_learner(
         if lam is None:
             return LocalClassifier(LEARNERS[learner], classes=classes, seed=seed)
         return LocalClassifier(lambda samples: RidgeLogistic(lam=lam), classes=classes, seed=seed)
-    if isinstance(learner, type) or not is_classifier(learner):
+    if not isinstance(learner, BaseEstimator) or not is_classifier(learner):
         raise InvalidParameter(f"a learner is a name or a scikit-learn classifier object; got {type(learner).__name__}")
     return LocalClassifier(lambda samples: clone(learner), classes=classes, seed=seed)
 

@@ -1,0 +1,226 @@
+"""Local classifiers of every kind vote over the agreed classes, whatever their party has seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from parties.learners import LEARNERS, LocalClassifier, RidgeLogistic, make_learner
+from parties.training import train_parties, votes
+from protocol.errors import DataError, InvalidParameter, NormError
+
+
+def clouds(
+    classes: int = 3, each: int = 12, d: int = 4, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    generator = np.random.default_rng(seed)
+    centres = np.eye(classes, d) * 0.8
+    X = np.repeat(centres, each, axis=0) + 0.05 * generator.normal(size=(classes * each, d))
+    return X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True)), np.repeat(np.arange(classes), each)
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_every_learner_learns(name: str) -> None:
+    X, y = clouds()
+    fresh, truth = clouds(seed=1)
+    voted = make_learner(name, classes=3).fit(X, y).predict_votes(fresh)
+    assert voted.shape == (36,)
+    assert voted.dtype == np.int64
+    assert (voted == truth).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_some_classes_only(name: str) -> None:
+    X, y = clouds(classes=4)
+    seen = (y == 1) | (y == 3)
+    voted = make_learner(name, classes=5).fit(X[seen], y[seen]).predict_votes(X)
+    assert set(voted[y == 1]) == {1}
+    assert set(voted[y == 3]) == {3}
+    assert set(voted) <= {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"logistic"}))
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_single_class(name: str, count: int) -> None:
+    X, y = clouds()
+    own = y == 2
+    voted = make_learner(name, classes=3).fit(X[own][:count], y[own][:count]).predict_votes(X)
+    assert set(voted) == {2}
+
+
+def test_a_single_class_with_logistic_is_the_minimiser() -> None:
+    X, y = clouds()
+    own = y == 2
+    learner = make_learner("logistic", classes=3, lam=1e-2).fit(X[own], y[own])
+    assert set(learner.predict_votes(X[own])) == {2}
+    assert np.array_equal(learner.parameters, train_parties(X[own], y[own], [int(own.sum())], classes=3, lam=1e-2)[0])
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_samples_that_are_all_alike(name: str) -> None:
+    X = np.full((5, 3), 0.4)
+    voted = make_learner(name, classes=3).fit(X, np.array([1, 1, 0, 1, 2])).predict_votes(np.full((2, 3), 0.3))
+    assert voted.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_two_samples(name: str) -> None:
+    X = np.array([[0.5, 0.0], [0.0, 0.5]])
+    voted = make_learner(name, classes=2).fit(X, np.array([0, 1])).predict_votes(X)
+    assert set(voted) <= {0, 1}
+
+
+def test_votes_index_the_agreed_list() -> None:
+    X, y = clouds()
+    names = np.array(["walk", "sit", "lie"])
+    learner = make_learner("tree", classes=["lie", "run", "sit", "walk"]).fit(X, names[y])
+    assert [learner.classes[k] for k in learner.predict_votes(X)] == names[y].tolist()
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_logistic_is_the_batched_one(classes: int) -> None:
+    X, y = clouds(classes=classes)
+    learner = make_learner("logistic", classes=classes, lam=1e-3).fit(X, y)
+    W = train_parties(X, y, [len(X)], classes=classes, lam=1e-3)
+    assert np.array_equal(learner.parameters, W[0])
+    assert np.array_equal(learner.predict_votes(X), votes(W, X)[0])
+
+
+def test_ridge_logistic_by_itself() -> None:
+    X, y = clouds()
+    names = np.array(["a", "b", "c"])[y]
+    model = RidgeLogistic(lam=1e-3).fit(X, names)
+    assert model.coef_.shape == (3, 4)
+    assert model.score(X, names) == 1
+    with pytest.raises(NormError):
+        RidgeLogistic().fit(2 * X, names)
+
+
+def test_any_scikit_learn_classifier() -> None:
+    X, y = clouds()
+    for estimator in (LogisticRegression(), make_pipeline(StandardScaler(), DecisionTreeClassifier())):
+        learner = make_learner(estimator, classes=3).fit(X, y)
+        assert (learner.predict_votes(X) == y).mean() > 0.9
+    with pytest.raises(InvalidParameter, match="averaged"):
+        _ = learner.parameters
+
+
+def test_the_callers_estimator_is_left_alone() -> None:
+    X, y = clouds()
+    estimator = RandomForestClassifier(n_estimators=3)
+    make_learner(estimator, classes=3, seed=7).fit(X, y)
+    assert not hasattr(estimator, "estimators_")
+    assert estimator.random_state is None
+
+
+def test_the_seed_decides() -> None:
+    generator = np.random.default_rng(0)
+    X, y, fresh = generator.random((40, 3)) / 2, generator.integers(0, 3, 40), generator.random((60, 3)) / 2
+    runs = [make_learner("forest", classes=3, seed=seed).fit(X, y).predict_votes(fresh) for seed in (1, 1, 2)]
+    assert np.array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+    own = make_learner(RandomForestClassifier(3, random_state=5), classes=3, seed=1).fit(X, y).predict_votes(fresh)
+    other = make_learner(RandomForestClassifier(3, random_state=5), classes=3, seed=2).fit(X, y).predict_votes(fresh)
+    assert np.array_equal(own, other)
+
+
+def test_the_seed_reaches_into_a_pipeline() -> None:
+    generator = np.random.default_rng(0)
+    X, y, fresh = generator.random((40, 3)) / 2, generator.integers(0, 3, 40), generator.random((60, 3)) / 2
+    pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(3))
+    runs = [make_learner(pipeline, classes=3, seed=seed).fit(X, y).predict_votes(fresh) for seed in (1, 1, 2)]
+    assert np.array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_seeds_scikit_learn_cannot_take(seed: int) -> None:
+    with pytest.raises(InvalidParameter, match="seed"):
+        make_learner("forest", classes=3, seed=seed)
+
+
+def test_fitting_again_forgets() -> None:
+    X, y = clouds()
+    learner = make_learner("tree", classes=3)
+    learner.fit(X[y == 2], y[y == 2])
+    assert np.array_equal(learner.fit(X, y).predict_votes(X), y)
+    learner.fit(X[y == 2], y[y == 2])
+    assert set(learner.predict_votes(X)) == {2}
+
+
+def test_repr_shows_no_data() -> None:
+    X, y = clouds()
+    assert repr(make_learner("tree", classes=3).fit(X, y)) == "LocalClassifier(3 classes, fitted)"
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize("labels", [[0, 3], [0, -1], [0, 0.5], [0, None], ["0", "1"]])
+def test_labels_outside_the_agreed_classes(labels: list[object]) -> None:
+    with pytest.raises(DataError, match="agreed classes"):
+        make_learner("tree", classes=3).fit(np.eye(2), labels)
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.empty((0, 2)), []),
+        (np.eye(2), [0]),
+        (np.ones(2), [0, 1]),
+        (np.empty((2, 0)), [0, 1]),
+        (np.array([[np.nan], [0]]), [0, 1]),
+        (np.array([[np.inf], [0]]), [0, 1]),
+        (np.array([["a"], ["b"]]), [0, 1]),
+    ],
+)
+def test_unusable_samples(X: NDArray[np.float64], y: list[int]) -> None:
+    with pytest.raises(DataError):
+        make_learner("tree", classes=2).fit(X, y)
+
+
+def test_unusable_auxiliary_samples() -> None:
+    X, y = clouds()
+    learner = make_learner("tree", classes=3)
+    with pytest.raises(InvalidParameter, match="fit"):
+        learner.predict_votes(X)
+    for labels in (y, np.zeros(len(y), int)):
+        learner.fit(X, labels)
+        for bad in (X[:, :2], np.full((1, 4), np.nan), X[0]):
+            with pytest.raises(DataError):
+                learner.predict_votes(bad)
+
+
+@pytest.mark.parametrize("classes", [0, 1, ["a"], ["a", "a"], [0, 0.0]])
+def test_classes_must_be_distinct_and_two(classes: object) -> None:
+    with pytest.raises(InvalidParameter):
+        make_learner("tree", classes=classes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("learner", ["perceptron", Ridge(), DecisionTreeClassifier, 3, None])
+def test_not_a_classifier(learner: object) -> None:
+    with pytest.raises(InvalidParameter):
+        make_learner(learner, classes=2)
+
+
+def test_lambda_is_for_logistic() -> None:
+    with pytest.raises(InvalidParameter, match="lam"):
+        make_learner("tree", classes=2, lam=0.1)
+    with pytest.raises(InvalidParameter):
+        make_learner("logistic", classes=2, lam=-0.1).fit(np.eye(2), [0, 1])
+
+
+def test_a_classifier_that_invents_classes() -> None:
+    class Inventor(DecisionTreeClassifier):
+        def predict(self, X: NDArray[np.float64], check_input: bool = True) -> NDArray[np.int64]:
+            return np.full(len(X), 9)
+
+    learner = LocalClassifier(lambda samples: Inventor(), classes=2).fit(np.eye(2), [0, 1])
+    with pytest.raises(DataError, match="agreed"):
+        learner.predict_votes(np.eye(2))

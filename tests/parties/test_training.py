@@ -1,0 +1,243 @@
+"""Batched local training against scipy and scikit-learn, one party at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import lambertw, logsumexp
+from sklearn.linear_model import LogisticRegression
+
+from parties import training
+from parties.training import gradient_norms, train_parties, votes, votes_in_blocks
+from protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def population(sizes: list[int], d: int, classes: int, seed: int = 0) -> tuple[Floats, Integers, list[int]]:
+    """Parties with samples in the unit ball and labels that depend on them."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(sum(sizes), d))
+    X /= 1.0001 * np.linalg.norm(X, axis=1, keepdims=True)
+    X *= generator.random((len(X), 1))
+    y = (X @ generator.normal(size=(d, classes)) + 0.2 * generator.normal(size=(len(X), classes))).argmax(axis=1)
+    return X, y, sizes
+
+
+def minimiser(X: Floats, y: Integers, classes: int, lam: float) -> Floats:
+    """One party's, by scipy, from the objective as the papers write it."""
+    n, d = X.shape
+
+    def softmax_risk(w: Floats) -> tuple[float, Floats]:
+        W = w.reshape(classes, d)
+        Z = X @ W.T
+        P = np.exp(Z - logsumexp(Z, axis=1, keepdims=True))
+        P[np.arange(n), y] -= 1
+        risk = (logsumexp(Z, axis=1) - Z[np.arange(n), y]).mean() + lam / 2 * w @ w
+        return risk, (P.T @ X / n + lam * W).ravel()
+
+    def logistic_risk(w: Floats) -> tuple[float, Floats]:
+        t = (2 * y - 1) * (X @ w)
+        slope = -(2 * y - 1) * np.exp(-np.logaddexp(0, t))
+        return np.logaddexp(0, -t).mean() + lam / 2 * w @ w, X.T @ slope / n + lam * w
+
+    risk, size = (logistic_risk, d) if classes == 2 else (softmax_risk, classes * d)
+    found = minimize(risk, np.zeros(size), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}).x
+    assert np.linalg.norm(risk(found)[1]) < 1e-7
+    return found if classes == 2 else found.reshape(classes, d)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+@pytest.mark.parametrize(("sizes", "d"), [([4, 4, 4], 9), ([12, 12], 5), ([1, 7, 30, 2, 2, 7], 6)])
+@pytest.mark.parametrize("lam", [1.0, 1e-3])
+def test_agrees_with_scipy(sizes: list[int], d: int, classes: int, lam: float) -> None:
+    X, y, _ = population(sizes, d, classes)
+    W = train_parties(X, y, sizes, classes=classes, lam=lam)
+    assert W.shape == ((len(sizes), d) if classes == 2 else (len(sizes), classes, d))
+    start = 0
+    for size, ours in zip(sizes, W, strict=True):
+        theirs = minimiser(X[start : start + size], y[start : start + size], classes, lam)
+        # Both are within gradient norm / lam of the minimiser.
+        assert np.linalg.norm(ours - theirs) < 1e-8 / lam + 1e-7 / lam
+        start += size
+
+
+def test_agrees_with_scikit_learn() -> None:
+    X, y, sizes = population([40], 5, 3)
+    lam = 1e-2
+    oracle = LogisticRegression(C=1 / (lam * 40), fit_intercept=False, tol=1e-10, max_iter=5000).fit(X, y)
+    assert set(y) == {0, 1, 2}
+    assert np.allclose(train_parties(X, y, sizes, classes=3, lam=lam)[0], oracle.coef_, atol=1e-6)
+    binary = LogisticRegression(C=1 / (lam * 40), fit_intercept=False, tol=1e-10, max_iter=5000).fit(X, y > 0)
+    assert np.allclose(train_parties(X, (y > 0).astype(int), sizes, classes=2, lam=lam)[0], binary.coef_[0], atol=1e-6)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=12),
+    d=st.integers(1, 9),
+    classes=st.integers(2, 5),
+    lam=st.sampled_from([10.0, 1e-1, 1e-4, 1e-6]),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=100, deadline=None)
+def test_gradient_vanishes(sizes: list[int], d: int, classes: int, lam: float, seed: int) -> None:
+    X, y, _ = population(sizes, d, classes, seed)
+    W = train_parties(X, y, sizes, classes=classes, lam=lam)
+    assert gradient_norms(W, X, y, sizes, classes=classes, lam=lam).max() <= 1.001e-8
+    if classes > 2:
+        # Stationarity: the rows of W sum to 0, up to the gradient left over.
+        assert np.abs(W.sum(axis=1)).max() <= 1e-7 / lam
+
+
+def test_gradient_norms_see_a_wrong_minimiser() -> None:
+    X, y, sizes = population([5, 5], 4, 3)
+    W = train_parties(X, y, sizes, classes=3, lam=0.1)
+    W[1, 0, 0] += 1e-3
+    first, second = gradient_norms(W, X, y, sizes, classes=3, lam=0.1)
+    assert first < 1.001e-8
+    assert second > 1e-5
+
+
+@pytest.mark.parametrize("classes", [2, 6])
+@pytest.mark.parametrize("lam", [1e-1, 1e-4])
+def test_a_party_with_a_single_class(classes: int, lam: float) -> None:
+    X, _, sizes = population([6, 6], 8, classes)
+    y = np.repeat([0, classes - 1], 6)
+    W = train_parties(X, y, sizes, classes=classes, lam=lam)
+    assert np.isfinite(W).all()
+    assert gradient_norms(W, X, y, sizes, classes=classes, lam=lam).max() <= 1.001e-8
+    bound = np.sqrt(lambertw((classes - 1) / np.e).real / lam)
+    assert np.linalg.norm(W.reshape(2, -1), axis=1).max() <= bound
+
+
+def test_longest_possible_minimiser_meets_its_bound() -> None:
+    """R(lambda) of DESIGN: one sample of norm 1, one class, is the longest there is for K = 2."""
+    for lam in (1.0, 1e-2, 1e-4):
+        w = train_parties(np.ones((1, 1)), np.array([1]), [1], classes=2, lam=lam)[0, 0]
+        assert w <= np.sqrt(lambertw(1 / np.e).real / lam)
+
+
+def test_parties_do_not_depend_on_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [3, 17, 4, 4, 9, 1, 3, 3]
+    X, y, _ = population(sizes, 6, 3)
+    together = train_parties(X, y, sizes, classes=3, lam=1e-3)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    for j, size in enumerate(sizes):
+        rows = slice(starts[j], starts[j + 1])
+        alone = train_parties(X[rows], y[rows], [size], classes=3, lam=1e-3)
+        assert np.allclose(together[j], alone[0], atol=2e-8 / 1e-3)
+    monkeypatch.setattr(training, "_BATCH_ENTRIES", 1)
+    assert np.allclose(train_parties(X, y, sizes, classes=3, lam=1e-3), together, atol=2e-8 / 1e-3)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_conjugate_gradients_find_the_same(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, sizes = population([30, 30], 8, classes)
+    direct = train_parties(X, y, sizes, classes=classes, lam=1e-4, tolerance=1e-10)
+    monkeypatch.setattr(training, "_DIRECT", 0)
+    inexact = train_parties(X, y, sizes, classes=classes, lam=1e-4, tolerance=1e-10)
+    assert gradient_norms(inexact, X, y, sizes, classes=classes, lam=1e-4).max() <= 1.001e-10
+    assert np.allclose(direct, inexact, atol=2e-10 / 1e-4)
+
+
+def test_repeated_and_zero_rows() -> None:
+    X = np.zeros((12, 20))
+    X[:6, 3] = 1.0
+    y = np.array([0, 1, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1])
+    W = train_parties(X, y, [6, 6], classes=2, lam=1e-4)
+    assert gradient_norms(W, X, y, [6, 6], classes=2, lam=1e-4).max() <= 1.001e-8
+    assert not W[1].any()
+
+
+def test_single_precision_samples_are_trained_in_double() -> None:
+    X, y, sizes = population([5, 5], 4, 2)
+    X = X.astype(np.float32)
+    W = train_parties(X, y, sizes, classes=2, lam=1e-3)
+    assert W.dtype == np.float64
+    assert gradient_norms(W, X.astype(np.float64), y, sizes, classes=2, lam=1e-3).max() <= 1.001e-8
+
+
+# -- votes
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_votes(classes: int) -> None:
+    generator = np.random.default_rng(0)
+    W = generator.normal(size=(7, 4) if classes == 2 else (7, classes, 4))
+    X = generator.normal(size=(11, 4))
+    expected = [[int(w @ x > 0) if classes == 2 else int(np.argmax(w @ x)) for x in X] for w in W]
+    assert votes(W, X).tolist() == expected
+    assert votes(W, X).dtype == np.uint8
+    blocks = list(votes_in_blocks(W, X, max_bytes=8 * (1 if classes == 2 else classes) * 11 * 3))
+    assert [len(block) for _, block in blocks] == [3, 3, 1]
+    assert np.array_equal(np.concatenate([block for _, block in blocks]), expected)
+    assert [block.shape for _, block in votes_in_blocks(W, X, max_bytes=1)] == [(1, 11)] * 7
+
+
+def test_ties_go_to_the_lower_class() -> None:
+    assert votes(np.zeros((1, 2)), np.ones((3, 2))).tolist() == [[0, 0, 0]]
+    assert votes(np.array([[[0.0], [1.0], [1.0]]]), np.ones((1, 1))).tolist() == [[1]]
+
+
+def test_votes_refuse() -> None:
+    with pytest.raises(DataError):
+        votes(np.ones((2, 3)), np.ones((4, 2)))
+    with pytest.raises(DataError):
+        votes(np.ones(3), np.ones((4, 3)))
+    with pytest.raises(InvalidParameter):
+        votes(np.ones((1, 257, 2)), np.ones((4, 2)))
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"lam": 0.0}, InvalidParameter),
+        ({"lam": -1.0}, InvalidParameter),
+        ({"lam": float("nan")}, InvalidParameter),
+        ({"lam": float("inf")}, InvalidParameter),
+        ({"classes": 1}, InvalidParameter),
+        ({"tolerance": 0.0}, InvalidParameter),
+        ({"tolerance": 1e-17}, InvalidParameter),
+        ({"tolerance": float("nan")}, InvalidParameter),
+        ({"sizes": [2, 1]}, DataError),
+        ({"sizes": [4, 0]}, DataError),
+        ({"sizes": [5, -1]}, DataError),
+        ({"sizes": []}, DataError),
+        ({"X": np.ones((3, 2)) / 2}, DataError),
+        ({"X": np.ones(4)}, DataError),
+        ({"X": np.full((4, 2), np.nan)}, DataError),
+        ({"X": np.full((4, 2), np.inf)}, DataError),
+        ({"X": np.full((4, 2), 0.8)}, NormError),
+        ({"y": np.array([0, 1, 2, 1])}, DataError),
+        ({"y": np.array([0, 1, -1, 1])}, DataError),
+        ({"y": np.array([0.0, 1.0, 0.0, 1.0])}, DataError),
+    ],
+)
+def test_bad_input(changes: dict[str, object], error: type[Exception]) -> None:
+    good: dict[str, object] = {
+        "X": np.full((4, 2), 0.5),
+        "y": np.array([0, 1, 0, 1]),
+        "sizes": [2, 2],
+        "classes": 2,
+        "lam": 0.1,
+        "tolerance": 1e-8,
+    }
+    arguments = {**good, **changes}
+    positional = [arguments.pop(name) for name in ("X", "y", "sizes")]
+    with pytest.raises(error):
+        train_parties(*positional, **arguments)  # type: ignore[arg-type]
+
+
+def test_no_convergence_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "_ITERATIONS", 1)
+    X, y, sizes = population([5], 4, 2)
+    with pytest.raises(ConvergenceError):
+        train_parties(X, y, sizes, classes=2, lam=1e-4)
