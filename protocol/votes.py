@@ -15,8 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import DataError, InvalidParameter, WrongPartialDecryptionError
 from protocol.keys import PublicKey
 from protocol.packing import PackingPlan
+from protocol.randomness import SYSTEM, Randomness
+from protocol.rounds import Round
+from protocol.signing import VerificationKey
+from protocol.threshold import ThresholdKey
 
-__all__ = ["VoteLayout", "auxiliary_digest"]
+__all__ = ["VoteLayout", "auxiliary_digest", "vote_round"]
 
 
 def auxiliary_digest(samples: ArrayLike) -> bytes:
@@ -59,7 +63,8 @@ class VoteLayout:
             )
         if votes.min() < 0 or votes.max() >= self.classes:
             raise DataError(f"votes are class indices from 0 to {self.classes - 1}")
-        return (votes[:, None] == np.arange(1, self.classes)).astype(np.uint8).reshape(-1)
+        one_hot: NDArray[np.bool_] = votes[:, None] == np.arange(1, self.classes)
+        return one_hot.reshape(-1).astype(np.uint8)
 
     def decode(self, sums: Sequence[int], ballots: int) -> NDArray[np.int64]:
         """The counts per sample and class, shape (N, K), rows summing to the number of ballots.
@@ -71,3 +76,42 @@ class VoteLayout:
         if counts.min() < 0 or rest.min() < 0:
             raise WrongPartialDecryptionError(f"the opened counts are not those of {ballots} ballots")
         return np.column_stack([rest, counts])
+
+
+def vote_round(
+    threshold_key: ThresholdKey,
+    roster: tuple[VerificationKey, ...],
+    auxiliary: ArrayLike,
+    classes: int,
+    *,
+    minimum_ballots: int | None = None,
+    test_key: bool = False,
+    randomness: Randomness = SYSTEM,
+) -> Round:
+    """A fresh counting round over a public auxiliary set.
+
+    Args:
+        threshold_key: of the key ceremony. roster: the registered parties' verification keys.
+        auxiliary: float64 (N, d), exactly as every party will vote on it.
+        classes: K.
+        minimum_ballots: half of the parties unless given.
+        test_key: accept a key under 2048 bits.
+
+    Raises:
+        DataError: no auxiliary samples, or NaN or infinite ones. InvalidParameter: a round nobody could agree on.
+    """
+    samples = np.asarray(auxiliary, dtype=np.float64)
+    if samples.ndim != 2 or samples.shape[0] == 0:
+        raise DataError(f"auxiliary samples form an array (N, d) with N >= 1, not one of shape {samples.shape}")
+    if not np.isfinite(samples).all():
+        raise DataError("the auxiliary samples hold NaN or infinite features")
+    return Round.create(
+        "votes",
+        threshold_key,
+        VoteLayout(len(samples), classes).plan(threshold_key.key, len(roster)),
+        roster,
+        context=auxiliary_digest(samples),
+        minimum_ballots=minimum_ballots,
+        test_key=test_key,
+        randomness=randomness,
+    )

@@ -35,7 +35,7 @@ from protocol.packing import PackingPlan
 from protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from protocol.rounds import Round
 from protocol.transcript import Transcript
-from protocol.votes import VoteLayout, auxiliary_digest
+from protocol.votes import VoteLayout, auxiliary_digest, vote_round
 from psephos.ceremony import Ceremony, hold_ceremony
 from psephos.datasets import load
 from psephos.encrypted_sum import EncryptedSum, VectorContribution, VoteContribution, run_encrypted_sum
@@ -281,13 +281,11 @@ def _count_votes(
     transcript: Transcript,
     stage: Stage,
 ) -> tuple[EncryptedSum, PackingPlan]:
-    layout = VoteLayout(len(auxiliary), classes)
-    round_ = Round.create(
-        "votes",
+    round_ = vote_round(
         ceremony.threshold_key,
-        layout.plan(ceremony.threshold_key.key, options.parties),
         ceremony.roster,
-        context=auxiliary_digest(auxiliary),
+        auxiliary,
+        classes,
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
     )
