@@ -161,3 +161,22 @@ class UnexpectedMessageError(MessageError):
 
 class ShareRangeError(MessageError):
     """A share, or a value opened from one, outside the range that the protocol gives it."""
+
+
+# -- iterative protocols
+
+
+class PartyVanishedError(PsephosError):
+    """A party that an iterative run cannot go on without did not answer."""
+
+
+class DivergenceError(PsephosError, ValueError):
+    """Step sizes that cannot converge, or an iterate that ran away."""
+
+
+class GradientBoundError(PsephosError):
+    """A party's gradient is above the agreed bound and clipping was not agreed on; nothing was sent."""
+
+
+class JournalError(PsephosError):
+    """A run's journal or a role's state file is damaged, or belongs to another run."""
