@@ -55,6 +55,7 @@ def train_parties(
     X, y, sizes = _checked(X, y, sizes, classes, lam)
     if not (np.isfinite(tolerance) and tolerance >= 1e-12):
         raise InvalidParameter(f"tolerance must be finite and at least 1e-12 (rounding); got {tolerance}")
+    goal = 0.99 * tolerance  # the rest is for the rounding of the rotation back
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     columns = 1 if classes == 2 else classes
     W = np.empty((len(sizes), columns, X.shape[1]))
@@ -62,10 +63,10 @@ def train_parties(
         stacked, targets, weights = _stack(X, y, starts[members], sizes[members], columns)
         if stacked.shape[1] < X.shape[1]:
             Q, R = np.linalg.qr(stacked.transpose(0, 2, 1))
-            rotated = _newton(np.ascontiguousarray(R.transpose(0, 2, 1)), targets, weights, lam, tolerance)
+            rotated = _newton(np.ascontiguousarray(R.transpose(0, 2, 1)), targets, weights, lam, goal)
             W[members] = rotated @ Q.transpose(0, 2, 1)
         else:
-            W[members] = _newton(stacked, targets, weights, lam, tolerance)
+            W[members] = _newton(stacked, targets, weights, lam, goal)
     return W[:, 0] if columns == 1 else W
 
 
@@ -177,11 +178,11 @@ def _stack(
     sizes: NDArray[np.int64],
     columns: int,
 ) -> tuple[Floats, Floats, Floats]:
-    """Samples (m, n, d), targets (m, n, C) and weights (m, n): 1/size, or 0 for a row of padding (zeros)."""
+    """Samples (m, n, d), targets (m, n, C) and weights (m, n): 1/size; short parties repeat a row with weight 0."""
     position = np.arange(sizes.max())
     present = position < sizes[:, None]
-    rows = np.where(present, starts[:, None] + position, 0)
-    stacked = X[rows].astype(np.float64) * present[:, :, None]
+    rows = starts[:, None] + np.where(present, position, 0)
+    stacked = X[rows].astype(np.float64)
     labels = y[rows]
     targets = labels[:, :, None] == (np.arange(columns) if columns > 1 else 1)
     return stacked, targets.astype(np.float64), present / sizes[:, None]
@@ -230,7 +231,7 @@ def _newton(X: Floats, targets: Floats, weights: Floats, lam: float, tolerance: 
         V[active] += length * step
         scores[active] = Xa @ V[active].transpose(0, 2, 1)
     raise ConvergenceError(
-        f"local training did not reach gradient norm {tolerance} in {_ITERATIONS} Newton steps; "
+        f"local training did not reach its gradient norm in {_ITERATIONS} Newton steps; "
         "lambda is too small for double precision, raise it or the tolerance"
     )
 
