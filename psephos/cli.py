@@ -88,6 +88,10 @@ _DEFAULT = RunOptions()
 def run(
     dataset: Annotated[str, typer.Option(help=f"One of {', '.join(NAMES)}.")] = _DEFAULT.dataset,
     parties: Annotated[int, typer.Option(help="Data owners, M.")] = _DEFAULT.parties,
+    samples_per_party: Annotated[
+        int | None, typer.Option(help="Samples of each party.", show_default="90 % of the training data, dealt evenly")
+    ] = None,
+    auxiliary: Annotated[int | None, typer.Option(help="Auxiliary samples.", show_default="the rest")] = None,
     epsilon: Annotated[float, typer.Option(help="Party-level privacy of each release.")] = _DEFAULT.epsilon,
     lam: Annotated[float, typer.Option(help="Ridge lambda of local and global classifiers.")] = _DEFAULT.lam,
     loss: Annotated[str, typer.Option(help="logistic (softmax for several classes) or huber.")] = _DEFAULT.loss,
@@ -123,6 +127,8 @@ def run(
     given: dict[str, Any] = {
         "dataset": dataset,
         "parties": parties,
+        "samples_per_party": samples_per_party,
+        "auxiliary": auxiliary,
         "epsilon": epsilon,
         "lam": lam,
         "loss": loss,
