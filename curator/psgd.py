@@ -2,8 +2,8 @@
 
     w_{t+1} = w_t - z_t ((1/N) S_t + (lambda + Delta) w_t)
 
-where S_t, the sum of the parties' noisy gradients at w_t, is all it is ever given. `agree` turns the privacy that was asked
-for into a `Series`; `Curator` walks; `Guarantee` says what the result is worth, for the final classifier and for
+where S_t, the sum of the parties' noisy gradients at w_t, is all it is ever given. `agree` turns the privacy that was
+asked for into a `Series`; `Curator` walks; `Guarantee` says what the result is worth, for the final classifier and for
 everything the curator saw.
 """
 
@@ -54,12 +54,13 @@ class StepSizes:
         check_positive(self.offset, "the offset of the step sizes")
         if not 0.5 < self.power <= 1:
             raise InvalidParameter(
-                f"step sizes that shrink with power {self.power} do not have an infinite sum and a finite sum of squares; "
+                f"step sizes that shrink with power {self.power} do not have an infinite sum and a finite sum of "
+                f"squares; "
                 "take a power above 1/2 and at most 1"
             )
 
     def __call__(self, t: int) -> float:
-        return self.first / (1 + t / self.offset) ** self.power
+        return float(self.first / (1 + t / self.offset) ** self.power)
 
     @classmethod
     def default(cls, ridge: float, smoothness: float) -> StepSizes:
@@ -74,7 +75,8 @@ class StepSizes:
         """Raise DivergenceError when the first step is longer than 2/(c + lambda + Delta): descent would run away."""
         if self.first > 2 / smoothness:
             raise DivergenceError(
-                f"a first step of {self.first:g} diverges: the objective is {smoothness:g}-smooth, so steps must stay below "
+                f"a first step of {self.first:g} diverges: the objective is {smoothness:g}-smooth, so steps must "
+                f"stay below "
                 f"{2 / smoothness:g}"
             )
 
@@ -105,7 +107,8 @@ class Guarantee:
         epsilon_final: what the paper claims for the classifier, at `delta`; None where nothing is claimed but the
             transcript's.
         final_is: what that claim is about.
-        epsilon_step: of one noisy sum by itself, pure; None for "gaussian", whose steps are calibrated together.
+        epsilon_step: of one noisy sum by itself, pure; None where steps differ ("halving") or are calibrated together
+            ("gaussian").
         epsilon_transcript: of everything the curator saw (all agreed steps), at `delta`.
         epsilon_transcript_pure: the same at delta = 0 but for the samplers; None where there is none.
         delta_samplers: what truncation and sampling cost besides, in delta; included in `delta` for "gaussian",
@@ -125,9 +128,7 @@ class Guarantee:
 
     def as_json(self) -> dict[str, Any]:
         """For a report; infinities become None."""
-        return {
-            k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in asdict(self).items()
-        }
+        return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -170,8 +171,8 @@ def agree(
     """Turn the privacy asked for into noise, and state what it is worth.
 
     Args:
-        variant: "paper" (Algorithm 1: eta once, rho at every step), "footnote-4" (each party protects itself: its eta is
-            sized for its own data alone), "halving" (section 3.2's first attempt: no eta, epsilon/2^t at step t), or
+        variant: "paper" (Algorithm 1: eta once, rho at every step), "footnote-4" (each party protects itself: its eta
+            is sized for its own data alone), "halving" (section 3.2's first attempt: no eta, epsilon/2^t at step t), or
             "gaussian" (ours: no eta; Skellam shares at every step, calibrated so that the whole transcript is
             (epsilon, delta)).
         unit: what one neighbour replaces: a record (the paper's) or everything one party holds.
@@ -183,9 +184,9 @@ def agree(
         loss: for its L and c; binary.
         party_bound: the largest norm of a party's gradient, for unit "party" and for the packing; by default
             L max(sizes), which no gradient exceeds.
-        colluders: parties that may tell the curator their own noise. dropouts: parties that may vanish. Shares are sized
-            so that the others' suffice: K - colluders - dropouts of them, and for "gaussian" one less, since every party
-            knows its own share.
+        colluders: parties that may tell the curator their own noise. dropouts: parties that may vanish. Shares are
+            sized so that the others' suffice: K - colluders - dropouts of them, and for "gaussian" one less, since
+            every party knows its own share.
 
     Raises:
         InvalidParameter: anything out of range; for "gaussian" also when no noise meets epsilon and delta.
@@ -225,6 +226,8 @@ def agree(
     law: Literal["spherical-laplace", "spherical-laplace-halving", "skellam"]
     fixed: tuple[float, ...] = (0.0,) * parties
     extra_ridge = 0.0
+    step_epsilon: float | None
+    pure: float | None
     final: float | None = epsilon
     final_is = "the paper's claim (Theorem 4.2) for the exact minimiser of the perturbed objective"
     if variant == "paper":
@@ -236,7 +239,7 @@ def agree(
             raise InvalidParameter("footnote 4 is about records: a party's own data set has no second party in it")
         own = bounds.footnote_four(epsilon, delta, lam, sizes, loss.smoothness, dimension)
         fixed, sigma, extra_ridge = own.sigmas, own.total_sigma, own.ridge
-        final_is += ", also of each party's own sums"
+        final_is += "; holds of the minimiser for one party's data alone, too"
     else:
         sigma, final, final_is = 0.0, None, "no claim of its own: the classifier is computed from the transcript"
 
@@ -258,7 +261,8 @@ def agree(
         assumed = "the transcript's epsilon: nobody but the party itself; the final one: all but the colluders"
         if variant == "halving":
             law = "spherical-laplace-halving"
-            step_epsilon = bounds.epsilon_schedule_halving(epsilon, steps)
+            # Step t alone costs epsilon/2^t (`bounds.epsilon_schedule_halving`): its scale doubles every time.
+            step_epsilon = None
             pure = transcript = epsilon
         else:
             law = "spherical-laplace"
@@ -281,9 +285,7 @@ def agree(
         worst = min(transcript, 64.0)
         # Each party's samplers: 2^-160 a draw, and the truncation of the whole series.
         spared = (1 + math.exp(worst)) * (series.truncation + (steps + 1) * parties * 2.0**-160)
-    guarantee = Guarantee(
-        unit, delta, final, final_is, step_epsilon, transcript, pure, spared, assumed
-    )
+    guarantee = Guarantee(unit, delta, final, final_is, step_epsilon, transcript, pure, spared, assumed)
     return Agreement(series, guarantee, lam + extra_ridge, extra_ridge, sigma, records)
 
 
@@ -305,8 +307,8 @@ class Curator:
             agreement: see `agree`.
             loss: for its c.
             step_sizes: z_t; `StepSizes.default` otherwise.
-            radius: the iterate is projected on this ball; by default (L + max ||eta||/N)/(lambda + Delta) with the public
-                truncation bound of eta, which holds every perturbed objective's minimiser and so changes none.
+            radius: the iterate is projected on this ball; by default (L + max ||eta||/N)/(lambda + Delta) with the
+                public truncation bound of eta, which holds every perturbed objective's minimiser and so changes none.
             stopping: never early by default.
             randomness: source of the rounds' nonces.
 
@@ -369,7 +371,9 @@ class Curator:
         w = descend(w, noisy_sum, self.agreement.records, self.agreement.ridge, self.step_sizes(self.steps_done))
         w = into_ball(w, self.radius)
         if not np.isfinite(w).all():
-            raise DivergenceError(f"the iterate is no longer finite after step {self.steps_done + 1}; take smaller steps")
+            raise DivergenceError(
+                f"the iterate is no longer finite after step {self.steps_done + 1}; take smaller steps"
+            )
         self._path.append(w)
 
 

@@ -1,7 +1,7 @@
 """The constants and bounds of Rajkumar and Agarwal 2012, as functions of public numbers only.
 
-The objective is J(w) = (1/N) sum_i phi(y_i w.x_i) + (lambda/2) ||w||^2 with ||x_i|| <= 1, |phi'| <= L and phi'' <= c. The
-paper's privacy is record-level: two neighbouring data sets differ in one record and N is public. The
+The objective is J(w) = (1/N) sum_i phi(y_i w.x_i) + (lambda/2) ||w||^2 with ||x_i|| <= 1, |phi'| <= L and phi'' <= c.
+The paper's privacy is record-level: two neighbouring data sets differ in one record and N is public. The
 party-level forms (everything one party holds is replaced, at most `records` records) are ours and named as such.
 
 The derivations are in docs/rajkumar.md.
@@ -36,12 +36,12 @@ __all__ = [
     "skellam_epsilon",
     "skellam_rdp",
     "skellam_variance",
+    "t_hat",
+    "t_hat_bound",
     "theorem_5_1",
     "theorem_5_1_sharper",
     "theorem_5_3_explicit",
     "theorem_5_3_samples",
-    "t_hat",
-    "t_hat_bound",
 ]
 
 
@@ -207,7 +207,9 @@ def theorem_5_1(
     Raises InvalidParameter when computeSlack added a ridge: the theorem is for Delta = 0.
     """
     if ridge != 0:
-        raise InvalidParameter("Theorem 5.1 is for Delta = 0; a larger epsilon, N or lambda makes computeSlack return 0")
+        raise InvalidParameter(
+            "Theorem 5.1 is for Delta = 0; a larger epsilon, N or lambda makes computeSlack return 0"
+        )
     n, lam, c = _check_count(records, "N"), check_positive(lam, "lambda"), check_positive(smoothness, "c")
     return (c + lam) / (2 * n * n * lam * lam) * t_hat(dimension, sigma, confidence)
 
@@ -245,8 +247,8 @@ def theorem_5_3_explicit(
     """An N that suffices for Theorem 5.3, and its lambda = tau/||w0||^2; with L = 1 and ||x|| <= 1.
 
     Sridharan, Srebro, Shalev-Shwartz 2008, theorem 1 with a = 1: the expected objective exceeds its minimum by at most
-    twice the empirical excess plus 16 (32 + log(1/delta'))/(lambda N). Empirical excess by `theorem_5_1_sharper`, the ridge
-    of w0 costs tau/2, and each of the other two terms gets tau/4. The middle term keeps Delta at 0 and leaves at
+    twice the empirical excess plus 16 (32 + log(1/delta'))/(lambda N). Empirical excess by `theorem_5_1_sharper`, the
+    ridge of w0 costs tau/2, and each of the other two terms gets tau/4. The middle term keeps Delta at 0 and leaves at
     least half of epsilon.
     """
     norm, tau = check_positive(norm, "the norm of w0"), check_positive(excess, "the excess risk tau")
@@ -283,7 +285,8 @@ ORDERS: tuple[int, ...] = (*range(2, 64), *range(64, 256, 8), *range(256, 1025, 
 def skellam_rdp(order: int, variance: float, l1: float, l2: float) -> float:
     """Renyi divergence of integer order between Skellam noise of this variance per entry and its shift.
 
-    alpha l2^2/(2 mu) + min(((2 alpha - 1) l2^2 + 6 l1)/(4 mu^2), 3 l1/(2 mu)) (Agarwal, Kairouz, Liu 2021, theorem 3.5).
+    alpha l2^2/(2 mu) + min(((2 alpha - 1) l2^2 + 6 l1)/(4 mu^2), 3 l1/(2 mu)) (Agarwal, Kairouz, Liu 2021, theorem
+    3.5).
     """
     main = order * l2**2 / (2 * variance)
     return main + min(((2 * order - 1) * l2**2 + 6 * l1) / (4 * variance**2), 3 * l1 / (2 * variance))
@@ -309,7 +312,8 @@ def skellam_variance(epsilon: float, delta: float, l1: float, l2: float, steps: 
         low, high = high, 4 * high
         if high > 2.0**100:
             raise InvalidParameter(
-                f"no Skellam noise makes {steps} steps ({epsilon:g}, {delta:g})-private; allow a larger epsilon or delta, "
+                f"no Skellam noise makes {steps} steps ({epsilon:g}, {delta:g})-private; allow a larger epsilon or "
+                f"delta, "
                 "or fewer steps"
             )
     while high > low * (1 + 1e-9):

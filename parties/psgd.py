@@ -16,6 +16,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from parties.gradients import check_records, gradient_sum, margin_slope
 from parties.holder import KeyHolder
+from parties.noise import SkellamShares
 from parties.party import Party
 from protocol.encryption import Encryptor
 from protocol.errors import (
@@ -77,13 +79,11 @@ def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> li
     if series.step_law == "none":
         return [0] * series.dimension
     if series.step_law == "skellam":
-        return _within(lambda: _skellam(series.dimension, scale, randomness), series.step_bound(step))
+        # One contributor: `scale` is this share's own variance already.
+        shares = SkellamShares(series.dimension, series.parties, 1, Fraction(scale))
+        return _within(lambda: shares.share(randomness), series.step_bound(step))
     law = SphericalLaplace(series.dimension, scale, series.pitch)
     return _within(lambda: law.sample(randomness), series.step_bound(step))
-
-
-def _skellam(dimension: int, variance: float, randomness: Randomness) -> list[int]:
-    raise NotImplementedError
 
 
 # -- the party
@@ -125,7 +125,9 @@ class GradientParty:
         if not 0 <= number < series.parties:
             raise InvalidParameter(f"parties are numbered 0 to {series.parties - 1}, there is no party {number}")
         if on_excess not in ("refuse", "clip"):
-            raise InvalidParameter(f"a gradient above the bound is refused ('refuse') or clipped ('clip'), not {on_excess!r}")
+            raise InvalidParameter(
+                f"a gradient above the bound is refused ('refuse') or clipped ('clip'), not {on_excess!r}"
+            )
         self._X, self._y = check_records(X, y)
         if self._X.shape[1] != series.dimension:
             raise DataError(f"the series is for {series.dimension} features and these records have {self._X.shape[1]}")
@@ -133,6 +135,8 @@ class GradientParty:
         self.number, self.series = number, series
         self.clipped = 0
         """How many gradients were scaled down. Depends on the data: for the party's own eyes."""
+        self.latest_vector: list[int] | None = None
+        """What the latest ballot of this object holds, in the clear: for a simulation that compares sums. A secret."""
         self._on_excess, self._randomness = on_excess, randomness
         self._party = Party(number, signing_key, classes=())
         self._state = None if state is None else Path(state)
@@ -159,7 +163,8 @@ class GradientParty:
         if not np.array_equal(inside, gradient):
             if self._on_excess == "refuse":
                 raise GradientBoundError(
-                    f"the gradient of party {self.number} is above the agreed bound of {self.series.bound:g}; agree on a "
+                    f"the gradient of party {self.number} is above the agreed bound of {self.series.bound:g}; agree "
+                    f"on a "
                     "larger bound or on clipping"
                 )
             self.clipped += 1
@@ -183,23 +188,21 @@ class GradientParty:
         """
         if announcement.series_digest != self.series.digest:
             raise WrongRoundError("an announcement of another series")
+        if announcement.step > self.series.steps:
+            raise BudgetExceededError(f"{self.series.steps} steps were agreed on; party {self.number} answers no more")
         built = announcement.round(self.series, round_.threshold_key, round_.roster, test_key=round_.test_key)
         if built.digest != round_.digest:
             raise WrongRoundError("this round is not the one that the announcement describes")
-        if announcement.step > self.series.steps:
-            raise BudgetExceededError(f"{self.series.steps} steps were agreed on; party {self.number} answers no more")
         if announcement.step <= self._step:
-            if announcement.step == self._step:
-                latest = Ballot.decode(self._latest, round_) if self._latest_is_of(round_) else None
-                if latest is not None:
-                    return latest
+            if announcement.step == self._step and self._latest_is_of(round_):
+                return Ballot.decode(self._latest, round_)
             raise AlreadyCastError(
                 f"party {self.number} has answered step {announcement.step} before; a second ballot would be a release "
                 "that nobody accounted for"
             )
         values = self.vector(announcement.step, announcement.point)
         ballot = self._party.contribute(round_, "gradients", round_.context, values, encryptor=encryptor)
-        self._step, self._latest = announcement.step, ballot.encode()
+        self._step, self._latest, self.latest_vector = announcement.step, ballot.encode(), values
         self._write_state()
         return ballot
 
@@ -237,7 +240,9 @@ class GradientParty:
                 raise TypeError
         except (OSError, ValueError, KeyError, TypeError):
             # Starting afresh would draw a second eta and answer steps again.
-            raise JournalError(f"the state of party {self.number} in {path} is damaged; this run cannot go on") from None
+            raise JournalError(
+                f"the state of party {self.number} in {path} is damaged; this run cannot go on"
+            ) from None
         if series != self.series.digest.hex() or party != self.number or len(fixed) != self.series.dimension:
             raise JournalError(f"the state in {path} belongs to another run or party; name another state folder")
         self._step, self._latest = step, latest

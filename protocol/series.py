@@ -48,7 +48,8 @@ class Series:
         fixed_sigmas: standard deviation, per entry, of the normal noise each party draws once; 0 for none.
         step_law: law of the noise each party draws afresh at every step.
         step_scale: its scale: of the norm's Gamma law ("spherical-laplace"; doubled at every step with "-halving", so
-            that step 1 already has twice of it), or one share's variance per entry, in lattice units squared ("skellam").
+            that step 1 already has twice of it), or one share's variance per entry, in lattice units squared
+            ("skellam").
         minimum_ballots: fewer are never opened.
         nonce: 16 random bytes.
     """
@@ -180,7 +181,9 @@ class Announcement:
     _MAGIC = b"PSEPHOS\x01" + bytes([TYPE])
 
     @classmethod
-    def create(cls, series: Series, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM) -> Announcement:
+    def create(
+        cls, series: Series, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM
+    ) -> Announcement:
         """A fresh announcement."""
         series.check_step(step)
         announcement = cls(series.digest, step, randomness.draw(16), point)
@@ -200,7 +203,8 @@ class Announcement:
     def decode(cls, data: bytes, series: Series) -> Announcement:
         """A received announcement.
 
-        Raises MessageError (length, type, a point that is not finite, a step outside) or WrongRoundError (another series).
+        Raises MessageError (length, type, a point that is not finite, a step outside) or WrongRoundError (another
+        series).
         """
         head = len(cls._MAGIC)
         if len(data) != head + 32 + 4 + 16 + 8 * series.dimension or data[:head] != cls._MAGIC:
