@@ -24,7 +24,19 @@ from dp_accounting.pld import PLDAccountant
 from protocol.errors import BudgetExceededError, InvalidParameter
 from protocol.noise import MAX_EPSILON, Mechanism, RoundedGaussian, check_delta, check_epsilon, gaussian_delta
 
-__all__ = ["Budget", "PrivacyEvent", "approximate_event", "compose", "event_of", "gaussian_event", "pure_event"]
+__all__ = [
+    "SHARES_DISTANCE",
+    "Budget",
+    "PrivacyEvent",
+    "approximate_event",
+    "compose",
+    "event_of",
+    "gaussian_event",
+    "pure_event",
+]
+
+SHARES_DISTANCE = 2.0**-160
+"""The total variation that clipping and sampling joint shares may cost (`parties.noise`)."""
 
 _SAMPLER_RESERVE = 2.0**-64
 """Set aside per event for the samplers' distance: (1 + e^64) 2^-160 < 2^-64."""

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from curator.accounting import PrivacyEvent, event_of
+from curator.accounting import SHARES_DISTANCE, PrivacyEvent, approximate_event, event_of, pure_event
 from curator.release import contrast_basis
 from curator.sensitivity import Sensitivity, operator_norm, rho, statistic
 from protocol.errors import DataError, GridTooCoarseError, InvalidParameter
@@ -40,6 +40,7 @@ from protocol.noise import (
     DiscreteLaplace,
     Mechanism,
     RoundedGaussian,
+    Skellam,
     SphericalLaplace,
     check_delta,
     check_epsilon,
@@ -47,6 +48,7 @@ from protocol.noise import (
     simulate_gaussian,
     simulate_laplace,
     simulate_spherical_laplace,
+    skellam_variance,
 )
 from protocol.randomness import SYSTEM, Randomness
 from protocol.statistic_grid import StatisticGrid
@@ -105,6 +107,7 @@ class StatisticPlan:
     epsilon: float | None
     delta: float
     mechanism: Mechanism | None
+    joint: bool = False
 
     @property
     def rank(self) -> int:
@@ -132,8 +135,14 @@ class StatisticPlan:
         """What releasing under this plan costs a party."""
         if self.mechanism is None or self.epsilon is None:
             raise InvalidParameter("this plan has no noise, so it has no privacy event; give plan_statistic an epsilon")
+        name = "statistic"
+        if isinstance(self.mechanism, Skellam):
+            sampler = (1 + math.exp(self.epsilon)) * SHARES_DISTANCE
+            return approximate_event(name, self.epsilon, self.delta + sampler)
+        if self.joint:
+            return pure_event(name, self.epsilon, distance=SHARES_DISTANCE)
         bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
-        return event_of("statistic", self.mechanism, bound.value, self.epsilon)
+        return event_of(name, self.mechanism, bound.value, self.epsilon)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,13 +215,15 @@ def plan_statistic(
     rank: int | None = None,
     ridge: float | None = None,
     feature_bits: int = 24,
+    joint: bool = False,
 ) -> StatisticPlan:
     """The public plan of a statistic release.
 
     Parameters: X, float64 (N, d), the public auxiliary features (any norm: the sensitivity is computed from them);
     M = `parties`; epsilon None plans a release without noise; delta is used by `gaussian` only. rank and ridge: None
     takes the rules above (`given` keeps all d coordinates). feature_bits: fractional bits of the grid, relative to the
-    largest coordinate rounded up to a power of two when that is below 1.
+    largest coordinate rounded up to a power of two when that is below 1. joint: the parties add the noise in shares
+    (`parties.noise`), so `gaussian` means Skellam and `spherical-laplace` is refused: rounded shares do not sum to it.
 
     Raises DataError for a constant auxiliary matrix or one that has fewer directions than asked for, InvalidParameter
     for anything out of range, GridTooCoarseError when rounding the features is not small beside the noise.
@@ -226,6 +237,11 @@ def plan_statistic(
         raise InvalidParameter(f"the mechanism is {mechanism!r}; it must be one of {', '.join(MECHANISMS)}")
     if coordinates not in ("given", "whitened"):
         raise InvalidParameter(f"the coordinates are {coordinates!r}; they must be 'given' or 'whitened'")
+    if joint and mechanism == "spherical-laplace":
+        raise InvalidParameter(
+            "parties cannot add spherical Laplace noise in shares: rounded shares do not sum to the rounded law. "
+            "Choose discrete-laplace (pure epsilon) or gaussian (Skellam)"
+        )
     if epsilon is not None:
         epsilon = check_epsilon(epsilon)
         if mechanism == "gaussian":
@@ -251,6 +267,8 @@ def plan_statistic(
             noise = SphericalLaplace.for_epsilon(l2.value, epsilon, grid.length, 1.0)
         elif mechanism == "discrete-laplace":
             noise = DiscreteLaplace.for_epsilon(l1.value, epsilon, grid.length, 1.0)
+        elif joint:
+            noise = Skellam(grid.length, skellam_variance(l1.value, l2.value, epsilon, delta))
         else:
             noise = RoundedGaussian.for_epsilon_delta(l2.value, epsilon, delta, grid.length, 1.0)
         # Rounding a point moves the normalised T by at most pitch/2 per entry; the noise must dwarf that.
@@ -273,6 +291,7 @@ def plan_statistic(
         epsilon,
         delta if mechanism == "gaussian" else 0.0,
         noise,
+        joint,
     )
 
 
@@ -316,22 +335,25 @@ def _coordinates(
     return transform, RIDGE if ridge is None else ridge
 
 
-def _decode(plan: StatisticPlan, units: list[int]) -> Array:
+def _decode(plan: StatisticPlan, units: list[int], ballots: int) -> Array:
     """(K, r) T from the summed integer vector: the released contrasts and the public column sums."""
     grid = plan.grid
     contrasts = np.array([float(v) for v in units]).reshape(grid.classes - 1, -1) / plan.contrast_scale
-    contrasts *= plan.pitch / (grid.samples * plan.parties)
+    contrasts *= plan.pitch / (grid.samples * ballots)
     mean = grid.points.sum(axis=0).astype(np.float64) * plan.pitch / grid.samples
     system = np.vstack([grid.contrast / plan.contrast_scale, np.ones(grid.classes)])
     T: Array = np.linalg.solve(system, np.vstack([contrasts, mean]))
     return T
 
 
-def release_total(plan: StatisticPlan, total: list[int]) -> StatisticRelease:
-    """From a summed integer vector that already carries its noise (`--reveal statistic`), or is meant to have none."""
+def release_total(plan: StatisticPlan, total: list[int], ballots: int | None = None) -> StatisticRelease:
+    """From a summed integer vector that already carries its noise (`--reveal statistic`), or is meant to have none.
+
+    `ballots`: how many parties were counted, if fewer than planned (the sensitivity in units does not depend on it).
+    """
     if len(total) != plan.dimension:
         raise DataError(f"the summed statistic has {len(total)} entries and the plan {plan.dimension}")
-    return StatisticRelease(plan, _decode(plan, total), plan.mechanism is not None, "shares")
+    return StatisticRelease(plan, _decode(plan, total, ballots or plan.parties), plan.mechanism is not None, "shares")
 
 
 def release_statistic(
@@ -341,7 +363,7 @@ def release_statistic(
     total = _total(counts, plan)
     if plan.mechanism is not None:
         total = [t + e for t, e in zip(total, plan.mechanism.sample(randomness), strict=True)]
-    return StatisticRelease(plan, _decode(plan, total), plan.mechanism is not None, "system")
+    return StatisticRelease(plan, _decode(plan, total, plan.parties), plan.mechanism is not None, "system")
 
 
 def simulate_release(
@@ -356,8 +378,10 @@ def simulate_release(
         noise = simulate_laplace(plan.dimension, float(plan.mechanism.scale_units), generator)
     elif isinstance(plan.mechanism, RoundedGaussian):
         noise = simulate_gaussian(plan.dimension, plan.mechanism.sigma, generator)
+    elif isinstance(plan.mechanism, Skellam):
+        noise = simulate_gaussian(plan.dimension, math.sqrt(plan.mechanism.variance), generator)
     noisy = [t + round(e) for t, e in zip(total, noise.tolist(), strict=True)]
-    return StatisticRelease(plan, _decode(plan, noisy), False, "simulated")
+    return StatisticRelease(plan, _decode(plan, noisy, plan.parties), False, "simulated")
 
 
 def _total(counts: NDArray[np.integer], plan: StatisticPlan) -> list[int]:

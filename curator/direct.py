@@ -1,0 +1,63 @@
+"""The two releases that Hamm's section 3.2 dismisses, for the record: what they cost, measured rather than asserted.
+
+* **Noisy majority per query**: answer a test sample by the class with the largest noisy count. Each answer spends
+  budget for ever, so T answers at a total epsilon carry Laplace noise of scale 2 T/epsilon on every count.
+* **All classifiers perturbed**: publish every party's parameters, each with its own noise. Nothing is averaged before
+  the noise, so the sensitivity is that of one classifier: 2 C for parameters projected on a ball of radius C.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.accounting import PrivacyEvent, pure_event
+from curator.pate import plan_pate, release_pate
+from curator.sensitivity import Sensitivity, with_lattice
+from protocol.errors import DataError, InvalidParameter
+from protocol.noise import SphericalLaplace, check_epsilon, choose_pitch, release
+from protocol.randomness import SYSTEM, Randomness
+
+__all__ = ["all_classifiers", "all_classifiers_event", "noisy_majority"]
+
+Array = NDArray[np.float64]
+
+
+def noisy_majority(
+    counts: NDArray[np.integer], parties: int, epsilon: float, randomness: Randomness = SYSTEM
+) -> tuple[NDArray[np.int64], PrivacyEvent]:
+    """Private answers to every row of `counts` (T, K) at a total pure epsilon, and what they cost."""
+    counts = np.asarray(counts)
+    if counts.ndim != 2 or counts.shape[1] < 2 or len(counts) == 0:
+        raise DataError(f"counts must be a table of queries by classes, not of shape {counts.shape}")
+    plan = plan_pate(len(counts), counts.shape[1], parties, epsilon=epsilon, aggregator="lnmax", queries=len(counts))
+    return release_pate(counts, plan, randomness).answers, plan.event
+
+
+def all_classifiers_event(epsilon: float) -> PrivacyEvent:
+    """What publishing every perturbed classifier costs each party: its own is the only one that depends on it."""
+    return pure_event("all classifiers", epsilon, distance=2.0**-160)
+
+
+def all_classifiers(
+    parameters: Array, radius: float, epsilon: float, randomness: Randomness = SYSTEM
+) -> tuple[Array, PrivacyEvent]:
+    """Every party's parameters (M, D), projected on the ball of public `radius`, each with its own spherical noise.
+
+    Parallel composition: a party's data touch one row only, so the whole release is epsilon-private. Raises DataError
+    for anything but a finite matrix.
+    """
+    epsilon = check_epsilon(epsilon)
+    parameters = np.asarray(parameters, dtype=np.float64)
+    if parameters.ndim != 2 or parameters.size == 0 or not np.all(np.isfinite(parameters)):
+        raise DataError(f"parameters must be a finite matrix (parties, length); got shape {parameters.shape}")
+    if not (np.isfinite(radius) and radius > 0):
+        raise InvalidParameter(f"the radius is {radius}; it must be a finite number above 0")
+    length = parameters.shape[1]
+    bound = Sensitivity(2 * radius * (1 + 2.0**-44), source="2 C")
+    pitch = choose_pitch(bound.value, length)
+    mechanism = SphericalLaplace.for_epsilon(with_lattice(bound, pitch, length).value, epsilon, length, pitch)
+    norms = np.linalg.norm(parameters, axis=1, keepdims=True)
+    shrunk = parameters * np.minimum(1.0, radius / np.maximum(norms, 1e-300))
+    noisy = np.stack([release(row, mechanism, randomness) for row in shrunk])
+    return noisy, all_classifiers_event(epsilon)

@@ -1,0 +1,166 @@
+"""A party's share of joint noise: integers whose sum over the parties has exactly the law the release asks for.
+
+With `--reveal statistic` nobody holds a number that is not private yet: each party adds its share before encrypting.
+
+* **Polya shares** sum to discrete Laplace noise (pure epsilon, L1). A geometric variable is infinitely divisible: it
+  is the sum of n negative binomial variables of shape 1/n, and discrete Laplace is a difference of two geometrics.
+* **Skellam shares** sum to Skellam noise (epsilon, delta): Poisson means add.
+
+**Whose noise counts.** A party that tells the curator its share, or never sends one, protects nobody, and each party
+knows its own share when it looks at the result. Shares are therefore sized for `contributors` = M - (colluders +
+dropouts + 1) parties: any that many make up the whole law, and what the others add is independent of it, hence
+post-processing.
+
+Each share is clipped to a public bound, which sizes its slot under encryption. Without clipping the law would be exact;
+by the union bound clipping moves the sum of all M shares, all entries, by at most `distance` in total variation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import gmpy2
+
+from protocol.errors import InvalidParameter
+from protocol.noise import MAX_EPSILON, poisson
+from protocol.randomness import SYSTEM, Randomness
+
+__all__ = ["PolyaShares", "SkellamShares", "contributors"]
+
+_BITS = 640
+_mpfr = gmpy2.context(precision=768)
+_TAIL = 2.0**-161
+_DISTANCE = 2.0**-160
+
+
+def contributors(parties: int, colluders: int = 0, dropouts: int = 0) -> int:
+    """How many honest shares the noise is made of: M - (colluders + dropouts + 1).
+
+    The 1 is the party that knows its own share. Raises InvalidParameter when nobody is left.
+    """
+    if parties < 1 or colluders < 0 or dropouts < 0:
+        raise InvalidParameter("there must be at least one party, and colluders and dropouts cannot be negative")
+    left = parties - colluders - dropouts - 1
+    if left < 1:
+        raise InvalidParameter(
+            f"{colluders} colluders and {dropouts} dropouts among {parties} parties leave nobody's noise to protect a "
+            f"party; together they may be at most {parties - 2}"
+        )
+    return left
+
+
+def _uniform(randomness: Randomness) -> Any:
+    return _mpfr.div_2exp(gmpy2.mpfr(2 * randomness.bits(_BITS) + 1, 768), _BITS + 1)
+
+
+def _ratio(value: Fraction) -> Any:
+    return gmpy2.mpfr(gmpy2.mpq(value), 768)
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """The parts both kinds share: `parties` shares, of which any `contributors` make up the law."""
+
+    dimension: int
+    parties: int
+    contributors: int
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1 or not 1 <= self.contributors <= self.parties:
+            raise InvalidParameter(
+                f"{self.contributors} of {self.parties} shares of dimension {self.dimension} do not make sense"
+            )
+
+    @property
+    def distance(self) -> float:
+        """Total variation between the sum of all clipped shares as drawn and the sum of exact ones, at most."""
+        return _DISTANCE
+
+    def delta(self, epsilon: float) -> float:
+        """What clipping and sampling cost: (1 + e^epsilon) * distance, at most 2^-64."""
+        if not 0 < epsilon <= MAX_EPSILON:
+            raise InvalidParameter(f"epsilon is {epsilon}; it must be above 0 and at most {MAX_EPSILON:g}")
+        return (1 + math.exp(epsilon)) * self.distance
+
+    def _tail_exponent(self) -> float:
+        """L with 2 M D e^-L = the tail that clipping may cut off."""
+        return math.log(2 * self.parties * self.dimension) - math.log(_TAIL)
+
+
+@dataclass(frozen=True)
+class PolyaShares(_Shares):
+    """Differences of negative binomial variables of shape 1/contributors: they sum to DiscreteLaplace(scale_units)."""
+
+    scale_units: Fraction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scale_units <= 0:
+            raise InvalidParameter(f"the scale is {self.scale_units}; it must be above 0")
+
+    @property
+    def bound(self) -> int:
+        """Every entry of a share lies in [-bound, bound]: it is below a geometric variable, whose tail is known."""
+        return math.ceil(Fraction(self._tail_exponent() * (1 + 1e-9)) * self.scale_units)
+
+    @cached_property
+    def _log_miss(self) -> Any:
+        """log(1 - q) with q = e^(-1/scale)."""
+        return _mpfr.log(-_mpfr.expm1(-_ratio(1 / self.scale_units)))
+
+    @cached_property
+    def _jumps(self) -> Fraction:
+        """The mean number of jumps in one share, all entries and both signs."""
+        mean = _mpfr.mul(-self._log_miss, 2 * self.dimension)
+        numerator, denominator = _mpfr.div(mean, self.contributors).as_integer_ratio()
+        return Fraction(int(numerator), int(denominator))
+
+    def share(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One party's share, integers of length `dimension`.
+
+        A negative binomial of shape r is a Poisson number, of mean -r log(1 - q), of logarithmic variables. The jumps
+        of all entries and both signs are drawn as one Poisson number and dealt out uniformly: with many parties there
+        are few.
+        """
+        entries = [0] * self.dimension
+        for _ in range(poisson(self._jumps, randomness)):
+            entry = randomness.below(2 * self.dimension)
+            jump = self._logarithmic(randomness)
+            entries[entry // 2] += jump if entry % 2 else -jump
+        bound = self.bound
+        return [max(-bound, min(bound, e)) for e in entries]
+
+    def _logarithmic(self, randomness: Randomness) -> int:
+        """P(k) = -q^k / (k log(1 - q)), as a geometric of random parameter 1 - (1 - q)^U (Kemp 1981)."""
+        chance = -_mpfr.expm1(_mpfr.mul(_uniform(randomness), self._log_miss))
+        return 1 + int(_mpfr.floor(_mpfr.div(_mpfr.log(_uniform(randomness)), _mpfr.log(chance))))
+
+
+@dataclass(frozen=True)
+class SkellamShares(_Shares):
+    """Differences of Poisson variables of mean variance/(2 contributors): they sum to Skellam(variance)."""
+
+    variance: Fraction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.variance <= 0:
+            raise InvalidParameter(f"the variance is {self.variance}; it must be above 0")
+
+    @property
+    def bound(self) -> int:
+        """Bernstein's: P(|share| >= B) <= 2 exp(-B^2 / (2 (v + B/3))) with v the share's variance."""
+        exponent = self._tail_exponent()
+        variance = float(self.variance / self.contributors)
+        return math.ceil((exponent / 3 + math.sqrt(exponent * exponent / 9 + 2 * variance * exponent)) * (1 + 1e-9))
+
+    def share(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One party's share, integers of length `dimension`."""
+        mean = self.variance / (2 * self.contributors)
+        bound = self.bound
+        draws = (poisson(mean, randomness) - poisson(mean, randomness) for _ in range(self.dimension))
+        return [max(-bound, min(bound, e)) for e in draws]

@@ -1,0 +1,46 @@
+"""A party's part of `--reveal statistic`: its own integer statistic plus its share of the noise, before encryption."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.errors import InvalidParameter
+from protocol.randomness import SYSTEM, Randomness
+from protocol.statistic_grid import StatisticGrid
+
+__all__ = ["Shares", "entry_range", "noisy_contribution"]
+
+
+class Shares(Protocol):
+    """`PolyaShares` or `SkellamShares`."""
+
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def bound(self) -> int: ...
+    def share(self, randomness: Randomness = SYSTEM) -> list[int]: ...
+
+
+def entry_range(grid: StatisticGrid, shares: Shares | None) -> tuple[int, int]:
+    """The smallest and largest integer one party's vector can hold: what `PackingPlan` needs as minimum and maximum."""
+    bound = 0 if shares is None else shares.bound
+    return grid.minimum - bound, grid.maximum + bound
+
+
+def noisy_contribution(
+    grid: StatisticGrid, choices: NDArray[np.integer], shares: Shares | None, randomness: Randomness = SYSTEM
+) -> list[int]:
+    """What a party encrypts: its exact integer statistic for its class choices (N,), plus its share.
+
+    `shares` None is for runs without noise. Raises DataError for choices that do not fit the grid, InvalidParameter for
+    shares of another dimension. The result is as secret as the votes: one share alone hides little.
+    """
+    own = grid.contribution(choices)
+    if shares is None:
+        return own
+    if shares.dimension != len(own):
+        raise InvalidParameter(f"shares of dimension {shares.dimension} do not fit a statistic of {len(own)} entries")
+    return [value + noise for value, noise in zip(own, shares.share(randomness), strict=True)]
