@@ -15,8 +15,8 @@ delta; s = 1 - 2 delta. With w_j = X_j xor Y_j it computes
     c_-1 = (1 - delta) + sum_j w_j
 
 For delta = 0 some c_i vanishes iff X < Y (and c_-1 > 0); for delta = 1 iff X >= Y (c_-1 serves X = Y). At most one
-does, and all lie in [-2, 3 l], so u > 3 l + 2 keeps a non-zero one non-zero modulo u. The answerer raises each to a blind
-uniform in the units modulo u (a blind that could be 0 would be a wrong answer, one from a narrower set a leak),
+does, and all lie in [-2, 3 l], so u > 3 l + 2 keeps a non-zero one non-zero modulo u. The answerer raises each to a
+blind uniform in the units modulo u (one that could be 0 would be a wrong answer, one from a narrower set a leak),
 multiplies in a fresh h^r, shuffles, and sends them with x'_l + delta modulo 2. The asker sees whether a zero is there:
 [X < Y] + delta. What it sees is a uniform shuffle of l + 1 units modulo u, one of them perhaps replaced by zero, and
 one bit: both follow from its output and its own y.
