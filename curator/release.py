@@ -23,18 +23,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from curator import sensitivity as bounds
+from curator.accounting import PrivacyEvent, event_of
 from curator.erm import NORM_SLACK
 from curator.losses import Loss, Softmax
 from curator.sensitivity import Sensitivity, with_lattice
 from protocol.errors import InvalidParameter
-from protocol.noise import SphericalLaplace, choose_pitch, release
+from protocol.noise import RoundedGaussian, SphericalLaplace, choose_pitch, release
 from protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["Bound", "Labels", "Released", "Unreleased", "contrast_basis", "erm_sensitivity", "mechanism_for", "perturb"]
+__all__ = [
+    "Bound",
+    "Labels",
+    "OutputNoise",
+    "Released",
+    "Unreleased",
+    "contrast_basis",
+    "erm_sensitivity",
+    "mechanism_for",
+    "noise_dimension",
+    "perturb",
+]
 
 Array = NDArray[np.float64]
 Labels = Literal["majority", "soft"]
 Bound = Literal["certified", "paper"]
+OutputNoise = Literal["spherical-laplace", "gaussian"]
 
 
 class Unreleased(TypingProtocol):
@@ -58,8 +71,9 @@ class Released:
     """A private classifier and what it cost. All of it is public.
 
     `w`: float64, (d,) or (K, d) with rows summing to 0. `epsilon`, `delta`: what holds per release, for the unit
-    `sensitivity.unit`; delta is the sampler's distance from its law, at most 2^-64. `sensitivity`: L2, everything
-    included. `scale`: b of the noise, whose norm is Gamma(`dimension`, b). `pitch`: of the lattice.
+    `sensitivity.unit`; with the spherical Laplace delta is the sampler's distance from its law, at most 2^-64.
+    `sensitivity`: L2, everything included. `scale`: b of the spherical Laplace, whose norm is Gamma(`dimension`, b), or
+    sigma of the Gaussian. `pitch`: of the lattice. `mechanism`: the noise itself.
     """
 
     w: Array
@@ -69,6 +83,16 @@ class Released:
     scale: float
     dimension: int
     pitch: float
+    mechanism: SphericalLaplace | RoundedGaussian
+
+    def event(self, name: str) -> PrivacyEvent:
+        """What this release costs a party, for accounting."""
+        return event_of(name, self.mechanism, self.sensitivity.value, self.epsilon, self.sensitivity.unit)
+
+
+def noise_dimension(shape: tuple[int, ...]) -> int:
+    """D of the noise on parameters of this shape: d for (d,), (K - 1) d for (K, d)."""
+    return (shape[0] - 1) * shape[1] if len(shape) == 2 else shape[0]
 
 
 def contrast_basis(classes: int) -> Array:
@@ -158,23 +182,32 @@ def _paper(
 
 
 def mechanism_for(
-    shape: tuple[int, ...], inexactness: float, norm_limit: float, sensitivity: Sensitivity, epsilon: float
-) -> tuple[SphericalLaplace, Sensitivity]:
+    shape: tuple[int, ...],
+    inexactness: float,
+    norm_limit: float,
+    sensitivity: Sensitivity,
+    epsilon: float,
+    *,
+    noise: OutputNoise = "spherical-laplace",
+    delta: float = 1e-6,
+) -> tuple[SphericalLaplace | RoundedGaussian, Sensitivity]:
     """The noise for parameters of this shape, and the sensitivity it covers; a function of public numbers only.
 
-    Raises InvalidParameter for an epsilon outside (0, 64], a sensitivity that is not L2, or numbers so far apart
-    that no lattice serves them.
+    `noise`: 'spherical-laplace' (pure epsilon), or 'gaussian' calibrated to (epsilon, delta) by the analytic formula.
+    Raises InvalidParameter for an epsilon outside (0, 64], an unknown noise, a sensitivity that is not L2, or numbers
+    so far apart that no lattice serves them.
     """
+    if noise not in ("spherical-laplace", "gaussian"):
+        raise InvalidParameter(f"there is no output noise named {noise!r}; choose 'spherical-laplace' or 'gaussian'")
     if sensitivity.norm != "l2":
         raise InvalidParameter(f"output perturbation needs an L2 sensitivity, and this one is {sensitivity.norm}")
+    dimension = noise_dimension(shape)
     if len(shape) == 2:
         classes = shape[0]
-        dimension = (classes - 1) * shape[1]
         # Each entry of the basis errs by at most 4u relative, each inner product of length K by K u more, and the
         # basis has Frobenius norm sqrt(K - 1): the change of coordinates errs by at most (K + 4) u sqrt(K - 1) ||w||.
         rounding = 1.01 * (classes + 4) * 2.0**-53 * math.sqrt(classes - 1) * norm_limit
     else:
-        dimension = shape[0]
         rounding = 0.0
     value = sensitivity.value * (1 + 2 * NORM_SLACK) + 2 * (inexactness + rounding)
     wider = replace(sensitivity, value=value, source=f"{sensitivity.source} + inexactness")
@@ -185,11 +218,19 @@ def mechanism_for(
             f"sensitivity of {value:.3g} asks for; the sensitivity is too small to be true at double precision"
         )
     total = with_lattice(wider, pitch, dimension)
+    if noise == "gaussian":
+        return RoundedGaussian.for_epsilon_delta(total.value, epsilon, delta, dimension, pitch), total
     return SphericalLaplace.for_epsilon(total.value, epsilon, dimension, pitch), total
 
 
 def perturb(
-    classifier: Unreleased, sensitivity: Sensitivity, epsilon: float, *, randomness: Randomness = SYSTEM
+    classifier: Unreleased,
+    sensitivity: Sensitivity,
+    epsilon: float,
+    *,
+    noise: OutputNoise = "spherical-laplace",
+    delta: float = 1e-6,
+    randomness: Randomness = SYSTEM,
 ) -> Released:
     """One private release of a minimiser or an average; every call is a release of its own and they compose.
 
@@ -197,18 +238,21 @@ def perturb(
     computing adds is added here. Raises InvalidParameter as `mechanism_for` does, before anything is drawn.
     """
     shape = classifier.w.shape
-    noise, total = mechanism_for(shape, classifier.inexactness, classifier.norm_limit, sensitivity, epsilon)
+    mechanism, total = mechanism_for(
+        shape, classifier.inexactness, classifier.norm_limit, sensitivity, epsilon, noise=noise, delta=delta
+    )
     basis = contrast_basis(shape[0]) if len(shape) == 2 else None
     vector = classifier.w if basis is None else basis @ classifier.w
-    private = release(vector.ravel(), noise, randomness)
+    private = release(vector.ravel(), mechanism, randomness)
     if basis is not None:
         private = basis.T @ private.reshape(len(basis), shape[1])
     return Released(
         w=private,
         epsilon=float(epsilon),
-        delta=noise.delta(epsilon),
+        delta=delta if isinstance(mechanism, RoundedGaussian) else mechanism.delta(epsilon),
         sensitivity=total,
-        scale=noise.scale,
-        dimension=noise.dimension,
-        pitch=noise.pitch,
+        scale=mechanism.sigma if isinstance(mechanism, RoundedGaussian) else mechanism.scale,
+        dimension=mechanism.dimension,
+        pitch=mechanism.pitch,
+        mechanism=mechanism,
     )

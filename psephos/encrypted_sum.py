@@ -12,7 +12,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -46,8 +46,8 @@ class Contribution(Protocol):
     ) -> Iterator[Ballot]:
         """The ballots of these parties, in order."""
 
-    def clear_sum(self, round_: Round, numbers: range) -> NDArray[np.int64]:
-        """The sum of the same vectors, computed without any encryption; shape (plan.length,)."""
+    def clear_sum(self, round_: Round, numbers: range) -> NDArray[Any]:
+        """The exact sum of the same vectors, without any encryption: int64 or Python integers, (plan.length,)."""
 
     def part(self, numbers: range) -> Contribution:
         """The same for these parties only: what one worker is sent."""
@@ -144,7 +144,7 @@ class EncryptedSum:
 class _Work:
     tally: BallotProduct
     holders: list[BallotProduct]
-    clear: NDArray[np.int64]
+    clear: NDArray[Any]
     messages: list[Message]
     encrypt: float
     aggregate: float
@@ -177,7 +177,7 @@ def run_encrypted_sum(
     parties = len(round_.roster)
     tally = Tally(round_)
     holders = [KeyHolder(share, round_) for share in ceremony.shares]
-    clear = np.zeros(round_.plan.length, dtype=np.int64)
+    clear = np.zeros(round_.plan.length, dtype=object)  # Python integers: noisy sums can pass 63 bits
     batches = [range(at, min(at + BATCH, parties)) for at in range(0, parties, BATCH)]
     share_of_work = -(-parties * round_.plan.ciphertexts // workers)
     tasks = (
@@ -213,7 +213,7 @@ def run_encrypted_sum(
     share = (voted - started) / (encrypt + aggregate)
     return EncryptedSum(
         opened,
-        bool(np.array_equal(clear, np.array(opened.sums, dtype=np.int64))),
+        clear.tolist() == opened.sums,
         {"encrypt": encrypt * share, "aggregate": aggregate * share, "decrypt": done - voted},
         Ballot.encoded_length(round_),
         round_.minimum_ballots,
