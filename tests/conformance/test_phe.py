@@ -1,0 +1,137 @@
+"""phe on the other side: it opens our ciphertexts, we open its, packed plaintexts beyond its float range included."""
+
+from __future__ import annotations
+
+import phe
+import pytest
+from gmpy2 import mpz
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.encryption import RANDOMNESS_MODES, Encryptor, RandomizerPool, RandomnessMode
+from protocol.errors import UnsuitableKeyError
+from protocol.keys import PublicKey
+from protocol.packing import PackingPlan
+from protocol.private_key import PrivateKey
+from protocol.randomness import SimulationRandomness
+from protocol.threshold import combine, deal
+from protocol.vectors import EncryptedVector
+
+plaintexts = st.one_of(st.integers(0, 2**511 - 1), st.integers(0, 1000), st.integers(2**510, 2**511 - 1))
+fast_and_full = st.sampled_from(RANDOMNESS_MODES)
+
+
+@pytest.fixture(scope="module")
+def phe_private_key(private_key: PrivateKey) -> phe.PaillierPrivateKey:
+    """Our key in phe's hands, with nothing of ours in it."""
+    p, q = private_key.factors()
+    return phe.PaillierPrivateKey(phe.PaillierPublicKey(p * q), p, q)
+
+
+@pytest.fixture(scope="module")
+def foreign(private_key: PrivateKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]:
+    """A key that phe made, of no particular form."""
+    pair: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey] = phe.generate_paillier_keypair(n_length=512)
+    return pair
+
+
+@given(plaintexts, fast_and_full)
+def test_phe_opens_ours(
+    private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, plaintext: int, mode: RandomnessMode
+) -> None:
+    (ciphertext,) = Encryptor(private_key.public_key, mode, expected=8).encrypt([mpz(plaintext)])
+    assert phe_private_key.raw_decrypt(int(ciphertext)) == plaintext
+
+
+@given(plaintexts)
+def test_we_open_phes(private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, plaintext: int) -> None:
+    assert private_key.raw_decrypt(phe_private_key.public_key.raw_encrypt(plaintext)) == plaintext
+    # phe with our key object, which is one of its own kind
+    assert private_key.raw_decrypt(private_key.public_key.raw_encrypt(plaintext)) == plaintext
+
+
+@given(st.data(), fast_and_full)
+def test_phe_opens_packed_vectors(
+    private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, data: st.DataObject, mode: RandomnessMode
+) -> None:
+    plan = PackingPlan(data.draw(st.integers(1, 60)), 3, -(2**30), 2**31, 512)
+    row = st.lists(st.integers(plan.minimum, plan.maximum), min_size=plan.length, max_size=plan.length)
+    rows = data.draw(st.lists(row, min_size=1, max_size=3))
+    encryptor = Encryptor(private_key.public_key, mode, expected=8)
+    total, *others = (EncryptedVector.encrypt(encryptor, plan, values) for values in rows)
+    for other in others:
+        total = total + other
+    opened = [phe_private_key.raw_decrypt(int(c)) for c in total.ciphertexts]
+    assert plan.unpack(opened, len(rows)) == [sum(column) for column in zip(*rows, strict=True)]
+
+
+def test_packed_plaintexts_are_beyond_phes_floats(
+    private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey
+) -> None:
+    """Why raw_decrypt: phe's own decrypt reads the upper third of the plaintexts as overflow or negative."""
+    plan = PackingPlan.for_key(private_key.public_key, length=511, addends=1)
+    vector = EncryptedVector.encrypt(Encryptor(private_key.public_key, expected=8), plan, [1] * 511)
+    raw = phe_private_key.raw_decrypt(int(vector.ciphertexts[0]))
+    assert raw == 2**511 - 1 > phe_private_key.public_key.max_int
+
+
+@given(st.floats(-1e100, 1e100), st.integers(-(2**100), 2**100))
+def test_phes_numbers_under_our_keys(private_key: PrivateKey, real: float, integer: int) -> None:
+    """A phe user takes our key as it is: floats, sums and products work and phe opens them with our private key."""
+    theirs = private_key.to_phe()
+    assert theirs.decrypt(private_key.public_key.encrypt(real)) == real
+    assert theirs.decrypt(private_key.public_key.encrypt(integer) + 5) == integer + 5
+    assert theirs.decrypt(private_key.public_key.encrypt(integer) * -3) == integer * -3
+
+
+@given(plaintexts.filter(lambda m: m < 2**510), st.integers(0, 2**500))
+def test_ours_and_theirs_add_up(
+    private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, left: int, right: int
+) -> None:
+    (ours,) = Encryptor(private_key.public_key, expected=8).encrypt([mpz(left)])
+    theirs = phe.EncryptedNumber(phe_private_key.public_key, phe_private_key.public_key.raw_encrypt(right))
+    total = phe.EncryptedNumber(phe_private_key.public_key, int(ours)) + theirs
+    assert (
+        phe_private_key.raw_decrypt(total.ciphertext()) == private_key.raw_decrypt(total.ciphertext()) == left + right
+    )
+
+
+def test_foreign_keys_go_both_ways(foreign: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]) -> None:
+    public, private = foreign
+    ours, ours_private = PublicKey.from_phe(public), PrivateKey.from_phe(private)
+    for plaintext in (0, 1, 2**400, public.n - 1):
+        (ciphertext,) = Encryptor(ours, "full").encrypt([mpz(plaintext)])
+        assert private.raw_decrypt(int(ciphertext)) == plaintext
+        assert ours_private.raw_decrypt(public.raw_encrypt(plaintext)) == plaintext
+    for mode in ("half", "short"):
+        with pytest.raises(UnsuitableKeyError):
+            Encryptor(ours, mode)
+
+
+@given(plaintexts)
+def test_holders_of_shares_open_phes(private_key: PrivateKey, plaintext: int) -> None:
+    threshold_key, shares = deal(private_key, holders=3, threshold=2, randomness=SimulationRandomness(1))
+    ciphertext = mpz(phe.PaillierPublicKey(private_key.public_key.n).raw_encrypt(plaintext))
+    parts = {share.holder: share.partially_decrypt([ciphertext]) for share in shares[1:]}
+    assert combine(threshold_key, parts) == [plaintext]
+
+
+def test_foreign_keys_can_be_shared(foreign: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]) -> None:
+    """Sharing over the integers needs no safe primes, nor any form at all."""
+    public, private = foreign
+    threshold_key, shares = deal(PrivateKey.from_phe(private), holders=4, threshold=3)
+    ciphertext = mpz(public.raw_encrypt(2**300 + 7))
+    assert combine(threshold_key, {s.holder: s.partially_decrypt([ciphertext]) for s in shares[:3]}) == [2**300 + 7]
+
+
+def test_at_real_key_sizes(real_private_key: PrivateKey) -> None:
+    theirs, key = real_private_key.to_phe(), real_private_key.public_key
+    pool = RandomizerPool(Encryptor(key, "half", expected=2))
+    pool.fill(1)
+    for ciphertext in (
+        *(Encryptor(key, mode, expected=2).encrypt([mpz(2**2046 + 3)])[0] for mode in RANDOMNESS_MODES),
+        Encryptor(key, "half", expected=2).encrypt([mpz(2**2046 + 3)], pool)[0],
+    ):
+        assert theirs.raw_decrypt(int(ciphertext)) == 2**2046 + 3
+    assert real_private_key.raw_decrypt(theirs.public_key.raw_encrypt(2**2046 + 3)) == 2**2046 + 3
+    assert theirs.decrypt(key.encrypt(-1234.5)) == -1234.5

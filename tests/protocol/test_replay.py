@@ -1,0 +1,51 @@
+"""A role's messages are a function of its inputs and its tape: a whole run replays byte for byte (DESIGN section 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from curator.tally import Tally
+from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
+from protocol.errors import RandomnessExhausted
+from protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
+
+
+def run(make_election: Any, ceremony_coins: Randomness, party_coins: list[Randomness]) -> tuple[list[bytes], list[int]]:
+    """Every byte that travels, and what is opened."""
+    election = make_election(4, 3, 2, length=30, randomness=ceremony_coins)
+    ballots = [election.ballot(p, randomness=coins).encode() for p, coins in enumerate(party_coins)]
+    tally = Tally(election.round)
+    assert tally.add_all(ballots) == []
+    request = tally.close()
+    parts = [holder.partially_decrypt(request) for holder in election.holders(ballots)]
+    travelled = [*ballots, request.encode(election.round), *(part.encode(election.round) for part in parts)]
+    opened = tally.open(parts)
+    assert opened.sums == election.sums(range(4))
+    return travelled, opened.sums
+
+
+def test_a_whole_run_replays(make_election: Any) -> None:
+    tapes = [RecordedRandomness() for _ in range(5)]
+    first = run(make_election, tapes[0], list(tapes[1:]))
+    again = [ReplayedRandomness(tape.tape()) for tape in tapes]
+    assert run(make_election, again[0], list(again[1:])) == first
+    for tape in again:  # nothing of any tape is left over
+        with pytest.raises(RandomnessExhausted):
+            tape.draw(1)
+
+
+def test_fresh_coins_give_another_run(make_election: Any) -> None:
+    runs = [run(make_election, RecordedRandomness(), [RecordedRandomness() for _ in range(4)]) for _ in range(2)]
+    assert runs[0][1] == runs[1][1]
+    assert not set(runs[0][0]) & set(runs[1][0])
+
+
+@pytest.mark.parametrize("mode", RANDOMNESS_MODES)
+def test_encryption_replays_in_every_mode(election: Any, mode: RandomnessMode) -> None:
+    tape = RecordedRandomness()
+    vector = election.vector(election.values(3), mode, tape)
+    assert tape.tape()
+    assert election.vector(election.values(3), mode, ReplayedRandomness(tape.tape())) == vector
+    assert election.vector(election.values(3), mode) != vector

@@ -1,0 +1,138 @@
+"""No repr, str, format, error or pickle of anything shows a secret."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from gmpy2 import mpz
+
+from curator.tally import OpenedSum
+from parties.holder import KeyHolder
+from protocol.comb import CombShape, FixedBaseComb
+from protocol.encryption import Encryptor, RandomizerPool
+from protocol.errors import PsephosError
+from protocol.private_key import PrivateKey
+from protocol.randomness import RecordedRandomness, ReplayedRandomness
+from protocol.signing import SigningKey
+from protocol.threshold import combine, deal
+
+
+def forms(secret: int | bytes) -> list[str]:
+    """How a secret could be written: decimal, hexadecimal, base64, bytes; a run of its middle digits gives it away."""
+    raw = secret if isinstance(secret, bytes) else secret.to_bytes((secret.bit_length() + 7) // 8, "big")
+    number = int.from_bytes(raw, "big")
+    whole = [str(number), f"{number:x}", raw.hex(), raw[::-1].hex(), repr(raw), base64.b64encode(raw).decode()]
+    return [text[len(text) // 2 - 8 : len(text) // 2 + 8] for text in whole] + [
+        base64.urlsafe_b64encode(raw[3:]).decode()[8:24]
+    ]
+
+
+def assert_hidden(text: str, *secrets: int | bytes) -> None:
+    for secret in secrets:
+        for form in forms(secret):
+            assert form not in text, "a secret shows"
+
+
+@pytest.fixture(scope="module")
+def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int | bytes]]]:
+    """Each secret-bearing object, with the secrets in it."""
+    _, shares = deal(private_key, holders=3, threshold=2)
+    signing_key = SigningKey.generate()
+    pool = RandomizerPool(Encryptor(private_key.public_key))
+    pool.fill(2)
+    tape = RecordedRandomness()
+    drawn = tape.draw(64)
+    p, q = private_key.factors()
+    of_key: list[int | bytes] = [p, q, private_key.decryption_exponent()]
+    private_key.raw_decrypt(2)  # so that its cached values exist
+    return [
+        (private_key, of_key),
+        (shares[1], [shares[1].share()]),
+        (shares, [s.share() for s in shares]),
+        (signing_key, [signing_key.seed()]),
+        (pool, [int(r) for r in pool._residues]),
+        (tape, [drawn]),
+        (ReplayedRandomness(drawn), [drawn]),
+        (KeyHolder(election.shares[0], election.round), [election.shares[0].share()]),
+        (OpenedSum([10**60 + 123456789], (0, 1)), [10**60 + 123456789]),
+        (Encryptor(private_key.public_key, randomness=ReplayedRandomness(drawn)), [drawn]),
+        (FixedBaseComb(mpz(3) ** 90, mpz(5) ** 90, CombShape(2, 2, 2)), [3**90]),
+    ]
+
+
+def test_the_test_would_see_a_secret() -> None:
+    secret = 3**200
+    for shown in (str(secret), hex(secret), repr([secret]), repr(secret.to_bytes(40, "big"))):
+        with pytest.raises(AssertionError, match="shows"):
+            assert_hidden(shown, secret)
+
+
+def test_nothing_shows_in_repr_or_str(secrets: list[tuple[Any, list[int | bytes]]]) -> None:
+    for thing, hidden in secrets:
+        for text in (repr(thing), str(thing), f"{thing}", f"{[thing]}", f"{thing!r:>200}"):
+            assert_hidden(text, *hidden)
+
+
+def test_nothing_with_a_key_is_pickled_or_copied(secrets: list[tuple[Any, list[int | bytes]]]) -> None:
+    for thing, _ in secrets:
+        if isinstance(thing, PrivateKey | SigningKey | RandomizerPool | FixedBaseComb | KeyHolder) or type(
+            thing
+        ).__name__ in ("KeyShare", "list"):
+            for duplicate in (pickle.dumps, copy.deepcopy):
+                with pytest.raises(TypeError):
+                    duplicate(thing)
+
+
+def test_ballots_and_vectors_are_shown_by_their_names_only(election: Any) -> None:
+    ballot = election.ballot(0)
+    vector = election.vector(election.values(0))
+    for thing in (ballot, vector, election.round):
+        assert_hidden(repr(thing), *map(int, ballot.ciphertexts), *map(int, vector.ciphertexts))
+        assert len(repr(thing)) < 1000
+
+
+def failures(election: Any) -> list[Callable[[], object]]:
+    """Things that fail near a secret."""
+    key: PrivateKey = election.private_key
+    p, q = key.factors()
+    share = election.shares[0]
+    part = share.partially_decrypt([mpz(4)])
+    return [
+        lambda: PrivateKey(p, p),
+        lambda: PrivateKey(p, q + 1),
+        lambda: PrivateKey(p, p * q),
+        lambda: key.raw_decrypt(p),
+        lambda: key.raw_decrypt(key.public_key.n),
+        lambda: key.check_owns(election_key(5)),
+        lambda: deal(key, holders=2, threshold=3),
+        lambda: share.partially_decrypt([mpz(p)]),
+        lambda: combine(share.threshold_key, {1: part}),
+        lambda: combine(share.threshold_key, {1: part, 2: part}),
+        lambda: election.shares[1].__class__(share.threshold_key, 9, share.share()),
+        lambda: election.round.plan.pack([p] * election.round.plan.length),
+        lambda: Encryptor(key.public_key).encrypt([mpz(p) * q * p]),
+        lambda: ReplayedRandomness(p.to_bytes(32, "big")).draw(99),
+    ]
+
+
+def election_key(seed: int) -> Any:
+    from protocol.private_key import generate_private_key
+    from protocol.randomness import SimulationRandomness
+
+    return generate_private_key(64, test_key=True, randomness=SimulationRandomness(seed)).public_key
+
+
+def test_errors_show_no_secret(election: Any) -> None:
+    p, q = election.private_key.factors()
+    hidden: list[int | bytes] = [p, q, election.private_key.decryption_exponent(), election.shares[0].share()]
+    for fail in failures(election):
+        with pytest.raises(PsephosError) as caught:
+            fail()
+        assert_hidden("".join(traceback.format_exception(caught.value)), *hidden)
+        assert_hidden(repr(caught.value.args), *hidden)
