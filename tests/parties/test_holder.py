@@ -236,3 +236,43 @@ def test_curator_and_holder_agree_whatever_the_batches(election: Any, ballots: l
                 assert ballot is unsound
     request = tally.close()
     assert tally.open([holder.partially_decrypt(request) for holder in holders]).sums == election.sums(range(5))
+
+
+def test_more_than_half_of_the_holders_open_one_product_only(make_election: Any) -> None:
+    """With t > n / 2 any two sets of t holders share one, and it opens once."""
+    election = make_election(5, 3, 2)
+    cast = [election.ballot(p) for p in range(5)]
+    holders = election.holders(cast[:4])
+    first = request_for(election, cast[:4])
+    for holder in holders[:2]:
+        holder.partially_decrypt(first)
+    for holder in holders:
+        holder.observe(cast[4])
+    second = request_for(election, cast)
+    opened = 0
+    for holder in holders:
+        try:
+            opened += bool(holder.partially_decrypt(second))
+        except AlreadyOpenedError:
+            continue
+    assert opened < election.round.threshold_key.threshold
+
+
+def test_a_known_leak_half_of_the_holders_or_fewer(make_election: Any) -> None:
+    """With t <= n / 2 a *dishonest* curator opens two products of one round with disjoint sets of honest holders.
+
+    It asks t of them before and t of them after a ballot is posted; the difference is that party's vector. Outside the
+    semi-honest model, and the reason to choose t > n / 2. If this fails because somebody closed the leak: rejoice.
+    """
+    election = make_election(5, 4, 2)
+    cast = [election.ballot(p) for p in range(5)]
+    holders = election.holders(cast[:4])
+    sums = []
+    for chosen, board in ((holders[:2], cast[:4]), (holders[2:], cast)):
+        for holder in chosen:
+            holder.observe_all(board[len(holder._seen) :])
+        tally = Tally(election.round)
+        tally.add_all(board)
+        request = tally.close()
+        sums.append(tally.open([holder.partially_decrypt(request) for holder in chosen]).sums)
+    assert [after - before for before, after in zip(*sums, strict=True)] == election.values(4)
