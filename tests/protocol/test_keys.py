@@ -57,7 +57,7 @@ def test_test_keys_have_the_form_too() -> None:
 
 
 def test_p_minus_1_and_q_minus_1_share_nothing_but_2() -> None:
-    """Toy primes would share a factor above the sieve about once in 70 pairs: 400 seeded keys show whether one looks."""
+    """Toy primes share a factor above the sieve once in some 70 pairs: 400 seeded keys show whether one looks."""
     for seed in range(400):
         p, q = generate_private_key(64, test_key=True, randomness=SimulationRandomness(seed, "gcd")).factors()
         assert math.gcd(p - 1, q - 1) == 2
