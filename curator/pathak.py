@@ -87,7 +87,7 @@ class PathakCurator:
     def blind_and_permute(self) -> list[Outgoing]:
         """xi(pi_1(a) + r) and pi_1(b) - r, both permuted by pi_2; the first goes to the parties in order (step 4).
 
-        Raises MissingPartyError, AgreementError (a party under another group key), ShareRangeError, CiphertextError.
+        Raises PartyVanishedError, AgreementError (a party under another group key), ShareRangeError, CiphertextError.
         """
         group_key = GroupKey.decode(self._inbox.take(Step.GROUP_KEY, [1])[1], test_key=self._test_key).key
         check_room(group_key)
@@ -147,7 +147,7 @@ class PathakCurator:
         return sorted((i, j) if (i + j) % 2 else (j, i) for i in standing for j in standing if i < j)
 
     def conclude(self, turn: int) -> None:
-        """Take in the answers of one turn. Raises MissingPartyError, MessageError, CiphertextError."""
+        """Take in the answers of one turn. Raises PartyVanishedError, MessageError, CiphertextError."""
         answering = sorted({place for place, _ in self._pairs})
         bodies = self._inbox.take(Step.ANSWERS, [place + 1 for place in answering], turn)
         answers: list[Answer] = []
@@ -176,7 +176,7 @@ class PathakCurator:
     # -- stage 3
 
     def unmask(self) -> None:
-        """Decrypt eta + s (step 2). Raises MissingPartyError, CiphertextError, PackingError."""
+        """Decrypt eta + s (step 2). Raises PartyVanishedError, CiphertextError, PackingError."""
         key = self._key.public_key
         received = MaskedNoise.decode(self._inbox.take(Step.MASKED_NOISE, [1])[1], key, self._plan.ciphertexts)
         self._contribution = self._plan.unpack([self._key.raw_decrypt(c) for c in received.ciphertexts], 1)
@@ -189,7 +189,7 @@ class PathakCurator:
         return [Reshare(tuple(shares[n]), bits).send(self._session, CURATOR, n) for n in self._parties]
 
     def publish(self) -> list[Outgoing]:
-        """His share of K w_s. Raises MissingPartyError, ShareRangeError."""
+        """His share of K w_s. Raises PartyVanishedError, ShareRangeError."""
         received = self._inbox.take(Step.RESHARE, self._parties)
         shares = [list(Reshare.decode(body, self.terms).values) for body in received.values()]
         total = add_shares([self._kept, *shares], self.terms.modulus_bits)
@@ -211,7 +211,7 @@ class PathakConsumer:
         self._inbox.accept(data)
 
     def open(self) -> NDArray[np.float64]:
-        """w_s, float64 of shape (d,). Raises MissingPartyError when a share is missing, ShareRangeError."""
+        """w_s, float64 of shape (d,). Raises PartyVanishedError when a share is missing, ShareRangeError."""
         everyone = range(self.terms.parties + 1)
         published = self._inbox.take(Step.PUBLISHED_SHARE, everyone)
         shares = [PublishedShare.decode(body, self.terms).values for body in published.values()]

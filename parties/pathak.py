@@ -82,7 +82,6 @@ class PathakParty:
         *,
         key_bits: int = DEFAULT_KEY_BITS,
         test_key: bool = False,
-        private_key: PrivateKey | None = None,
         randomness: Randomness = SYSTEM,
         noise_randomness: Randomness | None = None,
     ) -> None:
@@ -95,7 +94,6 @@ class PathakParty:
             terms: what this party was set up for; the curator's proposal must say the same.
             key_bits: party 1: length of the key of xi.
             test_key: accept keys under 2048 bits.
-            private_key: party 1: the key of xi, made before; by default it makes one.
             randomness: source of everything secret.
             noise_randomness: source of the noise, if another; for simulations only.
 
@@ -106,7 +104,8 @@ class PathakParty:
             raise InvalidParameter(f"parties are numbered 1 to {terms.parties}, there is no {number}")
         self.number, self.terms = number, terms
         self._name = role(number)
-        self._key_bits, self._test_key, self._private_key = key_bits, test_key, private_key
+        self._key_bits, self._test_key = key_bits, test_key
+        self._private_key: PrivateKey | None = None
         self._randomness = randomness
         self._noise_randomness = noise_randomness or randomness
         self._inbox = Inbox(number, terms.parties)
@@ -152,10 +151,14 @@ class PathakParty:
 
     # -- agreement
 
+    def use_group_key(self, private_key: PrivateKey) -> None:
+        """Party 1: the key of xi, made ahead; by default it makes one when the proposal comes."""
+        self._private_key = private_key
+
     def accept_proposal(self) -> list[Outgoing]:
         """Check the curator's proposal; party 1 draws pi_1 and the group key and hands them out.
 
-        Raises AgreementError when the proposal means another run, WeakKeyError, MissingPartyError.
+        Raises AgreementError when the proposal means another run, WeakKeyError, PartyVanishedError.
         """
         body = self._inbox.take(Step.PROPOSAL, [CURATOR])[CURATOR]
         proposal = Proposal.decode(body, test_key=self._test_key)
@@ -345,7 +348,7 @@ class PathakParty:
         ]
 
     def publish(self) -> list[Outgoing]:
-        """The sum of all shares received: this party's share of K w_s. Raises MissingPartyError, ShareRangeError."""
+        """The sum of all shares received: this party's share of K w_s. Raises PartyVanishedError, ShareRangeError."""
         others = [number for number in self._everyone() if number != self.number]
         received = self._inbox.take(Step.RESHARE, others)
         shares = [list(Reshare.decode(body, self.terms).values) for body in received.values()]

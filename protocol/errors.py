@@ -151,10 +151,6 @@ class AgreementError(PsephosError):
     """The participants do not mean the same run: features, lambda, classes, key or another term differs."""
 
 
-class MissingPartyError(PsephosError):
-    """Somebody whose message a stage needs has not sent it; the message names who and the stage."""
-
-
 class UnexpectedMessageError(MessageError):
     """A message that was seen before, comes out of order, belongs to another run or is meant for somebody else."""
 
@@ -180,3 +176,29 @@ class GradientBoundError(PsephosError):
 
 class JournalError(PsephosError):
     """A run's journal or a role's state file is damaged, or belongs to another run."""
+
+
+# -- reports
+
+
+class ReportError(PsephosError):
+    """A saved result that is truncated, no result of this program or not consistent; or a report that cannot be written."""
+
+
+class ReportVersionError(ReportError):
+    """A saved result in a format of another version of this program."""
+
+
+# -- engines
+
+
+class EngineError(PsephosError):
+    """The processes or machines that were to do the work cannot be used."""
+
+
+class SchedulerMissingError(EngineError):
+    """No Dask scheduler answers at the address given, or it has no workers."""
+
+
+class WorkersLostError(EngineError):
+    """Worker processes died again and again without finishing a batch; what was committed to a journal is kept."""

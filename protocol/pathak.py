@@ -30,7 +30,7 @@ from protocol.errors import (
     DataError,
     InvalidParameter,
     MessageError,
-    MissingPartyError,
+    PartyVanishedError,
     ShareRangeError,
     UnexpectedMessageError,
 )
@@ -104,6 +104,9 @@ _MASK_BYTES = MASK_BITS // 8 + 1
 _LENT_BYTES = (KEYED_SIZE_BITS + 1 + 7) // 8
 
 LADDER_RATIO = Fraction(3, 2)
+
+_TAIL_BITS = 161
+"""Noise leaves its slot with probability 2^-161 at most; as in parties.noise."""
 
 
 def role(number: int) -> str:
@@ -258,14 +261,15 @@ class Terms:
             exact /= Fraction(self.epsilon)
         return Fraction(math.ceil(exact * 2**20), 2**20)  # a short denominator keeps the exact samplers fast
 
-    @cached_property
+    @property
     def noise_distance(self) -> float:
-        """Bound of the total variation that clipping noise at `noise_bound` costs, over all draws of a run."""
-        return 2.0**-self._tail_bits
+        """Bound of the total variation between all noise as drawn (clipped at `noise_bound`) and its law."""
+        return 2.0**-159
 
     @property
-    def _tail_bits(self) -> int:
-        return 66 + math.ceil(self.epsilon / math.log(2))  # (1 + e^epsilon) 2^-tail <= 2^-64
+    def noise_delta(self) -> float:
+        """What that costs: (1 + e^epsilon) times it, below 2^-64."""
+        return (1 + math.exp(self.epsilon)) * self.noise_distance
 
     @cached_property
     def noise_bound(self) -> int:
@@ -277,8 +281,8 @@ class Terms:
         scale = self.scale(self.smallest_size)
         if self.noise == "laplace":
             draws = 2 * self.features * (self.parties if self.variant == "repaired" else 1)
-            return math.ceil(scale * Fraction(math.log(2) * self._tail_bits + math.log(draws) + 1e-6)) + 1
-        need, a = (math.log(2) * self._tail_bits + 1e-6) / self.features, 1.0
+            return math.ceil(scale * Fraction(math.log(2) * _TAIL_BITS + math.log(draws) + 1e-6)) + 1
+        need, a = (math.log(2) * _TAIL_BITS + 1e-6) / self.features, 1.0
         while a - 1 - math.log(a) < need:
             a *= 1.01
         return math.ceil(scale * Fraction(a) * self.features) + 1
@@ -461,14 +465,14 @@ class Inbox:
     def take(self, step: Step, senders: Iterable[int], turn: int = 0) -> dict[int, bytes]:
         """The bodies of one step, by sender, ascending.
 
-        Raises MissingPartyError naming the first sender that is missing and the stage, UnexpectedMessageError when
+        Raises PartyVanishedError naming the first sender that is missing and the stage, UnexpectedMessageError when
         somebody sent what nobody asked for.
         """
         arrived = self._bodies.pop((step, turn), {})
         wanted = sorted(senders)
         for sender in wanted:
             if sender not in arrived:
-                raise MissingPartyError(
+                raise PartyVanishedError(
                     f"{role(sender)} vanished in {step.stage}: its {step.kind} message never came. The run stops and "
                     "nothing is published; start another one without it"
                 )
