@@ -384,5 +384,5 @@ def descend(w: Array, noisy_sum: Array, records: int, ridge: float, step_size: f
 
 def into_ball(w: Array, radius: float) -> Array:
     """The nearest point of the ball around 0."""
-    norm = float(np.linalg.norm(w))
+    norm = math.hypot(*w.tolist())  # does not overflow before its result does
     return w if norm <= radius else w * (radius / norm)

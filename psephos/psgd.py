@@ -39,7 +39,14 @@ from curator.tally import OpenedSum, Tally
 from parties.gradients import check_records, gradient_sum, margin_slope
 from parties.psgd import GradientParty, OnExcess, OpeningRecord, StepHolder
 from protocol.encryption import Encryptor, RandomnessMode
-from protocol.errors import DataError, InvalidParameter, JournalError, PartyVanishedError
+from protocol.errors import (
+    DataError,
+    InvalidParameter,
+    JournalError,
+    MessageError,
+    PartyVanishedError,
+    WrongRoundError,
+)
 from protocol.keyfiles import read_key_share, read_signing_key, write_key_share, write_signing_key
 from protocol.keys import DEFAULT_KEY_BITS
 from protocol.messages import Ballot, PartialDecryption, TallyRequest
@@ -226,6 +233,7 @@ class SgdRun:
     def _read_journal(self) -> tuple[int, Announcement | None]:
         """Walk the path that was walked before; returns how far, and the step that was announced but not finished."""
         pending: Announcement | None = None
+        answered: dict[int, int] = {}
         series = self.agreement.series
         for entry in [] if self._journal is None else self._journal.entries[1:]:
             try:
@@ -237,10 +245,18 @@ class SgdRun:
                         raise KeyError("step")
                     self.curator.advance(OpenedSum([int(s) for s in entry["sums"]], tuple(entry["parties"])))
                     pending = None
-            except (KeyError, ValueError, TypeError):
+                    for number in entry["parties"]:
+                        answered[number] = entry["step"]
+            except (KeyError, ValueError, TypeError, IndexError, MessageError, WrongRoundError):
                 raise JournalError(
                     "the journal's steps do not follow from one another; this run cannot go on"
                 ) from None
+        for number, step in answered.items():
+            if self.parties[number].steps_answered < step:
+                raise JournalError(
+                    f"the state of party {number} is older than the journal: with it the party would draw other noise "
+                    "and answer steps again; restore its state file"
+                )
         return self.curator.steps_done, pending
 
     def _send(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
@@ -278,8 +294,7 @@ class SgdRun:
         if len(ballots) < series.minimum_ballots:
             raise PartyVanishedError(
                 f"{series.parties - len(ballots)} parties did not answer step {announcement.step}, and at most "
-                f"{series.parties - series.minimum_ballots} may; the step is kept and can be repeated when they are "
-                f"back"
+                f"{series.parties - series.minimum_ballots} may; the step is kept and can be repeated with them"
             )
 
         tally = Tally(round_)
@@ -326,20 +341,15 @@ class SgdRun:
         while not self.curator.finished():
             self.step()
             progress(1)
-        key, series = self.ceremony.threshold_key.key, self.agreement.series
-        ballot_bytes = Ballot.encoded_length(
-            Announcement.create(series, 1, (0.0,) * series.dimension).round(
-                series, self.ceremony.threshold_key, self.ceremony.roster, test_key=self._test_key
-            )
-        )
-        assert key.bits == series.plan(key, 1).key_bits
+        series = self.agreement.series
+        example = self._round(Announcement.create(series, 1, (0.0,) * series.dimension))
         return PsgdOutcome(
             self.curator.w,
             self.curator.steps_done,
             self._resumed_at,
             self._equal,
             self._seconds,
-            ballot_bytes,
+            Ballot.encoded_length(example),
             self._bytes,
         )
 
@@ -486,8 +496,8 @@ def run_psgd(
         "loss": loss, "variant": variant, "unit": unit, "party_bound": party_bound, "on_excess": on_excess,
         "colluders": colluders, "dropouts": dropouts, "first_step": first_step, "step_offset": step_offset,
         "step_power": step_power, "radius": radius, "stop_tolerance": stop_tolerance, "stop_window": stop_window,
-        "key_bits": key_bits, "holders": holders, "threshold": threshold, "seed": seed, "simulate_noise": simulate_noise,
-        "sizes": [len(y) for _, y in records],
+        "key_bits": key_bits, "holders": holders, "threshold": threshold, "seed": seed,
+        "simulate_noise": simulate_noise, "sizes": [len(y) for _, y in records],
     }  # fmt: skip
 
     def agreement_with(nonce: Randomness) -> Agreement:

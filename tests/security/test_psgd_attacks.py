@@ -1,0 +1,218 @@
+"""What Rajkumar 2012 warns of, done: section 3.2's breach and section 3.3's "are the rho still necessary?".
+
+The attacker is the curator. It knows everything but one record, which is one of two, and sees the opened sums. Its
+advantage is the difference of the chances to answer "first" under the first and under the second record. A transcript
+that is (epsilon, delta)-private allows at most (e^epsilon - 1 + 2 delta)/(e^epsilon + 1), its exact trade-off's best point.
+Estimates come from fixed seeds; the slack is five standard deviations of a difference of two frequencies.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from curator import rajkumar_bounds as bounds
+from curator.gop import perturbed_minimiser
+from curator.losses import Logistic
+from curator.psgd import Agreement, Curator, StepSizes, agree, descend
+from parties.gradients import gradient_sum, margin_slope
+from parties.psgd import step_share
+from protocol.randomness import SimulationRandomness
+from psephos.ceremony import Ceremony, hold_ceremony
+from psephos.psgd import SgdRun, clear_descent
+
+Array = NDArray[np.float64]
+SLOPE = margin_slope("logistic")
+D = 4
+LOSS = Logistic()
+
+
+def neighbours(n: int = 60) -> tuple[Array, Array, Array, Array]:
+    """Two data sets that differ in their last record as much as two can: (X, y, X', y')."""
+    generator = np.random.default_rng(8)
+    X = generator.normal(size=(n, D))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    X[-1], other = np.eye(D)[1], X.copy()
+    other[-1] = -np.eye(D)[1]
+    y[-1] = 1.0
+    return X, y, other, y.copy()
+
+
+def agreement_for(steps: int, **changes: object) -> Agreement:
+    options = {
+        "epsilon": 0.5,
+        "delta": 0.05,
+        "lam": 0.5,
+        "sizes": (20, 20, 20),
+        "dimension": D,
+        "loss": LOSS,
+        **changes,
+    }
+    return agree(**options, steps=steps)
+
+
+def allowed(epsilon: float, delta: float) -> float:
+    return (math.expm1(epsilon) + 2 * delta) / (math.exp(epsilon) + 1)
+
+
+def slack(trials: int) -> float:
+    return 5 * math.sqrt(0.5 / trials)
+
+
+@pytest.fixture(scope="module")
+def ceremony() -> Ceremony:
+    return hold_ceremony(
+        3, key_bits=512, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(4, "attack")
+    )
+
+
+def opened_sums(ceremony: Ceremony, agreement: Agreement, steps: int) -> tuple[list[Array], list[Array]]:
+    """The encrypted protocol: the points and the opened sums, in real units."""
+    X, y, _, _ = neighbours()
+    records = [(X[k::3], y[k::3]) for k in range(3)]
+    run = SgdRun(records, agreement, ceremony, loss=LOSS, test_key=True)
+    points, sums = [], []
+    for _ in range(steps):
+        points.append(run.curator.w)
+        sums.append(np.array([float(s) for s in run.step().sums]) * agreement.series.pitch)
+    return points, sums
+
+
+# -- without rho
+
+
+def test_without_rho_differences_are_the_true_gradients(ceremony: Ceremony) -> None:
+    """Two sums under one eta: it cancels, and what is left is the gradients' difference to the last lattice unit."""
+    X, y, _, _ = neighbours()
+    agreement = agreement_for(4)
+    bare = replace(agreement, series=replace(agreement.series, step_law="none", step_scale=0.0))
+    points, sums = opened_sums(ceremony, bare, 2)
+    true = gradient_sum(X, y, points[0], SLOPE) - gradient_sum(X, y, points[1], SLOPE)
+    assert np.linalg.norm(true) > 100 * agreement.series.pitch
+    assert np.abs((sums[0] - sums[1]) - true).max() <= 3 * agreement.series.pitch
+    # eta does hide a single sum: the same attacker is off by about sigma there.
+    assert np.linalg.norm(sums[0] - gradient_sum(X, y, points[0], SLOPE)) > 0.1 * agreement.sigma
+
+
+def test_with_rho_differences_are_noise(ceremony: Ceremony) -> None:
+    X, y, _, _ = neighbours()
+    agreement = agreement_for(6)
+    points, sums = opened_sums(ceremony, agreement, 6)
+    errors = []
+    for a in range(5):
+        true = gradient_sum(X, y, points[a], SLOPE) - gradient_sum(X, y, points[a + 1], SLOPE)
+        errors.append(float(np.linalg.norm((sums[a] - sums[a + 1]) - true)))
+    # Six spherical Laplace vectors of scale 4 in four dimensions: root mean square 4 sqrt(6 * 20) = 44.
+    assert np.mean(errors) > 10
+
+
+def test_with_rho_the_record_stays_hidden_as_stated() -> None:
+    """The best test of a whole transcript when everybody else tells its noise, and eta is known: one rho is left."""
+    X, y, other, _ = neighbours()
+    steps, trials = 2, 3000
+    agreement = agreement_for(steps, epsilon=0.5)
+    series, noise = agreement.series, SimulationRandomness(6, "rho")
+    scale = series.step_scale
+    correct = np.zeros((2, trials))
+    for truth, rows in enumerate((X, other)):
+        for trial in range(trials):
+            w, ratio = np.zeros(D), 0.0
+            for t in range(1, steps + 1):
+                first, second = gradient_sum(X, y, w, SLOPE), gradient_sum(other, y, w, SLOPE)
+                seen = gradient_sum(rows, y, w, SLOPE) + np.array(step_share(series, t, noise)) * series.pitch
+                ratio += (np.linalg.norm(seen - second) - np.linalg.norm(seen - first)) / scale
+                w = descend(w, seen, len(y), agreement.ridge, 1.0)
+            correct[truth, trial] = (ratio > 0) == (truth == 0)
+    advantage = float(correct.mean(axis=1).sum() - 1)
+    pure = agreement.guarantee.epsilon_transcript_pure
+    assert pure == 1.0
+    assert 0.02 < advantage <= allowed(pure, 0.0) + slack(trials)
+    # And the composed (epsilon, delta) is a bound too.
+    assert advantage <= allowed(agreement.guarantee.epsilon_transcript, 0.05) + slack(trials)
+
+
+# -- without eta
+
+
+def test_without_eta_descent_recovers_the_minimiser() -> None:
+    """The breach: rho averages out, and the curator ends at w*."""
+    X, y, _, _ = neighbours()
+    agreement = agreement_for(20_000)
+    best, _ = perturbed_minimiser(X, y, ridge=agreement.ridge, eta=np.zeros(D), loss=LOSS)
+    far = []
+    for eta in (np.zeros(D), None):
+        found = [
+            clear_descent(X, y, agreement, loss=LOSS, generator=np.random.default_rng(seed), eta=eta)
+            for seed in range(4)
+        ]
+        far.append(float(np.mean([np.linalg.norm(w - best) for w in found])))
+    naked, protected = far
+    assert naked < 0.05 * float(np.linalg.norm(best)) + 0.03
+    # With eta it cannot come nearer than eta/N moves the minimiser.
+    curvature = 0.25 + agreement.ridge
+    assert protected > 0.5 * agreement.sigma * math.sqrt(D) / (len(y) * curvature)
+    assert protected > 5 * naked
+
+
+def _advantage_on_minimisers(sigma: float, ridge: float, trials: int) -> float:
+    """The exact likelihood ratio of the exact perturbed minimiser under the two data sets."""
+    X, y, other, _ = neighbours()
+    generator = np.random.default_rng(11)
+    n, correct = len(y), np.zeros((2, trials))
+
+    def log_density(rows: Array, w: Array) -> float:
+        needed = -(gradient_sum(rows, y, w, SLOPE) + n * ridge * w)
+        p = 1 / (1 + np.exp(-(y * (rows @ w))))
+        volume = np.linalg.slogdet((rows.T * (p * (1 - p))) @ rows + n * ridge * np.eye(D))[1]
+        return float(-(needed @ needed) / (2 * sigma**2) + volume)
+
+    for truth, rows in enumerate((X, other)):
+        for trial in range(trials):
+            eta = generator.normal(scale=sigma, size=D)
+            w, _ = perturbed_minimiser(rows, y, ridge=ridge, eta=eta, loss=LOSS)
+            correct[truth, trial] = (log_density(X, w) > log_density(other, w)) == (truth == 0)
+    return float(correct.mean(axis=1).sum() - 1)
+
+
+def test_with_eta_the_minimiser_hides_the_record_as_stated() -> None:
+    trials = 1500
+    agreement = agreement_for(1, epsilon=0.5, delta=0.05)
+    advantage = _advantage_on_minimisers(agreement.sigma, agreement.ridge, trials)
+    assert advantage <= allowed(0.5, 0.05) + slack(trials)
+
+
+def test_with_sigma_as_printed_the_record_is_found() -> None:
+    """DESIGN's item 8, as an attack: the printed sigma at epsilon = 0.5 hides nothing."""
+    agreement = agreement_for(1)
+    printed = bounds.sigma_as_printed(D, bounds.compute_slack(0.5, 0.5, 60, 0.25).epsilon, 0.05)
+    assert printed < 1
+    advantage = _advantage_on_minimisers(printed, agreement.ridge, 200)
+    assert advantage > 0.6 > allowed(0.5, 0.05) + slack(200)
+
+
+def test_repeating_one_point_averages_rho_away_and_is_charged_for() -> None:
+    """A curator that asks at one point again and again learns gradient plus eta; every answer is in the transcript's
+    epsilon, which is why the parties count steps themselves."""
+    X, y, _, _ = neighbours()
+    agreement = agreement_for(2000)
+    series, generator = agreement.series, np.random.default_rng(0)
+    eta = generator.normal(scale=agreement.sigma, size=D)
+    drawn = generator.normal(size=(2000, 3, D))
+    drawn *= generator.gamma(D, series.step_scale, size=(2000, 3, 1)) / np.linalg.norm(drawn, axis=2, keepdims=True)
+    average = gradient_sum(X, y, np.zeros(D), SLOPE) + eta + drawn.sum(axis=1).mean(axis=0)
+    assert np.linalg.norm(average - gradient_sum(X, y, np.zeros(D), SLOPE) - eta) < 3
+    assert agreement.guarantee.epsilon_transcript > 50
+
+
+def test_a_step_size_cannot_be_used_to_escape_the_projection() -> None:
+    """Whatever the sums are, the public point stays in the public ball: parties are never asked outside it."""
+    agreement = agreement_for(50)
+    curator = Curator(agreement, loss=LOSS, step_sizes=StepSizes(2.0, 1e9))
+    for sign in (1, -1) * 25:
+        curator.advance_by(np.full(D, sign * 1e300))
+        assert np.linalg.norm(curator.w) <= curator.radius * (1 + 1e-12)
