@@ -51,4 +51,14 @@ class OnceLedger:
             file.write(entry + "\n")
             file.flush()
             os.fsync(file.fileno())
+            if not content:
+                _sync_folder(self._path.absolute().parent)  # a new file's name must survive a crash, too
             return True
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
