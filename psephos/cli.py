@@ -93,7 +93,24 @@ def run(
     ] = None,
     auxiliary: Annotated[int | None, typer.Option(help="Auxiliary samples.", show_default="the rest")] = None,
     epsilon: Annotated[float, typer.Option(help="Party-level privacy of each release.")] = _DEFAULT.epsilon,
-    lam: Annotated[float, typer.Option(help="Ridge lambda of local and global classifiers.")] = _DEFAULT.lam,
+    delta: Annotated[float, typer.Option(help="For gaussian noise.")] = _DEFAULT.delta,
+    lam: Annotated[
+        float | None,
+        typer.Option(help="Ridge lambda everywhere, as in the papers.", show_default="each method's public rule"),
+    ] = None,
+    reveal: Annotated[
+        str,
+        typer.Option(help="What the curator is given: alpha (the counts), or statistic (private before it sees it)."),
+    ] = _DEFAULT.reveal,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            help="spherical-laplace, discrete-laplace or gaussian (Skellam with --reveal statistic).",
+            show_default="spherical-laplace; discrete-laplace with --reveal statistic",
+        ),
+    ] = None,
+    colluders: Annotated[int, typer.Option(help="Parties whose noise shares may be known (joint noise).")] = 0,
+    dropouts: Annotated[int, typer.Option(help="Parties that may stay away (joint noise).")] = 0,
     loss: Annotated[str, typer.Option(help="logistic (softmax for several classes) or huber.")] = _DEFAULT.loss,
     learner: Annotated[
         str, typer.Option(help="Local classifiers, by name, dealt to the parties in turn: NAME[,NAME...].")
@@ -130,7 +147,12 @@ def run(
         "samples_per_party": samples_per_party,
         "auxiliary": auxiliary,
         "epsilon": epsilon,
+        "delta": delta,
         "lam": lam,
+        "reveal": reveal,
+        "mechanism": mechanism,
+        "colluders": colluders,
+        "dropouts": dropouts,
         "loss": loss,
         "learners": tuple(name.strip() for name in learner.split(",") if name.strip()),
         "key_bits": key_bits,
@@ -156,6 +178,15 @@ def run(
         _show_run(result)
 
 
+_METHODS = {
+    "statistic": "noisy linear statistic",
+    "avg": "clipped averaging",
+    "pate": "noisy majorities",
+    "soft": "Algorithm 2",
+    "vote": "Algorithm 1",
+}
+
+
 def _show_run(result: dict[str, Any]) -> None:
     accuracy = result["accuracy"]
     title = (
@@ -165,11 +196,13 @@ def _show_run(result: dict[str, Any]) -> None:
     table = Table(
         title=title, caption=f"accuracy on {result['test']} test samples, epsilon = {result['epsilon']:g} per party"
     )
-    for heading in ("algorithm", "not private", "private", "L2 sensitivity"):
+    for heading in ("algorithm", "not private", "private", "sensitivity"):
         table.add_column(heading, justify="left" if heading == "algorithm" else "right")
     table.add_row("batch (all data in one place)", f"{accuracy['batch']:.3f}", "", "")
     table.add_row("ensemble (majority vote)", f"{accuracy['ensemble']:.3f}", "", "")
-    for name, words in (("soft", "Algorithm 2"), ("vote", "Algorithm 1"), ("avg", "parameter averaging")):
+    for name, words in _METHODS.items():
+        if name not in accuracy:
+            continue
         row = accuracy[name]
         spread = f" ± {row['private_std']:.3f}" if "private_std" in row else ""
         table.add_row(

@@ -19,19 +19,23 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from curator import sensitivity as bounds
-from curator.averaging import average_of
-from curator.erm import check_positive, minimise
-from curator.labels import alpha, majority, one_hot
-from curator.losses import loss_named
-from curator.release import Bound, Unreleased, erm_sensitivity, perturb
-from curator.sensitivity import Sensitivity
+from curator.accounting import compose
+from curator.averaging import Average, average_of
+from curator.erm import check_auxiliary, check_positive, minimise
+from curator.labels import majority, one_hot
+from curator.losses import Loss, loss_named
+from curator.release import Bound
+from curator.rules import HAMM_LAMBDA, averaging_radius
+from curator.statistic import MechanismName, fit_statistic, plan_statistic, release_total
 from parties.learners import LEARNERS, LocalClassifier, make_learner
+from parties.noise import contributors
 from parties.party import Voter
 from parties.training import train_parties, votes, votes_in_blocks
 from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
 from protocol.errors import InvalidParameter
 from protocol.fixed_point import FixedPoint, project
 from protocol.keys import DEFAULT_KEY_BITS
+from protocol.noise import check_delta, check_epsilon
 from protocol.packing import PackingPlan
 from protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from protocol.rounds import Round
@@ -40,8 +44,20 @@ from protocol.votes import VoteLayout, auxiliary_digest, vote_round
 from psephos.ceremony import Ceremony, hold_ceremony
 from psephos.datasets import Dataset, load
 from psephos.encrypted_sum import EncryptedSum, VectorContribution, VoteContribution, run_encrypted_sum
-from psephos.preprocessing import default_scaler
+from psephos.methods import (
+    Method,
+    Request,
+    average_method,
+    check_mechanism,
+    erm_method,
+    pate_method,
+    statistic_choices,
+    statistic_method,
+    statistic_nonprivate,
+)
+from psephos.preprocessing import PublicScaler, default_scaler
 from psephos.splits import Split, split
+from psephos.statistic_round import StatisticContribution, shares_of, statistic_round
 
 __all__ = ["LinearVoter", "RunOptions", "run_tally"]
 
@@ -68,7 +84,12 @@ class RunOptions:
     samples_per_party: int | None = None
     auxiliary: int | None = None
     epsilon: float = 1.0
-    lam: float = 1e-4
+    lam: float | None = None
+    delta: float = 1e-6
+    reveal: Literal["alpha", "statistic"] = "alpha"
+    mechanism: MechanismName | None = None
+    colluders: int = 0
+    dropouts: int = 0
     loss: Literal["logistic", "huber"] = "logistic"
     learners: tuple[str, ...] = ("logistic",)
     key_bits: int = DEFAULT_KEY_BITS
@@ -87,17 +108,27 @@ class RunOptions:
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
-        check_positive(self.epsilon, "epsilon")
-        check_positive(self.lam, "lambda")
+        check_epsilon(self.epsilon)
+        if self.lam is not None:
+            check_positive(self.lam, "lambda")
+        check_delta(self.delta)
         if self.workers < 1 or self.draws < 1:
             raise InvalidParameter("workers and draws are at least 1")
         for name, chosen, known in (
             ("loss", self.loss, ("logistic", "huber")),
             ("bound", self.bound, ("certified", "paper")),
             ("randomness", self.randomness, RANDOMNESS_MODES),
+            ("reveal", self.reveal, ("alpha", "statistic")),
         ):
             if chosen not in known:
                 raise InvalidParameter(f"{name} is one of {', '.join(known)}, not {chosen!r}")
+        check_mechanism(self.noise, joint=self.reveal == "statistic")
+        if self.reveal == "statistic":
+            self._check_joint()
+        elif self.colluders or self.dropouts:
+            raise InvalidParameter(
+                "colluders and dropouts size the shares of joint noise: use them with reveal=statistic"
+            )
         unknown = [name for name in self.learners if name not in LEARNERS]
         if unknown or not self.learners:
             raise InvalidParameter(f"learners are one or more of {', '.join(LEARNERS)}, not {unknown or 'none'}")
@@ -111,6 +142,30 @@ class RunOptions:
             raise InvalidParameter(
                 f"the minimum number of ballots lies between 2 and the parties, not {self.min_ballots}"
             )
+
+    def _check_joint(self) -> None:
+        contributors(self.parties, self.colluders, self.dropouts)
+        if self.draws != 1:
+            raise InvalidParameter("with reveal=statistic the parties add the noise themselves, once: draws is 1")
+        if self.loss != "logistic":
+            raise InvalidParameter("the linear statistic carries the logistic and softmax losses only, not huber")
+        if self.protect_auxiliary:
+            raise InvalidParameter("the statistic release does not protect auxiliary samples; use reveal=alpha")
+        if self.min_ballots is not None and self.min_ballots < self.parties - self.dropouts:
+            raise InvalidParameter(
+                f"the joint noise is whole only with {self.parties - self.dropouts} ballots; a minimum of "
+                f"{self.min_ballots} needs --dropouts {self.parties - self.min_ballots}"
+            )
+
+    @property
+    def noise(self) -> MechanismName:
+        """The mechanism: the spherical Laplace by default, the discrete Laplace where parties add the noise."""
+        return self.mechanism or ("discrete-laplace" if self.reveal == "statistic" else "spherical-laplace")
+
+    @property
+    def local_lam(self) -> float:
+        """lambda of the parties' own classifiers, and of everything without noise."""
+        return HAMM_LAMBDA if self.lam is None else self.lam
 
 
 @dataclass(frozen=True)
@@ -147,8 +202,11 @@ def run_tally(
     classes = len(data.classes)
     loss = loss_named(options.loss, classes)
     dealt = _deal(options, data)
-    scaler = default_scaler(options.dataset).fit(dealt.X_auxiliary)
+    # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
+    scaler = PublicScaler(scaling="unit-rows") if options.protect_auxiliary else default_scaler(options.dataset)
+    scaler.fit(dealt.X_auxiliary)
     auxiliary, test = scaler.transform(dealt.X_auxiliary), scaler.transform(dealt.X_test)
+    check_auxiliary(auxiliary)
 
     begun = time.perf_counter()
     ceremony = hold_ceremony(
@@ -164,87 +222,188 @@ def run_tally(
     parameters, voters = _train(options, dealt, scaler, classes, stage)
     seconds["train"] = time.perf_counter() - begun
 
-    counted, plan = _count_votes(options, ceremony, auxiliary, voters, classes, transcript, stage)
-    counts = VoteLayout(len(auxiliary), classes).decode(counted.opened.sums, counted.opened.ballots)
-    summed, radius = _sum_parameters(options, ceremony, parameters, transcript, stage)
+    house = _House(options, ceremony, auxiliary, parameters, voters, classes, transcript, stage)
+    noise: Randomness = SimulationRandomness(options.seed, "noise") if options.simulate_noise else SYSTEM
+    if options.reveal == "statistic":
+        sums, plan, methods = _reveal_statistic(house)
+    else:
+        sums, plan, methods = _reveal_alpha(house, loss)
     for phase in ("encrypt", "aggregate", "decrypt"):
-        seconds[phase] = counted.seconds[phase] + summed.seconds[phase]
+        seconds[phase] = sum(done.seconds[phase] for done in sums)
 
     begun = time.perf_counter()
-    M = counted.opened.ballots
-    soft = minimise(auxiliary, alpha(counts), options.lam, loss)
-    vote = minimise(auxiliary, one_hot(majority(counts), classes), options.lam, loss)
-    fixed_point = FixedPoint(FRACTION_BITS)
-    average = average_of(
-        summed.opened.sums, summed.opened.ballots, radius, fixed_point, features=auxiliary.shape[1], classes=classes
-    )
     X_private, y_private, _ = dealt.private()
-    batch = minimise(scaler.transform(X_private), one_hot(y_private, classes), options.lam, loss)
-
-    def erm(labels: Literal["soft", "majority"]) -> Sensitivity:
-        return erm_sensitivity(
-            labels,
-            loss,
-            options.lam,
-            parties=M,
-            classes=classes,
-            features=auxiliary,
-            bound=options.bound,
-            protect_auxiliary=options.protect_auxiliary,
-        )
-
-    candidates: dict[str, tuple[Unreleased, Sensitivity]] = {
-        "vote": (vote, erm("majority")),
-        "soft": (soft, erm("soft")),
-        "avg": (average, _average_sensitivity(options, radius, M, classes)),
-    }
-    noise: Randomness = SimulationRandomness(options.seed, "noise") if options.simulate_noise else SYSTEM
+    batch = minimise(scaler.transform(X_private), one_hot(y_private, classes), options.local_lam, loss)
+    del X_private
     accuracy: dict[str, Any] = {"batch": _accuracy(batch.w, test, dealt.y_test)}
     accuracy |= _ensemble_accuracy(options, parameters, voters, test, dealt.y_test, classes)
-    sensitivity, sources = {}, {}
-    for name, (classifier, bound) in candidates.items():
-        releases = [perturb(classifier, bound, options.epsilon, randomness=noise) for _ in range(options.draws)]
-        scores = [_accuracy(release.w, test, dealt.y_test) for release in releases]
-        accuracy[name] = {"nonprivate": _accuracy(classifier.w, test, dealt.y_test), "private": float(np.mean(scores))}
+    fitting = stage.phase("release", options.draws * len(methods))
+    for name, method in methods.items():
+        scores = []
+        for _ in range(options.draws):
+            scores.append(_accuracy(method.draw(noise), test, dealt.y_test))
+            fitting(1)
+        accuracy[name] = {
+            "nonprivate": _accuracy(method.nonprivate, test, dealt.y_test),
+            "private": float(np.mean(scores)),
+        }
         if options.draws > 1:
             accuracy[name]["private_std"] = float(np.std(scores, ddof=1))
-        sensitivity[name], sources[name] = releases[0].sensitivity.value, releases[0].sensitivity.source
     seconds["fit"] = time.perf_counter() - begun
 
     return {
-        "protocol": "tally",
+        "protocol": "tally" if options.reveal == "alpha" else "statistic",
+        "reveal": options.reveal,
         "dataset": options.dataset,
         "classes": classes,
         "features": auxiliary.shape[1],
         "parties": options.parties,
-        "ballots": M,
+        "ballots": sums[0].opened.ballots,
         "auxiliary": len(auxiliary),
         "test": len(test),
         "epsilon": options.epsilon,
-        "lam": options.lam,
+        "delta": options.delta if options.noise == "gaussian" else 0.0,
+        "mechanism": options.noise,
+        "lam": options.local_lam,
+        "lam_by_rule": options.lam is None,
         "loss": options.loss,
         "learners": list(options.learners),
         "key_bits": ceremony.threshold_key.key.bits,
         "holders": options.holders,
         "threshold": options.threshold,
-        "min_ballots": counted.minimum_ballots,
+        "min_ballots": sums[0].minimum_ballots,
+        "colluders": options.colluders,
+        "dropouts": options.dropouts,
         "randomness": options.randomness,
         "slots_per_plaintext": plan.slots_per_plaintext,
         "ciphertexts_per_ballot": plan.ciphertexts,
-        "bytes_per_ballot": counted.ballot_bytes,
-        "tally_equals_plaintext": counted.equals_plaintext and summed.equals_plaintext,
+        "bytes_per_ballot": sums[0].ballot_bytes,
+        "tally_equals_plaintext": all(done.equals_plaintext for done in sums),
         "accuracy": accuracy,
-        "sensitivity": sensitivity,
-        "sensitivity_source": sources,
+        "sensitivity": {name: method.sensitivity.value for name, method in methods.items()},
+        "privacy": {name: _privacy(method) for name, method in methods.items()},
+        "composed": _composed(options, methods),
         "protect_auxiliary": options.protect_auxiliary,
         "draws": options.draws,
         "noise_source": "simulation" if options.simulate_noise else "system",
         "seed": options.seed,
         "workers": options.workers,
         "seconds": {phase: round(taken, 3) for phase, taken in seconds.items()},
-        "peak_memory_mb": round(max(counted.peak_memory_mb, summed.peak_memory_mb), 1),
+        "peak_memory_mb": round(max(done.peak_memory_mb for done in sums), 1),
         "options": asdict(options),
     }
+
+
+@dataclass(frozen=True)
+class _House:
+    """What both ways of revealing start from."""
+
+    options: RunOptions
+    ceremony: Ceremony
+    auxiliary: Array
+    parameters: Array
+    voters: Sequence[Voter]
+    classes: int
+    transcript: Transcript
+    stage: Stage
+
+    @property
+    def request(self) -> Request:
+        options = self.options
+        return Request(
+            options.epsilon, options.delta, options.noise, options.lam, options.bound, options.protect_auxiliary
+        )
+
+
+def _reveal_alpha(house: _House, loss: Loss) -> tuple[list[EncryptedSum], PackingPlan, dict[str, Method]]:
+    """The curator learns the counts, and a separate sum of parameters; it adds the noise of every release."""
+    options, auxiliary, request = house.options, house.auxiliary, house.request
+    counted, plan = _count_votes(house)
+    counts = VoteLayout(len(auxiliary), house.classes).decode(counted.opened.sums, counted.opened.ballots)
+    summed, average = _sum_parameters(house)
+    methods = {
+        "vote": erm_method("majority", counts, auxiliary, loss, request),
+        "soft": erm_method("soft", counts, auxiliary, loss, request),
+        "avg": average_method(average, options.local_lam, request),
+    }
+    if not options.protect_auxiliary:
+        if options.loss == "logistic":
+            methods["statistic"] = statistic_method(counts, auxiliary, request)
+        methods["pate"] = pate_method(counts, auxiliary, request, options.seed)
+    return [counted, summed], plan, methods
+
+
+def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, dict[str, Method]]:
+    """The curator learns the private statistic and nothing before it: the parties add the noise in shares."""
+    options = house.options
+    seed = options.seed if options.simulate_noise else None
+    plan = plan_statistic(
+        house.auxiliary,
+        house.classes,
+        options.parties,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        mechanism=options.noise,
+        joint=True,
+    )
+    shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
+    least = max(2, options.parties - options.dropouts)
+    round_ = statistic_round(
+        house.ceremony, plan, shares, minimum_ballots=options.min_ballots or least, test_key=options.test_key
+    )
+    summed = run_encrypted_sum(
+        round_,
+        house.ceremony,
+        StatisticContribution(house.voters, house.auxiliary, plan.grid, shares, simulation_seed=seed),
+        mode=options.randomness,
+        workers=options.workers,
+        transcript=house.transcript,
+        progress=house.stage.phase("sum noisy statistics", options.parties),
+    )
+    released = fit_statistic(release_total(plan, summed.opened.sums))
+    # Only a simulation can know the counts here, and only to say what the noise cost.
+    counts = _clear_counts(house)
+    nonprivate = statistic_nonprivate(counts, house.auxiliary, options.local_lam)
+    method = Method(
+        nonprivate,
+        lambda randomness: released,
+        plan.sensitivity,
+        plan.event,
+        statistic_choices(plan, options.noise) | {"contributors": shares.contributors},
+    )
+    return [summed], round_.plan, {"statistic": method}
+
+
+def _clear_counts(house: _House) -> NDArray[np.int64]:
+    counts = np.zeros((len(house.auxiliary), house.classes), dtype=np.int64)
+    rows = np.arange(len(house.auxiliary))
+    for voter in house.voters:
+        counts[rows, voter.predict_votes(house.auxiliary)] += 1
+    return counts
+
+
+def _privacy(method: Method) -> dict[str, Any]:
+    """The ledger's entry for one release."""
+    event, bound = method.event, method.sensitivity
+    return {
+        "epsilon": event.epsilon,
+        "delta": event.delta,
+        "unit": event.unit,
+        "sensitivity": bound.value,
+        "norm": bound.norm,
+        "source": bound.source,
+        **method.chosen,
+    }
+
+
+def _composed(options: RunOptions, methods: dict[str, Method]) -> dict[str, float]:
+    """What all the private accuracies printed cost together, had somebody released them all.
+
+    Stated at the sum of the releases' deltas, and 2^-40 for the accountant.
+    """
+    events = [method.event for method in methods.values() for _ in range(options.draws)]
+    delta = sum(event.delta for event in events) + 2.0**-40
+    return {"releases": len(events), "epsilon": compose(events, delta), "delta": delta}
 
 
 def _deal(options: RunOptions, data: Dataset) -> Split:
@@ -266,7 +425,7 @@ def _train(options: RunOptions, dealt: Split, scaler: Any, classes: int, stage: 
     for first in range(0, options.parties, step):
         X, y, sizes = dealt.private(first, first + step)
         X = scaler.transform(X)
-        trained = train_parties(X, y, sizes, classes=classes, lam=options.lam)
+        trained = train_parties(X, y, sizes, classes=classes, lam=options.local_lam)
         parameters.append(trained)
         if options.learners == ("logistic",):
             voters += [LinearVoter(w) for w in trained]
@@ -279,7 +438,7 @@ def _train(options: RunOptions, dealt: Split, scaler: Any, classes: int, stage: 
                 X[start:stop],
                 y[start:stop],
                 classes,
-                options.lam,
+                options.local_lam,
                 options.seed + first + place,
             )
             for place, (start, stop) in enumerate(pairwise(edges))
@@ -295,54 +454,45 @@ def _fit_one(learner: str, X: Array, y: NDArray[np.int64], classes: int, lam: fl
     return make_learner(learner, classes=classes, seed=seed, lam=ridge).fit(X, y)
 
 
-def _count_votes(
-    options: RunOptions,
-    ceremony: Ceremony,
-    auxiliary: Array,
-    voters: Sequence[Voter],
-    classes: int,
-    transcript: Transcript,
-    stage: Stage,
-) -> tuple[EncryptedSum, PackingPlan]:
+def _count_votes(house: _House) -> tuple[EncryptedSum, PackingPlan]:
+    options = house.options
     round_ = vote_round(
-        ceremony.threshold_key,
-        ceremony.roster,
-        auxiliary,
-        classes,
+        house.ceremony.threshold_key,
+        house.ceremony.roster,
+        house.auxiliary,
+        house.classes,
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
     )
     counted = run_encrypted_sum(
         round_,
-        ceremony,
-        VoteContribution(voters, auxiliary, classes),
+        house.ceremony,
+        VoteContribution(house.voters, house.auxiliary, house.classes),
         mode=options.randomness,
         workers=options.workers,
-        transcript=transcript,
-        progress=stage.phase("cast and count votes", options.parties),
+        transcript=house.transcript,
+        progress=house.stage.phase("cast and count votes", options.parties),
     )
     return counted, round_.plan
 
 
-def _sum_parameters(
-    options: RunOptions, ceremony: Ceremony, parameters: Array, transcript: Transcript, stage: Stage
-) -> tuple[EncryptedSum, float]:
-    """The encrypted sum of the parties' parameters, each projected on the public ball of radius R(lambda)."""
-    classes = parameters.shape[1] if parameters.ndim == 3 else 2
-    radius = bounds.radius(options.lam, classes)
+def _sum_parameters(house: _House) -> tuple[EncryptedSum, Average]:
+    """The encrypted sum of the parties' parameters, each projected on a public ball before it is encoded.
+
+    Its radius is R(lambda), which changes no exact minimiser, where the caller fixes lambda as the papers do, and a
+    tenth of that by the public rule.
+    """
+    options, ceremony, parameters, classes = house.options, house.ceremony, house.parameters, house.classes
+    lam = options.local_lam
+    radius = averaging_radius(lam, classes) if options.lam is None else bounds.radius(lam, classes)
     fixed_point = FixedPoint(FRACTION_BITS)
     vectors = np.array([fixed_point.encode(project(w, radius), radius) for w in parameters], dtype=np.int64)
     limit = fixed_point.limit(radius)
+    key = ceremony.threshold_key.key
     round_ = Round.create(
         "parameters",
         ceremony.threshold_key,
-        PackingPlan.for_key(
-            ceremony.threshold_key.key,
-            length=vectors.shape[1],
-            addends=options.parties,
-            minimum=-limit,
-            maximum=limit,
-        ),
+        PackingPlan.for_key(key, length=vectors.shape[1], addends=options.parties, minimum=-limit, maximum=limit),
         ceremony.roster,
         context=auxiliary_digest(np.array([radius])),
         minimum_ballots=options.min_ballots,
@@ -354,16 +504,18 @@ def _sum_parameters(
         VectorContribution("parameters", vectors),
         mode=options.randomness,
         workers=options.workers,
-        transcript=transcript,
-        progress=stage.phase("sum parameters", options.parties),
+        transcript=house.transcript,
+        progress=house.stage.phase("sum parameters", options.parties),
     )
-    return summed, radius
-
-
-def _average_sensitivity(options: RunOptions, radius: float, parties: int, classes: int) -> Sensitivity:
-    if options.bound == "certified":
-        return bounds.average(radius, parties)
-    return (bounds.hamm_b4_binary if classes == 2 else bounds.hamm_b4)(options.lam, parties)
+    average = average_of(
+        summed.opened.sums,
+        summed.opened.ballots,
+        radius,
+        fixed_point,
+        features=house.auxiliary.shape[1],
+        classes=classes,
+    )
+    return summed, average
 
 
 def _accuracy(w: Array, X: Array, y: NDArray[np.int64]) -> float:

@@ -6,7 +6,7 @@ No count, no alpha: what is opened is the private statistic itself (DESIGN secti
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from protocol.errors import InvalidParameter
 from protocol.messages import Ballot
 from protocol.noise import DiscreteLaplace, Skellam
 from protocol.packing import PackingPlan
-from protocol.randomness import SYSTEM, Randomness
+from protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from protocol.rounds import Round
 from protocol.signing import SigningKey
 from protocol.statistic_grid import StatisticGrid
@@ -72,7 +72,7 @@ class StatisticContribution:
         grid: the public integers that votes are turned into a statistic with.
         shares: of the noise.
         first: number of the first of these parties.
-        randomness: of the noise shares; the operating system's unless a simulation says otherwise.
+        simulation_seed: None draws the shares from the operating system; a seed is for simulations.
     """
 
     voters: Sequence[Voter] = field(repr=False)
@@ -80,26 +80,32 @@ class StatisticContribution:
     grid: StatisticGrid = field(repr=False)
     shares: Shares
     first: int = 0
-    randomness: Randomness = SYSTEM
+    simulation_seed: int | None = None
 
     def __post_init__(self) -> None:
-        self._drawn: dict[int, list[int]] = {}
-
-    def ballots(
-        self, round_: Round, numbers: range, keys: Sequence[SigningKey], encryptor: Encryptor
-    ) -> Iterator[Ballot]:
-        """The ballots of these parties; what each encrypted is kept for `clear_sum`, in this process only."""
-        for number, key in zip(numbers, keys, strict=True):
-            votes = self.voters[number - self.first].predict_votes(self.auxiliary)
-            self._drawn[number] = noisy_contribution(self.grid, votes, self.shares, self.randomness)
-            party = Party(number, key, classes=range(self.grid.classes))
-            yield party.contribute(round_, "statistic", self.grid.digest, self._drawn[number], encryptor=encryptor)
-
-    def clear_sum(self, round_: Round, numbers: range) -> NDArray[np.object_]:
-        """The exact sum of the same noisy vectors."""
-        return np.asarray(np.array([self._drawn[number] for number in numbers], dtype=object).sum(axis=0))
+        self._encrypted: dict[int, list[int]] = {}
 
     def part(self, numbers: range) -> StatisticContribution:
         """The same for these parties only."""
         chosen = self.voters[numbers.start - self.first : numbers.stop - self.first]
-        return StatisticContribution(chosen, self.auxiliary, self.grid, self.shares, numbers.start, self.randomness)
+        return replace(self, voters=chosen, first=numbers.start)
+
+    def ballots(
+        self, round_: Round, numbers: range, keys: Sequence[SigningKey], encryptor: Encryptor
+    ) -> Iterator[Ballot]:
+        """The ballots of these parties; what each encrypts is kept for `clear_sum`, in this process only."""
+        for number, key in zip(numbers, keys, strict=True):
+            votes = self.voters[number - self.first].predict_votes(self.auxiliary)
+            vector = noisy_contribution(self.grid, votes, self.shares, self._randomness(number))
+            self._encrypted[number] = vector
+            party = Party(number, key, classes=range(self.grid.classes))
+            yield party.contribute(round_, "statistic", self.grid.digest, vector, encryptor=encryptor)
+
+    def clear_sum(self, round_: Round, numbers: range) -> NDArray[np.object_]:
+        """The exact sum of the same noisy vectors, which `ballots` has drawn."""
+        return np.asarray(np.array([self._encrypted[number] for number in numbers], dtype=object).sum(axis=0))
+
+    def _randomness(self, number: int) -> Randomness:
+        if self.simulation_seed is None:
+            return SYSTEM
+        return SimulationRandomness(self.simulation_seed, "noise share", number)

@@ -1,0 +1,193 @@
+"""The methods that `psephos run` compares, each ready to be released as often as a figure needs draws.
+
+vote and soft are Hamm's Algorithms 1 and 2, avg is clipped parameter averaging, statistic is the noisy linear statistic
+and pate the student of noisy majorities. Their parameters follow the public rules of `curator.rules`,
+`curator.statistic` and `curator.pate`, unless the caller fixes lambda as the papers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator import sensitivity as bounds
+from curator.accounting import PrivacyEvent, event_of
+from curator.averaging import Average
+from curator.erm import minimise
+from curator.labels import alpha, majority, one_hot
+from curator.losses import Loss
+from curator.pate import PateRelease, fit_student, plan_pate, release_pate
+from curator.release import Bound, Labels, OutputNoise, erm_sensitivity, mechanism_for, noise_dimension, perturb
+from curator.rules import HAMM_LAMBDA, ridge
+from curator.sensitivity import Sensitivity
+from curator.statistic import MechanismName, StatisticPlan, fit_statistic, plan_statistic, release_statistic
+from protocol.errors import InvalidParameter
+from protocol.randomness import Randomness
+
+__all__ = [
+    "Method",
+    "Request",
+    "average_method",
+    "check_mechanism",
+    "erm_method",
+    "pate_method",
+    "statistic_choices",
+    "statistic_method",
+    "statistic_nonprivate",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What every method is asked for: epsilon, delta (Gaussian noise only), the noise, lambda and the bound."""
+
+    epsilon: float
+    delta: float
+    mechanism: MechanismName
+    lam: float | None
+    bound: Bound
+    protect_auxiliary: bool
+
+    @property
+    def output_noise(self) -> OutputNoise:
+        """The noise of output perturbation: the discrete Laplace is for integer sums, so its place is taken here."""
+        return "gaussian" if self.mechanism == "gaussian" else "spherical-laplace"
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method on one set of counts or parameters.
+
+    Attributes:
+        nonprivate: the classifier without noise, (d,) or (K, d); a secret of the simulation.
+        draw: one private release; every call is a release of its own.
+        sensitivity: of what the noise is added to, everything included.
+        event: what one release costs a party.
+        chosen: the parameters that the method's public rule (or the caller) chose.
+    """
+
+    nonprivate: Array = field(repr=False)
+    draw: Callable[[Randomness], Array] = field(repr=False)
+    sensitivity: Sensitivity
+    event: PrivacyEvent
+    chosen: dict[str, Any]
+
+
+def erm_method(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss, request: Request) -> Method:
+    """Algorithm 1 (`majority`) or 2 (`soft`) by output perturbation."""
+    classes, parties = counts.shape[1], int(counts[0].sum())
+    targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), classes)
+
+    def bound(lam: float) -> Sensitivity:
+        return erm_sensitivity(
+            labels,
+            loss,
+            lam,
+            parties=parties,
+            classes=classes,
+            features=auxiliary,
+            bound=request.bound,
+            protect_auxiliary=request.protect_auxiliary,
+        )
+
+    plain = minimise(auxiliary, targets, request.lam or HAMM_LAMBDA, loss)
+    dimension = noise_dimension(plain.w.shape)
+    lam = request.lam or ridge(bound(1.0), dimension, classes, request.epsilon)
+    fitted = minimise(auxiliary, targets, lam, loss)
+    return _perturbed(plain.w, fitted, bound(lam), request, "vote" if labels == "majority" else "soft", {"lam": lam})
+
+
+def average_method(average: Average, lam: float, request: Request) -> Method:
+    """The average of the parties' parameters, projected on the ball of radius C before they were summed."""
+    classes = average.w.shape[0] if average.w.ndim == 2 else 2
+    if request.bound == "certified":
+        bound = bounds.average(average.radius, average.parties)
+    else:
+        bound = (bounds.hamm_b4_binary if classes == 2 else bounds.hamm_b4)(lam, average.parties)
+    return _perturbed(average.w, average, bound, request, "avg", {"lam": lam, "radius": average.radius})
+
+
+def _perturbed(
+    nonprivate: Array, fitted: Any, bound: Sensitivity, request: Request, name: str, chosen: dict[str, Any]
+) -> Method:
+    noise, delta = request.output_noise, request.delta
+
+    def draw(randomness: Randomness) -> Array:
+        return perturb(fitted, bound, request.epsilon, noise=noise, delta=delta, randomness=randomness).w
+
+    mechanism, total = mechanism_for(
+        fitted.w.shape, fitted.inexactness, fitted.norm_limit, bound, request.epsilon, noise=noise, delta=delta
+    )
+    event = event_of(name, mechanism, total.value, request.epsilon, total.unit)
+    return Method(nonprivate, draw, total, event, chosen | {"mechanism": noise})
+
+
+def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float) -> Array:
+    """The statistic without noise, in the given coordinates: Algorithm 2's own minimiser."""
+    parties = int(counts[0].sum())
+    plan = plan_statistic(
+        auxiliary, counts.shape[1], parties, epsilon=None, coordinates="given", ridge=lam, feature_bits=40
+    )
+    return fit_statistic(release_statistic(counts, plan))
+
+
+def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Request) -> Method:
+    """The statistic release from alpha: the curator adds the noise."""
+    parties = int(counts[0].sum())
+    plan = plan_statistic(
+        auxiliary,
+        counts.shape[1],
+        parties,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        mechanism=request.mechanism,
+    )
+
+    def draw(randomness: Randomness) -> Array:
+        return fit_statistic(release_statistic(counts, plan, randomness))
+
+    nonprivate = statistic_nonprivate(counts, auxiliary, request.lam or HAMM_LAMBDA)
+    return Method(nonprivate, draw, plan.sensitivity, plan.event, statistic_choices(plan, request.mechanism))
+
+
+def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:
+    """What the rule chose, for the report."""
+    return {"coordinates": plan.coordinates, "rank": plan.rank, "ridge": plan.ridge, "mechanism": mechanism}
+
+
+def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: Request, seed: int) -> Method:
+    """PATE: GNMax with Gaussian noise, LNMax for a pure epsilon; without noise the student of all true majorities."""
+    aggregator: Literal["gnmax", "lnmax"] = "gnmax" if request.mechanism == "gaussian" else "lnmax"
+    samples, classes = counts.shape
+    parties = int(counts[0].sum())
+    plan = plan_pate(
+        samples,
+        classes,
+        parties,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        aggregator=aggregator,
+        seed=seed,
+    )
+
+    def draw(randomness: Randomness) -> Array:
+        return fit_student(auxiliary, release_pate(counts, plan, randomness))
+
+    everything = replace(plan, queries=np.arange(samples))
+    nonprivate = fit_student(auxiliary, PateRelease(everything, majority(counts)))
+    chosen = {"queries": len(plan.queries), "mechanism": aggregator}
+    return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
+
+
+def check_mechanism(name: str, *, joint: bool) -> None:
+    """Raise InvalidParameter for a noise that does not exist, or that parties cannot add in shares."""
+    known = ("discrete-laplace", "gaussian") if joint else ("spherical-laplace", "discrete-laplace", "gaussian")
+    if name not in known:
+        where = " with --reveal statistic (rounded shares do not sum to a rounded law)" if joint else ""
+        raise InvalidParameter(f"the mechanism{where} is one of {', '.join(known)}, not {name!r}")
