@@ -96,14 +96,15 @@ def check_delta(delta: float) -> float:
     return value
 
 
-def _check_lattice(dimension: int, pitch: float, scale: float, name: str) -> None:
+def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, integers: bool = False) -> None:
+    """`integers`: an exact integer law on data that are integers already may be as narrow as it likes."""
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
     if not (math.isfinite(pitch) and pitch > 0 and math.frexp(pitch)[0] == 0.5):
         raise InvalidParameter(f"the pitch is {pitch}; it must be a power of two")
     if not (math.isfinite(scale) and scale > 0):
         raise InvalidParameter(f"the {name} is {scale}; it must be a finite number above 0")
-    if pitch > scale:
+    if pitch > scale and not integers:
         raise GridTooCoarseError(
             f"a grid of pitch {pitch:g} is coarser than noise of {name} {scale:g}; choose a finer grid "
             "(choose_pitch gives one) or a smaller epsilon"
@@ -278,7 +279,7 @@ class DiscreteLaplace(_Lattice):
     pitch: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_lattice(self.dimension, self.pitch, self.pitch * float(self.scale_units), "scale")
+        _check_lattice(self.dimension, self.pitch, self.pitch * float(self.scale_units), "scale", integers=True)
 
     @classmethod
     def for_epsilon(cls, sensitivity_units: float, epsilon: float, dimension: int, pitch: float) -> DiscreteLaplace:
@@ -416,7 +417,8 @@ class Skellam(_Lattice):
     pitch: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_lattice(self.dimension, self.pitch, self.pitch * math.sqrt(self.variance), "standard deviation")
+        spread = self.pitch * math.sqrt(self.variance)
+        _check_lattice(self.dimension, self.pitch, spread, "standard deviation", integers=True)
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
         """One noise vector in lattice units."""

@@ -1,0 +1,127 @@
+"""Joint shares: their sum has the target law, whoever is missing; their bounds hold.
+
+Seeds are fixed; thresholds are false-alarm rates of 1e-6.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from parties.noise import PolyaShares, SkellamShares, contributors
+from parties.statistic import noisy_contribution
+from protocol.errors import InvalidParameter
+from protocol.randomness import SimulationRandomness
+from protocol.statistic_grid import StatisticGrid
+
+RATE = 1e-6
+
+
+def discrete_laplace(k: int, scale: float) -> float:
+    q = math.exp(-1 / scale)
+    return (1 - q) / (1 + q) * q ** abs(k)
+
+
+def fit(draws: list[int], probability, reach: int) -> float:
+    cells = range(-reach, reach + 1)
+    expected = [probability(k) * len(draws) for k in cells]
+    observed = [draws.count(k) for k in cells]
+    expected.append(len(draws) - sum(expected))
+    observed.append(len(draws) - sum(observed))
+    return float(stats.chisquare(observed, expected).pvalue)
+
+
+def summed(shares, count: int, times: int, randomness) -> list[int]:
+    """`times` sums of `count` shares, all entries in one list."""
+    draws: list[int] = []
+    for _ in range(times):
+        draws += [sum(column) for column in zip(*(shares.share(randomness) for _ in range(count)), strict=True)]
+    return draws
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 50])
+def test_polya_shares_sum_to_discrete_laplace(count: int) -> None:
+    shares = PolyaShares(50, count, count, Fraction(5, 2))
+    draws = summed(shares, count, 200, SimulationRandomness(1, count))
+    assert fit(draws, lambda k: discrete_laplace(k, 2.5), 12) > RATE
+    assert fit(draws, lambda k: discrete_laplace(k, 2.8), 12) < RATE
+
+
+def test_polya_shares_at_a_realistic_scale() -> None:
+    """At scale 2^40 the sum over the scale is Laplace; one share alone is nearly always nothing."""
+    scale = 2**40
+    shares = PolyaShares(40, 30, 30, Fraction(scale))
+    draws = summed(shares, 30, 12, SimulationRandomness(2))
+    assert stats.kstest(np.array(draws, dtype=float) / scale, stats.laplace.cdf).pvalue > RATE
+
+
+def test_one_share_is_a_difference_of_negative_binomials() -> None:
+    shares = PolyaShares(100, 8, 5, Fraction(3))
+    q = math.exp(-1 / 3)
+    pmf = stats.nbinom.pmf(np.arange(200), 0.2, 1 - q)
+    law = np.convolve(pmf, pmf[::-1])
+    draws = summed(shares, 1, 200, SimulationRandomness(3))
+    assert fit(draws, lambda k: float(law[199 + k]), 8) > RATE
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_skellam_shares_sum_to_skellam(count: int) -> None:
+    shares = SkellamShares(50, count, count, Fraction(9))
+    draws = summed(shares, count, 200 if count < 5 else 60, SimulationRandomness(4, count))
+    assert fit(draws, lambda k: float(stats.skellam.pmf(k, 4.5, 4.5)), 8) > RATE
+    assert fit(draws, lambda k: float(stats.skellam.pmf(k, 5.4, 5.4)), 8) < RATE
+
+
+def test_the_honest_minimum_makes_up_the_whole_law() -> None:
+    """Ten parties, 3 colluders, 2 dropouts and the one that looks: 4 honest shares are already discrete Laplace."""
+    left = contributors(10, colluders=3, dropouts=2)
+    assert left == 4
+    shares = PolyaShares(50, 10, left, Fraction(5, 2))
+    draws = summed(shares, left, 200, SimulationRandomness(5))
+    assert fit(draws, lambda k: discrete_laplace(k, 2.5), 12) > RATE
+    naive = PolyaShares(50, 10, 10, Fraction(5, 2))
+    draws = summed(naive, left, 200, SimulationRandomness(6))
+    assert fit(draws, lambda k: discrete_laplace(k, 2.5), 12) < RATE, "shares sized for everybody would be too small"
+
+
+@pytest.mark.parametrize("contributing", [1, 3, 1000])
+def test_bounds_cut_less_than_the_charged_tail(contributing: int) -> None:
+    """Both laws' exact tails, in logarithms, times all entries of all parties, against 2^-161."""
+    polya = PolyaShares(100, 1000, contributing, Fraction(7, 2))
+    q = math.exp(-1 / 3.5)
+    tail = stats.nbinom.logsf(polya.bound, 1 / contributing, 1 - q)
+    assert tail + math.log(2 * 1000 * 100) <= -161 * math.log(2)
+    skellam = SkellamShares(100, 1000, contributing, Fraction(1000))
+    # P(Poisson - Poisson > B) <= E exp(theta (.)) exp(-theta B), minimised over theta (Chernoff)
+    mean = 1000 / contributing / 2
+    thetas = np.linspace(1e-3, 20, 20001)
+    chernoff = (2 * mean * (np.cosh(thetas) - 1) - thetas * skellam.bound).min()
+    assert chernoff + math.log(2 * 1000 * 100) <= -161 * math.log(2)
+    assert polya.delta(64.0) <= 2.0**-64
+
+
+def test_a_share_is_clipped_to_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = PolyaShares(3, 2, 1, Fraction(1000))
+    monkeypatch.setattr(PolyaShares, "_logarithmic", lambda self, randomness: 10**9)
+    drawn = [v for i in range(20) for v in shares.share(SimulationRandomness(i))]
+    assert {abs(v) for v in drawn} <= {0, shares.bound}
+    assert shares.bound in drawn
+
+
+def test_bad_input() -> None:
+    for parties, colluders, dropouts in ((5, 4, 0), (5, 2, 2), (1, 0, 0), (5, 10, 0)):
+        with pytest.raises(InvalidParameter, match="leave nobody"):
+            contributors(parties, colluders, dropouts)
+    with pytest.raises(InvalidParameter, match="negative"):
+        contributors(5, -1, 0)
+    with pytest.raises(InvalidParameter):
+        PolyaShares(3, 5, 6, Fraction(1))
+    with pytest.raises(InvalidParameter, match="scale"):
+        PolyaShares(3, 5, 5, Fraction(0))
+    with pytest.raises(InvalidParameter, match="variance"):
+        SkellamShares(3, 5, 5, Fraction(-1))
+    grid = StatisticGrid(np.ones((2, 2), dtype=int), np.array([[0, 1]]))
+    with pytest.raises(InvalidParameter, match="do not fit"):
+        noisy_contribution(grid, np.array([0, 1]), PolyaShares(3, 5, 5, Fraction(1)))
