@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ __all__ = [
     "read_private_key",
     "read_public_key",
     "read_signing_key",
+    "read_signing_keys",
     "write_key_share",
     "write_private_key",
     "write_public_key",
     "write_signing_key",
+    "write_signing_keys",
 ]
 
 Path_ = str | os.PathLike[str]
@@ -119,6 +122,22 @@ def read_signing_key(path: Path_) -> SigningKey:
         return SigningKey(bytes.fromhex(document["seed"]))
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, "signing key", error) from None
+
+
+def write_signing_keys(path: Path_, keys: Sequence[SigningKey]) -> None:
+    """Write the signing keys of a whole simulation to one new file, mode 0600; raises KeyFileError when it exists."""
+    _write(path, {"kty": "psephos signing keys", "seeds": [key.seed().hex() for key in keys]}, secret=True)
+
+
+def read_signing_keys(path: Path_) -> tuple[SigningKey, ...]:
+    """Read what `write_signing_keys` wrote; raises KeyFilePermissionsError or KeyFileError."""
+    document = _read(path, secret=True)
+    try:
+        if document["kty"] != "psephos signing keys":
+            raise KeyError("kty")
+        return tuple(SigningKey(bytes.fromhex(seed)) for seed in document["seeds"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, "signing keys", error) from None
 
 
 def _public_document(key: PublicKey) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gmpy2 import mpz
 
-from protocol.ciphertexts import add_ciphertexts, encode_ciphertexts, product_is_unit
+from protocol.ciphertexts import add_ciphertexts, decode_ciphertexts, encode_ciphertexts, product_is_unit
 from protocol.errors import (
     BallotError,
     CiphertextError,
@@ -139,6 +139,27 @@ class BallotProduct:
         """The encrypted sum; raises TooFewBallotsError below the minimum."""
         self.check_minimum()
         return EncryptedVector(self.round.key, self.round.plan, self._columns, len(self))
+
+    def encode(self) -> bytes:
+        """This partial product as its owner keeps it: the counted parties as a bit map, then the ciphertexts."""
+        size = (len(self.round.roster) + 7) // 8
+        bitmap = sum(1 << party for party in self._parties).to_bytes(size, "big")
+        return bitmap + encode_ciphertexts(self.round.key, self._columns)
+
+    @classmethod
+    def decode(cls, data: bytes, round_: Round) -> BallotProduct:
+        """The inverse. Not a message: what is read here was not signed by anybody and is taken for one's own.
+
+        Raises MessageError for a party that is not on the roster, CiphertextError for a wrong length or range.
+        """
+        size = (len(round_.roster) + 7) // 8
+        bitmap = int.from_bytes(data[:size], "big")
+        if bitmap >> len(round_.roster):
+            raise MessageError("the partial product counts a party that is not on the roster")
+        product = cls(round_)
+        product._columns = decode_ciphertexts(round_.key, data[size:], round_.plan.ciphertexts)
+        product._parties = {party for party in range(len(round_.roster)) if bitmap >> party & 1}
+        return product
 
     @property
     def digest(self) -> bytes:

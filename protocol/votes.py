@@ -6,6 +6,7 @@ Entry (i, k) is 1 when the party votes class k + 1 on sample i; class 0 is what 
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,7 +27,19 @@ __all__ = ["VoteLayout", "auxiliary_digest", "vote_round"]
 def auxiliary_digest(samples: ArrayLike) -> bytes:
     """SHA-256 of an auxiliary set as float64 (N, d): what a round names it by, 32 bytes."""
     array = np.ascontiguousarray(samples, dtype="<f8")
-    return hashlib.sha256(b"psephos auxiliary\0" + repr(array.shape).encode() + array.tobytes()).digest()
+    global _last_digest
+    if _last_digest is not None and _last_digest[0]() is array and not array.flags.writeable:
+        return _last_digest[1]
+    state = hashlib.sha256(b"psephos auxiliary\0" + repr(array.shape).encode())
+    state.update(array.data if array.size else b"")
+    if not array.flags.writeable and (array.base is None or isinstance(array.base, np.memmap)):
+        _last_digest = weakref.ref(array), state.digest()
+    return state.digest()
+
+
+# Of the last array that nobody can write to: a simulation shows one array to thousands of parties, and hashing 40 MB
+# costs more than a vote on it.
+_last_digest: tuple[weakref.ref[NDArray[np.float64]], bytes] | None = None
 
 
 @dataclass(frozen=True)

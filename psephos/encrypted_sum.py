@@ -1,21 +1,24 @@
-"""One encrypted sum from first message to last, every role in this machine (DESIGN section 2).
+"""One encrypted sum from first message to last, every role in this machine or cluster (DESIGN section 2).
 
-Parties work in batches that worker processes take one after the other; a worker returns partial tallies, not
+Parties work in batches that an engine's workers take one after the other; a worker returns partial tallies, not
 ballots, so memory does not grow with the number of parties. Each holder multiplies the ballots for itself, as it would
 on its own machine. The simulation also adds the vectors in the clear, which is how it can say that the count is exact.
+With a journal every finished batch is committed to disk, and a run that was interrupted continues from there.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import resource
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from curator.tally import OpenedSum, Tally
@@ -23,14 +26,17 @@ from parties.holder import KeyHolder
 from parties.party import Party, Voter
 from protocol.board import Board
 from protocol.encryption import Encryptor, RandomnessMode
+from protocol.errors import JournalError
 from protocol.messages import Ballot, PartialDecryption, TallyRequest
 from protocol.product import BallotProduct
 from protocol.rounds import Round, RoundKind
 from protocol.signing import SigningKey
 from protocol.transcript import BOARD, Message, Transcript
 from psephos.ceremony import Ceremony
+from psephos.engines import Engine, LocalEngine
+from psephos.journal import Journal, SumJournal, SumState
 
-__all__ = ["Contribution", "EncryptedSum", "VectorContribution", "VoteContribution", "run_encrypted_sum"]
+__all__ = ["BATCH", "Contribution", "EncryptedSum", "VectorContribution", "VoteContribution", "run_encrypted_sum"]
 
 BATCH = 32
 """Parties per batch: large enough that one gcd is nothing, small enough that 20,000 parties show progress."""
@@ -39,7 +45,14 @@ Progress = Callable[[int], object]
 
 
 class Contribution(Protocol):
-    """What the parties of one batch put into the sum."""
+    """What the parties of one batch put into the sum: a dataclass.
+
+    A field that a part has in common with the whole, the very same object, is sent to each worker once; everything else
+    in a part is sent with its batch.
+    """
+
+    def part(self, numbers: range) -> Contribution:
+        """The same for these parties only: what one worker is sent."""
 
     def ballots(
         self, round_: Round, numbers: range, keys: Sequence[SigningKey], encryptor: Encryptor
@@ -47,10 +60,7 @@ class Contribution(Protocol):
         """The ballots of these parties, in order."""
 
     def clear_sum(self, round_: Round, numbers: range) -> NDArray[Any]:
-        """The exact sum of the same vectors, without any encryption: int64 or Python integers, (plan.length,)."""
-
-    def part(self, numbers: range) -> Contribution:
-        """The same for these parties only: what one worker is sent."""
+        """The sum of the same vectors without any encryption, asked for after the ballots; shape (plan.length,)."""
 
 
 @dataclass(frozen=True)
@@ -69,24 +79,47 @@ class VoteContribution:
     classes: int
     first: int = 0
 
+    def __post_init__(self) -> None:
+        # What the parties said, so that the clear sum need not ask them again.
+        object.__setattr__(self, "_votes", {})
+
     def ballots(
         self, round_: Round, numbers: range, keys: Sequence[SigningKey], encryptor: Encryptor
     ) -> Iterator[Ballot]:
         for number, key in zip(numbers, keys, strict=True):
-            voter = self.voters[number - self.first]
-            party = Party(number, key, classes=range(self.classes), voter=voter)
-            yield party.cast(round_, self.auxiliary, encryptor=encryptor)
+            heard = _Heard(self.voters[number - self.first])
+            party = Party(number, key, classes=range(self.classes), voter=heard)
+            ballot = party.cast(round_, self.auxiliary, encryptor=encryptor)
+            self._heard[number] = heard.votes
+            yield ballot
 
     def clear_sum(self, round_: Round, numbers: range) -> NDArray[np.int64]:
         counts = np.zeros((len(self.auxiliary), self.classes), dtype=np.int64)
         rows = np.arange(len(self.auxiliary))
         for number in numbers:
-            counts[rows, self.voters[number - self.first].predict_votes(self.auxiliary)] += 1
+            counts[rows, self._heard[number]] += 1
         return counts[:, 1:].reshape(-1)
 
     def part(self, numbers: range) -> VoteContribution:
         chosen = self.voters[numbers.start - self.first : numbers.stop - self.first]
         return VoteContribution(chosen, self.auxiliary, self.classes, numbers.start)
+
+    @property
+    def _heard(self) -> dict[int, NDArray[np.integer]]:
+        heard: dict[int, NDArray[np.integer]] = self.__dict__["_votes"]
+        return heard
+
+
+class _Heard:
+    """A party's classifier, and what it said."""
+
+    def __init__(self, voter: Voter) -> None:
+        self._voter = voter
+        self.votes: NDArray[np.integer] = np.empty(0, dtype=np.int64)
+
+    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
+        self.votes = np.array(self._voter.predict_votes(X))
+        return self.votes.copy()
 
 
 @dataclass(frozen=True)
@@ -128,8 +161,10 @@ class EncryptedSum:
         equals_plaintext: whether the opened sum is the clear one, entry by entry.
         seconds: wall-clock seconds of encrypt (voting, encryption, signing), aggregate (decoding, checks and
             multiplications by the curator and every holder) and decrypt. The first two happen side by side in the
-            workers; their common wall-clock time is divided in proportion to the workers' own clocks.
+            workers; their common wall-clock time is divided in proportion to the workers' own clocks. With a journal
+            those of the interrupted runs are in it, as far as they were committed.
         peak_memory_mb: of this process and its workers together, shared pages counted in each.
+        continued_from: ballots that a journal held already.
     """
 
     opened: OpenedSum
@@ -138,17 +173,38 @@ class EncryptedSum:
     ballot_bytes: int
     minimum_ballots: int
     peak_memory_mb: float
+    continued_from: int = 0
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What every batch needs. `token` names it: a worker prepares it once. `common`: fields of the contribution."""
+
+    token: str
+    round: Round
+    kind: type[Contribution]
+    common: dict[str, Any] = field(repr=False)
+    mode: RandomnessMode
+    expected: int
+    holders: int
+
+
+@dataclass(frozen=True)
+class _Batch:
+    numbers: range
+    own: dict[str, Any] = field(repr=False)
+    seeds: list[bytes] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class _Work:
-    tally: BallotProduct
-    holders: list[BallotProduct]
+    parties: int
+    products: list[BallotProduct]
     clear: NDArray[Any]
     messages: list[Message]
     encrypt: float
     aggregate: float
-    process: int
+    process: tuple[str, int]
     memory_mb: float
 
 
@@ -159,114 +215,206 @@ def run_encrypted_sum(
     *,
     mode: RandomnessMode = "half",
     workers: int = 1,
+    engine: Engine | None = None,
+    journal: Journal | None = None,
     transcript: Transcript | None = None,
     progress: Progress = lambda parties: None,
 ) -> EncryptedSum:
     """Cast, count and open.
 
     Args:
-        round_: agreed on by everybody.
-        ceremony: whose keys the parties and holders use.
+        round_: agreed on by everybody. With a journal that was begun before, the journal's round takes its place: the
+            same but for the nonce.
+        ceremony: whose keys the parties and holders use; with a journal, `Journal.ceremony`.
         contribution: the parties' vectors.
         mode: how ciphertexts are randomised.
-        workers: processes that the parties of a batch are simulated in.
+        workers: processes of this machine that batches are simulated in, when no engine is given.
+        engine: where batches are simulated.
+        journal: where each finished batch is committed.
         transcript: watches, redacted.
         progress: called with the number of parties done since the last call.
+
+    Raises:
+        JournalError: the journal cannot be used or written.
+        EngineError: the engine cannot be used, or its workers died again and again.
     """
+    engine = LocalEngine(workers) if engine is None else engine
     transcript = Transcript() if transcript is None else transcript
-    parties = len(round_.roster)
+    kept = None if journal is None else journal.sum_of(round_)
+    holder_count = len(ceremony.shares)
+    if kept is None:
+        state = SumState([BallotProduct(round_) for _ in range(1 + holder_count)], _zeros(round_), {})
+        messages: list[Message] = []
+    else:
+        round_ = kept.round
+        state, messages = kept.load(holder_count)
+    continued_from = len(state.parties)
+    if continued_from:
+        progress(continued_from)
     tally = Tally(round_)
     holders = [KeyHolder(share, round_) for share in ceremony.shares]
-    clear = np.zeros(round_.plan.length, dtype=object)  # Python integers: noisy sums can pass 63 bits
-    batches = [range(at, min(at + BATCH, parties)) for at in range(0, parties, BATCH)]
-    share_of_work = -(-parties * round_.plan.ciphertexts // workers)
-    tasks = (
-        delayed(_work)(
+    tally.merge(state.products[0])
+    for holder, product in zip(holders, state.products[1:], strict=True):
+        holder.observe_product(product)
+    todo = _batches(len(round_.roster), state.parties)
+    if todo:
+        common = _common(contribution, todo[0])
+        shared = _Shared(
+            uuid.uuid4().hex,
             round_,
-            contribution.part(numbers),
-            numbers,
-            [ceremony.signing_keys[number].seed() for number in numbers],
+            type(contribution),
+            common,
             mode,
-            share_of_work,
-            len(holders),
+            -(-sum(map(len, todo)) * round_.plan.ciphertexts // engine.workers),
+            holder_count,
         )
-        for numbers in batches
-    )
-    started = time.perf_counter()
-    encrypt = aggregate = 0.0
-    memory: dict[int, float] = {}
-    for numbers, work in zip(batches, Parallel(n_jobs=workers, return_as="generator")(tasks), strict=True):
-        merging = time.perf_counter()
-        tally.merge(work.tally)
-        for holder, product in zip(holders, work.holders, strict=True):
-            holder.observe_product(product)
-        clear += work.clear
-        transcript.extend(work.messages)
-        encrypt += work.encrypt
-        aggregate += work.aggregate + time.perf_counter() - merging
-        memory[work.process] = max(memory.get(work.process, 0.0), work.memory_mb)
-        progress(len(numbers))
+        tasks = [partial(_batch, contribution, set(common), ceremony, numbers) for numbers in todo]
+        memory: dict[tuple[str, int], float] = {}
+        before = dict(state.seconds)
+        encrypt = aggregate = 0.0
+        started = time.perf_counter()
+        for work in engine.run(_work, shared, tasks):
+            merging = time.perf_counter()
+            tally.merge(work.products[0])
+            for holder, product in zip(holders, work.products[1:], strict=True):
+                holder.observe_product(product)
+            state.clear = state.clear + work.clear
+            messages += work.messages
+            encrypt += work.encrypt
+            memory[work.process] = max(memory.get(work.process, 0.0), work.memory_mb)
+            memory[_this_process()] = _peak_memory_mb()
+            state.memory_mb = max(state.memory_mb, sum(memory.values()))
+            aggregate += work.aggregate + time.perf_counter() - merging
+            share = (time.perf_counter() - started) / (encrypt + aggregate)
+            state.seconds = {
+                "encrypt": before.get("encrypt", 0.0) + encrypt * share,
+                "aggregate": before.get("aggregate", 0.0) + aggregate * share,
+            }
+            if kept is not None:
+                for mine, product in zip(state.products, work.products, strict=True):
+                    mine.merge(product)
+                kept.commit(state, work.messages)
+            progress(work.parties)
+    # Batches come in any order; a transcript is in the order of the roster.
+    transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
     voted = time.perf_counter()
-    opened = _open(round_, tally, holders, transcript)
+    opened = _open(round_, tally, holders, transcript, kept)
     done = time.perf_counter()
-    memory[os.getpid()] = _peak_memory_mb()
-    share = (voted - started) / (encrypt + aggregate)
     return EncryptedSum(
         opened,
-        clear.tolist() == opened.sums,
-        {"encrypt": encrypt * share, "aggregate": aggregate * share, "decrypt": done - voted},
+        state.clear.tolist() == list(opened.sums),
+        {**state.seconds, "decrypt": done - voted},
         Ballot.encoded_length(round_),
         round_.minimum_ballots,
-        sum(memory.values()),
+        max(state.memory_mb, _peak_memory_mb()),
+        continued_from,
     )
 
 
-def _work(
-    round_: Round,
-    contribution: Contribution,
-    numbers: range,
-    seeds: Sequence[bytes],
-    mode: RandomnessMode,
-    expected: int,
-    holders: int,
-) -> _Work:
+def _zeros(round_: Round) -> NDArray[Any]:
+    return np.zeros(round_.plan.length, dtype=np.int64)
+
+
+def _batches(parties: int, done: frozenset[int]) -> list[range]:
+    """The batches that are still to be cast. The cut does not depend on what is done."""
+    todo = []
+    for at in range(0, parties, BATCH):
+        numbers = range(at, min(at + BATCH, parties))
+        counted = done.intersection(numbers)
+        if not counted:
+            todo.append(numbers)
+        elif len(counted) < len(numbers):
+            raise JournalError(
+                f"the journal has counted some, but not all, of the parties {numbers.start} to {numbers.stop - 1}: it "
+                "was written by a version with other batches; start again in another directory"
+            )
+    return todo
+
+
+def _common(contribution: Contribution, numbers: range) -> dict[str, Any]:
+    """The fields that parts have in common with the whole."""
+    part = contribution.part(numbers)
+    names = [f.name for f in fields(contribution) if f.init]  # type: ignore[arg-type]
+    large = [name for name in names if not isinstance(getattr(part, name), int | float | str | None)]
+    return {name: getattr(part, name) for name in large if getattr(part, name) is getattr(contribution, name)}
+
+
+def _batch(contribution: Contribution, common: set[str], ceremony: Ceremony, numbers: range) -> _Batch:
+    part = contribution.part(numbers)
+    own = {f.name: getattr(part, f.name) for f in fields(part) if f.init and f.name not in common}  # type: ignore[arg-type]
+    return _Batch(numbers, own, [ceremony.signing_keys[number].seed() for number in numbers])
+
+
+_prepared: tuple[str, dict[str, Any]] | None = None
+
+
+def _common_fields(shared: _Shared) -> dict[str, Any]:
+    """The common fields, arrays as plain ones that nobody can write to: the same objects for every batch of a process.
+
+    (Then the auxiliary set's digest is computed once a process, not once a ballot.)
+    """
+    global _prepared
+    if _prepared is None or _prepared[0] != shared.token:
+        common = dict(shared.common)
+        for name, value in common.items():
+            if isinstance(value, np.ndarray):
+                array = np.asarray(value if isinstance(value, np.memmap) else np.array(value))
+                array.flags.writeable = False
+                common[name] = array
+        _prepared = shared.token, common
+    return _prepared[1]
+
+
+def _work(shared: _Shared, batch: _Batch) -> _Work:
     """One batch of parties in a worker: they post their ballots; the curator and every holder take them in."""
     started = time.perf_counter()
+    round_ = shared.round
     transcript, board = Transcript(), Board()
-    encryptor = Encryptor(round_.key, mode, expected=expected)
-    keys = [SigningKey(seed) for seed in seeds]
-    for ballot in contribution.ballots(round_, numbers, keys, encryptor):
+    encryptor = Encryptor(round_.key, shared.mode, expected=shared.expected)
+    keys = [SigningKey(seed) for seed in batch.seeds]
+    contribution = shared.kind(**_common_fields(shared), **batch.own)
+    for ballot in contribution.ballots(round_, batch.numbers, keys, encryptor):
         board.post(transcript.send("cast", f"party {ballot.party}", BOARD, "ballot", ballot.encode()))
     cast = time.perf_counter()
-    products = [BallotProduct(round_) for _ in range(1 + holders)]
+    products = [BallotProduct(round_) for _ in range(1 + shared.holders)]
     for product in products:
         rejected = product.add_all(board.messages)
         if rejected:
             raise rejected[0].error
     counted = time.perf_counter()
-    clear = contribution.clear_sum(round_, numbers)
     return _Work(
-        products[0],
-        products[1:],
-        clear,
+        len(batch.numbers),
+        products,
+        contribution.clear_sum(round_, batch.numbers),
         transcript.messages,
         cast - started,
         counted - cast,
-        os.getpid(),
+        _this_process(),
         _peak_memory_mb(),
     )
 
 
-def _open(round_: Round, tally: Tally, holders: Sequence[KeyHolder], transcript: Transcript) -> OpenedSum:
+def _open(
+    round_: Round, tally: Tally, holders: Sequence[KeyHolder], transcript: Transcript, journal: SumJournal | None
+) -> OpenedSum:
     request = tally.close().encode(round_)
     parts = []
     for holder in holders[: round_.threshold_key.threshold]:
         name = f"holder {holder.number}"
         asked = TallyRequest.decode(transcript.send("open", "curator", name, "tally request", request), round_)
-        answer = holder.partially_decrypt(asked).encode(round_)
+        # A holder opens a round once: what it answered to an earlier run is not asked for again.
+        answer = None if journal is None else journal.partial(holder.number)
+        if answer is None:
+            answer = holder.partially_decrypt(asked).encode(round_)
+            if journal is not None:
+                journal.keep_partial(holder.number, answer)
         answer = transcript.send("open", name, "curator", "partial decryption", answer)
         parts.append(PartialDecryption.decode(answer, round_))
     return tally.open(parts)
+
+
+def _this_process() -> tuple[str, int]:
+    return platform.node(), os.getpid()
 
 
 def _peak_memory_mb() -> float:
