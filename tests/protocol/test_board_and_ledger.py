@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import multiprocessing
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,21 @@ def test_of_several_processes_one_claims(tmp_path: Path) -> None:
     for worker in workers:
         worker.join()
     assert [sum(column) for column in zip(*claims, strict=True)] == [1] * 20
+
+
+def test_a_claim_waits_for_one_that_is_being_written(tmp_path: Path) -> None:
+    """Somebody holds the lock and has not written yet: a claim that looked now would see nothing, and succeed."""
+    path, results = tmp_path / "ledger", []  # type: ignore[var-annotated]
+    claimant = threading.Thread(target=lambda: results.append(OnceLedger(path).claim(A)))
+    with path.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        claimant.start()
+        claimant.join(0.3)  # ample for a claim that does not wait; one that waits is not measured by it
+        other.write(A.hex() + "\n")
+        other.flush()
+        fcntl.flock(other, fcntl.LOCK_UN)
+        claimant.join(60)
+    assert results == [False]
 
 
 def test_errors_of_the_ledger_are_ours() -> None:
