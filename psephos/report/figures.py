@@ -1,0 +1,254 @@
+"""The report's figures, by matplotlib, each as SVG and PNG, and as inline SVG that takes the page's colours.
+
+All are 400 units wide with text of 11 units, so that on a telephone, where they are shown at about that width, they
+can be read. Drawn without pyplot: nothing global is touched, and the same document gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import matplotlib
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from psephos.report.document import ALPHA_NOTICE
+from psephos.report.palette import LIGHT
+from psephos.report.sequence import size_text
+
+__all__ = ["Drawn", "bytes_by_phase", "draw_figures", "style_of"]
+
+_WIDTH = 400 / 72  # inches
+
+_STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 11,
+    "text.parse_math": False,
+    "axes.titlesize": 11,
+    "axes.labelsize": 11,
+    "xtick.labelsize": 11,
+    "ytick.labelsize": 11,
+    "legend.fontsize": 11,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "psephos",
+    "text.color": LIGHT["ink"],
+    "axes.labelcolor": LIGHT["ink"],
+    "axes.edgecolor": LIGHT["rule"],
+    "axes.linewidth": 1.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": LIGHT["rule"],
+    "ytick.color": LIGHT["rule"],
+    "xtick.labelcolor": LIGHT["ink"],
+    "ytick.labelcolor": LIGHT["ink"],
+    "grid.color": LIGHT["faint"],
+    "figure.facecolor": LIGHT["paper"],
+    "axes.facecolor": LIGHT["paper"],
+    "axes.axisbelow": True,
+    "figure.constrained_layout.use": True,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 7,
+    "hatch.linewidth": 0.8,
+}
+
+# Colour, marker and dash of each algorithm, the same in every figure.
+_LOOKS: Mapping[str, tuple[str, str, str]] = {
+    "batch": ("ink", "s", "-"),
+    "indiv": ("quiet", "v", ":"),
+    "ensemble": ("rose", "p", "-."),
+    "vote": ("orange", "^", "--"),
+    "soft": ("blue", "o", "-"),
+    "avg": ("green", "D", "-."),
+    "statistic": ("violet", "P", "-"),
+    "pate": ("olive", "X", "--"),
+}
+_OTHERS = (("blue", "<", ":"), ("orange", ">", "-"), ("green", "h", "--"), ("violet", "*", "-."), ("rose", "d", "-"))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One figure: files for elsewhere (on white), and the markup that is put in the page."""
+
+    svg: bytes = field(repr=False)
+    png: bytes = field(repr=False)
+    inline: Markup = field(repr=False)
+
+
+def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
+    """Palette colour, marker and dash of an algorithm; `place` tells unknown ones apart."""
+    return _LOOKS.get(algorithm, _OTHERS[place % len(_OTHERS)])
+
+
+def draw_figures(document: Mapping[str, Any]) -> dict[str, Drawn]:
+    """Every figure that the document has the numbers for, by name."""
+    result = document["result"]
+    wanted: dict[str, tuple[str, Callable[[], Figure]]] = {}
+    if isinstance(result.get("accuracy"), dict) and result["accuracy"]:
+        wanted["accuracy"] = ("Accuracy of each algorithm", lambda: _accuracy(result))
+    for panel, curves in _panels(result):
+        name = "epsilon" if not panel else f"epsilon-{re.sub(r'[^a-z0-9]+', '-', panel.lower()).strip('-')}"
+        title = f"Accuracy against epsilon {panel}".strip()
+        wanted[name] = (title, lambda panel=panel, curves=curves: _curves(panel, curves))  # type: ignore[misc]
+    if document["alpha"] is not None:
+        wanted["alpha"] = ("How united the votes were", lambda: _alpha(document["alpha"]))
+    if isinstance(result.get("seconds"), dict) and result["seconds"]:
+        wanted["seconds"] = ("Seconds per phase", lambda: _seconds(result["seconds"]))
+    if document["transcript"]:
+        sizes = bytes_by_phase(document["transcript"])
+        wanted["bytes"] = ("Bytes per phase", lambda: _bytes(sizes))
+    with matplotlib.rc_context(_STYLE):
+        return {name: _save(name, title, draw()) for name, (title, draw) in wanted.items()}
+
+
+def bytes_by_phase(messages: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Messages and bytes of each phase, in order of appearance; phases that differ in a number only, together."""
+    phases = {message["phase"] for message in messages}
+    several = len(phases) > 12
+    sizes: dict[str, tuple[int, int]] = {}
+    for message in messages:
+        phase = re.sub(r"\d+", "n", message["phase"]) if several else message["phase"]
+        count, total = sizes.get(phase, (0, 0))
+        sizes[phase] = (count + 1, total + message["bytes"])
+    return sizes
+
+
+def _panels(result: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    curves = result.get("curves") or []
+    panels: dict[str, list[dict[str, Any]]] = {}
+    for curve in curves:
+        panels.setdefault(str(curve.get("panel", "")), []).append(curve)
+    return list(panels.items())
+
+
+def _axes(height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(_WIDTH, height / 72))
+    return figure, figure.subplots()
+
+
+def _accuracy(result: Mapping[str, Any]) -> Figure:
+    """A row per algorithm: hollow without noise, filled with, and the value in figures beside them."""
+    rows = {name: value for name, value in result["accuracy"].items() if not name.endswith("_rows")}
+    figure, axes = _axes(78 + 34 * len(rows))
+    for place, (name, value) in enumerate(rows.items()):
+        colour, marker, _ = style_of(name, place)
+        ink = LIGHT[colour]
+        y = len(rows) - place
+        pair = value if isinstance(value, dict) else {"nonprivate": value}
+        clear, private = pair.get("nonprivate"), pair.get("private")
+        if clear is not None and private is not None:
+            axes.plot([clear, private], [y, y], color=LIGHT["rule"], linewidth=1)
+        if clear is not None:
+            axes.plot([clear], [y], marker, color=ink, markerfacecolor=LIGHT["paper"], markeredgewidth=1.8)
+        if private is not None:
+            spread = pair.get("private_std")
+            axes.errorbar([private], [y], xerr=None if spread is None else [spread], fmt=marker, color=ink, capsize=4)
+        words = "  ".join(
+            f"{value:.3f}{sign}" for value, sign in ((clear, ""), (private, " private")) if value is not None
+        )
+        axes.text(1.0, y + 0.3, words, ha="right", va="bottom", fontsize=10, color=LIGHT["quiet"])
+    axes.set_yticks(range(len(rows), 0, -1), list(rows))
+    axes.set_ylim(0.5, len(rows) + 0.9)
+    axes.set_xlim(0, 1.02)
+    axes.grid(axis="x")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("accuracy on the test set\nhollow: without noise; filled: private")
+    return figure
+
+
+def _curves(panel: str, curves: Sequence[Mapping[str, Any]]) -> Figure:
+    figure, axes = _axes(330)
+    for place, curve in enumerate(curves):
+        colour, marker, dash = style_of(curve["algorithm"], place)
+        ink, x, mean = LIGHT[colour], curve["epsilon"], curve["mean"]
+        axes.plot(x, mean, marker=marker, linestyle=dash, color=ink, label=curve["algorithm"])
+        if curve.get("std"):
+            low = [m - s for m, s in zip(mean, curve["std"], strict=True)]
+            high = [m + s for m, s in zip(mean, curve["std"], strict=True)]
+            axes.fill_between(x, low, high, color=ink, alpha=0.1, linewidth=0)
+    axes.set_xscale("log")
+    values = sorted({x for curve in curves for x in curve["epsilon"]})
+    every = -(-len(values) // 6)
+    axes.set_xticks(values[::every], [f"{x:g}" for x in values[::every]])
+    axes.minorticks_off()
+    axes.set_ylim(0, 1.02)
+    axes.grid()
+    axes.set_xlabel("epsilon (log scale; more private to the left)")
+    axes.set_ylabel("accuracy")
+    if panel:
+        axes.set_title(panel)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, handlelength=3.2, columnspacing=1.2)
+    return figure
+
+
+def _alpha(alpha: Mapping[str, Any]) -> Figure:
+    figure, axes = _axes(250)
+    edges, samples = alpha["share_edges"], alpha["samples_per_share"]
+    axes.bar(
+        edges[:-1], samples, width=edges[1] - edges[0], align="edge", color=LIGHT["violet"], edgecolor=LIGHT["paper"]
+    )
+    axes.set_xlim(0, 1)
+    axes.grid(axis="y")
+    axes.set_xlabel("share of the votes for the winning class")
+    axes.set_ylabel("auxiliary samples")
+    axes.set_title(f"alpha: {ALPHA_NOTICE}", fontsize=10)
+    return figure
+
+
+def _bars(values: Mapping[str, float], texts: Sequence[str], label: str, colour: str) -> Figure:
+    figure, axes = _axes(64 + 30 * len(values))
+    places = range(len(values), 0, -1)
+    axes.barh(list(places), list(values.values()), height=0.6, color=LIGHT[colour])
+    largest = max([*values.values(), 0]) or 1
+    for y, value, text in zip(places, values.values(), texts, strict=True):
+        axes.text(value + largest * 0.02, y, text, va="center")
+    axes.set_yticks(list(places), list(values))
+    axes.set_xlim(0, largest * 1.35)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(label)
+    axes.locator_params(axis="x", nbins=4)
+    return figure
+
+
+def _seconds(seconds: Mapping[str, float | None]) -> Figure:
+    known = {phase: taken for phase, taken in seconds.items() if taken is not None}
+    return _bars(known, [f"{taken:.3g} s" for taken in known.values()], "seconds", "blue")
+
+
+def _bytes(sizes: Mapping[str, tuple[int, int]]) -> Figure:
+    totals = {phase: float(total) for phase, (_, total) in sizes.items()}
+    return _bars(totals, [size_text(int(total)) for total in totals.values()], "bytes sent", "green")
+
+
+def _save(name: str, title: str, figure: Figure) -> Drawn:
+    svg, png = io.StringIO(), io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": title})
+    figure.savefig(png, format="png", dpi=216, metadata={"Software": None, "Title": title})
+    text = svg.getvalue()
+    return Drawn(text.encode(), png.getvalue(), _inline(name, title, text))
+
+
+def _inline(name: str, title: str, svg: str) -> Markup:
+    """The same picture for the page: its own ids, a text alternative, and variables instead of fixed colours."""
+    body = svg[svg.index("<svg") :]
+    opening, body = body.split(">", 1)
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
+    body = re.sub(r"<!--.*?-->", "", body, flags=re.S)
+    body = re.sub(r"<title>.*?</title>", "", body, count=1, flags=re.S)
+    body = re.sub(r'id="([^"]+)"', rf'id="{name}-\1"', body)
+    body = re.sub(r'(href="|url\()#', rf"\1#{name}-", body)
+    for colour, value in LIGHT.items():
+        body = re.sub(value, f"var(--{colour})", body, flags=re.I)
+    box = re.search(r'viewBox="([^"]+)"', opening)
+    if box is None:  # pragma: no cover - matplotlib always writes one
+        raise AssertionError("an SVG without a viewBox")
+    start = Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{}" '
+        'class="figure" role="img" aria-labelledby="{}-title"><title id="{}-title">{}</title>'
+    ).format(box.group(1), name, name, title)
+    return start + Markup(body)  # noqa: S704 - matplotlib escapes every text of the figure

@@ -1,0 +1,55 @@
+"""The report's colours, light and dark, in one place: for the page, the diagram and the figures.
+
+Each foreground reaches a contrast of 4.5 (text) or 3 (lines and marks) against every background it is put on, WCAG 2.1
+level AA; a test computes it. No meaning hangs on a colour alone: marks have shapes, lines have dashes, verdicts words.
+"""
+
+from __future__ import annotations
+
+__all__ = ["DARK", "LIGHT", "MARKS", "SURFACES", "TEXTS", "contrast"]
+
+LIGHT = {
+    "paper": "#ffffff",
+    "raised": "#f3f5f7",
+    "ink": "#1b2026",
+    "quiet": "#535b65",
+    "rule": "#828b96",
+    "faint": "#d5dae0",
+    "blue": "#0b5cad",
+    "orange": "#a84300",
+    "green": "#0d6b47",
+    "violet": "#7440a3",
+    "rose": "#a82458",
+    "olive": "#665700",
+}
+
+DARK = {
+    "paper": "#14171b",
+    "raised": "#1f242a",
+    "ink": "#e8ebee",
+    "quiet": "#aab3bd",
+    "rule": "#7f8995",
+    "faint": "#39414a",
+    "blue": "#78b4f5",
+    "orange": "#f2a36b",
+    "green": "#5fcf9f",
+    "violet": "#c7a2f0",
+    "rose": "#f58fb4",
+    "olive": "#d6c25a",
+}
+
+SURFACES = ("paper", "raised")
+TEXTS = ("ink", "quiet", "blue", "orange", "green", "violet", "rose", "olive")
+MARKS = (*TEXTS, "rule")
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours "#rrggbb", 1 to 21 (WCAG 2.1, definition of contrast ratio)."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
