@@ -182,6 +182,7 @@ class SgdRun:
         journal: Journal | None = None,
         transcript: Transcript | None = None,
         attendance: Attendance = lambda step, party: True,
+        expected_steps: int | None = None,
     ) -> None:
         """
         Args:
@@ -191,6 +192,7 @@ class SgdRun:
             noise_seed: derive the noise from this seed (a simulation that protects nobody) instead of the system.
             folder, journal: where roles keep their state; without them an interrupt ends the run.
             attendance: who answers when.
+            expected_steps: how many steps will really be taken; sizes the tables that speed encryption up.
         """
         series = agreement.series
         if len(records) != series.parties:
@@ -223,7 +225,7 @@ class SgdRun:
             for share in ceremony.shares
         ]
         # About one ciphertext per party and step: the comb's table pays for itself over the run.
-        expected = min(series.parties * series.steps, 1 << 16)
+        expected = min(series.parties * (expected_steps or series.steps), 1 << 16)
         self._encryptor = Encryptor(ceremony.threshold_key.key, mode, expected=expected)
         self._equal: bool | None = None
         self._seconds: list[float] = []
@@ -334,6 +336,11 @@ class SgdRun:
             return  # a ballot from before an interrupt: its plaintext is known to nobody any more
         clear = [sum(column) for column in zip(*latest, strict=True)]
         self._equal = self._equal is not False and clear == opened.sums
+
+    @property
+    def sums_equal(self) -> bool | None:
+        """Whether every sum opened here was the sum of what was encrypted; None before the first."""
+        return self._equal
 
     def walk(self, progress: Progress = lambda steps: None) -> PsgdOutcome:
         """All steps that are left; `progress` is called with the number of steps done since the last call."""
