@@ -92,6 +92,13 @@ def run(
         int | None, typer.Option(help="Samples of each party.", show_default="90 % of the training data, dealt evenly")
     ] = None,
     auxiliary: Annotated[int | None, typer.Option(help="Auxiliary samples.", show_default="the rest")] = None,
+    scaling: Annotated[
+        str | None,
+        typer.Option(
+            help="max-norm (divide by the largest auxiliary norm, as Hamm does) or unit-rows.",
+            show_default="unit-rows; the papers' with --lam",
+        ),
+    ] = None,
     epsilon: Annotated[float, typer.Option(help="Party-level privacy of each release.")] = _DEFAULT.epsilon,
     delta: Annotated[float, typer.Option(help="For gaussian noise.")] = _DEFAULT.delta,
     lam: Annotated[
@@ -146,6 +153,7 @@ def run(
         "parties": parties,
         "samples_per_party": samples_per_party,
         "auxiliary": auxiliary,
+        "scaling": scaling,
         "epsilon": epsilon,
         "delta": delta,
         "lam": lam,
@@ -179,7 +187,7 @@ def run(
 
 
 _METHODS = {
-    "statistic": "noisy linear statistic",
+    "statistic": "noisy linear sum",
     "avg": "clipped averaging",
     "pate": "noisy majorities",
     "soft": "Algorithm 2",

@@ -83,6 +83,7 @@ class RunOptions:
     parties: int = 25
     samples_per_party: int | None = None
     auxiliary: int | None = None
+    scaling: Literal["max-norm", "unit-rows"] | None = None
     epsilon: float = 1.0
     lam: float | None = None
     delta: float = 1e-6
@@ -119,9 +120,10 @@ class RunOptions:
             ("bound", self.bound, ("certified", "paper")),
             ("randomness", self.randomness, RANDOMNESS_MODES),
             ("reveal", self.reveal, ("alpha", "statistic")),
+            ("scaling", self.scaling, (None, "max-norm", "unit-rows")),
         ):
             if chosen not in known:
-                raise InvalidParameter(f"{name} is one of {', '.join(known)}, not {chosen!r}")
+                raise InvalidParameter(f"{name} is one of {', '.join(filter(None, known))}, not {chosen!r}")
         check_mechanism(self.noise, joint=self.reveal == "statistic")
         if self.reveal == "statistic":
             self._check_joint()
@@ -161,6 +163,16 @@ class RunOptions:
     def noise(self) -> MechanismName:
         """The mechanism: the spherical Laplace by default, the discrete Laplace where parties add the noise."""
         return self.mechanism or ("discrete-laplace" if self.reveal == "statistic" else "spherical-laplace")
+
+    @property
+    def rows(self) -> str:
+        """How rows get into the unit ball: as in the papers where lambda is the papers', else each to norm 1.
+
+        Predictions are the same for any length of a row, but longer rows carry a classifier further over the noise.
+        """
+        if self.protect_auxiliary:
+            return "unit-rows"
+        return self.scaling or ("unit-rows" if self.lam is None else default_scaler(self.dataset).scaling)
 
     @property
     def local_lam(self) -> float:
@@ -203,8 +215,8 @@ def run_tally(
     loss = loss_named(options.loss, classes)
     dealt = _deal(options, data)
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
-    scaler = PublicScaler(scaling="unit-rows") if options.protect_auxiliary else default_scaler(options.dataset)
-    scaler.fit(dealt.X_auxiliary)
+    scaler = PublicScaler() if options.protect_auxiliary else default_scaler(options.dataset)
+    scaler.set_params(scaling=options.rows).fit(dealt.X_auxiliary)
     auxiliary, test = scaler.transform(dealt.X_auxiliary), scaler.transform(dealt.X_test)
     check_auxiliary(auxiliary)
 
@@ -266,6 +278,7 @@ def run_tally(
         "mechanism": options.noise,
         "lam": options.local_lam,
         "lam_by_rule": options.lam is None,
+        "scaling": options.rows,
         "loss": options.loss,
         "learners": list(options.learners),
         "key_bits": ceremony.threshold_key.key.bits,
