@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -245,3 +246,10 @@ def test_ciphertexts_round_trip(private_key: PrivateKey, data: st.DataObject) ->
     assert decode_ciphertexts(key, payload, len(values)) == tuple(values)
     with pytest.raises(CiphertextError):
         decode_ciphertexts(key, payload, len(values) + 1)
+
+
+def test_a_signature_covers_round_party_key_plan_and_ciphertexts(election: Any, encodings: Any) -> None:
+    """The signed bytes, put together by hand: leaving any of them out would let it be replayed somewhere."""
+    ballot, r = Ballot.decode(encodings["ballot"][0], election.round), election.round
+    parts = (r.digest, (1).to_bytes(4, "big"), r.key.identifier, r.plan.digest, hashlib.sha256(ballot.payload).digest())
+    r.roster[1].verify(ballot.signature, b"psephos ballot\0" + b"".join(parts))
