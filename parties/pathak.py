@@ -195,7 +195,8 @@ class PathakParty:
             secret = GroupSecret.decode(body, self.terms, test_key=self._test_key)
             check_room(secret.private_key.public_key)
             self._permutation, self._private_key = secret.permutation, secret.private_key
-        keyed = self._size << TIE_BITS | self._randomness.bits(TIE_BITS)
+        # The tie-breaker decides whose noise is used, so a simulation repeats it with the noise.
+        keyed = self._size << TIE_BITS | self._noise_randomness.bits(TIE_BITS)
         share = self._randomness.bits(SHARE_BITS)
         rest = keyed - share + (1 << SHARE_BITS)  # not negative
         # Charlie owns the key this is sealed under.

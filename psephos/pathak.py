@@ -397,7 +397,7 @@ def run_pathak(
         "delta": delta,
         "epsilon_proved_for": "one record, data set sizes fixed, against everybody but the smallest party"
         if variant == "printed"
-        else f"one record, data set sizes fixed, against any {excluded} parties together, and the consumers",
+        else f"one record, data set sizes fixed, against consumers and up to {excluded} of the parties together",
         "epsilon_party_level": party_level_epsilon(terms, min(sizes)),
         "lam": lam,
         "key_bits": key_bits,

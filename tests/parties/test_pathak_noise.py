@@ -1,0 +1,104 @@
+"""A party's noise in Pathak's protocol: bounded, of the right law, and its shares sum to the whole."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare, kstest
+
+from parties.pathak_noise import own_noise, rung_shares
+from protocol.errors import GridTooCoarseError
+from protocol.pathak import Terms
+from protocol.randomness import SimulationRandomness
+from psephos.pathak import make_terms
+
+# Seeded throughout, so that verdicts are stable; each test's false-alarm rate over seeds is at most 1e-6.
+
+
+def terms(**changes: Any) -> Terms:
+    options: dict[str, Any] = {
+        "parties": 4,
+        "features": 400,
+        "lam": 0.5,
+        "epsilon": 1.0,
+        "smallest_size": 4,
+        "largest_size": 40,
+        "variant": "printed",
+    }
+    return make_terms(**(options | changes))
+
+
+def test_printed_laplace_noise_has_the_papers_scale() -> None:
+    agreed, randomness = terms(), SimulationRandomness(1)
+    drawn = np.concatenate([own_noise(agreed, 10, randomness) for _ in range(5)])
+    scale = 4 * 2 / (10 * 1.0 * 0.5) / agreed.pitch  # K times 2/(n epsilon lambda), on the grid
+    assert kstest(drawn / scale, "laplace").pvalue > 1e-6
+
+
+def test_spherical_noise_has_a_gamma_norm() -> None:
+    agreed, randomness = terms(noise="spherical", features=6), SimulationRandomness(2)
+    scale = float(agreed.scale(10))
+    norms = [float(np.linalg.norm(own_noise(agreed, 10, randomness))) / scale for _ in range(500)]
+    assert kstest(norms, "gamma", args=(6,)).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("excluded", [1, 2])
+def test_shares_of_those_that_count_sum_to_discrete_laplace(excluded: int) -> None:
+    """All but `excluded` shares make up the law, on every rung; a narrower sum would be less private."""
+    agreed = terms(variant="repaired", excluded=excluded, features=150, largest_size=10)
+    randomness = SimulationRandomness(3, excluded)
+    shares = [rung_shares(agreed, randomness) for _ in range(4 - excluded)]
+    assert len(shares[0]) == len(agreed.ladder) == 3
+    for rung, size in enumerate(agreed.ladder):
+        total = np.sum([np.array(share[rung], float) for share in shares], axis=0)
+        assert kstest(total / float(agreed.scale(size)), "laplace").pvalue > 1e-6
+
+
+def test_small_scales_have_the_discrete_law() -> None:
+    # One feature and a coarse grid: scale about 3, so that the integers can be counted.
+    agreed = terms(variant="repaired", features=1, epsilon=2.0, lam=1.0, smallest_size=30)
+    coarse = Terms(**_with_pitch(agreed, -7))
+    t = float(coarse.scale(30))
+    assert 1 < t < 5
+    randomness = SimulationRandomness(5)
+    seen: Counter[int] = Counter()
+    for _ in range(1500):
+        seen[sum(rung_shares(coarse, randomness)[0][0] for _ in range(3))] += 1
+    q = math.exp(-1 / t)
+    span = 8
+    expected = [(1 - q) / (1 + q) * q ** abs(k) for k in range(-span, span + 1)]
+    observed = [seen[k] for k in range(-span, span + 1)]
+    rest = 1500 - sum(observed)
+    assert chisquare([*observed, rest], [1500 * e for e in expected] + [1500 * (1 - sum(expected))]).pvalue > 1e-6
+
+
+def _with_pitch(agreed: Terms, exponent: int) -> dict[str, Any]:
+    return {name: getattr(agreed, name) for name in Terms.__dataclass_fields__} | {"pitch_exponent": exponent}
+
+
+@pytest.mark.parametrize(
+    ("variant", "noise"), [("printed", "laplace"), ("printed", "spherical"), ("repaired", "laplace")]
+)
+def test_noise_stays_in_its_slot(variant: Any, noise: Any) -> None:
+    agreed = terms(variant=variant, noise=noise, features=50)
+    drawn = [own_noise(agreed, 4)] if variant == "printed" else rung_shares(agreed)
+    assert max(abs(entry) for row in drawn for entry in row) <= agreed.noise_bound
+
+
+def test_the_bound_covers_every_rung() -> None:
+    from parties.noise import PolyaShares
+
+    agreed = terms(variant="repaired")
+    for size in agreed.ladder:
+        assert PolyaShares(400, 4, 3, agreed.scale(size)).bound <= agreed.noise_bound
+
+
+def test_a_grid_coarser_than_the_noise_is_refused() -> None:
+    agreed = terms(noise="spherical", lam=10.0, epsilon=50.0)
+    coarse = Terms(**_with_pitch(agreed, 0))
+    with pytest.raises(GridTooCoarseError):
+        own_noise(coarse, 40)
