@@ -10,8 +10,8 @@ from protocol.errors import InvalidParameter
 from protocol.randomness import SimulationRandomness
 from psephos.privacy_audit import audit, experiments, lower_bound
 
-SAMPLES = 3000
-HARDER = {("spherical-laplace", 3), ("gaussian", 2), ("gaussian", 3), ("joint gaussian (Skellam)", 1)}
+SAMPLES = 2500
+HARDER = {("spherical-laplace", 3), ("gaussian", 1), ("gaussian", 2), ("gaussian", 3), ("joint gaussian (Skellam)", 1)}
 NAMES = [(e.name, e.dimension) for e in experiments()]
 
 
