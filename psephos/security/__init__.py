@@ -1,0 +1,11 @@
+"""Who learned what: the security analysis, as code that runs (docs/security).
+
+* `ideal`: what each role is meant to get, and nothing more.
+* `worlds`: the real protocols at test size, every role's coins and messages recorded.
+* `views`: opening a coalition's view, and checking what it cannot open for freshness.
+* `simulators`: making the same view from a coalition's inputs and ideal outputs alone.
+* `compare`: whether two samples of views could come from one distribution; every test states its false-alarm rate.
+* `cases`: for each protocol its coalitions, its secrets, and the checks that stand behind each cell of the matrix.
+* `mutants`: protocols broken in one line, each of which some check must catch.
+* `audit`: all of it in one call, as `psephos audit` prints it.
+"""

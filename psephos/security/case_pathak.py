@@ -1,0 +1,711 @@
+"""Pathak, Rane and Raj (2010), printed and repaired: four parties, of which party 3 is the smallest, and Charlie.
+
+The simulator plays the honest roles with made-up data: sizes in a random order (the true ones where the coalition has
+them by design), parameters of unrelated samples, noise of its own. One honest party's vector is corrected by what the
+published total lacks to the ideal output. Everything that the real view shows beyond the ideal output must then show as
+a difference. The opened view holds everything the coalition has keys for: with Charlie's keys the sealed shares, the
+comparisons' answers and the masked noise, with the parties' key the masked shares and xi(a), and with a party its own
+noise, which it takes off the published total to see what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+import psephos.pathak as stage
+from curator.pathak import PathakCurator
+from parties.pathak import PathakParty
+from protocol.ciphertexts import decode_ciphertexts
+from protocol.comparison import Asker, answer
+from protocol.dgk import DgkPrivateKey, generate_dgk_key
+from protocol.keys import PublicKey
+from protocol.pathak import (
+    CURATOR,
+    KEYED_SIZE_BITS,
+    MASK_BITS,
+    SHARE_BITS,
+    Answers,
+    Outgoing,
+    Terms,
+    Variant,
+    role,
+)
+from protocol.private_key import generate_private_key
+from protocol.randomness import SYSTEM, Randomness
+from protocol.resharing import split_vector
+from protocol.transcript import Message, Transcript
+from psephos.pathak import PathakKeys, make_terms, run_protocol
+from psephos.security.compare import outcomes, two_sample
+from psephos.security.ideal import ideal_pathak
+from psephos.security.model import Case, Check, Coalition, Context, Result
+from psephos.security.sums import comparison_result
+from psephos.security.views import Sealed, jacobi, stale
+
+__all__ = ["PATHAK_PRINTED", "PATHAK_REPAIRED", "exact_comparison", "exact_resharing"]
+
+PARTIES, FEATURES = 4, 2
+SIZES = (24, 20, 17, 30)
+SMALLEST = 3
+HEADER = 8 + 1 + 32 + 6
+SECRETS = ("data", "classifier", "noise", "sizes", "who is smallest")
+
+Records = tuple[NDArray[np.float64], NDArray[np.int64]]
+Row = dict[str, float]
+
+
+class SeededTranscript(Transcript):
+    """A transcript whose roles' coins come from the analysis."""
+
+    def __init__(self, source: Callable[[str], Randomness]) -> None:
+        super().__init__(secrets=True)
+        self._source = source
+
+    def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
+        return super().coins(role, self._source(role))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its messages, and the role objects for what their owners know (inputs, coins, keys)."""
+
+    terms: Terms
+    keys: PathakKeys = field(repr=False)
+    transcript: Transcript
+    parties: dict[int, PathakParty] = field(repr=False)
+    curator: PathakCurator = field(repr=False)
+    total: tuple[int, ...] = field(repr=False)
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """An attribute replaced while the block runs."""
+    before = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _keys(context: Context) -> PathakKeys:
+    def make() -> PathakKeys:
+        return PathakKeys(
+            generate_private_key(384, test_key=True, randomness=context.coins("zeta")),
+            generate_dgk_key(
+                256, comparison_bits=KEYED_SIZE_BITS, test_key=True, randomness=context.coins("comparison key")
+            ),
+            generate_private_key(384, test_key=True, randomness=context.coins("xi")),
+        )
+
+    return context.once("pathak keys", make)
+
+
+def _records(generator: np.random.Generator, size: int, turn: float) -> Records:
+    X = generator.normal(size=(size, FEATURES))
+    X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
+    y = (X @ np.array([np.cos(turn), np.sin(turn)]) > 0).astype(np.int64)
+    y[:2] = (0, 1)
+    return X, y
+
+
+def _data(context: Context, inputs: str) -> list[Records]:
+    """`honest`; `exchanged`: parties 3 and 4 exchange whole data sets, which leaves the ideal output as it is."""
+
+    def make() -> list[Records]:
+        records = [_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
+        if inputs == "exchanged":
+            records[2], records[3] = records[3], records[2]
+        return records
+
+    return context.once(("pathak data", inputs), make)
+
+
+def _play(context: Context, variant: Variant, records: Sequence[Records], label: str, party_class: Any) -> Run:
+    parties: dict[int, PathakParty] = {}
+    curators: list[PathakCurator] = []
+
+    def party(number: int, *args: Any, **kwargs: Any) -> PathakParty:
+        parties[number] = party_class(number, *args, **kwargs)
+        return parties[number]
+
+    def curator(*args: Any, **kwargs: Any) -> PathakCurator:
+        curators.append(PathakCurator(*args, **kwargs))
+        return curators[0]
+
+    if party_class is not PathakParty:
+        party_class.puppets = parties
+    transcript = SeededTranscript(lambda name: context.coins(label, name))
+    terms = make_terms(
+        parties=PARTIES,
+        features=FEATURES,
+        lam=0.1,
+        epsilon=1.0,
+        tolerance=1e-6,
+        variant=variant,
+        smallest_size=16,
+        largest_size=32,
+        randomness=context.coins(label, "terms"),
+    )
+    with replaced(stage, "PathakParty", party), replaced(stage, "PathakCurator", curator):
+        outcome = run_protocol(records, terms, keys=_keys(context), test_key=True, transcript=transcript)
+    return Run(terms, _keys(context), transcript, parties, curators[0], outcome.total)
+
+
+def _real(context: Context, variant: Variant, inputs: str = "honest") -> list[Run]:
+    return context.once(
+        ("pathak", variant, inputs),
+        lambda: [
+            _play(context, variant, _data(context, inputs), f"pathak {variant} {inputs} {i}", PathakParty)
+            for i in range(context.views)
+        ],
+    )
+
+
+# -- the simulator
+
+
+class _Puppet(PathakParty):
+    """An honest party in the simulated world; the last honest one corrects the total."""
+
+    puppets: dict[int, PathakParty]
+    corrector = 0
+    wanted: tuple[int, ...] = ()
+
+    def reshare(self) -> list[Outgoing]:
+        if self.number == self.corrector:
+            values = [party.clear_values() for party in self.puppets.values()]
+            total = [sum(column) for column in zip(*(w for _, w, _ in values), strict=True)]
+            smallest = min(size for size, _, _ in values)
+            if self.terms.variant == "printed":
+                noise = next(n[0] for size, _, n in values if size == smallest)
+            else:
+                rung = self.terms.rung(smallest)
+                noise = [sum(column) for column in zip(*(n[rung] for _, _, n in values), strict=True)]
+            lacks = [t - w - e for t, w, e in zip(self.wanted, total, noise, strict=True)]
+            self._contribution = [c + x for c, x in zip(self._contribution, lacks, strict=True)]
+        return super().reshare()
+
+
+def _simulated(context: Context, variant: Variant, members: Members) -> list[Run]:
+    def make() -> list[Run]:
+        real = _real(context, variant)
+        parameters = [real[0].parties[j].clear_values()[1] for j in range(1, PARTIES + 1)]
+        honest = [j for j in range(1, PARTIES + 1) if j not in members.parties]
+        runs = []
+        for i in range(context.views):
+            label = f"pathak simulated {variant} {members} {i}"
+            generator = np.random.default_rng([context.seed, i, 77])
+            terms = real[0].terms
+            # What the functionality hands out: the sum under noise for the true smallest size, of the honest parties.
+            output = ideal_pathak(
+                parameters,
+                terms.scale(min(SIZES)) if variant == "printed" else terms.scale(terms.ladder[terms.rung(min(SIZES))]),
+                generator,
+                shares=None if variant == "printed" else len(honest),
+                contributors=PARTIES - terms.excluded,
+            )
+            made_up = list(SIZES) if members.curator and members.parties else [17, 19, 24, 30]
+            if not (members.curator and members.parties):
+                generator.shuffle(made_up)
+            records = [
+                _data(context, "honest")[j - 1]
+                if j in members.parties
+                else _records(generator, made_up[j - 1], float(generator.uniform(0, 6)))
+                for j in range(1, PARTIES + 1)
+            ]
+            puppet = type("Puppet", (_Puppet,), {"corrector": honest[-1]})
+            puppet.wanted = _WithOwnShares(output.total, puppet, members, variant, min(SIZES))
+            runs.append(_play(context, variant, records, label, puppet))
+        return runs
+
+    # Who has no party's inputs gets the same simulation: the curator's and the consumer's views are read off one world.
+    both = bool(members.curator and members.parties)
+    return context.once(("pathak simulated", variant, members.parties, both), make)
+
+
+class _WithOwnShares:
+    """The ideal total; in the repaired protocol the coalition's own shares at the true rung are part of it."""
+
+    def __init__(self, total: Sequence[int], puppet: Any, members: Members, variant: Variant, smallest: int) -> None:
+        self._total, self._puppet, self._members = total, puppet, members
+        self._variant, self._smallest = variant, smallest
+
+    def __iter__(self) -> Iterator[int]:
+        total = list(self._total)
+        if self._variant == "repaired":
+            for number in self._members.parties:
+                party = self._puppet.puppets[number]
+                own = party.clear_values()[2][party.terms.rung(self._smallest)]
+                total = [t + e for t, e in zip(total, own, strict=True)]
+        return iter(total)
+
+
+# -- opening a view
+
+
+@dataclass(frozen=True)
+class Members:
+    """A coalition."""
+
+    curator: bool = False
+    parties: tuple[int, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """As in transcripts."""
+        return {role(number) for number in self.parties} | ({role(CURATOR)} if self.curator else set())
+
+
+def _plain_dgk(key: DgkPrivateKey) -> dict[mpz, int]:
+    """c^(v_p) mod p of each plaintext: the owner of the key opens by looking up."""
+    p, v, public = key._p, key._v_p, key.public_key
+    base = gmpy2.powmod(public.g, v, p)
+    table, power = {}, mpz(1)
+    for m in range(public.u):
+        table[power] = m
+        power = power * base % p
+    return table
+
+
+def _open_message(run: Run, members: Members, message: Message, table: dict[mpz, int]) -> Row:
+    """One received message as numbers."""
+    assert message.data is not None
+    body, keys, row = message.data[HEADER:], run.keys, Row()
+    group, zeta, kind = keys.group.public_key, keys.curator.public_key, message.kind
+
+    def sealed(name: str, key: PublicKey, c: mpz) -> None:
+        row[name] = float(c / key.modulus_squared)
+        row[f"{name}, Jacobi symbol"] = jacobi(key, c)
+
+    if kind == "size share":
+        width = SHARE_BITS // 8
+        row["a"] = int.from_bytes(body[:width], "big") / 2.0**SHARE_BITS
+        sealed("b sealed", zeta, decode_ciphertexts(zeta, body[width:], 1)[0])
+        if members.curator:
+            row["b"] = keys.curator.raw_decrypt(decode_ciphertexts(zeta, body[width:], 1)[0]) / 2.0**SHARE_BITS
+    elif kind == "indexed share":
+        middle = 32 + group.ciphertext_bytes
+        sealed("xi(a)", group, decode_ciphertexts(group, body[32:middle], 1)[0])
+        row["b"] = keys.curator.raw_decrypt(decode_ciphertexts(zeta, body[middle:], 1)[0]) / 2.0**SHARE_BITS
+        if members.parties:
+            row["a"] = keys.group.raw_decrypt(decode_ciphertexts(group, body[32:middle], 1)[0]) / 2.0**SHARE_BITS
+    elif kind == "masked share":
+        c = decode_ciphertexts(group, body[32:], 1)[0]
+        plain = keys.group.raw_decrypt(c)
+        row["masked a"] = (plain - group.n if plain > group.n // 2 else plain) / 2.0**MASK_BITS
+        sealed("masked a sealed", group, c)
+    elif kind == "lent share":
+        row["lent"] = int.from_bytes(body, "big") / 2.0 ** (KEYED_SIZE_BITS + 1)
+    elif kind in ("opponents", "questions"):
+        row["opponents"] = int.from_bytes(body[2:4], "big")
+    elif kind == "answers":
+        public = keys.comparison.public_key
+        size = 1 + (KEYED_SIZE_BITS + 1) * public.ciphertext_bytes
+        given = Answers.decode(body, public, len(body) // size).answers
+        for number, one in enumerate(given):
+            plain_bits = [
+                table[gmpy2.powmod(c, keys.comparison._v_p, keys.comparison._p)]
+                for c in one.ciphertexts[: KEYED_SIZE_BITS + 1]
+            ]
+            row[f"answer {number}, bit"] = one.bit
+            row[f"answer {number}, zero at"] = plain_bits.index(0) if 0 in plain_bits else -1
+            row[f"answer {number}, first"] = plain_bits[0]
+            row[f"answer {number}, last"] = plain_bits[-1]
+            row[f"answer {number}, spread"] = float(np.mean(plain_bits))
+    elif kind in ("selection", "rung vote", "rung selection", "noise factor"):
+        for place, c in enumerate(decode_ciphertexts(zeta, body[32:], (len(body) - 32) // zeta.ciphertext_bytes)):
+            sealed(f"{kind} {place}", zeta, c)
+    elif kind == "masked noise":
+        ciphertexts = decode_ciphertexts(zeta, body[32:], (len(body) - 32) // zeta.ciphertext_bytes)
+        masked = run.terms.plan(zeta).unpack([keys.curator.raw_decrypt(c) for c in ciphertexts], 1)
+        for place, value in enumerate(masked):
+            row[f"masked noise {place}"] = value / 2.0**run.terms.mask_bits
+        if len(masked) > 1:  # one mask for all entries would show their differences
+            row["masked noise, first less second"] = (masked[0] - masked[1]) / 2.0**run.terms.mask_bits
+    elif kind in ("reshare", "published share"):
+        width = run.terms.modulus_bits // 8 + 1
+        for place in range(FEATURES):
+            value = int.from_bytes(body[place * width : (place + 1) * width], "big")
+            row[f"share {place}"] = value / 2.0**run.terms.modulus_bits
+            row[f"share {place}, low byte"] = value & 255
+    return row
+
+
+def _row(run: Run, members: Members, table: dict[mpz, int]) -> Row:
+    """The opened view of one run. Messages are named by kind, sender, receiver and their number among such."""
+    row = Row()
+    numbers: dict[str, int] = {}
+    for message in run.transcript.messages:
+        if message.receiver not in members.names and message.receiver != "board":
+            continue
+        name = f"{message.kind} from {message.sender} to {message.receiver}"
+        numbers[name] = numbers.get(name, 0) + 1
+        row[f"{name} #{numbers[name]}, bytes"] = message.size
+        for what, value in _open_message(run, members, message, table).items():
+            row[f"{name} #{numbers[name]}: {what}"] = value
+    unit = float(run.terms.scale(run.terms.smallest_size))
+    for place, value in enumerate(run.total):
+        row[f"total {place}"] = value / unit
+        for number in members.parties:
+            for rung, noise in enumerate(run.parties[number].clear_values()[2]):
+                row[f"total {place} less the noise {rung} of party {number}"] = (value - noise[place]) / unit
+    if members.parties and not members.curator:
+        # What the parties' own coins give away of their masked places: where did my own share go?
+        for number in members.parties:
+            row[f"place of party {number}"] = run.parties[number]._permutation[number - 1]
+    return row
+
+
+def _compare(context: Context, left: Sequence[Run], right: Sequence[Run], members: Members, what: str) -> Result:
+    table = _plain_dgk(left[0].keys.comparison)
+    opened = [[_row(run, members, table) for run in side] for side in (left, right)]
+    names = sorted({name for side in opened for row in side for name in row})
+    sides = [np.array([[row.get(name, -1.0) for name in names] for row in side]) for side in opened]
+    found = two_sample(sides[0], sides[1], rate=context.rate, names=names, seed=context.seed)
+    return comparison_result(found, what, len(left), len(names))
+
+
+# -- freshness, and what a search would find
+
+
+def _fresh(context: Context, variant: Variant, members: Members) -> Result:
+    """No ciphertext that the coalition cannot open is related to one it has seen, in each run."""
+    looked = 0
+    for run in _real(context, variant)[:12]:
+        for key, kinds, own_kinds in _sealed_kinds(run, members):
+            sealed: list[Sealed] = []
+            own: list[Sealed] = []
+            for message in run.transcript.messages:
+                if message.data is None or message.kind not in (*kinds, *own_kinds):
+                    continue
+                received = message.receiver in members.names
+                sent = message.sender in members.names
+                if not received and not sent:
+                    continue
+                for place, c in enumerate(_ciphertexts(message, key)):
+                    item = Sealed(f"{message.kind} {place} of {message.sender}", c)
+                    if any(item.value == other.value for other in (*own, *sealed) if item.where == other.where):
+                        continue  # a selection reaches every party as the same message
+                    (own if sent else sealed).append(item)
+            looked += len(sealed)
+            relation = stale(key, sealed, own, search=256)
+            if relation:
+                return Result(True, relation)
+    explained = _explained(_real(context, variant)[0], members)
+    if explained:
+        return Result(True, explained)
+    return Result(False, f"{looked} ciphertexts, each with randomness of its own")
+
+
+def _sealed_kinds(run: Run, members: Members) -> list[tuple[PublicKey, tuple[str, ...], tuple[str, ...]]]:
+    zeta, group = run.keys.curator.public_key, run.keys.group.public_key
+    if not members.curator:
+        # What the parties cannot open, and what Charlie made of ciphertexts whose randomness they know.
+        of_zeta = ("selection", "rung vote", "rung selection", "noise factor", "masked noise")
+        return [(zeta, of_zeta, ()), (group, ("masked share",), ("indexed share",))]
+    return [] if members.parties else [(group, ("indexed share",), ("masked share",))]
+
+
+def _ciphertexts(message: Message, key: PublicKey) -> tuple[mpz, ...]:
+    assert message.data is not None
+    body = message.data[HEADER + 32 :]
+    if message.kind == "indexed share":
+        body = body[: key.ciphertext_bytes]
+    return decode_ciphertexts(key, body, len(body) // key.ciphertext_bytes)
+
+
+def _explained(run: Run, members: Members) -> str | None:
+    """The analyst, who knows the noise, asks whether a noise factor is the bases' power and nothing else.
+
+    If it is, whoever has the bases can search for the exponent (examples/attacks/small_exponent.py does). If it is so up
+    to the Jacobi symbol, the parity of the noise shows.
+    """
+    if 1 not in members.parties:
+        return None
+    zeta = run.keys.curator.public_key
+    factors = {m.sender: _ciphertexts(m, zeta) for m in run.transcript.messages if m.kind == "noise factor"}
+    for number, party in run.parties.items():
+        if role(number) not in factors or number in members.parties:
+            continue
+        bases = [party._selected] if run.terms.variant == "printed" else list(party._rungs)
+        packed = [party._plan.pack([e + run.terms.noise_bound for e in noise]) for noise in party._noise]
+        for place, c in enumerate(factors[role(number)]):
+            power = mpz(1)
+            for base, exponents in zip(bases, packed, strict=True):
+                power = power * gmpy2.powmod(base, exponents[place], zeta.modulus_squared) % zeta.modulus_squared
+            if c == power:
+                return f"noise factor {place} of party {number} is a power of ciphertexts seen: its exponent can be searched"
+    return None
+
+
+def _parity(context: Context, variant: Variant) -> Result:
+    """Whether the Jacobi symbol of a noise factor is the one that its bases and the noise predict."""
+    agree = tried = 0
+    for run in _real(context, variant):
+        zeta = run.keys.curator.public_key
+        for message in run.transcript.messages:
+            if message.kind != "noise factor":
+                continue
+            party = run.parties[int(message.sender.split()[1])]
+            bases = [party._selected] if variant == "printed" else list(party._rungs)
+            packed = [party._plan.pack([e + run.terms.noise_bound for e in noise]) for noise in party._noise]
+            for place, c in enumerate(_ciphertexts(message, zeta)):
+                predicted = 1
+                for base, exponents in zip(bases, packed, strict=True):
+                    if exponents[place] % 2:
+                        predicted *= jacobi(zeta, base)
+                agree += jacobi(zeta, c) == predicted
+                tried += 1
+    from scipy.stats import binomtest
+
+    p_value = float(binomtest(agree, tried, 0.5).pvalue)
+    told = (
+        f"{agree} of {tried} noise factors have the Jacobi symbol that the noise's parity predicts, p = {p_value:.2g}"
+    )
+    return Result(p_value <= context.rate, told, p_value)
+
+
+# -- exact checks of the building blocks
+
+
+def exact_comparison(context: Context) -> Result:
+    """The asker's opened view against the simulator's, in fractions: all coins of a comparison of 1 bit, u = 11."""
+    key = context.once(
+        "tiny comparison key",
+        lambda: generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=context.coins("tiny")),
+    )
+    public, table = key.public_key, _plain_dgk(key)
+    cases = 0
+    for y in range(4):
+        questions = [tuple(public.encrypt([y & 1], context.coins("question", y)))]
+        for x in range(max(0, y - 1), min(4, y + 2)):
+
+            def real(coins: Randomness, x: int = x, questions: Any = questions) -> tuple[tuple[int, ...], int]:
+                given = answer(public, [x], questions, bits=1, randomness=coins)[0]
+                plain = tuple(table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts)
+                return plain, given.bit
+
+            def simulated(coins: Randomness, x: int = x, y: int = y) -> tuple[tuple[int, ...], int]:
+                # From the output [x >= y] and the asker's own y alone.
+                bit = coins.bits(1)
+                zero = int(x >= y) ^ bit ^ (y >> 1 & 1)
+                entries = [1 + coins.below(public.u - 1) for _ in range(2)]
+                if zero:
+                    entries[coins.below(2)] = 0
+                return tuple(entries), bit
+
+            if outcomes(real) != outcomes(simulated):
+                return Result(True, f"the asker's view of comparing {x} with {y} is not the simulator's")
+            cases += 1
+    return Result(False, f"all coins of {cases} comparisons enumerated: the asker's view is exactly the simulator's")
+
+
+def blinded_answers(context: Context) -> Result:
+    """Whether an answer is a function of the question, the share and the small coins: then the share can be searched."""
+    key = context.once(
+        "tiny comparison key",
+        lambda: generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=context.coins("tiny")),
+    )
+    public = key.public_key
+    questions = [tuple(public.encrypt([1], context.coins("blind question")))]
+    seen: set[mpz] = set()
+    for i in range(50):
+        given = answer(public, [2], questions, bits=1, randomness=context.coins("blind", i))[0]
+        for c in given.ciphertexts:
+            if c in seen:
+                return Result(True, "two answers to one question share a ciphertext: the blinds h^r are not fresh")
+            seen.add(c)
+    return Result(False, f"{len(seen)} blinded ciphertexts of one comparison, all different")
+
+
+def wide_comparison(context: Context) -> Result:
+    """The same by sampling at full width: blinds, order and masked bit of a 96-bit comparison, opened by the asker."""
+    key = _keys(context).comparison
+    public, table = key.public_key, _plain_dgk(key)
+    rows: list[list[list[float]]] = [[], []]
+    bits = 12
+    for i in range(context.views):
+        for side, (x, y) in enumerate(((100, 37), (2**bits - 1, 2047))):  # both x >= y
+            coins = context.coins("wide", i, side)
+            asker = Asker(key, bits=bits, randomness=coins)
+            given = answer(public, [x], asker.ask([y]), bits=bits, randomness=coins)[0]
+            plain = [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
+            zero = plain.index(0) if 0 in plain else -1
+            top = y >> bits & 1
+            rows[side].append([float(zero), given.bit ^ top, *map(float, plain)])
+    names = ["zero at", "bit", *(f"entry {i}" for i in range(bits + 1))]
+    found = two_sample(np.array(rows[0]), np.array(rows[1]), rate=context.rate, names=names, seed=context.seed)
+    return comparison_result(found, "two comparisons with one outcome", context.views, len(names))
+
+
+def exact_resharing(context: Context) -> Result:
+    """Every proper subset of shares modulo 2^m is uniform: enumerated for three participants and m = 3."""
+    for value in (0, 3, 7):
+        for kept in ((0, 1), (0, 2), (1, 2)):
+
+            def view(coins: Randomness, value: int = value, kept: tuple[int, ...] = kept) -> tuple[float, ...]:
+                shares = split_vector([value], 3, 3, coins)
+                return tuple(shares[k][0] for k in kept)
+
+            chances = outcomes(view)
+            if len(chances) != 64 or len(set(chances.values())) != 1:
+                return Result(True, f"two of three shares of {value} are not uniform")
+    return Result(False, "every two of three shares modulo 8 enumerated: exactly uniform for each secret")
+
+
+# -- cells
+
+
+def _reads_sizes(variant: Variant) -> Callable[[Context], Result]:
+    def run(context: Context) -> Result:
+        first = _real(context, variant)[0]
+        shares = {}
+        for message in first.transcript.messages:
+            if message.kind == "indexed share" and message.data is not None:
+                body, group, zeta = message.data[HEADER + 32 :], first.keys.group, first.keys.curator
+                split = group.public_key.ciphertext_bytes
+                a = group.raw_decrypt(decode_ciphertexts(group.public_key, body[:split], 1)[0])
+                b = zeta.raw_decrypt(decode_ciphertexts(zeta.public_key, body[split:], 1)[0]) - (1 << SHARE_BITS)
+                shares[message.sender] = a + b >> 64
+        order = first.parties[2]._permutation
+        found = tuple(shares[role(order[j] + 1)] for j in range(PARTIES))
+        return Result(found == SIZES, "with both keys and pi_1 it reads every size")
+
+    return run
+
+
+def _reads_noise(variant: Variant) -> Callable[[Context], Result]:
+    def run(context: Context) -> Result:
+        first = _real(context, variant)[0]
+        # P_1 knows s; Charlie opens eta + s.
+        mask = [w - c for w, c in zip(first.parties[1]._parameters, first.parties[1]._contribution, strict=True)]
+        noise = [v - m for v, m in zip(first.curator._contribution, mask, strict=True)]
+        sums = [sum(p.clear_values()[1][i] for p in first.parties.values()) for i in range(FEATURES)]
+        bare = [t - e for t, e in zip(first.total, noise, strict=True)]
+        return Result(bare == sums, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
+
+    return run
+
+
+def _insider(variant: Variant) -> Callable[[Context], Result]:
+    def run(context: Context) -> Result:
+        hits = 0
+        runs = _real(context, variant)
+        for one in runs:
+            sums = [sum(p.clear_values()[1][i] for p in one.parties.values()) for i in range(FEATURES)]
+            hits += any(
+                [t - e for t, e in zip(one.total, noise, strict=True)] == sums
+                for noise in one.parties[SMALLEST].clear_values()[2]
+            )
+        told = f"in {hits} of {len(runs)} runs the published total less party {SMALLEST}'s own noise is the bare sum"
+        return Result(hits > 0, told)
+
+    return run
+
+
+MEMBERS: dict[str, Members] = {
+    "consumer (the published shares)": Members(),
+    "party 1 (draws pi_1, the key and the mask)": Members(parties=(1,)),
+    "party 3 (the smallest)": Members(parties=(3,)),
+    "all parties but two": Members(parties=(1, 2)),
+    "curator": Members(curator=True),
+    "curator and a party": Members(curator=True, parties=(2,)),
+    "curator and party 1": Members(curator=True, parties=(1,)),
+}
+
+
+def _coalitions(variant: Variant) -> tuple[Coalition, ...]:
+    both = "Charlie and any party hold both keys and pi_1 between them"
+    mask = "Charlie and party 1 hold the noise and its mask between them"
+    coalitions = []
+    for name, m in MEMBERS.items():
+        granted = {}
+        if m.curator and m.parties:
+            granted = {"sizes": both, "who is smallest": both}
+        if m.curator and 1 in m.parties:
+            granted["noise"] = mask
+        leaks = {}
+        if variant == "printed" and SMALLEST in m.parties:
+            leaks = {"noise": "the insider: the noise is this party's own vector (DESIGN section 5, finding 6)"}
+        coalitions.append(Coalition(name, tuple(sorted(m.names)), granted, leaks))
+    return tuple(coalitions)
+
+
+def _checks(variant: Variant) -> tuple[Check, ...]:
+    checks: list[Check] = []
+    for name, m in MEMBERS.items():
+        coalition = next(c for c in _coalitions(variant) if c.name == name)
+        known = {*coalition.granted, *coalition.known_leaks}
+        hidden = tuple(s for s in SECRETS if s not in known)
+
+        def simulation(context: Context, m: Members = m) -> Result:
+            return _compare(
+                context, _real(context, variant), _simulated(context, variant, m), m, "real against simulated"
+            )
+
+        def exchanged(context: Context, m: Members = m) -> Result:
+            return _compare(
+                context, _real(context, variant), _real(context, variant, "exchanged"), m, "data sets exchanged"
+            )
+
+        def fresh(context: Context, m: Members = m) -> Result:
+            return _fresh(context, variant, m)
+
+        if coalition.known_leaks:
+            # The real view is not what any simulator could make: that is the finding.
+            checks.append(
+                Check(f"simulation, {name}", name, tuple(coalition.known_leaks), simulation, statistical=True)
+            )
+            checks.append(Check(f"insider, {name}", name, ("noise",), _insider(variant)))
+        else:
+            checks.append(Check(f"simulation, {name}", name, hidden, simulation, statistical=True))
+        if SMALLEST not in m.parties and 4 not in m.parties and not known:
+            about = ("data", "classifier", "sizes", "who is smallest")
+            checks.append(Check(f"data sets exchanged, {name}", name, about, exchanged, statistical=True))
+        if coalition.known_leaks:
+            masked = Members(parties=m.parties)
+
+            def rest(context: Context, m: Members = masked) -> Result:
+                return _compare_rest(context, variant, m)
+
+            about = tuple(s for s in hidden)
+            checks.append(Check(f"simulation but for the total, {name}", name, about, rest, statistical=True))
+        checks.append(Check(f"freshness, {name}", name, tuple(s for s in ("noise", "sizes") if s in hidden), fresh))
+        if "sizes" in coalition.granted:
+            checks.append(Check(f"sizes read, {name}", name, ("sizes", "who is smallest"), _reads_sizes(variant)))
+        if "noise" in coalition.granted:
+            checks.append(Check(f"noise read, {name}", name, ("noise",), _reads_noise(variant)))
+    one, charlie, smallest = list(MEMBERS)[1], "curator", list(MEMBERS)[2]
+    if variant == "repaired":
+        checks.append(Check(f"insider, {smallest}", smallest, ("noise",), _insider(variant)))
+    checks += [
+        Check(f"Jacobi symbols, {one}", one, ("noise",), lambda context: _parity(context, variant), statistical=True),
+        Check("comparison enumerated", charlie, ("sizes",), exact_comparison),
+        Check("comparison's blinds", charlie, ("sizes",), blinded_answers),
+        Check("comparison at width", charlie, ("sizes",), wide_comparison, statistical=True),
+        Check("resharing enumerated", charlie, ("classifier",), exact_resharing),
+    ]
+    return tuple(checks)
+
+
+def _compare_rest(context: Context, variant: Variant, members: Members) -> Result:
+    """The view without the published total, which the insider's own noise opens."""
+    left, right = _real(context, variant), _simulated(context, variant, members)
+    table = _plain_dgk(left[0].keys.comparison)
+    opened = [[_row(run, members, table) for run in side] for side in (left, right)]
+    names = sorted({name for side in opened for row in side for name in row if "total" not in name})
+    sides = [np.array([[row.get(name, -1.0) for name in names] for row in side]) for side in opened]
+    found = two_sample(sides[0], sides[1], rate=context.rate, names=names, seed=context.seed)
+    return comparison_result(found, "real against simulated, but for the total", len(left), len(names))
+
+
+PATHAK_PRINTED = Case("pathak-printed", SECRETS, _coalitions("printed"), _checks("printed"))
+PATHAK_REPAIRED = Case("pathak-repaired", SECRETS, _coalitions("repaired"), _checks("repaired"))

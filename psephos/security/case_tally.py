@@ -1,0 +1,310 @@
+"""The encrypted tally with alpha (DESIGN sections 2 and 4): five parties, three holders, two of which open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.party import Party, Voter
+from protocol.encryption import Encryptor
+from protocol.errors import AlreadyCastError
+from protocol.messages import Ballot
+from protocol.randomness import Randomness
+from protocol.rounds import Round
+from protocol.votes import VoteLayout, vote_round
+from psephos.security.ideal import ideal_tally
+from psephos.security.model import Case, Check, Coalition, Context, Result
+from psephos.security.simulators import simulate_sum
+from psephos.security.sums import Members, compare_views, dealt_shares, deviations, fresh, lowered_threshold
+from psephos.security.worlds import FixedVoter, Setup, SumRun, run_tally_round, setup
+
+__all__ = ["TALLY"]
+
+PARTIES, SAMPLES, CLASSES = 5, 25, 3
+SECRETS = ("data", "classifier", "votes", "noise", "sizes", "alpha")
+
+Array = NDArray[np.float64]
+
+MEMBERS = {
+    "outsider (the board)": Members(),
+    "party": Members(parties=(4,)),
+    "t - 1 holders": Members(parties=(2,), holders=(3,)),
+    "curator": Members(curator=True),
+    "curator and a party": Members(curator=True, parties=(4,)),
+    "curator and t - 1 holders": Members(curator=True, parties=(2,), holders=(3,)),
+    "all parties but two, t - 1 holders among them": Members(parties=(2, 3, 4), holders=(3,)),
+    "curator and all parties but two": Members(curator=True, parties=(2, 3, 4), holders=(3,)),
+    "t holders": Members(parties=(1, 2), holders=(2, 3), opens=True),
+    "dealer": Members(opens=True),
+}
+
+
+def _world(context: Context) -> Setup:
+    return context.once("tally world", lambda: setup(context.coins("tally world")))
+
+
+def _auxiliary(context: Context) -> Array:
+    return np.random.default_rng(context.seed).normal(size=(SAMPLES, 2))
+
+
+def _votes(context: Context) -> NDArray[np.int64]:
+    return np.random.default_rng([context.seed, 1]).integers(0, CLASSES, size=(PARTIES, SAMPLES))
+
+
+def _voters(context: Context, inputs: str) -> Sequence[Voter]:
+    """`honest`; `swapped`: parties 0 and 1 exchange their votes; `twin`: party 0 holds other data and another
+    classifier, which votes the same."""
+    votes = _votes(context)
+    if inputs == "swapped":
+        votes = votes[[1, 0, 2, 3, 4]]
+    voters: list[Voter] = [FixedVoter(v) for v in votes]
+    if inputs in ("trained", "twin"):
+        generator = np.random.default_rng([context.seed, 2])
+        X = generator.normal(size=(40, 2))
+        y = np.digitize(X[:, 0], (-0.5, 0.5))
+        if inputs == "twin":  # five times the data, at twice the scale: votes are the same
+            X, y = np.repeat(X, 5, axis=0), np.repeat(y, 5)
+        voters[0] = context.once(("voter", inputs), lambda: _Trained(X, y))
+    return voters
+
+
+class _Trained:
+    """The nearest class mean of its own data: repeating every sample changes the data and no vote."""
+
+    def __init__(self, X: Array, y: NDArray[np.integer]) -> None:
+        self.samples = X
+        self.means = np.stack([X[y == k].mean(axis=0) for k in range(CLASSES)])
+
+    def predict_votes(self, X: Array) -> NDArray[np.integer]:
+        distance: NDArray[np.integer] = np.linalg.norm(X[:, None] - self.means, axis=2).round(9).argmin(axis=1)
+        return distance
+
+
+def _real(context: Context, inputs: str = "honest") -> list[SumRun]:
+    def make() -> list[SumRun]:
+        world, auxiliary, voters = _world(context), _auxiliary(context), _voters(context, inputs)
+        return [
+            run_tally_round(context, world, auxiliary, CLASSES, voters, f"{inputs} {i}") for i in range(context.views)
+        ]
+
+    return context.once(("tally", inputs), make)
+
+
+def _sums(context: Context) -> list[int]:
+    counts = np.array(ideal_tally(_votes(context), CLASSES)["curator"]["counts"])
+    return [int(c) for c in counts[:, 1:].reshape(-1)]
+
+
+def _round(context: Context, label: str) -> Round:
+    ceremony = _world(context).ceremony
+    return vote_round(
+        ceremony.threshold_key,
+        ceremony.roster,
+        _auxiliary(context),
+        CLASSES,
+        test_key=True,
+        randomness=context.coins(label, "round"),
+    )
+
+
+def _simulated(context: Context, members: Members) -> list[SumRun]:
+    world, votes = _world(context), _votes(context)
+    key = world.ceremony.threshold_key.key
+    layout = VoteLayout(SAMPLES, CLASSES)
+    sums = _sums(context) if members.curator else [0] * layout.plan(key, PARTIES).length
+
+    def one(i: int) -> SumRun:
+        label = f"simulated {members} {i}"
+
+        def own(party: int, round_: Round, coins: Randomness) -> Ballot | None:
+            if party not in members.parties:
+                return None
+            sender = Party(
+                party, world.ceremony.signing_keys[party], classes=range(CLASSES), voter=FixedVoter(votes[party])
+            )
+            return sender.cast(round_, _auxiliary(context), encryptor=Encryptor(key, randomness=coins, expected=8))
+
+        return simulate_sum(
+            world,
+            _round(context, label),
+            corrupt_holders=members.holders,
+            own_ballot=own,
+            sums=sums,
+            coins=lambda name: context.coins(label, name),
+        )
+
+    return [one(i) for i in range(context.views)]
+
+
+# -- the checks
+
+
+def _outputs(context: Context) -> Result:
+    wanted = _sums(context)
+    runs = _real(context)
+    wrong = sum(run.opened.sums != wanted for run in runs)
+    if wrong:
+        return Result(True, f"{wrong} of {len(runs)} runs opened something else than the counts")
+    return Result(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
+
+
+def _simulation(members: Members) -> Check:
+    def run(context: Context) -> Result:
+        return compare_views(
+            context, _world(context), _real(context), _simulated(context, members), members, "real against simulated"
+        )
+
+    return Check("", "", (), run, statistical=True)
+
+
+def _pair(members: Members, left: str, right: str, what: str) -> Check:
+    def run(context: Context) -> Result:
+        return compare_views(context, _world(context), _real(context, left), _real(context, right), members, what)
+
+    return Check("", "", (), run, statistical=True)
+
+
+def _freshness(members: Members) -> Check:
+    return Check("", "", (), lambda context: fresh(_real(context), members))
+
+
+def _threshold(members: Members) -> Check:
+    return Check("", "", (), lambda context: lowered_threshold(_world(context), _real(context), members))
+
+
+def _ballots(context: Context, label: str) -> tuple[Round, list[Ballot]]:
+    round_ = _round(context, label)
+    world, votes, auxiliary = _world(context), _votes(context), _auxiliary(context)
+    return round_, [
+        Party(p, world.ceremony.signing_keys[p], classes=range(CLASSES), voter=FixedVoter(votes[p])).cast(
+            round_, auxiliary, encryptor=Encryptor(round_.key, randomness=context.coins(label, p), expected=8)
+        )
+        for p in range(PARTIES)
+    ]
+
+
+def _deviations(context: Context) -> Result:
+    return deviations(context, _world(context), lambda label: _ballots(context, label))
+
+
+def _votes_once(context: Context) -> Result:
+    world = _world(context)
+    party = Party(0, world.ceremony.signing_keys[0], classes=range(CLASSES), voter=FixedVoter(_votes(context)[0]))
+    auxiliary = _auxiliary(context)
+    party.cast(_round(context, "first"), auxiliary)
+    try:
+        party.cast(_round(context, "second"), auxiliary)
+    except AlreadyCastError:
+        return Result(False, "a second ballot on one auxiliary set is refused (AlreadyCastError)")
+    return Result(True, "a party voted twice on one auxiliary set: the difference of two counts opens votes")
+
+
+def _reads_alpha(context: Context) -> Result:
+    run = _real(context)[0]
+    counts = VoteLayout(SAMPLES, CLASSES).decode(run.opened.sums, PARTIES)
+    right = counts.tolist() == ideal_tally(_votes(context), CLASSES)["curator"]["counts"]
+    return Result(right, "the counts are read from the opening")
+
+
+def _reads_votes(members: Members) -> Check:
+    def run(context: Context) -> Result:
+        from psephos.security.views import openable
+
+        world, first = _world(context), _real(context)[0]
+        message = first.transcript.messages[0]
+        assert message.data is not None
+        ballot = Ballot.decode(message.data, first.round)
+        if members.holders:
+            shares = [world.ceremony.shares[h - 1] for h in members.holders]
+            found = [
+                openable(first.round.threshold_key, {s.holder: s.partially_decrypt([c])[0] for s in shares})
+                for c in ballot.ciphertexts
+            ]
+        else:
+            found = [world.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
+        plain = [m for m in found if m is not None]
+        if len(plain) < len(found):
+            return Result(False, "its shares open nothing")
+        opened = first.round.plan.unpack(plain, 1)
+        right = opened == VoteLayout(SAMPLES, CLASSES).encode(_votes(context)[0]).tolist()
+        return Result(right, "it opens the ballot of party 0 and reads its votes")
+
+    return Check("", "", (), run)
+
+
+def _curator_noise(context: Context) -> Result:
+    return Result(True, "the curator draws the noise of the release itself")
+
+
+def _noise_after(context: Context) -> Result:
+    run = _real(context)[0]
+    last = run.transcript.messages[-1]
+    return Result(
+        last.receiver != "curator",
+        "the noise is drawn after the last message, which the curator receives: no message depends on it",
+    )
+
+
+def _named(check: Check, name: str, coalition: str, secrets: tuple[str, ...]) -> Check:
+    return Check(f"{name}, {coalition}", coalition, secrets, check.run, check.statistical)
+
+
+def _coalitions() -> tuple[Coalition, ...]:
+    counts = "the counts are the curator's output"
+    noise = "the curator adds the noise in this protocol; `statistic` is the one where nobody can"
+    opens = "outside the threat model: it can open every ballot"
+    return tuple(
+        Coalition(
+            name,
+            tuple(
+                ["curator"] * m.curator
+                + [f"party {p}" for p in m.parties]
+                + [f"holder {h}" for h in m.holders]
+                + ["dealer"] * (name == "dealer")
+            ),
+            {
+                **({"alpha": counts, "noise": noise} if m.curator else {}),
+                **({"alpha": opens, "votes": opens} if m.opens else {}),
+            },
+        )
+        for name, m in MEMBERS.items()
+    )
+
+
+def _checks() -> tuple[Check, ...]:
+    checks: list[Check] = []
+    for name, m in MEMBERS.items():
+        sees_votes = m.opens
+        hidden = tuple(s for s in ("data", "classifier", "votes", "sizes", "alpha") if not (s == "alpha" and m.curator))
+        if sees_votes:
+            checks.append(_named(_reads_votes(m), "opening", name, ("votes", "alpha")))
+        else:
+            checks.append(_named(_simulation(m), "simulation", name, hidden))
+            checks.append(_named(_freshness(m), "freshness", name, ("votes",)))
+            checks.append(_named(_pair(m, "honest", "swapped", "votes swapped"), "votes swapped", name, ("votes",)))
+        checks.append(
+            _named(
+                _pair(m, "trained", "twin", "other data, same votes"),
+                "other data, same votes",
+                name,
+                ("data", "classifier", "sizes"),
+            )
+        )
+        if m.holders and not sees_votes:
+            checks.append(_named(_threshold(m), "threshold", name, ("votes",)))
+        if m.curator:
+            checks.append(_named(Check("", "", (), _reads_alpha), "alpha read", name, ("alpha",)))
+            checks.append(_named(Check("", "", (), _curator_noise), "noise drawn", name, ("noise",)))
+        else:
+            checks.append(_named(Check("", "", (), _noise_after), "noise drawn", name, ("noise",)))
+    both = "curator and t - 1 holders"
+    checks.append(_named(Check("", "", (), _deviations), "deviating requests", both, ("votes",)))
+    checks.append(_named(Check("", "", (), _votes_once), "second ballot", both, ("votes",)))
+    checks.append(_named(Check("", "", (), dealt_shares, True), "dealt shares", both, ("votes",)))
+    checks.append(_named(Check("", "", (), _outputs), "output", "curator", ("votes",)))
+    return tuple(checks)
+
+
+TALLY = Case("tally", SECRETS, _coalitions(), _checks())

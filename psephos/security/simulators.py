@@ -1,0 +1,129 @@
+"""Simulators: a coalition's view from its own inputs and its ideal outputs.
+
+**Encrypted sums.** The simulator casts ballots of zeros for the honest parties and has the coalition's own ballots from
+its inputs. What remains is to make the honest holders' partial decryptions open the product of *those* ballots to the
+sum that the functionality gave. With t - 1 shares f(i), i in S (the coalition's; where it has fewer, shares of 0 that the
+simulator deals to itself) and c the product, Lagrange interpolation at 0 and S gives, in integers,
+
+    Delta f(j) = sum_i (Delta l_i(j)) f(i) + (Delta l_0(j)) f(0),       c^(2 f(0)) = c^(2 Delta s) = 1 + 2 Delta m n,
+
+so the partial decryption of holder j that opens c to m is  prod_i c^(2 f(i) Delta l_i(j)) (1 + 2 Delta m n)^(Delta l_0(j)).
+No secret of an honest role enters. What distinguishes this from the real view is ballots of zeros under fresh
+randomness (DCR, and factoring for `half`), and shares of 0 in place of shares of s (2^-128, statistically).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+
+import gmpy2
+from gmpy2 import mpz
+
+from curator.tally import OpenedSum
+from protocol.ciphertexts import add_ciphertexts
+from protocol.encryption import Encryptor
+from protocol.messages import Ballot, PartialDecryption, TallyRequest
+from protocol.packing import PackingPlan
+from protocol.product import BallotProduct
+from protocol.randomness import Randomness
+from protocol.rounds import Round
+from protocol.sharing import deal_integer
+from protocol.threshold import ThresholdKey
+from protocol.transcript import BOARD, Transcript
+from protocol.vectors import EncryptedVector
+from psephos.security.worlds import Setup, SumRun
+
+__all__ = ["packed_sum", "simulate_partial", "simulate_sum"]
+
+
+def packed_sum(plan: PackingPlan, sums: Sequence[int], addends: int) -> list[mpz]:
+    """The plaintexts that `sums` of so many vectors have."""
+    slots = [entry - addends * plan.minimum for entry in sums]
+    step = plan.slots_per_plaintext
+    return [gmpy2.pack(slots[at : at + step], plan.slot_bits) for at in range(0, plan.length, step)]
+
+
+def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, ciphertext: mpz, plaintext: mpz) -> mpz:
+    """What holder j's partial decryption of `ciphertext` must be, given t - 1 shares, if it opens to `plaintext`."""
+    n, modulus, delta = key.key.modulus, key.key.modulus_squared, key.delta
+    points = [0, *shares]
+
+    def weight(i: int) -> int:
+        value = Fraction(delta)
+        for k in points:
+            if k != i:
+                value *= Fraction(holder - k, i - k)
+        assert value.denominator == 1
+        return int(value)
+
+    result = gmpy2.powmod(1 + 2 * delta * plaintext * n, weight(0), modulus)
+    for i, share in shares.items():
+        result = result * gmpy2.powmod(ciphertext, 2 * share * weight(i), modulus) % modulus
+    return result
+
+
+def simulate_sum(
+    world: Setup,
+    round_: Round,
+    *,
+    corrupt_holders: Sequence[int],
+    own_ballot: Callable[[int, Round, Randomness], Ballot | None],
+    sums: Sequence[int],
+    coins: Callable[[str], Randomness],
+    transcript: Transcript | None = None,
+) -> SumRun:
+    """The messages of one encrypted sum for a coalition.
+
+    Args:
+        world: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares of
+            `corrupt_holders` are used.
+        own_ballot: the ballot of a party of the coalition from its inputs; None for an honest party.
+        sums: what the functionality gave; zeros for a coalition without the curator.
+        coins: the simulator's own.
+    """
+    transcript = Transcript(secrets=True) if transcript is None else transcript
+    key, threshold_key = round_.key, round_.threshold_key
+    product = (mpz(1),) * round_.plan.ciphertexts
+    zero = [max(0, round_.plan.minimum)] * round_.plan.length
+    for party in range(len(round_.roster)):
+        name = f"party {party}"
+        ballot = own_ballot(party, round_, transcript.coins(name, coins(name)))
+        if ballot is None:
+            encryptor = Encryptor(key, randomness=coins(f"simulated {name}"), expected=8)
+            vector = EncryptedVector.encrypt(encryptor, round_.plan, zero)
+            ballot = Ballot.sign(round_, party, vector, world.ceremony.signing_keys[party])
+        product = add_ciphertexts(key, product, ballot.ciphertexts)
+        transcript.send("cast", name, BOARD, "ballot", ballot.encode())
+    seen = BallotProduct(round_)
+    seen.add_all(
+        [m.data for m in transcript.messages if m.kind == "ballot" and m.data is not None][-len(round_.roster) :]
+    )
+    request = TallyRequest(round_.digest, tuple(range(len(round_.roster))), seen.digest)
+    shares = {h: world.ceremony.shares[h - 1].share() for h in corrupt_holders}
+    missing = threshold_key.threshold - 1 - len(shares)
+    if missing > 0:
+        fake = deal_integer(
+            0,
+            key.nsquare,
+            holders=threshold_key.holders,
+            threshold=threshold_key.threshold,
+            randomness=coins("simulated shares"),
+        )
+        free = [h for h in range(1, threshold_key.holders + 1) if h not in shares][:missing]
+        shares |= {h: fake[h - 1] for h in free}
+    plaintexts = packed_sum(round_.plan, sums, len(round_.roster))
+    for holder in range(1, threshold_key.threshold + 1):
+        name = f"holder {holder}"
+        transcript.send("open", "curator", name, "tally request", request.encode(round_))
+        if holder in shares:
+            exponent = 2 * threshold_key.delta * shares[holder]
+            values = tuple(gmpy2.powmod(c, exponent, key.modulus_squared) for c in product)
+        else:
+            known = dict(list(shares.items())[: threshold_key.threshold - 1])
+            values = tuple(
+                simulate_partial(threshold_key, known, holder, c, m) for c, m in zip(product, plaintexts, strict=True)
+            )
+        part = PartialDecryption(round_.digest, threshold_key.digest, holder, request.product_digest, values)
+        transcript.send("open", name, "curator", "partial decryption", part.encode(round_))
+    return SumRun(round_, transcript, OpenedSum(list(sums), request.parties))

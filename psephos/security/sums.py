@@ -1,0 +1,347 @@
+"""What the analyses of all encrypted sums share: reading a coalition's view, and the checks every one of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from curator.tally import Tally
+from parties.holder import KeyHolder
+from protocol.ciphertexts import add_ciphertexts, decode_ciphertexts, encode_ciphertexts
+from protocol.errors import PsephosError
+from protocol.messages import Ballot, PartialDecryption, TallyRequest
+from protocol.rounds import Round
+from protocol.sharing import deal_integer
+from protocol.signing import SigningKey
+from protocol.threshold import deal
+from protocol.transcript import Message
+from psephos.security.compare import Comparison, two_sample
+from psephos.security.model import Context, Result
+from psephos.security.views import Sealed, jacobi, openable, stale, structure
+from psephos.security.worlds import Setup, SumRun, setup
+
+__all__ = ["Members", "compare_views", "dealt_shares", "deviations", "fresh", "lowered_threshold", "rows_of"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Members:
+    """A coalition in an encrypted sum. `opens`: it can decrypt single ballots (dealer, t holders)."""
+
+    curator: bool = False
+    parties: tuple[int, ...] = ()
+    holders: tuple[int, ...] = ()
+    opens: bool = False
+
+
+def _mine(message: Message, members: Members) -> bool:
+    """Whether the coalition receives it."""
+    if message.receiver == "board" or (message.receiver == "curator" and members.curator):
+        return True
+    return message.receiver in {f"holder {h}" for h in members.holders}
+
+
+def rows_of(world: Setup, run: SumRun, members: Members) -> tuple[list[float], list[str]]:
+    """The opened view of one run as numbers, with their names.
+
+    Of each honest ballot's ciphertexts: their place in (0, n^2), the residue's place in (0, n) and its Jacobi symbol, or,
+    where the coalition opens ballots, the plaintext; quotients of neighbours; of each honest partial decryption its place
+    and Jacobi symbol; the signature's first byte.
+    """
+    key = run.round.key
+    row: list[float] = []
+    names: list[str] = []
+
+    def note(name: str, value: float) -> None:
+        names.append(name)
+        row.append(value)
+
+    last: mpz | None = None
+    for message in run.transcript.messages:
+        if not _mine(message, members) or message.data is None:
+            continue
+        if message.kind == "ballot":
+            ballot = Ballot.decode(message.data, run.round)
+            if ballot.party in members.parties:
+                continue
+            note(f"party {ballot.party}: signature", ballot.signature[0])
+            for place, c in enumerate(ballot.ciphertexts):
+                where = f"party {ballot.party}, ciphertext {place}"
+                note(where, float(c / key.modulus_squared))
+                note(f"{where}: residue", float(c % key.modulus / key.modulus))
+                note(f"{where}: Jacobi symbol", jacobi(key, c))
+                if members.opens:
+                    plain = mpz(world.private_key.raw_decrypt(c))
+                    note(f"{where}: plaintext", float(plain / key.modulus))
+                if last is not None:
+                    quotient = c * pow(last, -1, key.modulus_squared) % key.modulus_squared
+                    note(f"{where} over the one before", float(quotient / key.modulus_squared))
+                last = c
+        elif message.kind == "partial decryption":
+            part = PartialDecryption.decode(message.data, run.round)
+            if part.holder not in members.holders:
+                for place, c in enumerate(part.values):
+                    note(f"holder {part.holder}, value {place}", float(c / key.modulus_squared))
+                    note(f"holder {part.holder}, value {place}: Jacobi symbol", jacobi(key, c))
+    return row, names
+
+
+def compare_views(
+    context: Context, world: Setup, left: Sequence[SumRun], right: Sequence[SumRun], members: Members, what: str
+) -> Result:
+    """Structure exactly, opened sums exactly where the curator is in, everything else by a two-sample test."""
+    visible = [structure(m for m in run.transcript.messages if _mine(m, members)) for run in (*left, *right)]
+    if len(set(visible)) != 1:
+        return Result(True, f"{what}: the messages differ in number, order, kind or length")
+    if members.curator and len({tuple(run.opened.sums) for run in (*left, *right)}) != 1:
+        return Result(True, f"{what}: the opened sums differ")
+    if members.curator:
+        for run in (*left, *right):
+            if not _opens_to(run):
+                return Result(True, f"{what}: the partial decryptions do not open to the ideal output")
+    rows = [[rows_of(world, run, members)[0] for run in side] for side in (left, right)]
+    names = rows_of(world, left[0], members)[1]
+    found = two_sample(np.array(rows[0]), np.array(rows[1]), rate=context.rate, names=names, seed=context.seed)
+    return comparison_result(found, what, len(left), len(names))
+
+
+def comparison_result(found: Comparison, what: str, views: int, features: int) -> Result:
+    """A comparison in words."""
+    told = f"{what}: {views} + {views} views, {features} features, p = {found.p_value:.2g}, classifier {found.accuracy:.2f}"
+    if found.differ:
+        told += f" (they differ, most in {found.column})"
+    return Result(found.differ, told, found.p_value)
+
+
+def _opens_to(run: SumRun) -> bool:
+    """Whether the recorded ballots and partial decryptions open to what the curator says it opened."""
+    tally = Tally(run.round)
+    size = len(run.round.roster)
+    ballots = [m.data for m in run.transcript.messages if m.kind == "ballot" and m.data is not None]
+    tally.add_all(ballots[-size:])
+    tally.close()
+    parts = [
+        PartialDecryption.decode(m.data, run.round)
+        for m in run.transcript.messages
+        if m.kind == "partial decryption" and m.data is not None
+    ]
+    return tally.open(parts[-run.round.threshold_key.threshold :]).sums == list(run.opened.sums)
+
+
+def fresh(runs: Sequence[SumRun], members: Members) -> Result:
+    """That every ciphertext of honest parties carries randomness of its own, in each run and across runs."""
+    sealed: list[Sealed] = []
+    seen: dict[mpz, str] = {}
+    checked = 0
+    for number, run in enumerate(runs):
+        sealed.clear()
+        own: list[Sealed] = []
+        for message in run.transcript.messages:
+            if message.kind != "ballot" or message.data is None:
+                continue
+            ballot = Ballot.decode(message.data, run.round)
+            for place, c in enumerate(ballot.ciphertexts):
+                item = Sealed(f"party {ballot.party}, ciphertext {place}", c)
+                if ballot.party in members.parties:
+                    own.append(item)
+                    continue
+                sealed.append(item)
+                residue = c % run.round.key.modulus
+                if residue in seen:
+                    return Result(True, f"the randomness of {item.where} is that of {seen[residue]} in another run")
+                seen[residue] = item.where
+        if number < 5:
+            relation = stale(run.round.key, sealed, own)
+            if relation:
+                return Result(True, relation)
+        checked += len(sealed)
+    return Result(False, f"{checked} ciphertexts: no two with the same or with related randomness")
+
+
+def lowered_threshold(world: Setup, runs: Sequence[SumRun], members: Members) -> Result:
+    """Whether the coalition's shares open a single honest ballot, for any threshold they might suffice for."""
+    tried = 0
+    run = runs[0]
+    key = run.round.threshold_key
+    shares = [world.ceremony.shares[h - 1] for h in members.holders]
+    for message in run.transcript.messages:
+        if message.kind != "ballot" or message.data is None or not shares:
+            continue
+        ballot = Ballot.decode(message.data, run.round)
+        if ballot.party in members.parties:
+            continue
+        for c in ballot.ciphertexts:
+            tried += 1
+            parts = {share.holder: share.partially_decrypt([c])[0] for share in shares}
+            if openable(key, parts) is not None:
+                return Result(True, f"{len(shares)} of {key.threshold} shares open the ballot of party {ballot.party}")
+    return Result(False, f"{len(shares)} shares open none of {tried} ciphertexts, whatever threshold is assumed")
+
+
+def dealt_shares(context: Context) -> Result:
+    """Shares of a real exponent against shares of 0: three of five, all five looked at, one and two at a time."""
+    worlds = context.once("share keys", lambda: [setup(context.coins("share key", i), key_bits=64) for i in range(4)])
+    real: list[list[float]] = []
+    simulated: list[list[float]] = []
+    names: list[str] = []
+    for i in range(context.views):
+        key = worlds[i % 4].private_key
+        public = key.public_key
+        coins = context.coins("deal", i)
+        _, dealt = deal(key, holders=5, threshold=3, randomness=coins)
+        fake = deal_integer(0, public.nsquare, holders=5, threshold=3, randomness=context.coins("deal 0", i))
+        width = float(mpz(120 * 120 * public.nsquare) << 128)
+        for rows, shares in ((real, [s.share() for s in dealt]), (simulated, fake)):
+            row: list[float] = []
+            names = []
+            for j, f in enumerate(shares, start=1):
+                for modulus in (2, 3, 4, 5, 7):
+                    names.append(f"share {j} modulo {modulus}")
+                    row.append(f % modulus)
+                names.append(f"share {j}: size")
+                row.append(f / width / j**2)
+            # What two shares say about f(0) if f were of degree 1.
+            names.append("shares 1 and 2 extrapolated to 0")
+            row.append((2 * shares[0] - shares[1]) / width)
+            rows.append(row)
+    found = two_sample(np.array(real), np.array(simulated), rate=context.rate, names=names, seed=context.seed)
+    return comparison_result(found, "shares of s against shares of 0", context.views, len(names))
+
+
+# -- what a curator may ask for and must not get
+
+
+def deviations(context: Context, world: Setup, honest: Callable[[str], tuple[Round, list[Ballot]]]) -> Result:
+    """Everything but the agreed opening is refused: each request that would isolate votes, tried on the real roles.
+
+    `honest(label)` makes a fresh round and every party's ballot in it.
+    """
+    refused: list[str] = []
+    for name, attempt in _ATTEMPTS.items():
+        round_, ballots = honest(f"deviation {name}")
+        try:
+            got = attempt(context, world, round_, ballots)
+        except PsephosError as error:
+            refused.append(type(error).__name__)
+            continue
+        if got:
+            return Result(True, f"{name}: not refused")
+        refused.append("ignored")
+    return Result(False, f"{len(refused)} deviating requests, all refused ({', '.join(sorted(set(refused)))})")
+
+
+def _holder(world: Setup, round_: Round, ballots: Sequence[Ballot]) -> KeyHolder:
+    holder = KeyHolder(world.ceremony.shares[0], round_)
+    for rejection in holder.observe_all([b.encode() for b in ballots]):
+        raise rejection.error
+    return holder
+
+
+def _request(round_: Round, ballots: Sequence[Ballot]) -> TallyRequest:
+    tally = Tally(round_)
+    for rejection in tally.add_all(ballots):
+        raise rejection.error
+    # Not `close`: a deviating curator ignores the minimum.
+    product = tally._product
+    return TallyRequest(round_.digest, product.parties, product.digest)
+
+
+def _single(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    holder = _holder(world, round_, ballots)
+    return bool(holder.partially_decrypt(_request(round_, ballots[:1])))
+
+
+def _left_out(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    holder = _holder(world, round_, ballots)
+    return bool(holder.partially_decrypt(_request(round_, ballots[:-1])))
+
+
+def _other_product(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    """All parties named, but the product is one party's ballot."""
+    holder = _holder(world, round_, ballots)
+    everyone = tuple(b.party for b in ballots)
+    return bool(holder.partially_decrypt(replace(_request(round_, ballots[:1]), parties=everyone)))
+
+
+def _unseen(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    holder = _holder(world, round_, ballots[:-1])
+    return bool(holder.partially_decrypt(_request(round_, ballots)))
+
+
+def _too_few(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    few = ballots[: round_.minimum_ballots - 1]
+    return bool(_holder(world, round_, few).partially_decrypt(_request(round_, few)))
+
+
+def _too_few_counted(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    tally = Tally(round_)
+    tally.add_all(ballots[: round_.minimum_ballots - 1])
+    return bool(tally.close())
+
+
+def _twice(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    holder = _holder(world, round_, ballots)
+    holder.partially_decrypt(_request(round_, ballots))
+    return bool(holder.partially_decrypt(_request(round_, ballots)))
+
+
+def _other_round(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    holder = _holder(world, round_, ballots)
+    return bool(holder.partially_decrypt(replace(_request(round_, ballots), round_digest=bytes(32))))
+
+
+def _signed_by_another(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    """The curator replaces a ballot by one of its own, signed with a key of its own."""
+    forger = SigningKey.generate(context.coins("forger"))
+    honest = ballots[1]
+    forged = replace(honest, signature=forger.sign(b"anything"))
+    holder = KeyHolder(world.ceremony.shares[0], round_)
+    holder.observe(forged.encode())
+    return True
+
+
+def _changed_payload(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    """The curator multiplies the inverse of one ballot into another, whose signature it keeps."""
+    key = round_.key
+    inverse = tuple(pow(c, -1, key.modulus_squared) for c in ballots[0].ciphertexts)
+    changed = add_ciphertexts(key, ballots[1].ciphertexts, inverse)
+    payload = encode_ciphertexts(key, changed)
+    forged = replace(ballots[1], payload=payload, ciphertexts=decode_ciphertexts(key, payload, len(changed)))
+    KeyHolder(world.ceremony.shares[0], round_).observe(forged.encode())
+    return True
+
+
+def _same_party_twice(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    """One party's ballot weighs as much as the others' together and is read off the total."""
+    holder = _holder(world, round_, ballots)
+    holder.observe(ballots[0].encode())
+    return True
+
+
+def _replayed(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    """A ballot of this round in a second one over the same auxiliary set, with one other party less."""
+    second = replace(round_, nonce=context.coins("second nonce").draw(16))
+    moved = replace(ballots[0], round_digest=second.digest)
+    KeyHolder(world.ceremony.shares[0], second).observe(moved.encode())
+    return True
+
+
+_ATTEMPTS: dict[str, Callable[[Context, Setup, Round, list[Ballot]], bool]] = {
+    "open one ballot": _single,
+    "open all but one ballot": _left_out,
+    "open another product than the ballots'": _other_product,
+    "open a product with a ballot the holder has not seen": _unseen,
+    "open fewer ballots than the minimum": _too_few,
+    "close a tally of fewer ballots than the minimum": _too_few_counted,
+    "open a round twice": _twice,
+    "open for another round": _other_round,
+    "count a ballot signed by nobody on the roster": _signed_by_another,
+    "count a ballot changed after signing": _changed_payload,
+    "count a party twice": _same_party_twice,
+    "count a ballot of another round": _replayed,
+}
