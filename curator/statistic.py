@@ -6,11 +6,11 @@ is private the fit is free: no 1/lambda in the noise, no solver tolerance in the
 
 T is taken in public coordinates z. `given` is z = x. `whitened` is z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the
 leading r principal directions of the (uncentred) second moment of the auxiliary rows at unit length, each scaled to
-second moment 1. There rho = 1 and the noise is spread where the data is. A linear classifier without intercept decides
-the same for x and x/||x||, so the unit length costs nothing when it is used, and in the fit it keeps a few long rows
-from ruling (HAR with max-norm scaling gains 0.01 to 0.02 at every epsilon). The z_i are rounded to integers (`StatisticGrid`), and all that follows, the
-certified sensitivity and the fit included, uses those integers. The class index is taken in K - 1 orthonormal
-contrasts, because the sum over classes is public.
+second moment 1. There rho = 1 and the noise is spread where the data is. A linear classifier without intercept
+decides the same for x and x/||x||, so the unit length costs nothing when it is used, and in the fit it keeps a few
+long rows from ruling (HAR with max-norm scaling gains 0.01 to 0.02 at every epsilon). The z_i are rounded to integers
+(`StatisticGrid`), and all that follows, the certified sensitivity and the fit included, uses those integers. The
+class index is taken in K - 1 orthonormal contrasts, because the sum over classes is public.
 
 **Rules, of public quantities only** (X, M, K, epsilon, delta, mechanism):
 
