@@ -150,7 +150,7 @@ def _accuracy(result: Mapping[str, Any]) -> Figure:
         words = "  ".join(
             f"{value:.3f}{sign}" for value, sign in ((clear, ""), (private, " private")) if value is not None
         )
-        axes.text(1.0, y + 0.3, words, ha="right", va="bottom", fontsize=10, color=LIGHT["quiet"])
+        axes.text(1.0, y + 0.3, words, ha="right", va="bottom", color=LIGHT["quiet"])
     axes.set_yticks(range(len(rows), 0, -1), list(rows))
     axes.set_ylim(0.5, len(rows) + 0.9)
     axes.set_xlim(0, 1.02)
@@ -196,7 +196,7 @@ def _alpha(alpha: Mapping[str, Any]) -> Figure:
     axes.grid(axis="y")
     axes.set_xlabel("share of the votes for the winning class")
     axes.set_ylabel("auxiliary samples")
-    axes.set_title(f"alpha: {ALPHA_NOTICE}", fontsize=10)
+    axes.set_title("alpha: " + ALPHA_NOTICE.replace(", not private", ",\nnot private"))
     return figure
 
 

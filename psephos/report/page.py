@@ -57,6 +57,7 @@ def render(document: Mapping[str, Any], figures: Mapping[str, Markup]) -> str:
     text: str = _template().render(
         document=document,
         result=result,
+        protocol=result.get("protocol"),
         title=_title(result),
         figures=figures,
         facts=list(_facts(result)),

@@ -1,0 +1,516 @@
+"""Run reports: the page shows exactly the result's numbers and the transcript's messages, and asks for nothing."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import ReportError, ReportVersionError
+from protocol.transcript import Transcript
+from psephos.report import report_from_json, write_report
+from psephos.report.document import ALPHA_NOTICE, alpha_summary, gaps
+from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
+from psephos.report.sequence import arrange, contents_of, family, size_text
+from psephos.run import RunOptions, run_tally
+
+Row = list[tuple[str, str | None]]
+
+
+class Page(HTMLParser):
+    """What a test needs of a page: tables as rows of (text, data value), arrows, ids, what it would load."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tables: dict[str, list[Row]] = {}
+        self.arrows: list[dict[str, str]] = []
+        self.tags: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.loads: list[str] = []
+        self._table: str | None = None
+        self.source = path.read_text(encoding="utf-8")
+        self.text = ""
+        self.feed(self.source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.tags[tag] += 1
+        if "id" in given:
+            self.ids.append(given["id"])
+        self.loads += [given[name] for name in ("src", "href", "xlink:href", "action", "srcset") if name in given]
+        if tag == "table":
+            self._table = given.get("id", given.get("class", ""))
+            self.tables[self._table] = []
+        elif tag == "tr" and self._table is not None:
+            self.tables[self._table].append([])
+        elif tag in ("td", "th") and self._table is not None:
+            self.tables[self._table][-1].append(("", None))
+        elif tag == "data" and self._table is not None:
+            self.tables[self._table][-1][-1] = ("", given["value"])
+        elif tag == "g" and "data-count" in given:
+            self.arrows.append(given)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "table":
+            self._table = None
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._table is not None and self.tables[self._table] and self.tables[self._table][-1]:
+            text, value = self.tables[self._table][-1][-1]
+            self.tables[self._table][-1][-1] = (text + data, value)
+
+    def body(self, table: str) -> list[Row]:
+        return self.tables[table][1:]
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A real run, small enough to take a second: its result as JSON has it, and its redacted transcript."""
+    transcript = Transcript()
+    options = RunOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=2)
+    result = run_tally(options, transcript=transcript)
+    return json.loads(json.dumps(result)), transcript.redacted()
+
+
+@pytest.fixture
+def result(run: tuple[dict[str, Any], list[dict[str, Any]]]) -> dict[str, Any]:
+    return copy.deepcopy(run[0])
+
+
+@pytest.fixture
+def messages(run: tuple[dict[str, Any], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return copy.deepcopy(run[1])
+
+
+@pytest.fixture(scope="module")
+def whole(run: tuple[dict[str, Any], list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of that run's report, with everything a report can have. Tests only read it."""
+    directory = tmp_path_factory.mktemp("report")
+    write_report(*run, directory, counts=COUNTS, command=["psephos", "run", "--report", "my out"])
+    return directory
+
+
+@pytest.fixture(scope="module")
+def page(whole: Path) -> Page:
+    return Page(whole / "report.html")
+
+
+COUNTS = np.array([[6, 0], [1, 5], [3, 3], [0, 6]])
+
+
+def message(number: int, kind: str = "ballot", phase: str = "cast", size: int = 10) -> dict[str, Any]:
+    return {"phase": phase, "from": f"party {number}", "to": "board", "kind": kind, "bytes": size, "sha256": "0" * 64}
+
+
+# -- the page says what the JSON says
+
+
+def test_the_table_has_exactly_the_numbers_of_the_result(result: dict[str, Any], page: Page) -> None:
+    shown = {}
+    for row in page.body("results"):
+        name = row[0][0].split()[0]
+        values = [json.loads(value) if value is not None else None for _, value in row[1:]]
+        shown[name] = dict(zip(("nonprivate", "private", "private_std"), values, strict=True))
+        for (text, value), exact in zip(row[1:], values, strict=True):
+            assert text.strip() == ("" if value is None else f"{exact:.3f}")
+    expected = {
+        name: {key: (value if isinstance(value, dict) else {"nonprivate": value}).get(key) for key in shown["batch"]}
+        for name, value in result["accuracy"].items()
+        if not name.endswith("_rows")
+    }
+    assert shown == expected
+
+
+def test_every_entry_of_the_json_is_on_the_page(result: dict[str, Any], page: Page) -> None:
+
+    def leaves(value: Any, path: str = "") -> dict[str, Any]:
+        if isinstance(value, dict):
+            parts = [leaves(inner, f"{path}.{key}" if path else key) for key, inner in value.items()]
+        elif isinstance(value, list):
+            parts = [leaves(inner, f"{path}[{n}]") for n, inner in enumerate(value)]
+        else:
+            return {path: value}
+        return {key: inner for part in parts for key, inner in part.items()}
+
+    assert {row[0][0].strip(): json.loads(row[1][1] or "") for row in page.body("all")} == leaves(result)
+    seconds = {row[0][0]: json.loads(row[1][1] or "") for row in page.body("seconds")}
+    assert seconds == {phase.replace("_", " "): taken for phase, taken in result["seconds"].items()}
+
+
+def test_the_ledger_has_every_release(result: dict[str, Any], page: Page) -> None:
+    assert [row[0][0] for row in page.body("ledger")] == list(result["sensitivity"])
+    assert [json.loads(row[2][1] or "") for row in page.body("ledger")] == list(result["sensitivity"].values())
+
+
+def test_the_diagram_has_exactly_the_transcripts_messages(messages: list[dict[str, Any]], page: Page) -> None:
+    drawn: Counter[tuple[str, str, str]] = Counter()
+    size: Counter[tuple[str, str, str]] = Counter()
+    for arrow in page.arrows:
+        key = (arrow["data-from"], arrow["data-to"], arrow["data-kind"])
+        drawn[key] += int(arrow["data-count"])
+        size[key] += int(arrow["data-bytes"])
+    keys = [(family(m["from"]), family(m["to"]), m["kind"]) for m in messages]
+    assert drawn == Counter(keys)
+    assert size == Counter(
+        {k: sum(m["bytes"] for m, mine in zip(messages, keys, strict=True) if mine == k) for k in keys}
+    )
+    listed = [
+        (row[1][0], row[2][0], row[3][0], row[4][0], json.loads(row[5][1] or "")) for row in page.body("transcript")
+    ]
+    assert listed == [(m["phase"], m["from"], m["to"], m["kind"], m["bytes"]) for m in messages]
+
+
+def test_few_messages_are_drawn_one_by_one(result: dict[str, Any], tmp_path: Path) -> None:
+    few = [message(number) for number in range(3)]
+    page = Page(write_report(result, few, tmp_path))
+    assert [(arrow["data-from"], arrow["data-count"]) for arrow in page.arrows] == [
+        ("party 0", "1"),
+        ("party 1", "1"),
+        ("party 2", "1"),
+    ]
+
+
+ROLES = st.sampled_from(["board", "curator", *(f"party {n}" for n in range(9)), *(f"holder {n}" for n in range(4))])
+MESSAGES = st.lists(
+    st.builds(
+        lambda phase, sender, receiver, kind, size: {
+            "phase": phase, "from": sender, "to": receiver, "kind": kind, "bytes": size, "sha256": "",
+        },
+        st.sampled_from(["cast", "open", *(f"step {n}" for n in range(12))]),
+        ROLES,
+        ROLES,
+        st.sampled_from(["ballot", "tally request", "partial decryption", "something new"]),
+        st.integers(0, 10**9),
+    ),
+    max_size=120,
+)  # fmt: skip
+
+
+@given(MESSAGES)
+def test_arrows_add_up_to_the_messages_however_many(messages: list[dict[str, Any]]) -> None:
+    lanes, blocks = arrange(messages)
+    arrows = [arrow for block in blocks for arrow in block.arrows]
+    assert sum(arrow.count for arrow in arrows) == len(messages)
+    assert sum(arrow.total for arrow in arrows) == sum(m["bytes"] for m in messages)
+    kinds: Counter[str] = Counter()
+    for arrow in arrows:
+        kinds[arrow.kind] += arrow.count
+        assert arrow.smallest * arrow.count <= arrow.total <= arrow.largest * arrow.count
+        assert {arrow.sender, arrow.receiver} <= set(lanes)
+    assert kinds == Counter(m["kind"] for m in messages)
+
+
+def test_thousands_of_messages_make_a_picture_that_fits(result: dict[str, Any], tmp_path: Path) -> None:
+    steps = []
+    for step in range(200):
+        steps += [message(number, phase=f"step {step}", size=100 + number) for number in range(15)]
+        steps.append({**message(0, "tally request", f"step {step}"), "from": "curator", "to": "holder 1"})
+    page = Page(write_report(result, steps, tmp_path))
+    assert [(a["data-kind"], int(a["data-count"])) for a in page.arrows] == [("ballot", 3000), ("tally request", 200)]
+    assert sum(int(a["data-bytes"]) for a in page.arrows) == sum(m["bytes"] for m in steps)
+    assert "step n (200 times)" in page.text
+    assert len(page.body("transcript")) == 2000
+    assert "1,200 more, which are in report.json" in page.text
+    assert len(json.loads((tmp_path / "report.json").read_text())["transcript"]) == len(steps)
+
+
+def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str, Any]]) -> None:
+    pathak = pytest.importorskip("protocol.pathak")
+    kinds = {m["kind"] for m in messages} | {step.kind for step in pathak.Step} | {"announcement"}
+    assert not [kind for kind in kinds if contents_of(kind).look == "unknown"]
+
+
+def test_alpha_is_marked_wherever_it_is_shown(whole: Path, page: Page) -> None:
+    assert f"alpha: {ALPHA_NOTICE}." in page.text
+    drawn = (whole / "figures" / "alpha.svg").read_text()
+    assert all(part in drawn for part in ("known to the curator", "not private, not for release"))
+    saved = json.loads((whole / "report.json").read_text())["alpha"]
+    assert saved["notice"] == ALPHA_NOTICE
+    assert sum(saved["samples_per_share"]) == len(COUNTS)
+    assert saved["mean_alpha"] == pytest.approx((COUNTS / 6).mean(axis=0))
+
+
+# -- one document, one page
+
+
+def test_a_report_is_drawn_again_byte_for_byte(whole: Path, tmp_path: Path) -> None:
+    again = report_from_json(whole / "report.json", tmp_path)
+    files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    assert {path.suffix for path in files} == {".html", ".json", ".svg", ".png"}
+    for path in files:
+        assert (whole / path).read_bytes() == (tmp_path / path).read_bytes(), path
+    assert "psephos run --report 'my out'" in Page(again).text
+
+
+def test_what_json_printed_is_enough(result: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(result))
+    page = Page(report_from_json(tmp_path / "run.json", tmp_path))
+    for missing in ("Not recorded: this result has no transcript", "Not recorded: machine and versions"):
+        assert missing in page.text
+
+
+def test_curves_are_drawn_and_tabulated(result: dict[str, Any], tmp_path: Path) -> None:
+    result["curves"] = [
+        {"algorithm": "soft", "epsilon": [0.1, 1.0], "mean": [0.5, 0.75], "std": [0.1, 0.05], "panel": "M = 5"},
+        {"algorithm": "a new one", "epsilon": [0.1, 1.0], "mean": [0.25, 0.5], "panel": "M = 5"},
+    ]
+    page = Page(write_report(result, None, tmp_path))
+    shown = [tuple(json.loads(value) if value else None for _, value in row[1:]) for row in page.body("curve-table")]
+    assert shown == [(0.1, 0.5, 0.1), (1.0, 0.75, 0.05), (0.1, 0.25, None), (1.0, 0.5, None)]
+    assert (tmp_path / "figures" / "epsilon-m-5.svg").exists()
+
+
+def test_an_audit_shows_every_cell_and_every_mutant(tmp_path: Path) -> None:
+    cells = {
+        "votes": {"verdict": "hidden", "expected": "hidden", "evidence": "two-sample test"},
+        "noise": {"verdict": "LEAK", "expected": "hidden", "evidence": "small exponent searched"},
+    }
+    audit = {
+        "protocols": [
+            {
+                "name": "pathak-printed",
+                "coalitions": [{"name": "a party", "members": ["party 1"], "cells": cells}],
+                "mutants": [{"name": "no mask", "caught": True, "by": "freshness"}],
+            }
+        ],
+        "false_alarm_rate": 0.01,
+        "seconds": 12.5,
+    }
+    page = Page(write_report(audit, None, tmp_path))
+    (row,) = page.body("matrix stack")
+    assert [re.sub(r"\s+", " ", text).strip() for text, _ in row] == [
+        "a party party 1",
+        "○ hiddentwo-sample test",
+        "✖ LEAK (expected: hidden)small exponent searched",
+    ]
+    assert [[text.strip() for text, _ in row] for row in page.body("mutants")] == [
+        ["pathak-printed", "no mask", "yes", "freshness"]
+    ]
+
+
+# -- nothing is asked of anybody, and everybody can read it
+
+
+def test_the_page_is_self_contained(page: Page) -> None:
+    assert not {"script", "link", "img", "iframe", "object", "embed", "form", "foreignobject"} & set(page.tags)
+    assert all(target.startswith("#") for target in page.loads)
+    assert {target[1:] for target in page.loads} <= set(page.ids)
+    assert not re.search(r"@import|url\(\s*['\"]?(?!#)", page.source)
+    assert "Content-Security-Policy" in page.source
+    assert len(page.ids) == len(set(page.ids))
+    # Namespaces are names, not addresses; nothing else may look like one.
+    addresses = set(re.findall(r"https?://[^\"' <]+", page.source))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def test_nothing_in_the_json_becomes_markup(
+    result: dict[str, Any], messages: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    evil = "<script>alert(1)</script>$x$"
+    result["dataset"] = evil
+    result["accuracy"][evil] = 0.5
+    result["curves"] = [{"algorithm": evil, "epsilon": [1.0], "mean": [0.5]}]
+    messages[0] |= {"kind": evil, "from": evil, "phase": evil}
+    page = Page(write_report(result, messages, tmp_path, command=[evil]))
+    assert page.tags["script"] == 0
+    assert evil in page.text
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_contrast_passes_wcag_aa(theme: dict[str, str]) -> None:
+    for surface in SURFACES:
+        for text in TEXTS:
+            assert contrast(theme[text], theme[surface]) >= 4.5, (text, surface)
+    for mark in MARKS:
+        assert contrast(theme[mark], theme["paper"]) >= 3, mark
+
+
+def test_contrast_is_the_one_of_the_standard() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.478, abs=1e-3)
+
+
+def test_the_page_has_no_colour_that_the_palette_lacks(page: Page) -> None:
+    """What is not in the palette is not checked for contrast, and does not change with the theme."""
+    after_themes = page.source.split("</style>", 1)[1]
+    assert not re.findall(r"(?:fill|stroke|color)\s*[:=]\s*\"?#[0-9a-fA-F]{3,6}", after_themes)
+
+
+def test_figures_can_be_read_at_400_pixels(page: Page) -> None:
+    """Each is at most 400 units wide, so that on such a screen a unit is nearly a pixel; no text is below 11 units."""
+    boxes = re.findall(r'<svg[^>]*viewBox="0 0 ([\d.]+) [\d.]+"[^>]*class="figure"', page.source)
+    assert len(boxes) >= 4
+    assert all(float(width) <= 400 for width in boxes)
+    sizes = [
+        float(size) for size in re.findall(r"font(?:-size)?: (?:\w+ )*([\d.]+)px", page.source.split("</style>", 1)[1])
+    ]
+    assert sizes
+    assert min(sizes) >= 11
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine; the static checks above hold without it")
+def test_it_opens_in_chromium_without_a_word_and_without_a_request(whole: Path, tmp_path: Path) -> None:
+    path = whole / "report.html"
+    log = tmp_path / "net.json"
+    command = [
+        str(CHROMIUM), "--headless=new", "--disable-gpu", "--no-sandbox", "--no-first-run", "--disable-extensions",
+        "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}",
+        f"--log-net-log={log}", "--enable-logging=stderr", "--dump-dom", path.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "Who sent what to whom" in done.stdout
+    assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    asked = set(re.findall(r'"url":"((?:https?|wss?):[^"]+)"', log.read_text(errors="replace")))
+    # The browser's own services, switched off above as far as it lets itself be, are not the page's requests.
+    own = ("google.com", "googleapis.com", "gstatic.com", "gvt1.com")
+    assert not [url for url in asked if not any(host in url for host in own)]
+
+
+# -- bad input
+
+
+def test_an_interrupted_run_says_what_is_missing(result: dict[str, Any], tmp_path: Path) -> None:
+    for key in ("accuracy", "sensitivity", "tally_equals_plaintext"):
+        del result[key]
+    for phase in ("decrypt", "fit"):
+        del result["seconds"][phase]
+    result["interrupted"] = "stopped by the user while votes were counted"
+    path = write_report(result, [message(0)], tmp_path)
+    page = Page(path)
+    assert "This run was interrupted: stopped by the user while votes were counted." in page.text
+    missing = re.findall(r'<li data-path="([^"]+)">', page.source)
+    assert {"accuracy", "accuracy.soft", "sensitivity.vote", "tally_equals_plaintext", "seconds.fit"} <= set(missing)
+    assert "seconds.keygen" not in missing
+
+
+def test_a_whole_run_misses_nothing(result: dict[str, Any], page: Page) -> None:
+    assert "missing" not in page.ids
+    assert gaps({"result": result}) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"noise_source": "simulation"}, "nothing here is private"),
+        ({"tally_equals_plaintext": False}, "Do not use this result"),
+        ({"key_bits": 512}, "protects nothing"),
+    ],
+)
+def test_what_a_reader_must_not_miss_is_said_first(
+    result: dict[str, Any], tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    header = Page(write_report(result | change, None, tmp_path)).source.split("<main>")[0]
+    assert words in header
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", True, None])
+def test_another_format_is_refused_by_name(result: dict[str, Any], tmp_path: Path, version: Any) -> None:
+    write_report(result, None, tmp_path / "a")
+    saved = json.loads((tmp_path / "a" / "report.json").read_text())
+    (tmp_path / "other.json").write_text(json.dumps(saved | {"psephos_report": version}))
+    with pytest.raises(ReportVersionError, match="reads format 1"):
+        report_from_json(tmp_path / "other.json", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_what_json_printed_of_another_format_is_refused(result: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(result | {"format": 7}))
+    with pytest.raises(ReportVersionError, match="format 7"):
+        report_from_json(tmp_path / "run.json", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "truncated"),
+        ('{"protocol": "tally", "accuracy": {"batch": 0.9', "truncated"),
+        ('{"protocol": "tally"}{"protocol": "tally"}', "more than one object"),
+        ('{"protocol": "tally", "accuracy": {"batch": NaN}}', "NaN is no number"),
+        ("[]", "one JSON object"),
+        ("3", "one JSON object"),
+        ('{"name": "something else"}', "no result of psephos"),
+        ('{"protocol": "tally", "accuracy": {"batch": 1.5}}', "accuracy.batch is a share"),
+        ('{"protocol": "tally", "accuracy": {"soft": {"private": "good"}}}', "accuracy.soft.private is a share"),
+        ('{"protocol": "tally", "accuracy": 3}', "table by algorithm"),
+        ('{"protocol": "tally", "seconds": {"fit": -1}}', "seconds.fit is a time"),
+        ('{"protocol": "tally", "curves": [{"algorithm": "soft"}]}', "not one that psephos writes"),
+        ('{"protocol": "tally", "privacy": {"soft": 3}}', "not one that psephos writes"),
+    ],
+)
+def test_bad_files_are_refused_by_name_and_nothing_is_written(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(ReportError, match=words):
+        report_from_json(tmp_path / "bad.json", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_truncation_of_a_saved_report_is_refused(result: dict[str, Any], tmp_path: Path) -> None:
+    write_report(result, [message(0)], tmp_path / "a")
+    whole = (tmp_path / "a" / "report.json").read_bytes().rstrip()
+    for length in range(0, len(whole), 97):
+        (tmp_path / "cut.json").write_bytes(whole[:length])
+        with pytest.raises(ReportError):
+            report_from_json(tmp_path / "cut.json", tmp_path / "b")
+
+
+def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    for name in ("binary.json", "absent.json"):
+        with pytest.raises(ReportError, match="cannot be read"):
+            report_from_json(tmp_path / name, tmp_path)
+
+
+def test_a_directory_that_cannot_be_written(result: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ReportError, match="choose a directory"):
+        write_report(result, None, tmp_path / "file")
+    if os.geteuid():  # root writes everywhere
+        (tmp_path / "locked").mkdir(mode=0o500)
+        with pytest.raises(ReportError, match="choose a directory"):
+            write_report(result, None, tmp_path / "locked" / "out")
+
+
+def test_a_transcript_with_secrets_is_refused(result: dict[str, Any], tmp_path: Path) -> None:
+    for bad in ({"data": "secret bytes"}, {"bytes": "12"}, {"bytes": -1}):
+        with pytest.raises(ReportError) as caught:
+            write_report(result, [message(0) | bad], tmp_path)
+        assert "secret bytes" not in str(caught.value)
+    with pytest.raises(ReportError, match="redacted"):
+        write_report(result, [{"phase": "cast"}], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "counts", [[1, 2], [[1.5, 2.0]], [[-1, 2]], [[1, 2], [1, 1]], [[0, 0]], np.zeros((0, 2), dtype=int)]
+)
+def test_counts_that_are_no_tally_are_refused(counts: Any) -> None:
+    with pytest.raises(ReportError):
+        alpha_summary(counts)
+
+
+def test_a_result_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    for value in (float("nan"), object()):
+        with pytest.raises(ReportError, match="cannot be written as JSON"):
+            write_report({"protocol": "tally", "x": value}, None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (941, "941 B"), (999, "999 B"), (23525, "23.5 kB"), (3_200_000_000, "3.2 GB")]
+)
+def test_sizes_for_people(size: int, text: str) -> None:
+    assert size_text(size) == text
