@@ -18,7 +18,7 @@ from protocol.packing import IntegerVector
 from protocol.rounds import Round, RoundKind
 from protocol.signing import SigningKey, VerificationKey
 from protocol.vectors import EncryptedVector
-from protocol.votes import VoteLayout, auxiliary_digest
+from protocol.votes import AuxiliarySet, VoteLayout
 
 __all__ = ["Party", "Voter"]
 
@@ -82,7 +82,7 @@ class Party:
     def cast(
         self,
         round_: Round,
-        auxiliary: ArrayLike,
+        auxiliary: ArrayLike | AuxiliarySet,
         *,
         encryptor: Encryptor | None = None,
         randomizers: Randomizers | None = None,
@@ -91,7 +91,7 @@ class Party:
 
         Args:
             round_: a round of kind "votes" over this auxiliary set.
-            auxiliary: the public samples, float64 (N, d).
+            auxiliary: the public samples, float64 (N, d); an `AuxiliarySet` is hashed once for many parties.
             encryptor: the randomness mode and source to use; `half` and the operating system's by default.
             randomizers: a pool of residues made before, so that casting costs two multiplications a ciphertext.
 
@@ -103,23 +103,22 @@ class Party:
         """
         if self._voter is None:
             raise DataError(f"party {self.number} has no classifier yet: call train first")
-        samples = np.asarray(auxiliary, dtype=np.float64)
-        if samples.ndim != 2 or samples.shape[0] == 0:
-            raise DataError(f"auxiliary samples form an array (N, d) with N >= 1, not one of shape {samples.shape}")
-        context = auxiliary_digest(samples)
-        layout = VoteLayout(samples.shape[0], len(self.classes))
-        self._check_round(round_, "votes", context)
+        public = AuxiliarySet.of(auxiliary)
+        layout = VoteLayout(len(public.samples), len(self.classes))
+        self._check_round(round_, "votes", public.context(self.classes))
         if round_.plan != layout.plan(round_.key, round_.plan.addends):
             raise WrongRoundError(
                 f"the round's plan is not that of votes on {layout.samples} samples and {layout.classes} classes"
             )
-        vector = layout.encode(self._voter.predict_votes(samples))
-        if not self._votes_cast.claim(_votes_claim(self.number, context)):
+        votes = layout.encode(self._voter.predict_votes(public.samples))
+        vector = self._encrypt(round_, votes, encryptor, randomizers)
+        # Last before the ballot exists: what failed until here has used up nothing.
+        if not self._votes_cast.claim(_votes_claim(self.number, public.digest)):
             raise AlreadyCastError(
                 f"party {self.number} has voted on this auxiliary set before; a second ballot would let the difference "
                 "of two counts show its votes"
             )
-        return self._sign(round_, vector, encryptor, randomizers)
+        return Ballot.sign(round_, self.number, vector, self._signing_key)
 
     def contribute(
         self,
@@ -139,24 +138,26 @@ class Party:
         if kind == "votes":
             raise InvalidParameter("votes are cast, not contributed: call cast")
         self._check_round(round_, kind, context)
-        return self._sign(round_, values, encryptor, randomizers)
+        vector = self._encrypt(round_, values, encryptor, randomizers)
+        return Ballot.sign(round_, self.number, vector, self._signing_key)
 
     def _check_round(self, round_: Round, kind: RoundKind, context: bytes) -> None:
         if round_.kind != kind:
             raise WrongRoundError(f"this is a round of {round_.kind}, and {kind} were to be sent")
         if round_.context != context:
-            raise WrongRoundError("the round is about another public input (auxiliary set) than the one given here")
+            raise WrongRoundError(
+                "the round is about another public input (auxiliary set, or order of the classes) than the one given here"
+            )
         if round_.verification_key(self.number) != self.verification_key:
             raise WrongRoundError(f"the roster has another key than that of party {self.number} in its place")
 
-    def _sign(
+    def _encrypt(
         self, round_: Round, values: IntegerVector, encryptor: Encryptor | None, randomizers: Randomizers | None
-    ) -> Ballot:
+    ) -> EncryptedVector:
         encryptor = encryptor or Encryptor(round_.key, "half", expected=round_.plan.ciphertexts)
         if encryptor.key != round_.key:
             raise WrongKeyError(f"the encryptor is for {encryptor.key!r}, and the round's key is {round_.key!r}")
-        vector = EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers)
-        return Ballot.sign(round_, self.number, vector, self._signing_key)
+        return EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers)
 
     def __repr__(self) -> str:
         return f"<Party {self.number}>"

@@ -6,9 +6,9 @@ Entry (i, k) is 1 when the party votes class k + 1 on sample i; class 0 is what 
 from __future__ import annotations
 
 import hashlib
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,25 +21,43 @@ from protocol.rounds import Round
 from protocol.signing import VerificationKey
 from protocol.threshold import ThresholdKey
 
-__all__ = ["VoteLayout", "auxiliary_digest", "vote_round"]
+__all__ = ["AuxiliarySet", "VoteLayout", "vote_round"]
 
 
-def auxiliary_digest(samples: ArrayLike) -> bytes:
-    """SHA-256 of an auxiliary set as float64 (N, d): what a round names it by, 32 bytes."""
-    array = np.ascontiguousarray(samples, dtype="<f8")
-    global _last_digest
-    if _last_digest is not None and _last_digest[0]() is array and not array.flags.writeable:
-        return _last_digest[1]
-    state = hashlib.sha256(b"psephos auxiliary\0" + repr(array.shape).encode())
-    state.update(array.data if array.size else b"")
-    if not array.flags.writeable and (array.base is None or isinstance(array.base, np.memmap)):
-        _last_digest = weakref.ref(array), state.digest()
-    return state.digest()
+class AuxiliarySet:
+    """The public samples of a round: float64 (N, d), finite, read-only, and hashed once for however many parties.
 
+    Attributes:
+        samples: the samples.
+        digest: SHA-256 of shape and samples, 32 bytes: what a party remembers having voted on.
+    """
 
-# Of the last array that nobody can write to: a simulation shows one array to thousands of parties, and hashing 40 MB
-# costs more than a vote on it.
-_last_digest: tuple[weakref.ref[NDArray[np.float64]], bytes] | None = None
+    def __init__(self, samples: ArrayLike) -> None:
+        """Raises DataError unless there is a finite (N, d) array of at least one sample and one feature."""
+        array = np.array(samples, dtype="<f8", order="C")
+        if array.ndim != 2 or array.size == 0:
+            raise DataError(f"auxiliary samples form an array (N, d) with N, d >= 1, not one of shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise DataError("the auxiliary samples hold NaN or infinite features")
+        array.flags.writeable = False
+        self.samples: NDArray[np.float64] = array
+        state = hashlib.sha256(b"psephos auxiliary\0" + repr(array.shape).encode())
+        state.update(array.data)
+        self.digest = state.digest()
+
+    @classmethod
+    def of(cls, samples: ArrayLike | AuxiliarySet) -> AuxiliarySet:
+        """The same, unless it is one already."""
+        return samples if isinstance(samples, cls) else cls(samples)
+
+    def context(self, classes: Sequence[Any]) -> bytes:
+        """What a round of votes is named by: these samples, and the classes in the order of the counts."""
+        names = [str(label).encode() for label in classes]
+        parts = b"".join(len(name).to_bytes(4, "big") + name for name in names)
+        return hashlib.sha256(b"psephos votes\0" + self.digest + len(names).to_bytes(4, "big") + parts).digest()
+
+    def __repr__(self) -> str:
+        return f"<AuxiliarySet {self.samples.shape}, {self.digest.hex()[:12]}>"
 
 
 @dataclass(frozen=True)
@@ -94,8 +112,8 @@ class VoteLayout:
 def vote_round(
     threshold_key: ThresholdKey,
     roster: tuple[VerificationKey, ...],
-    auxiliary: ArrayLike,
-    classes: int,
+    auxiliary: ArrayLike | AuxiliarySet,
+    classes: int | Sequence[Any],
     *,
     minimum_ballots: int | None = None,
     test_key: bool = False,
@@ -106,24 +124,21 @@ def vote_round(
     Args:
         threshold_key: of the key ceremony. roster: the registered parties' verification keys.
         auxiliary: float64 (N, d), exactly as every party will vote on it.
-        classes: K.
+        classes: the K agreed classes in the order of the counts; an integer K stands for 0 .. K - 1.
         minimum_ballots: half of the parties unless given.
         test_key: accept a key under 2048 bits.
 
     Raises:
         DataError: no auxiliary samples, or NaN or infinite ones. InvalidParameter: a round nobody could agree on.
     """
-    samples = np.asarray(auxiliary, dtype=np.float64)
-    if samples.ndim != 2 or samples.shape[0] == 0:
-        raise DataError(f"auxiliary samples form an array (N, d) with N >= 1, not one of shape {samples.shape}")
-    if not np.isfinite(samples).all():
-        raise DataError("the auxiliary samples hold NaN or infinite features")
+    labels = range(classes) if isinstance(classes, int) else classes
+    public = AuxiliarySet.of(auxiliary)
     return Round.create(
         "votes",
         threshold_key,
-        VoteLayout(len(samples), classes).plan(threshold_key.key, len(roster)),
+        VoteLayout(len(public.samples), len(labels)).plan(threshold_key.key, len(roster)),
         roster,
-        context=auxiliary_digest(samples),
+        context=public.context(labels),
         minimum_ballots=minimum_ballots,
         test_key=test_key,
         randomness=randomness,

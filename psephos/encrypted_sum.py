@@ -32,6 +32,7 @@ from protocol.product import BallotProduct
 from protocol.rounds import Round, RoundKind
 from protocol.signing import SigningKey
 from protocol.transcript import BOARD, Message, Transcript
+from protocol.votes import AuxiliarySet
 from psephos.ceremony import Ceremony
 from psephos.engines import Engine, LocalEngine
 from psephos.journal import Journal, SumJournal, SumState
@@ -86,10 +87,11 @@ class VoteContribution:
     def ballots(
         self, round_: Round, numbers: range, keys: Sequence[SigningKey], encryptor: Encryptor
     ) -> Iterator[Ballot]:
+        auxiliary = AuxiliarySet(self.auxiliary)
         for number, key in zip(numbers, keys, strict=True):
             heard = _Heard(self.voters[number - self.first])
             party = Party(number, key, classes=range(self.classes), voter=heard)
-            ballot = party.cast(round_, self.auxiliary, encryptor=encryptor)
+            ballot = party.cast(round_, auxiliary, encryptor=encryptor)
             self._heard[number] = heard.votes
             yield ballot
 
@@ -273,7 +275,8 @@ def run_encrypted_sum(
         before = dict(state.seconds)
         encrypt = aggregate = 0.0
         started = time.perf_counter()
-        for work in engine.run(_work, shared, tasks):
+        results = engine.run(_work, shared, tasks)
+        for work in results:
             merging = time.perf_counter()
             tally.merge(work.products[0])
             for holder, product in zip(holders, work.products[1:], strict=True):

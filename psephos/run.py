@@ -7,6 +7,7 @@ parties' votes, avg from an encrypted sum of their parameters.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +41,7 @@ from protocol.packing import PackingPlan
 from protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from protocol.rounds import Round
 from protocol.transcript import Transcript
-from protocol.votes import VoteLayout, auxiliary_digest, vote_round
+from protocol.votes import VoteLayout, vote_round
 from psephos.ceremony import Ceremony, hold_ceremony
 from psephos.datasets import Dataset, load
 from psephos.encrypted_sum import EncryptedSum, VectorContribution, VoteContribution, run_encrypted_sum
@@ -507,7 +508,7 @@ def _sum_parameters(house: _House) -> tuple[EncryptedSum, Average]:
         ceremony.threshold_key,
         PackingPlan.for_key(key, length=vectors.shape[1], addends=options.parties, minimum=-limit, maximum=limit),
         ceremony.roster,
-        context=auxiliary_digest(np.array([radius])),
+        context=hashlib.sha256(f"psephos parameters {radius.hex()} {FRACTION_BITS}".encode()).digest(),
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
     )

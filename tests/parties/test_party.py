@@ -17,6 +17,7 @@ from protocol.errors import (
     DataError,
     ForgedSignatureError,
     InvalidParameter,
+    RandomnessExhausted,
     UnknownPartyError,
     WrongKeyError,
     WrongRoundError,
@@ -26,7 +27,7 @@ from protocol.messages import Ballot
 from protocol.private_key import generate_private_key
 from protocol.rounds import Round
 from protocol.signing import SigningKey
-from protocol.votes import VoteLayout, auxiliary_digest
+from protocol.votes import VoteLayout, vote_round
 from psephos.ceremony import hold_ceremony
 
 CLASSES = ("bird", "cat", "dog")
@@ -55,15 +56,7 @@ def samples():
 
 @pytest.fixture
 def round_(house, samples):
-    layout = VoteLayout(len(samples), len(CLASSES))
-    return Round.create(
-        "votes",
-        house.threshold_key,
-        layout.plan(house.threshold_key.key, PARTIES),
-        house.roster,
-        context=auxiliary_digest(samples),
-        test_key=True,
-    )
+    return vote_round(house.threshold_key, house.roster, samples, CLASSES, test_key=True)
 
 
 def voting(house, number, votes):
@@ -133,9 +126,7 @@ def test_another_auxiliary_set_than_the_rounds_is_refused(house, round_, samples
 
 def test_auxiliary_data_of_another_width_is_refused(house, round_, samples) -> None:
     wide = np.hstack([samples, samples])
-    other = Round.create(
-        "votes", house.threshold_key, round_.plan, house.roster, context=auxiliary_digest(wide), test_key=True
-    )
+    other = vote_round(house.threshold_key, house.roster, wide, CLASSES, test_key=True)
     X = np.eye(4) * 0.9
     party = Party(0, house.signing_keys[0], classes=CLASSES).train(X, ["cat", "dog", "dog", "bird"], "tree")
     with pytest.raises(DataError, match="features"):
@@ -195,3 +186,16 @@ def test_a_ballot_signed_with_another_key_is_refused_at_signing(house, round_, s
 def test_a_party_shows_nothing_of_itself(house) -> None:
     party = voting(house, 2, [0] * 11)
     assert repr(party) == "<Party 2>"
+
+
+def test_parties_that_order_the_classes_otherwise_are_refused(house, round_, samples) -> None:
+    party = Party(0, house.signing_keys[0], classes=CLASSES[::-1], voter=Fixed([0] * 11))
+    with pytest.raises(WrongRoundError, match="order of the classes"):
+        party.cast(round_, samples)
+
+
+def test_an_empty_pool_does_not_cost_the_vote(house, round_, samples) -> None:
+    party = voting(house, 0, [0] * 11)
+    with pytest.raises(RandomnessExhausted):
+        party.cast(round_, samples, randomizers=RandomizerPool(Encryptor(round_.key, expected=8)))
+    assert party.cast(round_, samples).party == 0

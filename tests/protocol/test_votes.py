@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import DataError, InvalidParameter, WrongPartialDecryptionError
-from protocol.votes import VoteLayout, auxiliary_digest
+from protocol.votes import AuxiliarySet, VoteLayout
 
 
 @given(st.data(), st.integers(1, 12), st.integers(2, 6), st.integers(1, 8))
@@ -63,9 +63,33 @@ def test_layouts_of_nothing(samples: int, classes: int) -> None:
 
 def test_an_auxiliary_set_is_named_by_its_content_and_shape() -> None:
     X = np.arange(12.0).reshape(4, 3)
-    assert auxiliary_digest(X) == auxiliary_digest(np.asfortranarray(X)) == auxiliary_digest(X.tolist())
+    digest = AuxiliarySet(X).digest
+    assert digest == AuxiliarySet(np.asfortranarray(X)).digest == AuxiliarySet(X.tolist()).digest
     changed = X.copy()
     changed[3, 2] = np.nextafter(changed[3, 2], 99)
     others = [X.reshape(3, 4), X.reshape(2, 6), X[::-1], X[:, ::-1], X[:3], changed]
-    assert len({auxiliary_digest(X), *map(auxiliary_digest, others)}) == 7
-    assert len(auxiliary_digest(X)) == 32
+    assert len({digest, *(AuxiliarySet(other).digest for other in others)}) == 7
+    assert len(digest) == 32
+
+
+def test_an_auxiliary_set_cannot_change_behind_its_digest() -> None:
+    X = np.arange(6.0).reshape(3, 2)
+    public = AuxiliarySet(X)
+    X[0, 0] = 99.0
+    assert public.samples[0, 0] == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        public.samples[0, 0] = 1.0
+    assert AuxiliarySet.of(public) is public
+
+
+@pytest.mark.parametrize("bad", [[], [[]], [1.0], np.zeros((0, 3)), [[np.nan]], [[np.inf, 0.0]]])
+def test_auxiliary_sets_of_nothing_or_of_what_is_no_number(bad) -> None:
+    with pytest.raises(DataError):
+        AuxiliarySet(bad)
+
+
+def test_the_order_of_the_classes_is_part_of_what_a_round_is_about() -> None:
+    public = AuxiliarySet([[1.0]])
+    contexts = [public.context(c) for c in (("neg", "pos"), ("pos", "neg"), ("neg", "pos", "x"), ("n", "egpos"))]
+    assert len(set(contexts)) == 4
+    assert public.context(range(2)) == public.context([0, 1])

@@ -14,7 +14,8 @@ from protocol.errors import DataSetMissingError, InvalidParameter, WeakKeyError
 from protocol.transcript import BOARD, Transcript
 from psephos.run import RunOptions, run_tally
 
-SMALL = RunOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, lam=1e-2, epsilon=5.0)
+SMALL = RunOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
+METHODS = ("vote", "soft", "avg", "statistic", "pate")
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +30,9 @@ def test_everything_promised_is_in_the_result(result: dict) -> None:
         "tally_equals_plaintext", "accuracy", "sensitivity", "seconds", "peak_memory_mb", "noise_source",
     }  # fmt: skip
     assert promised <= result.keys()
-    assert {"batch", "indiv", "ensemble", "vote", "soft", "avg"} <= result["accuracy"].keys()
-    assert all({"nonprivate", "private"} == result["accuracy"][name].keys() for name in ("vote", "soft", "avg"))
-    assert result["sensitivity"].keys() == {"vote", "soft", "avg"}
+    assert {"batch", "indiv", "ensemble", *METHODS} <= result["accuracy"].keys()
+    assert all({"nonprivate", "private"} == result["accuracy"][name].keys() for name in METHODS)
+    assert result["sensitivity"].keys() == result["privacy"].keys() == set(METHODS)
     assert result["seconds"].keys() == {"keygen", "train", "encrypt", "aggregate", "decrypt", "fit"}
     assert json.loads(json.dumps(result)) == json.loads(json.dumps(result, allow_nan=False))
 
@@ -56,14 +57,14 @@ def test_a_wrong_count_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_classifiers_learn_something(result: dict) -> None:
     # Always saying the larger class scores 0.63 on this data.
-    for name in ("soft", "vote", "avg"):
+    for name in METHODS:
         assert result["accuracy"][name]["nonprivate"] > 0.85
     assert result["accuracy"]["batch"] > 0.9
 
 
 def test_workers_do_not_change_the_result(result: dict) -> None:
     two = run_tally(replace(SMALL, workers=2))
-    for name in ("soft", "vote", "avg"):
+    for name in METHODS:
         assert two["accuracy"][name]["nonprivate"] == result["accuracy"][name]["nonprivate"]
     assert two["tally_equals_plaintext"] is True
 
@@ -73,7 +74,7 @@ def test_the_noise_is_the_systems_unless_simulation_is_asked_for(result: dict) -
     simulated = replace(SMALL, simulate_noise=True, draws=3)
     first, second = run_tally(simulated), run_tally(simulated)
     assert first["noise_source"] == "simulation"
-    for name in ("soft", "vote", "avg"):
+    for name in METHODS:
         assert first["accuracy"][name] == second["accuracy"][name]
         assert first["accuracy"][name]["private_std"] >= 0
 
@@ -117,6 +118,19 @@ def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
         {"bound": "hopeful"},
         {"workers": 0},
         {"draws": 0},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"epsilon": 65.0},
+        {"mechanism": "uniform"},
+        {"scaling": "none"},
+        {"reveal": "everything"},
+        {"reveal": "statistic", "mechanism": "spherical-laplace"},
+        {"reveal": "statistic", "draws": 2},
+        {"reveal": "statistic", "loss": "huber"},
+        {"reveal": "statistic", "protect_auxiliary": True},
+        {"reveal": "statistic", "colluders": 4, "dropouts": 2},
+        {"reveal": "statistic", "min_ballots": 6},
+        {"colluders": 1},
     ],
     ids=str,
 )
@@ -178,3 +192,73 @@ def test_private_accuracies_are_over_draws() -> None:
     drawn = run_tally(replace(SMALL, draws=4))
     assert drawn["draws"] == 4
     assert np.isfinite(drawn["accuracy"]["avg"]["private_std"])
+
+
+# -- what the curator is given
+
+
+def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
+    joint = run_tally(replace(SMALL, reveal="statistic", epsilon=2.0))
+    assert joint["mechanism"] == "discrete-laplace"
+    assert joint["tally_equals_plaintext"] is True
+    assert {"vote", "soft", "avg", "pate"}.isdisjoint(joint["accuracy"])
+    assert joint["privacy"]["statistic"]["contributors"] == 6
+    assert joint["privacy"]["statistic"]["delta"] <= 2.0**-64
+    assert joint["min_ballots"] == SMALL.parties
+
+
+def test_every_key_holder_and_curator_sees_noise_in_the_joint_sum() -> None:
+    # With a seed for the shares the same votes give the same sum; with the system's they do not.
+    options = replace(SMALL, reveal="statistic", dataset="digits", epsilon=1.0)
+    first, second = (run_tally(replace(options, simulate_noise=simulated)) for simulated in (True, True))
+    assert first["accuracy"]["statistic"] == second["accuracy"]["statistic"]
+    assert first["noise_source"] == "simulation"
+    assert first["accuracy"]["statistic"]["nonprivate"] > 0.5
+
+
+def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
+    joint = run_tally(replace(SMALL, reveal="statistic", mechanism="gaussian", colluders=2, dropouts=1))
+    assert joint["min_ballots"] == SMALL.parties - 1
+    assert joint["privacy"]["statistic"]["contributors"] == SMALL.parties - 4
+    assert joint["privacy"]["statistic"]["delta"] >= SMALL.delta
+
+
+def test_without_noise_statistic_and_algorithm_2_are_one_classifier(result: dict) -> None:
+    assert result["accuracy"]["statistic"]["nonprivate"] == pytest.approx(
+        result["accuracy"]["soft"]["nonprivate"], abs=1e-12
+    )
+
+
+def test_gaussian_noise_states_its_delta() -> None:
+    gaussian = run_tally(replace(SMALL, mechanism="gaussian", delta=1e-5))
+    assert gaussian["delta"] == 1e-5
+    for name in METHODS:
+        assert 0 < gaussian["privacy"][name]["delta"] <= 1e-5 * (1 + 1e-6)
+
+
+def test_lambda_fixed_as_in_the_papers_is_used_everywhere() -> None:
+    fixed = run_tally(replace(SMALL, lam=1e-2, bound="paper"))
+    assert fixed["privacy"]["soft"]["lam"] == fixed["privacy"]["vote"]["lam"] == 1e-2
+    # Hamm, Theorem 3: 2/(M lambda).
+    assert fixed["sensitivity"]["soft"] == pytest.approx(2 / (7 * 1e-2), rel=1e-5)
+    assert fixed["sensitivity"]["vote"] == pytest.approx(2 / 1e-2, rel=1e-5)
+
+
+def test_the_rule_without_lambda_looks_at_public_numbers_only(result: dict) -> None:
+    # Other private labels (another seed deals other samples): the sensitivity can only change through X.
+    again = run_tally(replace(SMALL, learners=("tree",)))
+    assert again["privacy"]["soft"]["lam"] == result["privacy"]["soft"]["lam"]
+    assert again["privacy"]["statistic"]["rank"] == result["privacy"]["statistic"]["rank"]
+    assert again["privacy"]["pate"]["queries"] == result["privacy"]["pate"]["queries"]
+
+
+def test_protecting_auxiliary_samples_learns_no_scaling_from_them() -> None:
+    protected = run_tally(replace(SMALL, protect_auxiliary=True))
+    assert "statistic" not in protected["accuracy"]
+    assert protected["privacy"]["soft"]["unit"] == "party and one auxiliary sample"
+    assert protected["features"] == 30
+
+
+def test_all_releases_together_cost_more_than_each(result: dict) -> None:
+    assert result["composed"]["releases"] == len(METHODS)
+    assert SMALL.epsilon < result["composed"]["epsilon"] <= len(METHODS) * SMALL.epsilon
