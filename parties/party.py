@@ -146,7 +146,7 @@ class Party:
             raise WrongRoundError(f"this is a round of {round_.kind}, and {kind} were to be sent")
         if round_.context != context:
             raise WrongRoundError(
-                "the round is about another public input (auxiliary set, or order of the classes) than the one given here"
+                "the round is about another public input (auxiliary set, or order of the classes) than the one here"
             )
         if round_.verification_key(self.number) != self.verification_key:
             raise WrongRoundError(f"the roster has another key than that of party {self.number} in its place")

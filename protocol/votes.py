@@ -45,10 +45,10 @@ class AuxiliarySet:
         state.update(array.data)
         self.digest = state.digest()
 
-    @classmethod
-    def of(cls, samples: ArrayLike | AuxiliarySet) -> AuxiliarySet:
+    @staticmethod
+    def of(samples: ArrayLike | AuxiliarySet) -> AuxiliarySet:
         """The same, unless it is one already."""
-        return samples if isinstance(samples, cls) else cls(samples)
+        return samples if isinstance(samples, AuxiliarySet) else AuxiliarySet(samples)
 
     def context(self, classes: Sequence[Any]) -> bytes:
         """What a round of votes is named by: these samples, and the classes in the order of the counts."""
