@@ -160,7 +160,7 @@ class _Sweep:
         found: dict[str, list[float]] = {method: [] for method in METHODS}
         for draw in range(self.draws):
             generator = np.random.default_rng([self.seed, number, 5, draw])
-            eta = agreement.sigma * generator.normal(size=dimension)
+            eta = generator.normal(scale=agreement.sigma, size=dimension)
             laplace = simulate_laplace(dimension, 1.0, generator)
             spherical = simulate_spherical_laplace(dimension, 1.0, generator)
             gop, _ = perturbed_minimiser(X, y, ridge=agreement.ridge, eta=eta, loss=loss)

@@ -15,6 +15,7 @@ from curator.labels import one_hot
 from curator.losses import Huber, Logistic, Softmax
 from curator.rajkumar_bounds import compute_slack, sigma_from_density_ratio
 from protocol.errors import DataError, InvalidParameter, NormError
+from protocol.noise import gaussian_sigma
 from protocol.randomness import SimulationRandomness
 
 
@@ -76,7 +77,7 @@ def test_noise_is_what_was_paid_for() -> None:
     assert released.sigma == pytest.approx(sigma_from_density_ratio(5, slack.epsilon, 0.0098))
     assert released.sigma > sigma_from_density_ratio(5, compute_slack(1.0, 0.1, 200, 0.25).epsilon, 0.01)
     distance = released.tolerance / (0.1 + released.slack)
-    assert released.output_sigma > 2 * distance * math.sqrt(2 * math.log(1.25 / 1e-4))
+    assert released.output_sigma > gaussian_sigma(2 * distance, 0.01, 1e-4)
     assert released.output_sigma < 1e-4
     assert released.unit == "record"
 
