@@ -12,14 +12,13 @@ import os
 import platform
 import resource
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from curator.tally import OpenedSum, Tally
 from parties.holder import KeyHolder
@@ -70,24 +69,25 @@ class VoteContribution:
 
     Attributes:
         voters: one classifier per party of `numbers`, in order.
-        auxiliary: float64 (N, d).
+        auxiliary: float64 (N, d), hashed once.
         classes: K.
         first: number of the first of these parties.
     """
 
     voters: Sequence[Voter] = field(repr=False)
-    auxiliary: NDArray[np.float64] = field(repr=False)
+    auxiliary: ArrayLike | AuxiliarySet = field(repr=False)
     classes: int
     first: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "auxiliary", AuxiliarySet.of(self.auxiliary))
         # What the parties said, so that the clear sum need not ask them again.
         object.__setattr__(self, "_votes", {})
 
     def ballots(
         self, round_: Round, numbers: range, keys: Sequence[SigningKey], encryptor: Encryptor
     ) -> Iterator[Ballot]:
-        auxiliary = AuxiliarySet(self.auxiliary)
+        auxiliary = AuxiliarySet.of(self.auxiliary)
         for number, key in zip(numbers, keys, strict=True):
             heard = _Heard(self.voters[number - self.first])
             party = Party(number, key, classes=range(self.classes), voter=heard)
@@ -96,8 +96,9 @@ class VoteContribution:
             yield ballot
 
     def clear_sum(self, round_: Round, numbers: range) -> NDArray[np.int64]:
-        counts = np.zeros((len(self.auxiliary), self.classes), dtype=np.int64)
-        rows = np.arange(len(self.auxiliary))
+        samples = len(AuxiliarySet.of(self.auxiliary).samples)
+        counts = np.zeros((samples, self.classes), dtype=np.int64)
+        rows = np.arange(samples)
         for number in numbers:
             counts[rows, self._heard[number]] += 1
         return counts[:, 1:].reshape(-1)
@@ -180,9 +181,8 @@ class EncryptedSum:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What every batch needs. `token` names it: a worker prepares it once. `common`: fields of the contribution."""
+    """What every batch needs. `common`: fields that every part of the contribution has in common with the whole."""
 
-    token: str
     round: Round
     kind: type[Contribution]
     common: dict[str, Any] = field(repr=False)
@@ -262,7 +262,6 @@ def run_encrypted_sum(
     if todo:
         common = _common(contribution, todo[0])
         shared = _Shared(
-            uuid.uuid4().hex,
             round_,
             type(contribution),
             common,
@@ -348,26 +347,6 @@ def _batch(contribution: Contribution, common: set[str], ceremony: Ceremony, num
     return _Batch(numbers, own, [ceremony.signing_keys[number].seed() for number in numbers])
 
 
-_prepared: tuple[str, dict[str, Any]] | None = None
-
-
-def _common_fields(shared: _Shared) -> dict[str, Any]:
-    """The common fields, arrays as plain ones that nobody can write to: the same objects for every batch of a process.
-
-    (Then the auxiliary set's digest is computed once a process, not once a ballot.)
-    """
-    global _prepared
-    if _prepared is None or _prepared[0] != shared.token:
-        common = dict(shared.common)
-        for name, value in common.items():
-            if isinstance(value, np.ndarray):
-                array = np.asarray(value if isinstance(value, np.memmap) else np.array(value))
-                array.flags.writeable = False
-                common[name] = array
-        _prepared = shared.token, common
-    return _prepared[1]
-
-
 def _work(shared: _Shared, batch: _Batch) -> _Work:
     """One batch of parties in a worker: they post their ballots; the curator and every holder take them in."""
     started = time.perf_counter()
@@ -375,7 +354,7 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
     transcript, board = Transcript(), Board()
     encryptor = Encryptor(round_.key, shared.mode, expected=shared.expected)
     keys = [SigningKey(seed) for seed in batch.seeds]
-    contribution = shared.kind(**_common_fields(shared), **batch.own)
+    contribution = shared.kind(**shared.common, **batch.own)
     for ballot in contribution.ballots(round_, batch.numbers, keys, encryptor):
         board.post(transcript.send("cast", f"party {ballot.party}", BOARD, "ballot", ballot.encode()))
     cast = time.perf_counter()

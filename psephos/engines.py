@@ -13,8 +13,10 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
@@ -85,10 +87,11 @@ class LocalEngine:
             deaths = 0
             while left:
                 try:
-                    for place, result in self._parallel(function, path, left):
-                        del left[place]
-                        deaths = 0
-                        yield result
+                    with _closed_quietly(self._parallel(function, path, left)) as results:
+                        for place, result in results:
+                            del left[place]
+                            deaths = 0
+                            yield result
                 except BrokenProcessPool as error:
                     deaths += 1
                     if deaths == _RETRIES:
@@ -104,6 +107,17 @@ class LocalEngine:
         todo = (delayed(_with_file)(function, path, place, task()) for place, task in list(left.items()))
         results: Iterator[tuple[int, Result]] = Parallel(n_jobs=self.workers, return_as="generator_unordered")(todo)
         return results
+
+
+@contextmanager
+def _closed_quietly(results: Any) -> Iterator[Any]:
+    """joblib's generator, which warns of results that nobody took when a run is interrupted: that is meant here."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*but not used", category=UserWarning)
+            results.close()
 
 
 _loaded: tuple[str, Any] | None = None
@@ -142,7 +156,7 @@ class DaskEngine:
         self, function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Callable[[], Task]]
     ) -> Iterator[Result]:
         client = self._client()
-        from distributed import KilledWorker  # after _client, which says what to install
+        from distributed import CancelledError, KilledWorker  # after _client, which says what to install
 
         try:
             try:
@@ -152,11 +166,14 @@ class DaskEngine:
                     f"the Dask scheduler at {self.address} has no workers; start some (dask worker {self.address})"
                 ) from error
             todo = (delayed(function)(shared, task()) for task in tasks)
-            with parallel_config(backend="dask", client=client, scatter=[shared], n_jobs=-1):
-                yield from Parallel(return_as="generator_unordered")(todo)
-        except KilledWorker as error:
+            with (
+                parallel_config(backend="dask", client=client, scatter=[shared], n_jobs=-1),
+                _closed_quietly(Parallel(return_as="generator_unordered")(todo)) as results,
+            ):
+                yield from results
+        except (KilledWorker, CancelledError) as error:
             raise WorkersLostError(
-                f"a batch was lost with several workers of the cluster at {self.address}; look at their logs. "
+                f"the cluster at {self.address} lost a batch, and several workers with it; look at their logs. "
                 "A run with a journal can be continued"
             ) from error
         finally:
