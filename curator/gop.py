@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from curator import rajkumar_bounds as bounds
-from curator.erm import DEFAULT_TOLERANCE, check_auxiliary, check_positive, rounding_floor
+from curator.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary, check_positive, rounding_floor
 from curator.labels import one_hot
 from curator.losses import Loss
 from protocol.errors import ConvergenceError, DataError, InvalidParameter
@@ -171,7 +171,7 @@ def release_gop(
     samples, dimension = rows.shape
     slack = bounds.compute_slack(epsilon * (1 - OUTPUT_SHARE), lam, samples, loss.smoothness)
     sigma = bounds.sigma_from_density_ratio(
-        dimension, slack.epsilon, delta * (1 - 2 * OUTPUT_SHARE), sensitivity=2 * loss.lipschitz
+        dimension, slack.epsilon, delta * (1 - 2 * OUTPUT_SHARE), sensitivity=2 * loss.lipschitz * (1 + NORM_SLACK)
     )
     # Far finer than privacy needs, so that rounding eta stays below the solver's tolerance.
     law = RoundedGaussian(dimension, sigma, math.ldexp(choose_pitch(sigma, dimension), -16))

@@ -438,7 +438,7 @@ def run_psgd(
     parties: int = 15,
     steps: int = 200,
     epsilon: float = 1.0,
-    delta: float = 0.05,
+    delta: float = 1e-5,
     lam: float = 0.1,
     loss: str = "logistic",
     variant: Variant = "paper",
@@ -588,6 +588,10 @@ def run_psgd(
         "guarantee": guarantee.as_json(),
         "sigma": agreement.sigma,
         "slack": agreement.slack,
+        "gradient_bound": agreement.series.bound,
+        "on_excess": on_excess,
+        "gradients_clipped_here": sum(party.clipped for party in run.parties),
+        "notes": _notes(agreement, delta, on_excess),
         "noise_source": "seed (simulation, protects nobody)" if simulate_noise else "operating system",
         "sums_equal_reference": outcome.sums_equal_reference,
         "accuracy": {"nonprivate": _accuracy(exact, X_test, y_test), "psgd": _accuracy(outcome.w, X_test, y_test)},
@@ -608,6 +612,25 @@ def run_psgd(
 
 def _accuracy(w: Array, X: Array, y: NDArray[np.int64]) -> float:
     return float(np.mean(np.where(X @ w > 0, 1, -1) == y))
+
+
+def _notes(agreement: Agreement, delta: float, on_excess: OnExcess) -> list[str]:
+    """What a reader of the numbers should know."""
+    notes = []
+    if delta >= 1 / agreement.records:
+        notes.append(
+            f"delta = {delta:g} is not below 1/N = {1 / agreement.records:.2g}: publishing a record outright with that "
+            "probability would satisfy it; choose a far smaller delta"
+        )
+    guarantee = agreement.guarantee
+    if guarantee.epsilon_final is not None:
+        notes.append(
+            f"epsilon_final is {guarantee.final_is}; whoever sees all noisy sums has epsilon_transcript = "
+            f"{guarantee.epsilon_transcript:.3g}"
+        )
+    if on_excess == "clip":
+        notes.append(f"gradients longer than {agreement.series.bound:g} are scaled down to that length")
+    return notes
 
 
 class _Fixed(Randomness):

@@ -144,7 +144,7 @@ class _Sweep:
         self, problem: _Problem, number: int, sizes: list[int], lam: float, epsilon: float
     ) -> dict[str, list[float]]:
         """Test errors of every method, one per draw of the noise."""
-        loss, dimension, parties = Logistic(), problem.X.shape[1], len(sizes)
+        loss, dimension, parties = Logistic(), int(problem.X.shape[1]), len(sizes)
         common: dict[str, Any] = {
             "epsilon": epsilon, "delta": self.delta, "lam": lam, "sizes": sizes, "dimension": dimension, "loss": loss
         }  # fmt: skip

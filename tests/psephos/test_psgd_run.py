@@ -19,6 +19,7 @@ from parties.psgd import OpeningRecord, StepHolder
 from protocol.errors import (
     BudgetExceededError,
     DivergenceError,
+    GradientBoundError,
     InvalidParameter,
     JournalError,
     PackingError,
@@ -308,6 +309,19 @@ def test_noise_is_the_systems_by_default() -> None:
 
 def test_seeded_noise_repeats_exactly() -> None:
     assert run_psgd(**OPTIONS)["w"] == run_psgd(**OPTIONS)["w"]
+
+
+def test_what_is_clipped_or_weak_is_said() -> None:
+    clipped = run_psgd(**{**OPTIONS, "on_excess": "clip", "party_bound": 0.5, "steps": 1, "delta": 0.05})
+    assert clipped["gradients_clipped_here"] == 5
+    assert clipped["gradient_bound"] == 0.5
+    assert any("not below 1/N" in note for note in clipped["notes"])
+    assert any("scaled down" in note for note in clipped["notes"])
+    with pytest.raises(GradientBoundError):
+        run_psgd(**{**OPTIONS, "on_excess": "refuse", "party_bound": 0.5})
+    gaussian = run_psgd(**{**OPTIONS, "variant": "gaussian", "steps": 1})
+    assert gaussian["gradients_clipped_here"] == 0
+    assert not gaussian["notes"]
 
 
 @pytest.mark.parametrize(

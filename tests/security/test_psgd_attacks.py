@@ -2,8 +2,8 @@
 
 The attacker is the curator. It knows everything but one record, which is one of two, and sees the opened sums. Its
 advantage is the difference of the chances to answer "first" under the first and under the second record. A transcript
-that is (epsilon, delta)-private allows at most (e^epsilon - 1 + 2 delta)/(e^epsilon + 1), the best point of its trade-off.
-Estimates come from fixed seeds; the slack is five standard deviations of a difference of two frequencies.
+that is (epsilon, delta)-private allows at most (e^epsilon - 1 + 2 delta)/(e^epsilon + 1), the best point of its
+trade-off. Estimates come from fixed seeds; the slack is five standard deviations of a difference of two frequencies.
 """
 
 from __future__ import annotations
