@@ -136,8 +136,14 @@ def release_pate(counts: NDArray[np.integer], plan: PatePlan, randomness: Random
 
 
 def fit_student(X: Array, release: PateRelease, ridge: float = STUDENT_RIDGE) -> Array:
-    """The student: softmax regression with (ridge/2) ||W||^2 on the answered samples. (d,) binary, (K, d) otherwise."""
+    """The student: softmax regression with (ridge/2) ||W||^2 on the answered samples. (d,) binary, (K, d) otherwise.
+
+    Rows are taken at unit length, which no linear classifier without intercept can tell when it is used: it makes one
+    ridge fit every scaling of the features.
+    """
     Z = np.asarray(X, dtype=np.float64)[release.plan.queries]
+    lengths = np.linalg.norm(Z, axis=1, keepdims=True)
+    Z = Z / np.where(lengths > 0, lengths, 1.0)
     classes = release.plan.classes
     target = np.eye(classes)[release.answers]
 

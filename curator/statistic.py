@@ -176,6 +176,7 @@ def grid_sensitivity(grid: StatisticGrid) -> tuple[Sensitivity, Sensitivity]:
     l2 = longest * math.sqrt(grid.samples) * operator_norm(points) * (1 + 2.0**-44)
     direct = widest * sum(int(v) for v in np.abs(grid.points).sum(axis=0))
     l1 = min(float(direct) * (1 + 2.0**-50), math.sqrt(grid.length) * l2 * (1 + 2.0**-50))
+    l2 = min(l1, l2)  # no vector is longer in L2 than in L1
     return (
         Sensitivity(l1, norm="l1", source="min(sqrt(D) L2, sum of L1 norms) on the grid"),
         Sensitivity(l2, source="max ||B(e_a - e_b)|| sqrt(N) ||Z||_op on the grid"),
