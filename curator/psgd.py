@@ -215,8 +215,8 @@ def agree(
     pitch = math.ldexp(1.0, -fraction_bits)
     clean = bounds.gradient_sensitivity(loss.lipschitz) if unit == "record" else 2 * bound
     # Two vectors snapped, and the rounding of their sums: rows may be longer than 1 by 2^-40, and adding n vectors of
-    # norm at most L errs by at most n u times n L. The rounding of a margin costs nothing: phi' stays within L all the
-    same.rounding = 2 * loss.lipschitz * (2.0**-30 + largest * (largest + 2) * 2.0**-53)
+    # norm at most L errs by at most n u times n L. A margin's own rounding costs nothing: phi' stays within L anyway.
+    rounding = 2 * loss.lipschitz * (2.0**-30 + largest * (largest + 2) * 2.0**-53)
     sensitivity = clean + pitch * math.sqrt(dimension) + rounding
 
     if unit == "party":
