@@ -1,4 +1,4 @@
-"""The command `psephos`."""
+"""The command `psephos`: reads options, shows progress, prints a table or one JSON object, names what went wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import platform
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,11 +14,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 import psephos
 from protocol.encryption import RANDOMNESS_MODES
 from protocol.errors import InvalidParameter, PsephosError
+from protocol.transcript import Transcript
+from psephos import show
 from psephos.datasets import NAMES
 from psephos.run import RunOptions, Stage, run_tally
 
@@ -31,7 +33,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-_output = Console()
 _notes = Console(stderr=True)
 
 _BAD_USAGE = 2
@@ -41,31 +42,40 @@ _FAILED = 1
 class _Bars(Stage):
     """Progress bars on standard error, and only where somebody looks at it."""
 
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
+    def __init__(self) -> None:
+        columns = (
+            TextColumn("{task.description:<28}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        self._bars = Progress(*columns, console=_notes, disable=not sys.stderr.isatty())
+
+    def __enter__(self) -> _Bars:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._bars.stop()
 
     def phase(self, name: str, total: int) -> Callable[[int], object]:
+        """A bar of its own, advanced by the numbers it is called with."""
         task = self._bars.add_task(name, total=total)
         return lambda done: self._bars.advance(task, done)
 
-
-def _progress() -> Progress:
-    columns = (
-        TextColumn("{task.description:<22}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    return Progress(*columns, console=_notes, disable=not sys.stderr.isatty())
+    def watch(self) -> Callable[[str, int, int], object]:
+        """One bar for all, told what is being done and how far it is."""
+        task = self._bars.add_task("", total=None)
+        return lambda what, done, total: self._bars.update(task, description=what, completed=done, total=total)
 
 
 def _show_version(wanted: bool) -> None:
     if not wanted:
         return
     libraries = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "dp-accounting")
-    _output.print(f"psephos {psephos.__version__}, Python {platform.python_version()}", highlight=False)
-    _output.print(", ".join(f"{name} {version(name)}" for name in libraries), highlight=False)
+    typer.echo(f"psephos {psephos.__version__}, Python {platform.python_version()}")
+    typer.echo(", ".join(f"{name} {version(name)}" for name in libraries))
     raise typer.Exit
 
 
@@ -78,16 +88,41 @@ def _root(
     pass
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Where the data files lie.", show_default="$PSEPHOS_DATA, or the user's cache")
+]
+ReportDir = Annotated[
+    Path | None, typer.Option(help="Write report.html, its figures and its JSON into this directory.")
+]
+
 _DEFAULT = RunOptions()
+_TALLY_ONLY = [
+    "auxiliary",
+    "scaling",
+    "loss",
+    "learner",
+    "reveal",
+    "mechanism",
+    "min_ballots",
+    "bound",
+    "protect_auxiliary",
+    "draws",
+    "workers",
+]  # of `run`, besides what several protocols share
 
 
 @app.command(
     epilog="Examples:  psephos run   |   psephos run --dataset digits --parties 50 --learner logistic,tree,knn   |   "
-    "psephos run --dataset har --parties 1000 --data-dir DIR --workers 2 --json"
+    "psephos run --dataset har --parties 1000 --data-dir DIR --epsilon 3 --draws 20 --json   |   "
+    "psephos run --reveal statistic --colluders 3   |   psephos run --protocol pathak --variant printed   |   "
+    "psephos run --protocol psgd --steps 50"
 )
 def run(
+    context: typer.Context,
+    protocol: Annotated[str, typer.Option(help="tally, pathak or psgd.")] = "tally",
     dataset: Annotated[str, typer.Option(help=f"One of {', '.join(NAMES)}.")] = _DEFAULT.dataset,
-    parties: Annotated[int, typer.Option(help="Data owners, M.")] = _DEFAULT.parties,
+    parties: Annotated[int | None, typer.Option(help="Data owners, M.", show_default="25; pathak 5, psgd 15")] = None,
     samples_per_party: Annotated[
         int | None, typer.Option(help="Samples of each party.", show_default="90 % of the training data, dealt evenly")
     ] = None,
@@ -99,8 +134,10 @@ def run(
             show_default="unit-rows; the papers' with --lam",
         ),
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="Party-level privacy of each release.")] = _DEFAULT.epsilon,
-    delta: Annotated[float, typer.Option(help="For gaussian noise.")] = _DEFAULT.delta,
+    epsilon: Annotated[float, typer.Option(help="Privacy of each release; of a party, or as the protocol says.")] = 1.0,
+    delta: Annotated[
+        float | None, typer.Option(help="For gaussian noise and psgd.", show_default="1e-6; psgd 0.05")
+    ] = None,
     lam: Annotated[
         float | None,
         typer.Option(help="Ridge lambda everywhere, as in the papers.", show_default="each method's public rule"),
@@ -123,9 +160,15 @@ def run(
         str, typer.Option(help="Local classifiers, by name, dealt to the parties in turn: NAME[,NAME...].")
     ] = "logistic",
     key_bits: Annotated[int, typer.Option(help="Length of the Paillier modulus.")] = _DEFAULT.key_bits,
-    test_key: Annotated[bool, typer.Option(help="Accept a key under 2048 bits: protects nothing.")] = False,
-    holders: Annotated[int, typer.Option(help="Key holders, the first n parties.")] = _DEFAULT.holders,
-    threshold: Annotated[int, typer.Option(help="How many holders open a sum.")] = _DEFAULT.threshold,
+    test_key: Annotated[
+        bool, typer.Option("--test-key", help="Accept a key under 2048 bits: protects nothing.")
+    ] = False,
+    holders: Annotated[
+        int | None, typer.Option(help="Key holders, the first n parties.", show_default="5; psgd 3")
+    ] = None,
+    threshold: Annotated[
+        int | None, typer.Option(help="How many holders open a sum; more than half.", show_default="3; psgd 2")
+    ] = None,
     min_ballots: Annotated[
         int | None, typer.Option(help="Holders open no sum of fewer ballots.", show_default="half of the parties")
     ] = None,
@@ -138,107 +181,177 @@ def run(
         bool, typer.Option("--protect-auxiliary", help="One auxiliary sample is private too (Hamm 4.5).")
     ] = False,
     draws: Annotated[int, typer.Option(help="Average the private accuracies over so many noise draws.")] = 1,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where the data files lie.", show_default="$PSEPHOS_DATA, or the user's cache")
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            help="pathak: printed or repaired. psgd: paper, or another by name.", show_default="repaired; paper"
+        ),
     ] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="pathak: laplace, or spherical (printed only).", show_default="laplace")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="psgd: T.", show_default="200")] = None,
+    state_dir: Annotated[Path | None, typer.Option(help="psgd: a run that was interrupted goes on from here.")] = None,
+    data_dir: DataDir = None,
     seed: Annotated[int, typer.Option(help="Drives splits and training; never keys or encryption.")] = 0,
     simulate_noise: Annotated[
         bool, typer.Option("--simulate-noise", help="Draw the noise from the seed: repeatable, not private.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    report: ReportDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """The main job: train locally, aggregate under encryption, release privately, compare."""
-    given: dict[str, Any] = {
-        "dataset": dataset,
-        "parties": parties,
-        "samples_per_party": samples_per_party,
-        "auxiliary": auxiliary,
-        "scaling": scaling,
-        "epsilon": epsilon,
-        "delta": delta,
-        "lam": lam,
-        "reveal": reveal,
-        "mechanism": mechanism,
-        "colluders": colluders,
-        "dropouts": dropouts,
-        "loss": loss,
-        "learners": tuple(name.strip() for name in learner.split(",") if name.strip()),
-        "key_bits": key_bits,
-        "test_key": test_key,
-        "holders": holders,
-        "threshold": threshold,
-        "min_ballots": min_ballots,
-        "randomness": randomness,
-        "bound": bound,
-        "protect_auxiliary": protect_auxiliary,
-        "draws": draws,
-        "data_dir": None if data_dir is None else str(data_dir),
-        "seed": seed,
-        "simulate_noise": simulate_noise,
-    }
-    if workers is not None:
-        given["workers"] = workers
-    with _progress() as bars:
-        result = run_tally(RunOptions(**given), stage=_Bars(bars))
+    given = {name: value for name, value in context.params.items() if _was_given(context, name)}
+    for name in ("protocol", "report", "as_json"):
+        given.pop(name, None)
+    if "data_dir" in given:
+        given["data_dir"] = str(data_dir)
+    transcript = Transcript()
+    with _Bars() as bars:
+        if protocol == "tally":
+            result = _run_tally(given, bars, transcript)
+        elif protocol == "pathak":
+            result = _run_pathak(given, bars, transcript)
+        elif protocol == "psgd":
+            result = _run_psgd(given, bars, transcript)
+        else:
+            raise InvalidParameter(f"the protocol is tally, pathak or psgd, not {protocol!r}")
+    _finish(result, report, as_json, transcript, show.run)
+
+
+def _was_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _refuse_others(given: dict[str, Any], protocol: str, *names: str) -> None:
+    """Options of another protocol are not silently ignored."""
+    foreign = [name for name in names if name in given]
+    if foreign:
+        options = ", ".join("--" + name.replace("_", "-") for name in foreign)
+        raise InvalidParameter(f"{options} means nothing to --protocol {protocol}")
+
+
+def _run_tally(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:
+    _refuse_others(given, "tally", "variant", "noise", "steps", "state_dir")
+    if "learner" in given:
+        given["learners"] = tuple(name.strip() for name in given.pop("learner").split(",") if name.strip())
+    return run_tally(RunOptions(**given), stage=bars, transcript=transcript)
+
+
+def _run_pathak(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:
+    from psephos.pathak import run_pathak
+
+    others = (
+        *_TALLY_ONLY,
+        "delta",
+        "colluders",
+        "dropouts",
+        "holders",
+        "threshold",
+        "randomness",
+        "steps",
+        "state_dir",
+    )
+    _refuse_others(given, "pathak", *others)
+    return run_pathak(**given, transcript=transcript, progress=bars.watch())
+
+
+def _run_psgd(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:
+    from psephos.psgd import run_psgd
+
+    _refuse_others(given, "psgd", *(name for name in _TALLY_ONLY if name != "loss"), "noise")
+    progress = bars.phase("steps", given.get("steps", 200))
+    return run_psgd(**given, transcript=transcript, progress=progress)
+
+
+def _finish(
+    result: dict[str, Any],
+    report: Path | None,
+    as_json: bool,
+    transcript: Transcript | None,
+    table: Callable[[dict[str, Any]], None],
+) -> None:
+    """Print the result, and write its report where one was asked for."""
+    if report is not None:
+        from psephos.report import write_report
+
+        messages = None if transcript is None else transcript.redacted()
+        page = write_report(result, messages, report, command=["psephos", *sys.argv[1:]])
+        _notes.print(f"report written to {page}", highlight=False, markup=False, soft_wrap=True)
     if as_json:
         sys.stdout.write(json.dumps(result) + "\n")
     else:
-        _show_run(result)
+        table(result)
 
 
-_METHODS = {
-    "statistic": "noisy linear sum",
-    "avg": "clipped averaging",
-    "pate": "noisy majorities",
-    "soft": "Algorithm 2",
-    "vote": "Algorithm 1",
-}
+@app.command(
+    epilog="Examples:  psephos audit tally   |   psephos audit --thorough --json   |   psephos audit --privacy"
+)
+def audit(
+    protocol: Annotated[
+        str | None,
+        typer.Argument(help="tally, statistic, pathak-printed, pathak-repaired or psgd.", show_default="all"),
+    ] = None,
+    thorough: Annotated[bool, typer.Option("--thorough", help="More views a test: smaller leaks are noticed.")] = False,
+    privacy: Annotated[
+        bool, typer.Option("--privacy", help="Bound every mechanism's epsilon from below instead, by sampling it.")
+    ] = False,
+    samples: Annotated[int, typer.Option(help="--privacy: outputs drawn per input.")] = 100_000,
+    epsilon: Annotated[float, typer.Option(help="--privacy: what each mechanism claims.")] = 1.0,
+    report: ReportDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """The security analysis: who learned what, and whether a simulator can fake it. Exit status 1 on a surprise."""
+    with _Bars() as bars:
+        if privacy:
+            if protocol is not None or thorough:
+                raise InvalidParameter("--privacy audits the noise of every mechanism: leave the rest out")
+            result = _audit_privacy(epsilon, samples, bars)
+        else:
+            from psephos.security.audit import audit as run_audit
+
+            result = run_audit(protocol, thorough, bars.watch())
+    _finish(result, report, as_json, None, show.privacy_audit if privacy else show.audit)
+    if not result["as_expected"]:
+        raise typer.Exit(_FAILED)
 
 
-def _show_run(result: dict[str, Any]) -> None:
-    accuracy = result["accuracy"]
-    title = (
-        f"{result['dataset']}: {result['parties']} parties, {result['auxiliary']} auxiliary samples, "
-        f"{result['classes']} classes, {result['features']} features"
-    )
-    table = Table(
-        title=title, caption=f"accuracy on {result['test']} test samples, epsilon = {result['epsilon']:g} per party"
-    )
-    for heading in ("algorithm", "not private", "private", "sensitivity"):
-        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
-    table.add_row("batch (all data in one place)", f"{accuracy['batch']:.3f}", "", "")
-    table.add_row("ensemble (majority vote)", f"{accuracy['ensemble']:.3f}", "", "")
-    for name, words in _METHODS.items():
-        if name not in accuracy:
-            continue
-        row = accuracy[name]
-        spread = f" ± {row['private_std']:.3f}" if "private_std" in row else ""
-        table.add_row(
-            f"{name} ({words})",
-            f"{row['nonprivate']:.3f}",
-            f"{row['private']:.3f}{spread}",
-            f"{result['sensitivity'][name]:.3g}",
-        )
-    table.add_row("indiv (each party alone)", f"{accuracy['indiv']:.3f}", "", "")
-    _output.print(table)
-    exact = "equal the clear counts exactly" if result["tally_equals_plaintext"] else "DIFFER FROM THE CLEAR COUNTS"
-    _output.print(
-        f"{result['ballots']} ballots under {result['key_bits']} bits ({result['randomness']}), "
-        f"{result['ciphertexts_per_ballot']} ciphertexts and {result['bytes_per_ballot']:,} bytes each; opened by "
-        f"{result['threshold']} of {result['holders']} holders; the opened counts {exact}.",
-        highlight=False,
-    )
-    seconds = ", ".join(f"{phase} {taken:.1f}" for phase, taken in result["seconds"].items())
-    _output.print(f"seconds: {seconds}; peak memory {result['peak_memory_mb']:.0f} MB", highlight=False)
+def _audit_privacy(epsilon: float, samples: int, bars: _Bars) -> dict[str, Any]:
+    from psephos.privacy_audit import audit as measure
+    from psephos.privacy_audit import experiments
+
+    planned = list(experiments(epsilon))
+    done = bars.phase("privacy audit", len(planned))
+    found = []
+    for experiment in planned:
+        found.append(asdict(measure(experiment, samples)))
+        done(1)
+    return {
+        "protocol": "privacy-audit",
+        "mechanisms": found,
+        "as_expected": all(one["lower_bound"] <= one["epsilon"] for one in found),
+    }
+
+
+@app.command(name="report", epilog="Example:  psephos run --json > result.json; psephos report result.json")
+def report_(
+    file: Annotated[Path, typer.Argument(help="What a command printed with --json, or a report's own JSON.")],
+    output: Annotated[Path, typer.Option(help="Directory to write into.")] = Path("report"),
+) -> None:
+    """Draw a report again from a saved JSON."""
+    from psephos.report import report_from_json
+
+    typer.echo(report_from_json(file, output))
 
 
 def main() -> None:
     """Run the command; the named errors become one line on standard error and exit status 1 or 2."""
     try:
         app(standalone_mode=True)
-    except InvalidParameter as error:
-        _notes.print(f"psephos: {error}", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(_BAD_USAGE)
     except PsephosError as error:
         _notes.print(f"psephos: {error}", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(_BAD_USAGE if isinstance(error, InvalidParameter) else _FAILED)
+    except KeyboardInterrupt:
+        _notes.print("psephos: interrupted", highlight=False)
         sys.exit(_FAILED)

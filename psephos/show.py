@@ -1,0 +1,143 @@
+"""Results as tables, for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["audit", "privacy_audit", "run"]
+
+_console = Console()
+
+_METHODS = {
+    "statistic": "noisy linear sum",
+    "avg": "clipped averaging",
+    "pate": "noisy majorities",
+    "soft": "Algorithm 2",
+    "vote": "Algorithm 1",
+}
+
+
+def _table(title: str, *headings: str, caption: str | None = None) -> Table:
+    table = Table(title=title, caption=caption)
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if place else "left")
+    return table
+
+
+def _say(text: str) -> None:
+    _console.print(text, highlight=False, markup=False)
+
+
+def run(result: dict[str, Any]) -> None:
+    """The result of `psephos run`, whatever the protocol."""
+    protocol = result["protocol"]
+    if protocol.startswith("pathak"):
+        _pathak(result)
+    elif protocol == "psgd":
+        _psgd(result)
+    else:
+        _tally(result)
+
+
+def _tally(result: dict[str, Any]) -> None:
+    accuracy = result["accuracy"]
+    title = (
+        f"{result['dataset']}: {result['parties']} parties, {result['auxiliary']} auxiliary samples, "
+        f"{result['classes']} classes, {result['features']} features"
+    )
+    delta = f", delta = {result['delta']:g}" if result["delta"] else ""
+    caption = f"accuracy on {result['test']} test samples; private at epsilon = {result['epsilon']:g}{delta} per party"
+    table = _table(title, "algorithm", "not private", "private", "sensitivity", caption=caption)
+    table.add_row("batch (all data in one place)", f"{accuracy['batch']:.3f}", "", "")
+    table.add_row("ensemble (majority vote)", f"{accuracy['ensemble']:.3f}", "", "")
+    for name, words in _METHODS.items():
+        if name in accuracy:
+            row = accuracy[name]
+            spread = f" ± {row['private_std']:.3f}" if "private_std" in row else ""
+            private = f"{row['private']:.3f}{spread}"
+            table.add_row(
+                f"{name} ({words})", f"{row['nonprivate']:.3f}", private, f"{result['sensitivity'][name]:.3g}"
+            )
+    table.add_row("indiv (each party alone)", f"{accuracy['indiv']:.3f}", "", "")
+    _console.print(table)
+    exact = "equals the clear one exactly" if result["tally_equals_plaintext"] else "DIFFERS FROM THE CLEAR ONE"
+    _say(
+        f"{result['ballots']} ballots under {result['key_bits']} bits ({result['randomness']}), "
+        f"{result['ciphertexts_per_ballot']} ciphertexts and {result['bytes_per_ballot']:,} bytes each; opened by "
+        f"{result['threshold']} of {result['holders']} holders; the opened sum {exact}."
+    )
+    if result["noise_source"] != "system":
+        _say("The noise was drawn from the seed: it protects nobody.")
+    seconds = ", ".join(f"{phase} {taken:.1f}" for phase, taken in result["seconds"].items())
+    _say(f"seconds: {seconds}; peak memory {result['peak_memory_mb']:.0f} MB")
+
+
+def _pathak(result: dict[str, Any]) -> None:
+    title = f"{result['dataset']}: Pathak 2010, {result['variant']}, {result['parties']} parties"
+    table = _table(title, "classifier", "accuracy")
+    for name, value in result["accuracy"].items():
+        table.add_row(name, f"{value:.3f}")
+    _console.print(table)
+    table = _table("stages", "stage", "seconds", "bytes", "messages")
+    for name, stage in result["stages"].items():
+        table.add_row(name, f"{stage['seconds']:.2f}", f"{stage['bytes']:,}", str(stage["messages"]))
+    _console.print(table)
+    exact = "equal the clear computation exactly" if result["shares_equal_reference"] else "DIFFER FROM THE CLEAR ONE"
+    _say(f"The published shares {exact}.")
+    _say(
+        f"epsilon asked {result['epsilon']:g}, proved {result['epsilon_proved']:.4g} ({result['epsilon_proved_for']})."
+    )
+
+
+def _psgd(result: dict[str, Any]) -> None:
+    title = f"{result['dataset']}: Rajkumar 2012, {result['variant']}, {result['parties']} parties"
+    table = _table(title, "classifier", "accuracy")
+    for name, value in result["accuracy"].items():
+        table.add_row(name, f"{value:.3f}")
+    _console.print(table)
+    exact = "equal their references" if result["sums_equal_reference"] else "DIFFER FROM THEIR REFERENCES"
+    _say(f"{result['steps']} steps of {result['seconds']['per_step']:.2f} s; the opened sums {exact}.")
+    transcript = result["epsilon_transcript"]
+    covers = "no finite epsilon" if transcript is None else f"epsilon = {transcript:.4g}"
+    final = result["epsilon_final"]
+    claim = "nothing is claimed" if final is None else f"epsilon = {final:.4g}"
+    _say(
+        f"At delta = {result['delta']:g}: {claim} for the final classifier (the paper's claim, for the exact "
+        f"minimiser), {covers} for everything the curator saw."
+    )
+
+
+def audit(result: dict[str, Any]) -> None:
+    """The matrix of who learned what, protocol by protocol, and the mutants."""
+    for protocol in result["protocols"]:
+        secrets = list(dict.fromkeys(secret for c in protocol["coalitions"] for secret in c["cells"]))
+        table = _table(protocol["name"], "coalition", *secrets)
+        for coalition in protocol["coalitions"]:
+            cells = []
+            for secret in secrets:
+                cell = coalition["cells"].get(secret)
+                mark = "" if cell is None or cell["verdict"] == cell["expected"] else " (UNEXPECTED)"
+                cells.append("" if cell is None else f"{cell['verdict']}{mark}")
+            table.add_row(coalition["name"], *cells)
+        _console.print(table)
+        if protocol.get("mutants"):
+            table = _table(f"{protocol['name']}: broken on purpose", "mutant", "caught by")
+            for mutant in protocol["mutants"]:
+                table.add_row(mutant["name"], str(mutant["by"]) if mutant["caught"] else "NOT CAUGHT")
+            _console.print(table)
+    verdict = "Every verdict is the expected one" if result["as_expected"] else "SOMETHING IS NOT AS EXPECTED"
+    _say(f"{verdict}; false alarms at most {result['false_alarm_rate']:.2%}; {result['seconds']:.0f} s")
+
+
+def privacy_audit(result: dict[str, Any]) -> None:
+    """Each mechanism's claimed epsilon and what sampling proves it to be at least."""
+    table = _table("epsilon, bounded from below", "mechanism", "dimension", "claimed", "at least", "verdict")
+    for one in result["mechanisms"]:
+        verdict = "holds" if one["lower_bound"] <= one["epsilon"] else "VIOLATED"
+        table.add_row(one["name"], str(one["dimension"]), f"{one['epsilon']:g}", f"{one['lower_bound']:.3f}", verdict)
+    _console.print(table)
+    first = result["mechanisms"][0]
+    _say(f"each bound at {first['confidence']:.2%} confidence, from {first['samples']:,} outputs per input")
