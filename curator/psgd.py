@@ -165,6 +165,7 @@ def agree(
     party_bound: float | None = None,
     colluders: int = 0,
     dropouts: int = 0,
+    clip: bool = False,
     fraction_bits: int = FRACTION_BITS,
     randomness: Randomness = SYSTEM,
 ) -> Agreement:
@@ -187,6 +188,8 @@ def agree(
         colluders: parties that may tell the curator their own noise. dropouts: parties that may vanish. Shares are
             sized so that the others' suffice: K - colluders - dropouts of them, and for "gaussian" one less, since
             every party knows its own share.
+        clip: whether parties scale gradients above a smaller `party_bound` down. A clipped gradient is not that of any
+            objective, so nothing is claimed for a minimiser then.
 
     Raises:
         InvalidParameter: anything out of range; for "gaussian" also when no noise meets epsilon and delta.
@@ -245,6 +248,9 @@ def agree(
         final_is += "; holds of the minimiser for one party's data alone, too"
     else:
         sigma, final, final_is = 0.0, None, "no claim of its own: the classifier is computed from the transcript"
+
+    if clip and bound < limit and final is not None:
+        final, final_is = None, "no claim: a clipped gradient is not that of any objective"
 
     if variant == "gaussian":
         law = "skellam"

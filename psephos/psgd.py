@@ -521,6 +521,7 @@ def run_psgd(
             party_bound=party_bound,
             colluders=colluders,
             dropouts=dropouts,
+            clip=on_excess == "clip",
             randomness=nonce,
         )
 

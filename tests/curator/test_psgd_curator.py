@@ -201,6 +201,14 @@ def test_dropouts_size_the_shares() -> None:
         agreement_for(colluders=2, dropouts=1)
 
 
+def test_clipping_forfeits_the_papers_claim() -> None:
+    assert agreement_for(clip=True).guarantee.epsilon_final == 0.5  # nothing is ever above the natural bound
+    clipped = agreement_for(clip=True, party_bound=5.0).guarantee
+    assert clipped.epsilon_final is None
+    assert clipped.epsilon_transcript_pure == 25.0
+    assert agreement_for(party_bound=5.0).guarantee.epsilon_final == 0.5
+
+
 def test_report_is_finite() -> None:
     for variant in ("paper", "footnote-4", "halving", "gaussian"):
         for value in agreement_for(variant=variant).guarantee.as_json().values():

@@ -315,6 +315,7 @@ def test_what_is_clipped_or_weak_is_said() -> None:
     clipped = run_psgd(**{**OPTIONS, "on_excess": "clip", "party_bound": 0.5, "steps": 1, "delta": 0.05})
     assert clipped["gradients_clipped_here"] == 5
     assert clipped["gradient_bound"] == 0.5
+    assert clipped["epsilon_final"] is None
     assert any("not below 1/N" in note for note in clipped["notes"])
     assert any("scaled down" in note for note in clipped["notes"])
     with pytest.raises(GradientBoundError):
