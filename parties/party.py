@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,9 @@ from protocol.rounds import Round, RoundKind
 from protocol.signing import SigningKey, VerificationKey
 from protocol.vectors import EncryptedVector
 from protocol.votes import AuxiliarySet, VoteLayout
+
+if TYPE_CHECKING:  # dp-accounting takes a second to load, and only a party with a budget needs it
+    from protocol.accounting import Budget, PrivacyEvent
 
 __all__ = ["Party", "Voter"]
 
@@ -44,6 +47,7 @@ class Party:
         classes: Sequence[Any],
         voter: Voter | None = None,
         votes_cast: OnceLedger | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """
         Args:
@@ -52,6 +56,7 @@ class Party:
             classes: the K agreed classes, in the order of the counts; a party may have seen only some of them.
             voter: a classifier trained elsewhere; otherwise call `train`.
             votes_cast: where it remembers the auxiliary sets it has voted on; on disk wherever it can be restarted.
+            budget: what it is willing to spend; a round is then joined only with the cost of its release stated.
         """
         if number < 0:
             raise InvalidParameter(f"a party is numbered by its place on the roster, from 0, not {number}")
@@ -60,6 +65,7 @@ class Party:
         self._signing_key = signing_key
         self._voter = voter
         self._votes_cast = OnceLedger() if votes_cast is None else votes_cast
+        self._budget = budget
 
     @property
     def verification_key(self) -> VerificationKey:
@@ -86,6 +92,7 @@ class Party:
         *,
         encryptor: Encryptor | None = None,
         randomizers: Randomizers | None = None,
+        costs: PrivacyEvent | None = None,
     ) -> Ballot:
         """One ballot: this party's vote on every auxiliary sample, packed, encrypted and signed.
 
@@ -94,12 +101,14 @@ class Party:
             auxiliary: the public samples, float64 (N, d); an `AuxiliarySet` is hashed once for many parties.
             encryptor: the randomness mode and source to use; `half` and the operating system's by default.
             randomizers: a pool of residues made before, so that casting costs two multiplications a ciphertext.
+            costs: what the release made of this round will cost, charged to the party's budget.
 
         Raises:
             WrongRoundError: another kind of round, or another auxiliary set than the round's.
             DataError: the classifier cannot vote on these samples, or nothing was trained.
             AlreadyCastError: this party has voted on this auxiliary set before, in whatever round: the difference of
                 two counts would be its votes.
+            BudgetExceededError: the release would bring this party above its budget; nothing is spent then.
         """
         if self._voter is None:
             raise DataError(f"party {self.number} has no classifier yet: call train first")
@@ -112,12 +121,14 @@ class Party:
             )
         votes = layout.encode(self._voter.predict_votes(public.samples))
         vector = self._encrypt(round_, votes, encryptor, randomizers)
+        self._check_budget(costs)
         # Last before the ballot exists: what failed until here has used up nothing.
         if not self._votes_cast.claim(_votes_claim(self.number, public.digest)):
             raise AlreadyCastError(
                 f"party {self.number} has voted on this auxiliary set before; a second ballot would let the difference "
                 "of two counts show its votes"
             )
+        self._charge(costs)
         return Ballot.sign(round_, self.number, vector, self._signing_key)
 
     def contribute(
@@ -129,17 +140,34 @@ class Party:
         *,
         encryptor: Encryptor | None = None,
         randomizers: Randomizers | None = None,
+        costs: PrivacyEvent | None = None,
     ) -> Ballot:
         """One ballot with any other integer vector of the round's plan (parameters, a statistic, a gradient).
 
         Unlike `cast` it does not refuse a second round on the same context: whoever calls it accounts for that.
-        Raises WrongRoundError when kind or context differ from the round's, PackingError for values out of range.
+        Raises WrongRoundError when kind or context differ from the round's, PackingError for values out of range,
+        BudgetExceededError when the release, whose cost is `costs`, would bring this party above its budget.
         """
         if kind == "votes":
             raise InvalidParameter("votes are cast, not contributed: call cast")
         self._check_round(round_, kind, context)
         vector = self._encrypt(round_, values, encryptor, randomizers)
+        self._check_budget(costs)
+        self._charge(costs)
         return Ballot.sign(round_, self.number, vector, self._signing_key)
+
+    def _check_budget(self, costs: PrivacyEvent | None) -> None:
+        if self._budget is None:
+            return
+        if costs is None:
+            raise InvalidParameter(
+                f"party {self.number} has a budget, so it must know what the release will cost: pass costs"
+            )
+        self._budget.check(costs)
+
+    def _charge(self, costs: PrivacyEvent | None) -> None:
+        if self._budget is not None and costs is not None:
+            self._budget.charge(costs)
 
     def _check_round(self, round_: Round, kind: RoundKind, context: bytes) -> None:
         if round_.kind != kind:

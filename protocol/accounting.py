@@ -142,8 +142,8 @@ class Budget:
         """Whether `charge` would accept."""
         return self.after(event) <= self.epsilon * (1 + 1e-12)
 
-    def charge(self, event: PrivacyEvent) -> None:
-        """Record `event`; raises BudgetExceededError, with nothing recorded, if it does not fit."""
+    def check(self, event: PrivacyEvent) -> None:
+        """Raise BudgetExceededError, with the sums, if `event` does not fit (a dry run: nothing changes)."""
         if event.epsilon <= 0:
             raise InvalidParameter("an event needs an epsilon above 0")
         after = self.after(event)
@@ -153,4 +153,8 @@ class Budget:
                 f"budget is {self.epsilon:g} ({self.spent():.6g} spent); lower the release's epsilon or delta, or "
                 "raise the budget"
             )
+
+    def charge(self, event: PrivacyEvent) -> None:
+        """Record `event`; raises BudgetExceededError, with nothing recorded, if it does not fit."""
+        self.check(event)
         self.events.append(event)

@@ -11,9 +11,11 @@ from sklearn.ensemble import ExtraTreesClassifier
 from curator.tally import Tally
 from parties.holder import KeyHolder
 from parties.party import Party
+from protocol.accounting import Budget, pure_event
 from protocol.encryption import Encryptor, RandomizerPool
 from protocol.errors import (
     AlreadyCastError,
+    BudgetExceededError,
     DataError,
     ForgedSignatureError,
     InvalidParameter,
@@ -24,6 +26,7 @@ from protocol.errors import (
 )
 from protocol.ledger import OnceLedger
 from protocol.messages import Ballot
+from protocol.packing import PackingPlan
 from protocol.private_key import generate_private_key
 from protocol.rounds import Round
 from protocol.signing import SigningKey
@@ -199,3 +202,31 @@ def test_an_empty_pool_does_not_cost_the_vote(house, round_, samples) -> None:
     with pytest.raises(RandomnessExhausted):
         party.cast(round_, samples, randomizers=RandomizerPool(Encryptor(round_.key, expected=8)))
     assert party.cast(round_, samples).party == 0
+
+
+# -- a party with a budget
+
+
+def test_a_party_refuses_a_release_that_would_exceed_its_budget_and_keeps_its_vote(house, round_, samples) -> None:
+    budget = Budget(1.0, 1e-9)
+    party = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), budget=budget)
+    with pytest.raises(BudgetExceededError):
+        party.cast(round_, samples, costs=pure_event("soft", 1.5))
+    with pytest.raises(InvalidParameter, match="budget"):
+        party.cast(round_, samples)
+    assert budget.events == []
+    party.cast(round_, samples, costs=pure_event("soft", 0.75))
+    assert budget.spent() == pytest.approx(0.75)
+    with pytest.raises(AlreadyCastError):
+        party.cast(round_, samples, costs=pure_event("soft", 0.25))
+    assert budget.spent() == pytest.approx(0.75)  # a refused ballot costs nothing
+
+
+def test_contributions_are_charged_too(house) -> None:
+    plan = PackingPlan.for_key(house.threshold_key.key, length=3, addends=PARTIES, minimum=-4, maximum=4)
+    context = bytes(32)
+    round_ = Round.create("statistic", house.threshold_key, plan, house.roster, context=context, test_key=True)
+    party = Party(0, house.signing_keys[0], classes=(), budget=Budget(1.0, 1e-9))
+    party.contribute(round_, "statistic", context, [1, -2, 3], costs=pure_event("statistic", 0.6))
+    with pytest.raises(BudgetExceededError):
+        party.contribute(round_, "statistic", context, [1, -2, 3], costs=pure_event("statistic", 0.6))
