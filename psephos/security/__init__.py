@@ -5,7 +5,12 @@
 * `views`: opening a coalition's view, and checking what it cannot open for freshness.
 * `simulators`: making the same view from a coalition's inputs and ideal outputs alone.
 * `compare`: whether two samples of views could come from one distribution; every test states its false-alarm rate.
-* `cases`: for each protocol its coalitions, its secrets, and the checks that stand behind each cell of the matrix.
+* `case_tally`, `case_statistic`, `case_pathak`, `case_psgd`: for each protocol its coalitions, its secrets, and the
+checks that stand behind each cell of the matrix.
 * `mutants`: protocols broken in one line, each of which some check must catch.
 * `audit`: all of it in one call, as `psephos audit` prints it.
 """
+
+from psephos.security.audit import PROTOCOLS, audit
+
+__all__ = ["PROTOCOLS", "audit"]

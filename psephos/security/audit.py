@@ -15,7 +15,7 @@ from psephos.security.compare import detectable_accuracy
 from psephos.security.model import Case, Context, Result, judge
 from psephos.security.mutants import MUTANTS, caught_by
 
-__all__ = ["CASES", "PROTOCOLS", "audit", "as_expected"]
+__all__ = ["CASES", "PROTOCOLS", "as_expected", "audit"]
 
 CASES: dict[str, Case] = {case.name: case for case in (TALLY, STATISTIC, PATHAK_PRINTED, PATHAK_REPAIRED, PSGD)}
 PROTOCOLS = tuple(CASES)
@@ -48,7 +48,8 @@ def audit(
         mutants: break the protocols as well, and see who notices.
 
     Returns a JSON object:
-        protocols: a list; of each its name, coalitions (name, members, cells: secret -> verdict, expected, evidence) and
+        protocols: a list; of each its name, coalitions (name, members, cells: secret -> verdict, expected, evidence)
+        and
             mutants (name, change, caught, by, evidence).
         as_expected: whether every verdict is the expected one and every mutant was caught.
         false_alarm_rate: bound of the chance that a sound protocol fails any check of this run.

@@ -38,6 +38,7 @@ from protocol.pathak import (
     Variant,
     role,
 )
+from protocol.permutation import inverse
 from protocol.private_key import generate_private_key
 from protocol.randomness import SYSTEM, Randomness
 from protocol.resharing import split_vector
@@ -52,7 +53,7 @@ from psephos.security.views import Sealed, jacobi, stale
 __all__ = ["PATHAK_PRINTED", "PATHAK_REPAIRED", "exact_comparison", "exact_resharing"]
 
 PARTIES, FEATURES = 4, 2
-SIZES = (24, 20, 17, 30)
+SIZES = (24, 30, 17, 20)
 SMALLEST = 3
 HEADER = 8 + 1 + 32 + 6
 SECRETS = ("data", "classifier", "noise", "sizes", "who is smallest")
@@ -117,12 +118,12 @@ def _records(generator: np.random.Generator, size: int, turn: float) -> Records:
 
 
 def _data(context: Context, inputs: str) -> list[Records]:
-    """`honest`; `exchanged`: parties 3 and 4 exchange whole data sets, which leaves the ideal output as it is."""
+    """`honest`; `exchanged`: parties 2 and 3 exchange whole data sets, which leaves the ideal output as it is."""
 
     def make() -> list[Records]:
         records = [_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
         if inputs == "exchanged":
-            records[2], records[3] = records[3], records[2]
+            records[1], records[2] = records[2], records[1]
         return records
 
     return context.once(("pathak data", inputs), make)
@@ -212,7 +213,7 @@ def _simulated(context: Context, variant: Variant, members: Members) -> list[Run
                 shares=None if variant == "printed" else len(honest),
                 contributors=PARTIES - terms.excluded,
             )
-            made_up = list(SIZES) if members.curator and members.parties else [17, 19, 24, 30]
+            made_up = list(SIZES) if members.curator and members.parties else [16, 17, 18, 19]
             if not (members.curator and members.parties):
                 generator.shuffle(made_up)
             records = [
@@ -221,7 +222,7 @@ def _simulated(context: Context, variant: Variant, members: Members) -> list[Run
                 else _records(generator, made_up[j - 1], float(generator.uniform(0, 6)))
                 for j in range(1, PARTIES + 1)
             ]
-            puppet = type("Puppet", (_Puppet,), {"corrector": honest[-1]})
+            puppet: Any = type("Puppet", (_Puppet,), {"corrector": honest[-1]})
             puppet.wanted = _WithOwnShares(output.total, puppet, members, variant, min(SIZES))
             runs.append(_play(context, variant, records, label, puppet))
         return runs
@@ -289,12 +290,11 @@ def _open_message(run: Run, members: Members, message: Message, table: dict[mpz,
         width = SHARE_BITS // 8
         row["a"] = int.from_bytes(body[:width], "big") / 2.0**SHARE_BITS
         sealed("b sealed", zeta, decode_ciphertexts(zeta, body[width:], 1)[0])
-        if members.curator:
-            row["b"] = keys.curator.raw_decrypt(decode_ciphertexts(zeta, body[width:], 1)[0]) / 2.0**SHARE_BITS
     elif kind == "indexed share":
         middle = 32 + group.ciphertext_bytes
         sealed("xi(a)", group, decode_ciphertexts(group, body[32:middle], 1)[0])
-        row["b"] = keys.curator.raw_decrypt(decode_ciphertexts(zeta, body[middle:], 1)[0]) / 2.0**SHARE_BITS
+        rest = keys.curator.raw_decrypt(decode_ciphertexts(zeta, body[middle:], 1)[0]) - (1 << SHARE_BITS)
+        row["b"] = rest / 2.0**SHARE_BITS
         if members.parties:
             row["a"] = keys.group.raw_decrypt(decode_ciphertexts(group, body[32:middle], 1)[0]) / 2.0**SHARE_BITS
     elif kind == "masked share":
@@ -328,8 +328,6 @@ def _open_message(run: Run, members: Members, message: Message, table: dict[mpz,
         masked = run.terms.plan(zeta).unpack([keys.curator.raw_decrypt(c) for c in ciphertexts], 1)
         for place, value in enumerate(masked):
             row[f"masked noise {place}"] = value / 2.0**run.terms.mask_bits
-        if len(masked) > 1:  # one mask for all entries would show their differences
-            row["masked noise, first less second"] = (masked[0] - masked[1]) / 2.0**run.terms.mask_bits
     elif kind in ("reshare", "published share"):
         width = run.terms.modulus_bits // 8 + 1
         for place in range(FEATURES):
@@ -358,10 +356,28 @@ def _row(run: Run, members: Members, table: dict[mpz, int]) -> Row:
             for rung, noise in enumerate(run.parties[number].clear_values()[2]):
                 row[f"total {place} less the noise {rung} of party {number}"] = (value - noise[place]) / unit
     if members.parties and not members.curator:
-        # What the parties' own coins give away of their masked places: where did my own share go?
-        for number in members.parties:
-            row[f"place of party {number}"] = run.parties[number]._permutation[number - 1]
+        # The parties know pi_1: if pi_2 were known, a second comparison would show whose data set was the smaller.
+        again = {m.receiver for m in run.transcript.messages if m.kind in ("questions", "opponents") and _turn(m) == 1}
+        order = inverse(run.parties[members.parties[0]]._permutation)
+        for j in range(1, PARTIES + 1):
+            row[f"party {j} compared again, if pi_2 were the identity"] = -1
+        for place in members.parties:
+            row[f"party {order[place - 1] + 1} compared again, if pi_2 were the identity"] = role(place) in again
+    if members.curator and not members.parties:
+        # Charlie knows pi_2: if pi_1 were known, he would know who is smallest, and what follows from the total.
+        row["smallest, if pi_1 were the identity"] = inverse(run.curator._permutation)[run.curator._standing[0]]
+        opened, scale = run.curator._contribution, 2.0**run.terms.mask_bits
+        for place, value in enumerate(run.total):
+            row[f"total {place} less the masked noise"] = (value - opened[place]) / scale
+        differences = (run.total[0] - run.total[1]) - (opened[0] - opened[1])
+        row["total less the masked noise, first less second"] = differences / scale
     return row
+
+
+def _turn(message: Message) -> int:
+    """The turn of the tournament that a message belongs to, from its envelope."""
+    assert message.data is not None
+    return int.from_bytes(message.data[HEADER - 6 : HEADER - 4], "big")
 
 
 def _compare(context: Context, left: Sequence[Run], right: Sequence[Run], members: Members, what: str) -> Result:
@@ -422,11 +438,41 @@ def _ciphertexts(message: Message, key: PublicKey) -> tuple[mpz, ...]:
     return decode_ciphertexts(key, body, len(body) // key.ciphertext_bytes)
 
 
+def _traced(context: Context, variant: Variant, members: Members) -> Result:
+    """Whether the parties of a coalition find shares they know among the masked ones: that would give pi_2 away.
+
+    A masked share a + r and a known a are tied if r is 40 bits shorter than agreed, two of them if the masks are equal;
+    both happen by chance with probability below 2^-39 a pair.
+    """
+    pairs = 0
+    for run in _real(context, variant)[:20]:
+        masked = {number: run.parties[number]._masked for number in members.parties}
+        known = set()
+        for message in run.transcript.messages:
+            if message.kind == "size share" and {message.sender, message.receiver} & members.names:
+                assert message.data is not None
+                known.add(int.from_bytes(message.data[HEADER : HEADER + SHARE_BITS // 8], "big"))
+        for number in members.parties:
+            own = run.parties[number]._own_share
+            known |= set() if own is None else {own.share}
+        for value in masked.values():
+            for a in known:
+                pairs += 1
+                if abs(value - a) >> (MASK_BITS - 40) == 0:
+                    return Result(True, "a masked share lies so near a share it knows that the mask hides nothing")
+        values = list(masked.values())
+        differences = {x - y for x in known for y in known if x != y}
+        for i, x in enumerate(values):
+            if any(x - y in differences for y in values[:i]):
+                return Result(True, "two masked shares differ as two shares it knows: one mask was used twice")
+    return Result(False, f"{pairs} pairs of a masked share and a known one, none tied")
+
+
 def _explained(run: Run, members: Members) -> str | None:
     """The analyst, who knows the noise, asks whether a noise factor is the bases' power and nothing else.
 
-    If it is, whoever has the bases can search for the exponent (examples/attacks/small_exponent.py does). If it is so up
-    to the Jacobi symbol, the parity of the noise shows.
+    If it is, whoever has the bases can search for the exponent (examples/attacks/small_exponent.py does). If it is so
+    up to the Jacobi symbol, the parity of the noise shows.
     """
     if 1 not in members.parties:
         return None
@@ -442,7 +488,7 @@ def _explained(run: Run, members: Members) -> str | None:
             for base, exponents in zip(bases, packed, strict=True):
                 power = power * gmpy2.powmod(base, exponents[place], zeta.modulus_squared) % zeta.modulus_squared
             if c == power:
-                return f"noise factor {place} of party {number} is a power of ciphertexts seen: its exponent can be searched"
+                return f"noise factor {place} of party {number} is a power of ciphertexts seen: it can be searched"
     return None
 
 
@@ -575,7 +621,7 @@ def _reads_sizes(variant: Variant) -> Callable[[Context], Result]:
                 a = group.raw_decrypt(decode_ciphertexts(group.public_key, body[:split], 1)[0])
                 b = zeta.raw_decrypt(decode_ciphertexts(zeta.public_key, body[split:], 1)[0]) - (1 << SHARE_BITS)
                 shares[message.sender] = a + b >> 64
-        order = first.parties[2]._permutation
+        order = first.parties[1]._permutation
         found = tuple(shares[role(order[j] + 1)] for j in range(PARTIES))
         return Result(found == SIZES, "with both keys and pi_1 it reads every size")
 
@@ -615,9 +661,9 @@ MEMBERS: dict[str, Members] = {
     "consumer (the published shares)": Members(),
     "party 1 (draws pi_1, the key and the mask)": Members(parties=(1,)),
     "party 3 (the smallest)": Members(parties=(3,)),
-    "all parties but two": Members(parties=(1, 2)),
+    "all parties but two": Members(parties=(1, 4)),
     "curator": Members(curator=True),
-    "curator and a party": Members(curator=True, parties=(2,)),
+    "curator and a party": Members(curator=True, parties=(4,)),
     "curator and party 1": Members(curator=True, parties=(1,)),
 }
 
@@ -667,7 +713,7 @@ def _checks(variant: Variant) -> tuple[Check, ...]:
             checks.append(Check(f"insider, {name}", name, ("noise",), _insider(variant)))
         else:
             checks.append(Check(f"simulation, {name}", name, hidden, simulation, statistical=True))
-        if SMALLEST not in m.parties and 4 not in m.parties and not known:
+        if not {2, SMALLEST} & set(m.parties) and not known:
             about = ("data", "classifier", "sizes", "who is smallest")
             checks.append(Check(f"data sets exchanged, {name}", name, about, exchanged, statistical=True))
         if coalition.known_leaks:
@@ -676,9 +722,14 @@ def _checks(variant: Variant) -> tuple[Check, ...]:
             def rest(context: Context, m: Members = masked) -> Result:
                 return _compare_rest(context, variant, m)
 
-            about = tuple(s for s in hidden)
-            checks.append(Check(f"simulation but for the total, {name}", name, about, rest, statistical=True))
+            checks.append(Check(f"simulation but for the total, {name}", name, hidden, rest, statistical=True))
         checks.append(Check(f"freshness, {name}", name, tuple(s for s in ("noise", "sizes") if s in hidden), fresh))
+        if m.parties and not m.curator:
+
+            def traced(context: Context, m: Members = m) -> Result:
+                return _traced(context, variant, m)
+
+            checks.append(Check(f"masked shares, {name}", name, ("sizes", "who is smallest"), traced))
         if "sizes" in coalition.granted:
             checks.append(Check(f"sizes read, {name}", name, ("sizes", "who is smallest"), _reads_sizes(variant)))
         if "noise" in coalition.granted:

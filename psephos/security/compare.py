@@ -1,9 +1,9 @@
 """Whether two samples of opened views could come from one distribution.
 
 Three instruments. What is discrete and small is compared *exactly*: `outcomes` walks through every result of a
-function's coin tosses and gives its distribution in fractions. Everything else is sampled and put to `two_sample`, which
-is two tests in one: Kolmogorov and Smirnov's on each feature, and a classifier that tries to tell the two samples apart
-(Lopez-Paz and Oquab 2017). Both give valid p-values at any sample size:
+function's coin tosses and gives its distribution in fractions. Everything else is sampled and put to `two_sample`,
+which is two tests in one: Kolmogorov and Smirnov's on each feature, and a classifier that tries to tell the two
+samples apart (Lopez-Paz and Oquab 2017). Both give valid p-values at any sample size:
 
 * the Kolmogorov-Smirnov p-value is exact for continuous features and conservative under ties; Bonferroni over features;
 * the classifier is trained on one half and judged on the other. If the samples have one law, each held-out row is right

@@ -15,10 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.noise import Mechanism
-from protocol.randomness import Randomness
-
-__all__ = ["counts_of", "ideal_pathak", "ideal_psgd_step", "ideal_statistic", "ideal_tally"]
+__all__ = ["counts_of", "ideal_pathak", "ideal_psgd_step", "ideal_statistic", "ideal_tally", "joint_noise"]
 
 Outputs = dict[str, dict[str, Any]]
 
@@ -36,14 +33,25 @@ def ideal_tally(votes: NDArray[np.integer], classes: int) -> Outputs:
     return {"curator": {"counts": counts_of(votes, classes)}, "holder": {}, "party": {}, "board": {}}
 
 
-def ideal_statistic(contributions: Sequence[Sequence[int]], noise: Mechanism, randomness: Randomness) -> Outputs:
-    """Statistic reveal: the curator gets the sum of the parties' integer statistics plus noise of the agreed law.
+def joint_noise(
+    scale: Fraction, dimension: int, shares: int, contributors: int, generator: np.random.Generator
+) -> list[int]:
+    """`shares` of `contributors` shares of discrete Laplace noise: differences of negative binomials of that shape.
 
-    The functionality draws the noise. In the protocol the parties do, each a share: whoever is in the coalition knows
-    its own share, and the functionality gives the coalition the sum under the noise of the others.
+    Drawn with numpy, so that it is not the protocol's own sampler.
     """
-    total = [sum(column) for column in zip(*contributions, strict=True)]
-    return {"curator": {"sum": [t + e for t, e in zip(total, noise.sample(randomness), strict=True)]}, "party": {}}
+    chance, shape = -math.expm1(-1 / float(scale)), shares / contributors
+    drawn = [generator.negative_binomial(shape, chance, dimension) for _ in range(2)]
+    return [int(a) - int(b) for a, b in zip(*drawn, strict=True)]
+
+
+def ideal_statistic(vectors: Sequence[Sequence[int]], noise: Sequence[int]) -> Outputs:
+    """Statistic reveal: the curator gets the sum of the vectors plus the noise of the honest parties' shares.
+
+    The functionality draws that noise (`joint_noise`). A party of the coalition hands in its statistic with its own
+    share added, as it may choose both.
+    """
+    return {"curator": {"sum": [sum(column) for column in zip(*vectors, noise, strict=True)]}, "party": {}}
 
 
 def ideal_psgd_step(gradients: Sequence[Sequence[int]], noise: Sequence[Sequence[int]]) -> Outputs:
@@ -73,8 +81,6 @@ def ideal_pathak(
     of `contributors` shares, each a difference of negative binomials of shape 1/contributors, and adds the coalition's
     own shares, which it was given as inputs. Drawn with numpy, so that it is not the protocol's own sampler.
     """
-    chance = -math.expm1(-1 / float(scale))
-    shape = 1.0 if shares is None else shares / contributors
-    size = len(parameters[0])
-    noise = generator.negative_binomial(shape, chance, size) - generator.negative_binomial(shape, chance, size)
-    return PathakOutput([sum(column) + int(e) for column, e in zip(zip(*parameters, strict=True), noise, strict=True)])
+    count = contributors if shares is None else shares
+    noise = joint_noise(scale, len(parameters[0]), count, contributors, generator)
+    return PathakOutput([sum(column) + e for column, e in zip(zip(*parameters, strict=True), noise, strict=True)])

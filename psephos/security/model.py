@@ -1,9 +1,10 @@
 """Coalitions, secrets, checks and verdicts: the matrix that an audit fills in.
 
-A `Check` asks one question about one coalition: *does this leak?* It answers with evidence. A check that hides something
-compares the coalition's real view with a simulated one, or two views of inputs with equal ideal output, or looks at
-ciphertexts for freshness; it leaks when it finds a difference. A check that reveals something computes the secret from
-the view; it leaks when it succeeds. Which leaks are meant is the ideal functionality's word, not the check's.
+A `Check` asks one question about one coalition: *does this leak?* It answers with evidence. A check that hides
+something compares the coalition's real view with a simulated one, or two views of inputs with equal ideal output, or
+looks at ciphertexts for freshness; it leaks when it finds a difference. A check that reveals something computes the
+secret from the view; it leaks when it succeeds. Which leaks are meant is the ideal functionality's word, not the
+check's.
 """
 
 from __future__ import annotations
@@ -144,9 +145,8 @@ def judge(case: Case, results: dict[str, Result]) -> dict[str, dict[str, Cell]]:
                 raise KeyError(f"no check of {case.name} looks at {secret} for {coalition.name}")
             found = [c for c in about if results[c.name].leaks]
             wanted = expected(coalition, secret)
-            if not found:
-                verdict = HIDDEN
-            else:
+            verdict = HIDDEN
+            if found:
                 verdict = REVEALED if secret in coalition.granted else LEAK
             shown = found or about
             evidence = "; ".join(f"{c.name}: {results[c.name].evidence}" for c in shown)

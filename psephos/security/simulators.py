@@ -2,14 +2,14 @@
 
 **Encrypted sums.** The simulator casts ballots of zeros for the honest parties and has the coalition's own ballots from
 its inputs. What remains is to make the honest holders' partial decryptions open the product of *those* ballots to the
-sum that the functionality gave. With t - 1 shares f(i), i in S (the coalition's; where it has fewer, shares of 0 that the
-simulator deals to itself) and c the product, Lagrange interpolation at 0 and S gives, in integers,
+sum that the functionality gave. With t - 1 shares f(i), i in S (the coalition's; where it has fewer, shares of 0 that
+the simulator deals to itself) and c the product, Lagrange interpolation at 0 and S gives, in integers,
 
     Delta f(j) = sum_i (Delta l_i(j)) f(i) + (Delta l_0(j)) f(0),       c^(2 f(0)) = c^(2 Delta s) = 1 + 2 Delta m n,
 
-so the partial decryption of holder j that opens c to m is  prod_i c^(2 f(i) Delta l_i(j)) (1 + 2 Delta m n)^(Delta l_0(j)).
-No secret of an honest role enters. What distinguishes this from the real view is ballots of zeros under fresh
-randomness (DCR, and factoring for `half`), and shares of 0 in place of shares of s (2^-128, statistically).
+so the partial decryption of holder j that opens c to m is  prod_i c^(2 f(i) Delta l_i(j)) (1 + 2 Delta m n)^(Delta
+l_0(j)). No secret of an honest role enters. What distinguishes this from the real view is ballots of zeros under
+fresh randomness (DCR, and factoring for `half`), and shares of 0 in place of shares of s (2^-128, statistically).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Opening a view, and what is checked of that which cannot be opened.
 
-That a Paillier ciphertext tells nothing without the key is an assumption (DCR; for `half` randomness also factoring), and
-no test can show it. What a test can show is that the assumption *applies*: that each ciphertext in a view carries
+That a Paillier ciphertext tells nothing without the key is an assumption (DCR; for `half` randomness also factoring),
+and no test can show it. What a test can show is that the assumption *applies*: that each ciphertext in a view carries
 randomness of its own. `stale` looks for every relation that a coalition could look for by itself, modulo n, where the
 plaintext drops out of (1 + m n) r^n and only the randomness is left:
 

@@ -73,6 +73,8 @@ class SumRun:
     round: Round
     transcript: Transcript
     opened: OpenedSum
+    vectors: dict[int, list[int]] = field(default_factory=dict, repr=False)
+    """What parties of the coalition encrypted: theirs to know."""
 
 
 def open_sum(round_: Round, tally: Tally, holders: Sequence[Any], transcript: Transcript) -> OpenedSum:
