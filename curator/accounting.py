@@ -1,4 +1,4 @@
-"""The accountant, as the curator uses it. It lives in `protocol.accounting`, because parties keep budgets with it too."""
+"""The accountant as the curator uses it. It lives in `protocol.accounting`: parties keep budgets with it too."""
 
 from protocol.accounting import (
     SHARES_DISTANCE,
