@@ -1,0 +1,297 @@
+"""What a counting run will take, before it starts (`psephos plan`): seconds by phase, bytes on the wire, memory.
+
+Sizes follow from the formats exactly. Times are calibrated on this machine in a few seconds: the calibration does each
+operation of the real round on a few ballots, with the real comb tables, in as many processes at a time as the run will
+use, so that it notices when cores share something. The modulus is any odd number of the right length, since time does
+not depend on its factors: no key is made. Local training is not in it, and neither is the loading of a data set.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+
+from parties.training import votes
+from protocol.encryption import Encryptor, RandomnessMode, check_mode
+from protocol.errors import InvalidParameter
+from protocol.keys import DEFAULT_KEY_BITS, PublicKey, check_key_size
+from protocol.messages import Ballot
+from protocol.packing import PackingPlan
+from protocol.product import BallotProduct
+from protocol.rounds import Round
+from protocol.signing import SigningKey
+from protocol.threshold import ThresholdKey
+from protocol.vectors import EncryptedVector
+from protocol.votes import VoteLayout
+from psephos.encrypted_sum import BATCH
+from psephos.engines import LocalEngine
+
+__all__ = ["plan"]
+
+_BALLOTS = 4  # of a calibration
+_CIPHERTEXTS = 24  # per ballot at most; more are extrapolated
+
+
+_REQUEST = 9 + 2 * 32
+_PARTIAL = 9 + 3 * 32 + 1
+_COPIES = 4  # of a batch's ballots: on the board, taken apart, as integers
+_BYTES_PER_PARTY = 2500  # keys, roster and the transcript's line
+
+
+@dataclass(frozen=True)
+class _Task:
+    key: PublicKey
+    samples: int
+    classes: int
+    features: int
+    parties: int
+    mode: RandomnessMode
+    expected: int
+    holders: int
+    threshold: int
+
+    @property
+    def auxiliary_bytes(self) -> int:
+        return 8 * self.samples * self.features
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Seconds of one process: per ciphertext, per ballot and once."""
+
+    encrypt: float
+    tables: float
+    vote: float
+    take: float
+    take_ciphertext: float
+    multiply: float
+    open: float
+    combine: float
+    sign_key: float
+    primality: float
+    sieve: float
+    imported_mb: float
+    memory_mb: float
+    busy: float
+
+
+def plan(
+    parties: int,
+    samples: int,
+    classes: int,
+    *,
+    features: int = 100,
+    key_bits: int = DEFAULT_KEY_BITS,
+    mode: RandomnessMode = "half",
+    workers: int = 1,
+    holders: int = 5,
+    threshold: int = 3,
+    test_key: bool = False,
+) -> dict[str, Any]:
+    """Predict one counting round of linear classifiers' votes.
+
+    Args:
+        parties: M. samples: N, auxiliary. classes: K. features: d.
+        key_bits, mode, holders, threshold: as in the run.
+        workers: processes of this machine.
+        test_key: accept a key under 2048 bits.
+
+    Returns a JSON object: `seconds` (keygen, encrypt, aggregate, decrypt, total; wall clock), `bytes` (one ballot, all
+    ballots, the opening, and what each observer of the board downloads), `bits_per_count` against `floor_bits`
+    (ceil(log2(M + 1))), `memory_mb` of all processes together without the data set, and the packing.
+
+    Raises InvalidParameter, WeakKeyError.
+    """
+    if not parties >= 2 or not 1 <= threshold <= holders <= parties:
+        raise InvalidParameter(
+            f"a run has at least 2 parties and 1 <= threshold <= holders <= parties, not {parties}, {threshold} and "
+            f"{holders}"
+        )
+    if workers < 1 or features < 1:
+        raise InvalidParameter("workers and features are at least 1")
+    if key_bits < 64 or key_bits % 2:
+        raise InvalidParameter(f"a key has an even number of bits, at least 64, not {key_bits}")
+    key = PublicKey(secrets.randbits(key_bits) | 1 << (key_bits - 1) | 1, form="psephos")
+    check_key_size(key, test_key=test_key)
+    check_mode(key, mode)
+    packing = VoteLayout(samples, classes).plan(key, parties)
+    C = packing.ciphertexts
+    expected = -(-parties * C // workers)
+    task = _Task(key, samples, classes, features, parties, mode, expected, holders, threshold)
+    started = time.perf_counter()
+    measured = list(LocalEngine(workers).run(_calibrate, task, [partial(int, n) for n in range(workers)]))
+    taken = time.perf_counter() - started
+    mean = {name: float(np.mean([getattr(m, name) for m in measured])) for name in _Measured.__dataclass_fields__}
+    busy = max(m.busy for m in measured)
+
+    # A worker's time per ballot; the main process merges one batch for every BATCH ballots beside the workers.
+    cast = mean["vote"] + mean["encrypt"] * C
+    taking = (1 + holders) * (mean["take"] + mean["take_ciphertext"] * C)
+    merging = (1 + holders) * mean["multiply"] * C / BATCH
+    batches = -(-parties // BATCH)
+    # The last batches leave some workers idle.
+    rounds = -(-batches // workers) if batches < 4 * workers else batches / workers
+    per_worker = min(rounds * BATCH, float(parties))
+    encrypt = per_worker * cast + mean["tables"]
+    aggregate = per_worker * taking + parties * merging
+    start = max(0.0, taken - busy) if workers > 1 else 0.0
+    spread = start / (encrypt + aggregate)
+    keygen = _keygen_seconds(key_bits, mean["primality"], mean["sieve"]) + parties * mean["sign_key"]
+    seconds = {
+        "keygen": keygen,
+        "encrypt": encrypt * (1 + spread),
+        "aggregate": aggregate * (1 + spread),
+        "decrypt": C * (threshold * mean["open"] + mean["combine"]),
+    }
+    seconds["total"] = sum(seconds.values())
+
+    ballot = Ballot._HEADER + C * key.ciphertext_bytes
+    opening = threshold * (_REQUEST + (parties + 7) // 8 + _PARTIAL + C * key.ciphertext_bytes)
+    counts = samples * (classes - 1)
+    batch_mb = BATCH * (_COPIES * ballot + samples) / 1e6
+    per_process = mean["memory_mb"] + batch_mb
+    main_mb = mean["imported_mb"] + (parties * _BYTES_PER_PARTY + 2 * task.auxiliary_bytes) / 1e6
+    return {
+        "parties": parties,
+        "auxiliary": samples,
+        "classes": classes,
+        "features": features,
+        "key_bits": key_bits,
+        "randomness": mode,
+        "workers": workers,
+        "holders": holders,
+        "threshold": threshold,
+        "slots_per_plaintext": packing.slots_per_plaintext,
+        "ciphertexts_per_ballot": C,
+        "seconds": {phase: round(value, 3) for phase, value in seconds.items()},
+        "bytes": {
+            "ballot": ballot,
+            "ballots": parties * ballot,
+            "opening": opening,
+            "board_per_observer": parties * ballot,
+        },
+        "bits_per_count": round(8 * ballot / counts, 3),
+        "floor_bits": math.ceil(math.log2(parties + 1)),
+        "memory_mb": round(main_mb + (workers * per_process if workers > 1 else per_process - mean["imported_mb"]), 1),
+        "calibration_seconds": round(taken, 2),
+    }
+
+
+def _calibrate(task: _Task, number: int) -> _Measured:
+    """In one process, beside the others."""
+    begun = time.perf_counter()
+    imported = _memory_mb()
+    key, modulus = task.key, task.key.modulus_squared
+    whole = VoteLayout(task.samples, task.classes).plan(key, task.parties)
+    C = min(whole.ciphertexts, _CIPHERTEXTS)
+    # The same slots, fewer of them.
+    part = PackingPlan.for_key(key, length=min(whole.length, C * whole.slots_per_plaintext), addends=task.parties)
+
+    encryptor = Encryptor(key, task.mode, expected=task.expected)
+    tables = _once(lambda: encryptor.randomizers(1))
+    plaintexts = part.pack(np.ones(part.length, dtype=np.uint8))
+    encrypt = _seconds(lambda: encryptor.encrypt(plaintexts)) / C
+
+    layout = VoteLayout(task.samples, task.classes)
+    generator = np.random.default_rng(number)
+    X = generator.random((task.samples, task.features))
+    w = generator.normal(size=(1, task.features) if task.classes == 2 else (1, task.classes, task.features))
+    counts = np.zeros((task.samples, task.classes), dtype=np.int64)
+    rows = np.arange(task.samples)
+
+    def vote() -> None:
+        chosen = votes(w, X)[0]
+        whole.pack(layout.encode(chosen))
+        counts[rows, chosen] += 1
+
+    signing = [SigningKey.generate() for _ in range(max(_BALLOTS, task.holders))]
+    sign_key = _seconds(lambda: SigningKey.generate().verification_key)
+    round_ = Round.create(
+        "votes",
+        ThresholdKey(key, task.holders, task.threshold, bytes(16)),
+        part,
+        tuple(one.verification_key for one in signing),
+        context=bytes(32),
+        test_key=key.bits < 2048,
+    )
+    residues = [mpz(secrets.randbelow(int(modulus))) | 1 for _ in range(C)]
+    vector = EncryptedVector(key, part, tuple(residues))
+    one = [Ballot.sign(round_, place, vector, k).encode() for place, k in enumerate(signing[:_BALLOTS])]
+    sign = _seconds(lambda: Ballot.sign(round_, 0, vector, signing[0]).encode())
+    add = _seconds(lambda: BallotProduct(round_).add_all(one)) / _BALLOTS
+    multiply = _seconds(lambda: [a * b % modulus for a, b in zip(residues, reversed(residues), strict=True)]) / C
+    verify = _seconds(lambda: round_.verification_key(0).verify(signing[0].sign(b"x" * 160), b"x" * 160))
+
+    exponent = mpz(secrets.randbits(_share_exponent_bits(task)) | 1)
+    opening = _seconds(lambda: gmpy2.powmod_sec(residues[0], exponent, modulus), 0.1)
+    small = mpz(math.factorial(task.holders))
+
+    def combine() -> None:
+        for _ in range(task.threshold):
+            gmpy2.powmod(residues[0], small, modulus)
+        gmpy2.invert(residues[0], modulus)
+
+    half = mpz(secrets.randbits(key.bits // 2) | 1 << (key.bits // 2 - 1) | 1)
+    primorial = gmpy2.primorial(2**16)
+    return _Measured(
+        encrypt=encrypt,
+        tables=tables,
+        vote=_seconds(vote) + sign / C * whole.ciphertexts,
+        take=min(verify, add),
+        take_ciphertext=max(add - verify, 0.0) / C,
+        multiply=multiply,
+        open=opening,
+        combine=_seconds(combine),
+        sign_key=sign_key,
+        primality=_seconds(lambda: gmpy2.powmod(3, half - 1, half)),
+        sieve=_seconds(lambda: gmpy2.gcd(half * half, primorial)),
+        imported_mb=imported,
+        memory_mb=_memory_mb(),
+        busy=time.perf_counter() - begun,
+    )
+
+
+def _share_exponent_bits(task: _Task) -> int:
+    """Bits of 2 Delta f(j): the other coefficients of f lie below 2^128 Delta^2 n^2."""
+    delta = math.factorial(task.holders)
+    return int(2 * task.key.bits + 128 + (2 * delta**3 * task.holders ** (task.threshold - 1)).bit_length())
+
+
+def _keygen_seconds(key_bits: int, primality: float, sieve: float) -> float:
+    """Two primes p, each found among random candidates without small factors in p and (p - 1)/2 (expected time)."""
+    log = math.log(2) * key_bits / 2
+    primes = [q for q in range(3, 2**16, 2) if gmpy2.is_prime(q)]
+    passing = math.prod(1 - 2 / q for q in primes)
+    prime = math.prod(q / (q - 1) for q in primes) * 2 / log
+    return 2 * ((primality + sieve / passing) / prime + 20 * primality)
+
+
+def _once(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _seconds(work: Callable[[], object], least: float = 0.05) -> float:
+    """Mean over as many repetitions as fit in `least` seconds, the first one apart."""
+    work()
+    times = 0
+    started = time.perf_counter()
+    while time.perf_counter() - started < least:
+        work()
+        times += 1
+    return (time.perf_counter() - started) / times
+
+
+def _memory_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
