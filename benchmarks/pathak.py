@@ -107,7 +107,7 @@ def _mpz(value: int) -> Any:
 
 
 def tno(repeats: int) -> float | None:
-    """TNO's `tno.mpc.protocols.secure_comparison`, 64 bits, 2048-bit Paillier and DGK keys; None where it is missing."""
+    """TNO's `tno.mpc.protocols.secure_comparison`, 64 bits, 2048-bit keys of both kinds; None where it is missing."""
     try:
         from tno.mpc.encryption_schemes.dgk import DGK
         from tno.mpc.encryption_schemes.paillier import Paillier

@@ -58,6 +58,22 @@ def test_shares_of_those_that_count_sum_to_discrete_laplace(excluded: int) -> No
         assert kstest(total / float(agreed.scale(size)), "laplace").pvalue > 1e-6
 
 
+def test_shares_are_sized_for_those_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int, int, Any]] = []
+
+    class Watched:
+        def __init__(self, dimension: int, parties: int, contributors: int, scale: Any) -> None:
+            asked.append((dimension, parties, contributors, scale))
+
+        def share(self, randomness: Any) -> list[int]:
+            return [0]
+
+    monkeypatch.setattr("parties.pathak_noise.PolyaShares", Watched)
+    agreed = terms(variant="repaired", excluded=2)
+    rung_shares(agreed)
+    assert asked == [(400, 4, 2, agreed.scale(size)) for size in agreed.ladder]
+
+
 def test_small_scales_have_the_discrete_law() -> None:
     # One feature and a coarse grid: scale about 3, so that the integers can be counted.
     agreed = terms(variant="repaired", features=1, epsilon=2.0, lam=1.0, smallest_size=30)

@@ -107,6 +107,17 @@ def test_what_comes_back_is_new() -> None:
     assert not set(first.ciphertexts) & set(questions[0])
 
 
+def test_answers_have_randomness_of_their_own() -> None:
+    """To a question without any, an answer without any would be a small power of g: an open book to everybody."""
+    public = SMALL.public_key
+    question = (mpz(1), public.g)  # Y = 2, bare
+    small = 3 * 2 * public.u
+    powers = {gmpy2.powmod(public.g, k, public.n) for k in range(-small, small + 1)}
+    for _ in range(5):
+        given_ = answer(public, [1], [question], bits=2)[0]
+        assert not powers & set(given_.ciphertexts)
+
+
 def test_batches_share_one_message_each_way() -> None:
     pairs = [(5, 9), (9, 5), (7, 7), (0, 63), (63, 0)]
     assert compare(KEY, pairs, 6) == [x >= y for x, y in pairs]

@@ -1,0 +1,77 @@
+"""`psephos reproduce pathak-adult`, on a stand-in of Adult's shape but not of its size."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import psephos.reproduce_pathak as experiment
+from protocol.errors import InvalidParameter
+from psephos.datasets import Dataset
+from psephos.reproduce_pathak import reproduce_pathak_adult
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(0)
+
+    def draw(n: int) -> tuple[Any, Any]:
+        X = np.zeros((n, 20))
+        for row in X:
+            row[generator.choice(20, generator.integers(11, 15), replace=False)] = 1
+        score = 2 * X[:, 0] + X[:, 1] - X[:, 2] + generator.normal(size=n)
+        return X, (score > 2).astype(np.int64)
+
+    (X, y), (X_test, y_test) = draw(700), draw(300)
+    data = Dataset("adult", X, y, X_test, y_test, ("<=50K", ">50K"), "made up")
+    monkeypatch.setattr(experiment, "load", lambda name, data_dir: data)
+    monkeypatch.setattr(
+        experiment,
+        "SPLITS",
+        {"even (20 %)": (140,) * 5, "15 %": (105, 140, 140, 140, 175), "10 %": (70, 140, 140, 140, 210)},
+    )
+
+
+@pytest.mark.usefixtures("small")
+def test_the_experiment_has_every_series_and_repeats() -> None:
+    told: list[Any] = []
+    result = reproduce_pathak_adult(
+        executions=20, deals=2, epsilons=(0.1, 1.0, 1e6), progress=lambda *step: told.append(step)
+    )
+    assert json.loads(json.dumps(result)) == result
+    assert len(result["settings"]) == 3
+    assert len(told) == 12
+    assert result["ones_per_row"] == [11, 14]
+    assert result["epsilon_real_per_epsilon"] == pytest.approx(20**0.5 / 10)
+    for setting in result["settings"]:
+        assert {(p["series"], p["epsilon"]) for p in setting["points"]} == {
+            (s, e) for s in ("pooled + noise", "even (20 %)", "15 %", "10 %") for e in (0.1, 1.0, 1e6)
+        }
+        pooled = next(p for p in setting["points"] if p["series"] == "pooled + noise" and p["epsilon"] == 1e6)
+        assert pooled["error"] == pytest.approx(setting["pooled_error"], abs=0.01)
+        assert pooled["std"] < 0.01
+        assert len(setting["theorems"]) == 4
+    again = reproduce_pathak_adult(executions=20, deals=2, epsilons=(0.1, 1.0, 1e6))
+    assert again == result
+
+
+@pytest.mark.usefixtures("small")
+def test_raw_rows_are_the_same_problem_rescaled() -> None:
+    """Minimising on raw rows equals minimising on scaled ones with lambda over the square of the scale."""
+    raw, scaled, _ = experiment.SETTINGS
+    X, y = experiment.load("adult", None).X_train, experiment.load("adult", None).y_train
+    run = experiment._Run(raw, X, y, X, y, 2, 1, (1.0,), 0, None)
+    w = run._train(np.arange(700), (700,))[0]
+    signs = 2.0 * y - 1
+    slope = -(X.T @ (signs / (1 + np.exp(signs * (X @ w))))) / 700 + 2 * raw.lam * w
+    assert np.linalg.norm(slope) < 1e-8
+
+
+def test_bad_options_are_refused() -> None:
+    with pytest.raises(InvalidParameter):
+        reproduce_pathak_adult(executions=5, deals=10)
+    with pytest.raises(InvalidParameter):
+        reproduce_pathak_adult(epsilons=())
