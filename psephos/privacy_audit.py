@@ -9,7 +9,7 @@ audit can convict a mechanism, never acquit it; that it convicts is shown by sca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from curator import pate
-from curator.sensitivity import Sensitivity, with_lattice
+from curator.averaging import Average
+from curator.erm import minimise
+from curator.labels import alpha
+from curator.losses import Logistic
+from curator.release import Unreleased, erm_sensitivity, perturb
+from curator.sensitivity import Sensitivity, average, with_lattice
 from curator.statistic import plan_statistic, release_statistic
 from parties.noise import PolyaShares, SkellamShares, contributors
 from protocol.errors import InvalidParameter
@@ -124,6 +129,8 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Exp
         yield _vector("gaussian", dimension, epsilon, AUDIT_DELTA, noise_factor)
     for dimension in (1, 2):
         yield _statistic(dimension, epsilon, noise_factor)
+    yield _algorithm_2(epsilon, noise_factor)
+    yield _average(epsilon, noise_factor)
     yield _polya(epsilon, noise_factor)
     yield _skellam(epsilon, noise_factor)
     yield _pate(epsilon, noise_factor)
@@ -197,6 +204,32 @@ def _statistic(dimension: int, epsilon: float, factor: float) -> Experiment:
         0.0,
         lambda which, randomness: release_statistic(counts[which], plan, randomness).T[1],
         _towards(truths[0], truths[1], 2),
+    )
+
+
+def _algorithm_2(epsilon: float, factor: float) -> Experiment:
+    """Output perturbation of the soft-label minimiser, end to end, binary, two parties, a ridge that makes it tight."""
+    lam, X = 10.0, np.array([[1.0], [1.0]])
+    found = [minimise(X, alpha(np.array(c)), lam, Logistic()) for c in ([[1, 1], [1, 1]], [[0, 2], [0, 2]])]
+    bound = erm_sensitivity("soft", Logistic(), lam, parties=2, classes=2, features=X)
+    return _perturbed("output perturbation", found, bound, epsilon, factor)
+
+
+def _average(epsilon: float, factor: float) -> Experiment:
+    """The average of two parties' parameters, projected on the unit ball: one party turns its vector around."""
+    found = [Average(np.array([w, 0.0]), radius=1.0, parties=2) for w in (0.0, 1.0)]
+    return _perturbed("average", found, average(1.0, 2), epsilon, factor)
+
+
+def _perturbed(name: str, found: Sequence[Unreleased], bound: Sensitivity, epsilon: float, factor: float) -> Experiment:
+    """`curator.release.perturb` on two neighbouring vectors; dividing epsilon by the factor scales the noise by it."""
+    return Experiment(
+        name,
+        len(found[0].w),
+        epsilon,
+        0.0,
+        lambda which, randomness: perturb(found[which], bound, epsilon / factor, randomness=randomness).w,
+        _towards(found[0].w, found[1].w, 2),
     )
 
 

@@ -8,27 +8,29 @@ import pytest
 
 from protocol.errors import InvalidParameter
 from protocol.randomness import SimulationRandomness
-from psephos.privacy_audit import audit, experiments, lower_bound
+from psephos.privacy_audit import AuditResult, audit, experiments, lower_bound
 
-SAMPLES = 2500
-HARDER = {("spherical-laplace", 3), ("gaussian", 1), ("gaussian", 2), ("gaussian", 3), ("joint gaussian (Skellam)", 1)}
 NAMES = [(e.name, e.dimension) for e in experiments()]
+HARDER = {("spherical-laplace", 3), ("gaussian", 1), ("gaussian", 2), ("gaussian", 3), ("joint gaussian (Skellam)", 1)}
+
+
+def measured(index: int, noise_factor: float) -> AuditResult:
+    experiment = list(experiments(epsilon=1.0, noise_factor=noise_factor))[index]
+    samples = 12000 if NAMES[index] in HARDER else 2500
+    return audit(experiment, samples, SimulationRandomness(1, str(noise_factor), *NAMES[index]))
 
 
 @pytest.mark.parametrize("index", range(len(NAMES)), ids=[f"{name} D={d}" for name, d in NAMES])
 def test_claims_survive(index: int) -> None:
-    experiment = list(experiments(epsilon=1.0))[index]
-    result = audit(experiment, SAMPLES, SimulationRandomness(1, index))
+    result = measured(index, 1.0)
     assert result.passed
-    if experiment.name != "pate lnmax":
-        assert result.lower_bound > 0.1, "an audit that sees nothing proves nothing"
+    assert result.lower_bound > 0.1, "an audit that sees nothing proves nothing"
 
 
 @pytest.mark.parametrize("index", range(len(NAMES) - 1), ids=[f"{name} D={d}" for name, d in NAMES[:-1]])
 def test_halved_noise_is_caught(index: int) -> None:
-    experiment = list(experiments(epsilon=1.0, noise_factor=0.5))[index]
-    samples = 4 * SAMPLES if (experiment.name, experiment.dimension) in HARDER else SAMPLES
-    result = audit(experiment, samples, SimulationRandomness(2, index))
+    """All but the last, PATE: one answer of two classes shows too little at this size."""
+    result = measured(index, 0.5)
     assert not result.passed, f"{result.name}: {result.lower_bound:.2f} does not exceed {result.epsilon}"
 
 
