@@ -109,6 +109,8 @@ _TALLY_ONLY = [
     "protect_auxiliary",
     "draws",
     "workers",
+    "engine",
+    "scheduler",
 ]  # of `run`, besides what several protocols share
 
 
@@ -136,7 +138,7 @@ def run(
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Privacy of each release; of a party, or as the protocol says.")] = 1.0,
     delta: Annotated[
-        float | None, typer.Option(help="For gaussian noise and psgd.", show_default="1e-6; psgd 0.05")
+        float | None, typer.Option(help="For gaussian noise and psgd.", show_default="1e-6; psgd 1e-5")
     ] = None,
     lam: Annotated[
         float | None,
@@ -191,7 +193,11 @@ def run(
         str | None, typer.Option(help="pathak: laplace, or spherical (printed only).", show_default="laplace")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="psgd: T.", show_default="200")] = None,
-    state_dir: Annotated[Path | None, typer.Option(help="psgd: a run that was interrupted goes on from here.")] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="Commit each batch here; an interrupted run goes on from it. Holds secrets.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Where parties are simulated: local, or dask (a cluster).")] = "local",
+    scheduler: Annotated[str | None, typer.Option(help="dask: the scheduler's address, HOST:PORT.")] = None,
     data_dir: DataDir = None,
     seed: Annotated[int, typer.Option(help="Drives splits and training; never keys or encryption.")] = 0,
     simulate_noise: Annotated[
@@ -204,8 +210,7 @@ def run(
     given = {name: value for name, value in context.params.items() if _was_given(context, name)}
     for name in ("protocol", "report", "as_json"):
         given.pop(name, None)
-    if "data_dir" in given:
-        given["data_dir"] = str(data_dir)
+    given |= {name: str(given[name]) for name in ("data_dir", "journal") if name in given}
     transcript = Transcript()
     with _Bars() as bars:
         if protocol == "tally":
@@ -233,7 +238,7 @@ def _refuse_others(given: dict[str, Any], protocol: str, *names: str) -> None:
 
 
 def _run_tally(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:
-    _refuse_others(given, "tally", "variant", "noise", "steps", "state_dir")
+    _refuse_others(given, "tally", "variant", "noise", "steps")
     if "learner" in given:
         given["learners"] = tuple(name.strip() for name in given.pop("learner").split(",") if name.strip())
     return run_tally(RunOptions(**given), stage=bars, transcript=transcript)
@@ -251,7 +256,7 @@ def _run_pathak(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> d
         "threshold",
         "randomness",
         "steps",
-        "state_dir",
+        "journal",
     )
     _refuse_others(given, "pathak", *others)
     return run_pathak(**given, transcript=transcript, progress=bars.watch())
@@ -261,6 +266,8 @@ def _run_psgd(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dic
     from psephos.psgd import run_psgd
 
     _refuse_others(given, "psgd", *(name for name in _TALLY_ONLY if name != "loss"), "noise")
+    if "journal" in given:
+        given["state_dir"] = given.pop("journal")
     progress = bars.phase("steps", given.get("steps", 200))
     return run_psgd(**given, transcript=transcript, progress=progress)
 
@@ -332,6 +339,38 @@ def _audit_privacy(epsilon: float, samples: int, bars: _Bars) -> dict[str, Any]:
         "mechanisms": found,
         "as_expected": all(one["lower_bound"] <= one["epsilon"] for one in found),
     }
+
+
+@app.command(epilog="Example:  psephos plan --parties 20000 --samples 43000 --classes 2 --randomness short --workers 2")
+def plan(
+    parties: Annotated[int, typer.Option(help="M.")],
+    samples: Annotated[int, typer.Option(help="Auxiliary samples, N.")],
+    classes: Annotated[int, typer.Option(help="K.")] = 2,
+    features: Annotated[int, typer.Option(help="d, for the time a vote takes.")] = 100,
+    key_bits: Annotated[int, typer.Option(help="Length of the Paillier modulus.")] = _DEFAULT.key_bits,
+    randomness: Annotated[str, typer.Option(help=f"One of {', '.join(RANDOMNESS_MODES)}.")] = "half",
+    workers: Annotated[int, typer.Option(help="Processes.")] = _DEFAULT.workers,
+    holders: Annotated[int, typer.Option(help="Key holders.")] = _DEFAULT.holders,
+    threshold: Annotated[int, typer.Option(help="How many of them open a sum.")] = _DEFAULT.threshold,
+    as_json: AsJson = False,
+) -> None:
+    """Predict the time, bytes and memory of a counting round, from a short calibration on this machine."""
+    from psephos.plan import plan as predict
+
+    if randomness not in RANDOMNESS_MODES:
+        raise InvalidParameter(f"the randomness is one of {', '.join(RANDOMNESS_MODES)}, not {randomness!r}")
+    result = predict(
+        parties,
+        samples,
+        classes,
+        features=features,
+        key_bits=key_bits,
+        mode=randomness,
+        workers=workers,
+        holders=holders,
+        threshold=threshold,
+    )
+    _finish(result, None, as_json, None, show.plan)
 
 
 @app.command(name="report", epilog="Example:  psephos run --json > result.json; psephos report result.json")

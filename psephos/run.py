@@ -11,6 +11,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
@@ -44,7 +45,15 @@ from protocol.transcript import Transcript
 from protocol.votes import VoteLayout, vote_round
 from psephos.ceremony import Ceremony, hold_ceremony
 from psephos.datasets import Dataset, load
-from psephos.encrypted_sum import EncryptedSum, VectorContribution, VoteContribution, run_encrypted_sum
+from psephos.encrypted_sum import (
+    Contribution,
+    EncryptedSum,
+    VectorContribution,
+    VoteContribution,
+    run_encrypted_sum,
+)
+from psephos.engines import Engine, make_engine
+from psephos.journal import Journal
 from psephos.methods import (
     Method,
     Request,
@@ -107,6 +116,9 @@ class RunOptions:
     data_dir: str | None = None
     seed: int = 0
     simulate_noise: bool = False
+    journal: str | None = None
+    engine: str = "local"
+    scheduler: str | None = None
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
@@ -210,7 +222,6 @@ def run_tally(
     options.check()
     stage = Stage() if stage is None else stage
     transcript = Transcript() if transcript is None else transcript
-    seconds: dict[str, float] = {}
     data = load(options.dataset, options.data_dir)
     classes = len(data.classes)
     loss = loss_named(options.loss, classes)
@@ -221,21 +232,55 @@ def run_tally(
     auxiliary, test = scaler.transform(dealt.X_auxiliary), scaler.transform(dealt.X_test)
     check_auxiliary(auxiliary)
 
+    with ExitStack() as opened:
+        journal = None
+        if options.journal is not None:
+            journal = opened.enter_context(Journal(options.journal, _identity(options)))
+        return _run(options, data, dealt, scaler, auxiliary, test, loss, journal, transcript, stage)
+
+
+def _identity(options: RunOptions) -> dict[str, Any]:
+    """What decides a run's result, for its journal."""
+    return {name: value for name, value in asdict(options).items() if name not in _NOT_IDENTITY}
+
+
+_NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir")
+
+
+def _run(
+    options: RunOptions,
+    data: Dataset,
+    dealt: Split,
+    scaler: Any,
+    auxiliary: Array,
+    test: Array,
+    loss: Loss,
+    journal: Journal | None,
+    transcript: Transcript,
+    stage: Stage,
+) -> dict[str, Any]:
+    classes = len(data.classes)
+    seconds: dict[str, float] = {}
+    engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
+
+    def hold() -> Ceremony:
+        return hold_ceremony(
+            options.parties,
+            key_bits=options.key_bits,
+            holders=options.holders,
+            threshold=options.threshold,
+            test_key=options.test_key,
+        )
+
     begun = time.perf_counter()
-    ceremony = hold_ceremony(
-        options.parties,
-        key_bits=options.key_bits,
-        holders=options.holders,
-        threshold=options.threshold,
-        test_key=options.test_key,
-    )
+    ceremony = hold() if journal is None else journal.ceremony(hold)
     seconds["keygen"] = time.perf_counter() - begun
 
     begun = time.perf_counter()
     parameters, voters = _train(options, dealt, scaler, classes, stage)
     seconds["train"] = time.perf_counter() - begun
 
-    house = _House(options, ceremony, auxiliary, parameters, voters, classes, transcript, stage)
+    house = _House(options, ceremony, auxiliary, parameters, voters, classes, transcript, stage, engine, journal)
     noise: Randomness = SimulationRandomness(options.seed, "noise") if options.simulate_noise else SYSTEM
     if options.reveal == "statistic":
         sums, plan, methods = _reveal_statistic(house)
@@ -303,6 +348,7 @@ def run_tally(
         "seed": options.seed,
         "workers": options.workers,
         "seconds": {phase: round(taken, 3) for phase, taken in seconds.items()},
+        "continued_from": sum(done.continued_from for done in sums),
         "peak_memory_mb": round(max(done.peak_memory_mb for done in sums), 1),
         "options": asdict(options),
     }
@@ -320,6 +366,21 @@ class _House:
     classes: int
     transcript: Transcript
     stage: Stage
+    engine: Engine
+    journal: Journal | None
+
+    def sum(self, round_: Round, contribution: Contribution, phase: str) -> EncryptedSum:
+        """One encrypted sum, as the run was asked to take it."""
+        return run_encrypted_sum(
+            round_,
+            self.ceremony,
+            contribution,
+            mode=self.options.randomness,
+            engine=self.engine,
+            journal=self.journal,
+            transcript=self.transcript,
+            progress=self.stage.phase(phase, self.options.parties),
+        )
 
     @property
     def request(self) -> Request:
@@ -365,14 +426,10 @@ def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, d
     round_ = statistic_round(
         house.ceremony, plan, shares, minimum_ballots=options.min_ballots or least, test_key=options.test_key
     )
-    summed = run_encrypted_sum(
+    summed = house.sum(
         round_,
-        house.ceremony,
         StatisticContribution(house.voters, house.auxiliary, plan.grid, shares, simulation_seed=seed),
-        mode=options.randomness,
-        workers=options.workers,
-        transcript=house.transcript,
-        progress=house.stage.phase("sum noisy statistics", options.parties),
+        "sum noisy statistics",
     )
     released = fit_statistic(release_total(plan, summed.opened.sums))
     # Only a simulation can know the counts here, and only to say what the noise cost.
@@ -478,15 +535,7 @@ def _count_votes(house: _House) -> tuple[EncryptedSum, PackingPlan]:
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
     )
-    counted = run_encrypted_sum(
-        round_,
-        house.ceremony,
-        VoteContribution(house.voters, house.auxiliary, house.classes),
-        mode=options.randomness,
-        workers=options.workers,
-        transcript=house.transcript,
-        progress=house.stage.phase("cast and count votes", options.parties),
-    )
+    counted = house.sum(round_, VoteContribution(house.voters, house.auxiliary, house.classes), "cast and count votes")
     return counted, round_.plan
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["audit", "privacy_audit", "run"]
+__all__ = ["audit", "plan", "privacy_audit", "run"]
 
 _console = Console()
 
@@ -141,3 +141,20 @@ def privacy_audit(result: dict[str, Any]) -> None:
     _console.print(table)
     first = result["mechanisms"][0]
     _say(f"each bound at {first['confidence']:.2%} confidence, from {first['samples']:,} outputs per input")
+
+
+def plan(result: dict[str, Any]) -> None:
+    """What a counting round will take."""
+    table = _table("predicted", "phase", "seconds")
+    for phase, taken in result["seconds"].items():
+        table.add_row(phase, f"{taken:,.1f}")
+    _console.print(table)
+    size = result["bytes"]
+    table = _table("on the wire", "what", "bytes")
+    for what, count in size.items():
+        table.add_row(what.replace("_", " "), f"{count:,}")
+    _console.print(table)
+    _say(
+        f"{result['bits_per_count']:.1f} bits a count, the floor is {result['floor_bits']}; "
+        f"memory about {result['memory_mb']:.0f} MB in all processes, without the data set"
+    )
