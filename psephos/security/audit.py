@@ -20,7 +20,7 @@ __all__ = ["CASES", "PROTOCOLS", "as_expected", "audit"]
 CASES: dict[str, Case] = {case.name: case for case in (TALLY, STATISTIC, PATHAK_PRINTED, PATHAK_REPAIRED, PSGD)}
 PROTOCOLS = tuple(CASES)
 
-VIEWS, THOROUGH_VIEWS = 60, 400
+VIEWS, THOROUGH_VIEWS = 80, 400
 """Views per side of a two-sample test."""
 
 RATE = 1e-4

@@ -555,7 +555,7 @@ def exact_comparison(context: Context) -> Result:
 
 
 def blinded_answers(context: Context) -> Result:
-    """Whether an answer is a function of the question, the share and the small coins: then the share can be searched."""
+    """Whether an answer is a function of question, share and small coins: then the share can be searched."""
     key = context.once(
         "tiny comparison key",
         lambda: generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=context.coins("tiny")),

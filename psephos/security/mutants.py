@@ -111,7 +111,7 @@ class Mutant:
 
 def caught_by(mutant: Mutant, case: Case, context: Context) -> tuple[str | None, Result | None]:
     """The first check that notices, with what it found; (None, last result) when none does."""
-    own = Context(seed=context.seed + 1, views=min(context.views, 80), rate=context.rate)
+    own = Context(seed=context.seed + 1, views=min(context.views, 60), rate=context.rate)
     result: Result | None = None
     with edited(mutant.owner, mutant.function, mutant.old, mutant.new):
         for name in mutant.checks:
@@ -526,16 +526,16 @@ MUTANTS: tuple[Mutant, ...] = (
 
 UNCAUGHT: dict[str, str] = {
     "`short` exponents where `half` was agreed": (
-        "no test distinguishes an exponent of 256 bits from one of 1536 under the assumptions; the mode is part of what "
-        "a party chooses for itself and costs nobody else anything"
+        "no test distinguishes an exponent of 256 bits from one of 1536 under the assumptions; the mode is part of "
+        "what a party chooses for itself and costs nobody else anything"
     ),
     "an operating system that hands out predictable bytes": (
         "a pseudo-random stream under an unknown seed passes every test; the analysis checks that coins are used once "
         "and freshly, not that they are random"
     ),
     "a mask narrower by some bits": (
-        "a mask 40 bits wider than what it hides instead of 80 gives an advantage of 2^-40; sampling sees an advantage "
-        "above about 0.25 at 60 views and 0.1 at 400. `masked shares` sees masks that are 40 bits too short. The widths "
+        "a mask 40 bits wider than what it hides instead of 80 gives an advantage of 2^-40; sampling sees one above "
+        "about 0.25 at 60 views and 0.1 at 400. `masked shares` sees masks that are 40 bits too short. The widths "
         "are constants that the protocol's own tests hold (`STATISTICAL_BITS`)"
     ),
     "the holder's check of the ballots it was asked for, alone": (

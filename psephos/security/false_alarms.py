@@ -1,0 +1,63 @@
+"""How often the statistical checks cry wolf: `python -m psephos.security.false_alarms [seeds] [views]`.
+
+Every statistical check of every protocol is run on the real protocols with that many seeds. Known leaks are left out.
+The p-values are valid at every number of views, so the rate measured with few views is that of many.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from psephos.security.audit import CASES, RATE
+from psephos.security.model import Context
+
+__all__ = ["measure"]
+
+
+def measure(
+    seeds: int, views: int, progress: Callable[[int, int], object] = lambda seed, alarms: None
+) -> dict[str, Any]:
+    """Run all statistical checks once per seed.
+
+    Returns tests (how many were made), alarms (those that cried), expected_at_most (tests times the rate),
+    alarms_at: how many p-values lie below 0.01 and 0.1, each with the number that uniform ones would give.
+    """
+    begun = time.perf_counter()
+    p_values: list[float] = []
+    cried: list[str] = []
+    for seed in range(seeds):
+        context = Context(seed=1000 + seed, views=views, rate=RATE)
+        for case in CASES.values():
+            leaks = {c.name: set(c.known_leaks) for c in case.coalitions}
+            for check in case.checks:
+                if not check.statistical or leaks[check.coalition] & set(check.secrets):
+                    continue
+                result = check.run(context)
+                assert result.p_value is not None
+                p_values.append(result.p_value)
+                if result.leaks:
+                    cried.append(f"seed {seed}: {case.name}: {check.name}: {result.evidence}")
+        progress(seed, len(cried))
+    return {
+        "seeds": seeds,
+        "views": views,
+        "tests": len(p_values),
+        "alarms": len(cried),
+        "cried": cried,
+        "expected_at_most": len(p_values) * RATE,
+        "alarms_at": {
+            str(level): [sum(p <= level for p in p_values), round(level * len(p_values), 1)] for level in (0.01, 0.1)
+        },
+        "seconds": round(time.perf_counter() - begun, 1),
+    }
+
+
+if __name__ == "__main__":
+    arguments = [int(a) for a in sys.argv[1:3]]
+    seeds, views = [*arguments, *(50, 40)[len(arguments) :]]
+    found = measure(seeds, views, lambda seed, alarms: print(f"seed {seed}: {alarms} alarms", file=sys.stderr))
+    print(json.dumps(found, indent=1))

@@ -1,0 +1,388 @@
+"""Hostile bytes for every decoder: `python -m psephos.security.fuzzing [--count N] [--seed S] [--atheris] [DECODER
+...]`.
+
+What a decoder may do with any bytes is one of two things: raise a named error (`PsephosError`), or return a record
+whose own encoding is exactly those bytes, so that nothing out of range and no second spelling of anything is ever
+accepted. The inputs are valid messages of small runs, changed by bit flips, replaced, removed, repeated and spliced
+pieces, and lengths that lie; now and then pure noise. With `--atheris` the same targets are run under coverage
+guidance (the atheris package is wanted then, and is no dependency of psephos).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protocol import pathak
+from protocol.comparison import Answer
+from protocol.dgk import DgkPublicKey, generate_dgk_key
+from protocol.errors import PsephosError
+from protocol.keyfiles import (
+    read_key_share,
+    read_private_key,
+    read_public_key,
+    read_signing_key,
+    write_key_share,
+    write_private_key,
+    write_public_key,
+    write_signing_key,
+)
+from protocol.messages import Ballot, PartialDecryption, TallyRequest
+from protocol.pathak import KEYED_SIZE_BITS, Inbox, Terms
+from protocol.product import BallotProduct
+from protocol.randomness import SimulationRandomness
+from protocol.series import Announcement
+from protocol.votes import vote_round
+from psephos.security import case_psgd
+from psephos.security.case_pathak import HEADER, PARTIES, _keys, _real
+from psephos.security.model import Context
+from psephos.security.worlds import FixedVoter, run_tally_round, setup
+
+__all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """One target: `run` decodes and, where something was accepted, returns its encoding (None: nothing to compare)."""
+
+    name: str
+    samples: tuple[bytes, ...]
+    run: Callable[[bytes], bytes | None]
+
+
+class AcceptedError(Exception):
+    """A decoder accepted bytes that are not what it would send."""
+
+
+@cache
+def decoders() -> dict[str, Decoder]:
+    """Every decoder of the library, with valid messages to start from."""
+    found = [*_sums(), *_series(), *_pathak(), *_files()]
+    return {decoder.name: decoder for decoder in found}
+
+
+def _sums() -> list[Decoder]:
+    context = Context(seed=4711, views=1)
+    world = setup(context.coins("fuzz"))
+    auxiliary = np.random.default_rng(0).normal(size=(25, 2))
+    voters = [FixedVoter(np.arange(25) % 3) for _ in range(5)]
+    run = run_tally_round(context, world, auxiliary, 3, voters, "fuzz")
+    round_ = run.round
+    other = vote_round(
+        world.ceremony.threshold_key,
+        world.ceremony.roster,
+        auxiliary[:3],
+        3,
+        test_key=True,
+        randomness=context.coins("o"),
+    )
+    assert other.digest != round_.digest
+    by_kind: dict[str, list[bytes]] = {}
+    for message in run.transcript.messages:
+        assert message.data is not None
+        by_kind.setdefault(message.kind, []).append(message.data)
+    product = BallotProduct(round_)
+    product.add_all(by_kind["ballot"])
+
+    def ballot(data: bytes) -> bytes:
+        return Ballot.decode(data, round_).encode()
+
+    def request(data: bytes) -> bytes:
+        return TallyRequest.decode(data, round_).encode(round_)
+
+    def part(data: bytes) -> bytes:
+        return PartialDecryption.decode(data, round_).encode(round_)
+
+    def partial_product(data: bytes) -> bytes:
+        return BallotProduct.decode(data, round_).encode()
+
+    return [
+        Decoder("ballot", tuple(by_kind["ballot"]), ballot),
+        Decoder("tally request", tuple(by_kind["tally request"]), request),
+        Decoder("partial decryption", tuple(by_kind["partial decryption"]), part),
+        Decoder("partial product", (product.encode(),), partial_product),
+    ]
+
+
+def _series() -> list[Decoder]:
+    context = Context(seed=4712, views=1)
+    series = case_psgd._agreement(context, "fuzz").series
+    samples = tuple(
+        Announcement.create(series, step, (0.5, -1e300), SimulationRandomness(step)).encode() for step in (1, 2, 3)
+    )
+    return [Decoder("announcement", samples, lambda data: Announcement.decode(data, series).encode())]
+
+
+def _pathak() -> list[Decoder]:
+    context = Context(seed=4713, views=2)
+    runs = _real(context, "repaired")
+    keys = _keys(context)
+    run = runs[0]
+    terms, zeta, xi, dgk = run.terms, keys.curator.public_key, keys.group.public_key, keys.comparison.public_key
+    bodies: dict[str, list[bytes]] = {}
+    envelopes: list[bytes] = []
+    for one in runs:
+        for message in one.transcript.messages:
+            assert message.data is not None
+            bodies.setdefault(message.kind, []).append(message.data[HEADER:])
+            envelopes.append(message.data)
+    rungs, places = len(terms.ladder), terms.plan(zeta).ciphertexts
+    to_questions = next(m for m in run.transcript.messages if m.kind == "questions")
+    asked_party = int(to_questions.receiver.split()[1])
+    size = Answer.encoded_length(dgk, KEYED_SIZE_BITS)
+
+    def body(message: Any) -> bytes:
+        encoded: bytes = message._encode_body()
+        return encoded
+
+    def group_secret(data: bytes) -> None:
+        # Factors may come in either order; what is kept is the ordered pair.
+        pathak.GroupSecret.decode(data, terms, test_key=True)
+
+    def inbox(data: bytes) -> None:
+        Inbox(1, PARTIES, terms.digest).accept(data)
+        Inbox(1, PARTIES).accept(data)
+
+    of_kind: dict[str, Callable[[bytes], bytes | None]] = {
+        "proposal": lambda d: body(pathak.Proposal.decode(d, test_key=True)),
+        "group secret": group_secret,
+        "group key": lambda d: body(pathak.GroupKey.decode(d, test_key=True)),
+        "size share": lambda d: body(pathak.SizeShare.decode(d, zeta)),
+        "indexed share": lambda d: body(pathak.IndexedShare.decode(d, xi, zeta, 1)),
+        "masked share": lambda d: body(pathak.MaskedShare.decode(d, xi, 1)),
+        "questions": lambda d: body(pathak.Questions.decode(d, terms, asked_party, dgk)),
+        "opponents": lambda d: body(pathak.Opponents.decode(d, terms, 4)),
+        "lent share": lambda d: body(pathak.LentShare.decode(d)),
+        "answers": lambda d: body(pathak.Answers.decode(d, dgk, 1)),
+        "selection": lambda d: body(pathak.Selection.decode(d, zeta, PARTIES)),
+        "rung vote": lambda d: body(pathak.RungVote.decode(d, zeta, rungs)),
+        "rung selection": lambda d: body(pathak.RungSelection.decode(d, zeta, rungs)),
+        "noise factor": lambda d: body(pathak.NoiseFactor.decode(d, zeta, places)),
+        "masked noise": lambda d: body(pathak.MaskedNoise.decode(d, zeta, places)),
+        "reshare": lambda d: body(pathak.Reshare.decode(d, terms)),
+        "published share": lambda d: body(pathak.PublishedShare.decode(d, terms)),
+    }
+    answers = tuple(b[at : at + size] for b in bodies["answers"] for at in range(0, len(b), size))
+    small = generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=SimulationRandomness(9))
+    return [
+        *(Decoder(kind, tuple(dict.fromkeys(bodies[kind])), run) for kind, run in of_kind.items()),
+        Decoder("terms", tuple(one.terms.encode() for one in runs), lambda d: Terms.decode(d).encode()),
+        Decoder("envelope", tuple(envelopes), inbox),
+        Decoder("comparison answer", answers, lambda d: Answer.decode(d, dgk, KEYED_SIZE_BITS).encode(dgk)),
+        Decoder(
+            "comparison key",
+            (dgk.encode(), small.public_key.encode()),
+            lambda d: DgkPublicKey.decode(d, test_key=True).encode(),
+        ),
+    ]
+
+
+def _files() -> list[Decoder]:
+    """Key files: read from a file of the owner's alone, as on disk."""
+    memory = Path("/dev/shm")  # noqa: S108 - only because it is fast
+    folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+    world = setup(SimulationRandomness(3, "files"))
+    key = world.private_key
+    writers: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any]]] = {
+        "private key file": (lambda p: write_private_key(p, key), read_private_key),
+        "public key file": (lambda p: write_public_key(p, key.public_key), read_public_key),
+        "key share file": (lambda p: write_key_share(p, world.ceremony.shares[0]), read_key_share),
+        "signing key file": (lambda p: write_signing_key(p, world.ceremony.signing_keys[0]), read_signing_key),
+    }
+    found = []
+    for name, (write, read) in writers.items():
+        sample = folder / f"{name} sample"
+        write(sample)
+        place = folder / name
+        place.touch(mode=0o600)
+
+        def run(data: bytes, place: Path = place, read: Callable[[Path], Any] = read) -> None:
+            place.write_bytes(data)
+            read(place)
+
+        found.append(Decoder(name, (sample.read_bytes(),), run))
+        sample.unlink()
+    return found
+
+
+DECODERS: tuple[str, ...] = (
+    "ballot",
+    "tally request",
+    "partial decryption",
+    "partial product",
+    "announcement",
+    "proposal",
+    "group secret",
+    "group key",
+    "size share",
+    "indexed share",
+    "masked share",
+    "questions",
+    "opponents",
+    "lent share",
+    "answers",
+    "selection",
+    "rung vote",
+    "rung selection",
+    "noise factor",
+    "masked noise",
+    "reshare",
+    "published share",
+    "terms",
+    "envelope",
+    "comparison answer",
+    "comparison key",
+    "private key file",
+    "public key file",
+    "key share file",
+    "signing key file",
+)
+
+_EDGES = (
+    b"\0",
+    b"\1",
+    b"\x7f",
+    b"\x80",
+    b"\xff",
+    b"\0" * 8,
+    b"\xff" * 8,
+    b"null",
+    b"-1",
+    b"1e999",
+    b"[]",
+    b"{}",
+    b"9" * 40,
+)
+
+
+def mutate(sample: bytes, others: Sequence[bytes], chance: random.Random) -> bytes:
+    """A hostile neighbour of a valid message."""
+    if chance.random() < 0.02:
+        return chance.randbytes(chance.choice((0, 1, len(sample), chance.randrange(2 * len(sample) + 2))))
+    data = bytearray(sample)
+    for _ in range(1 + (chance.random() < 0.3) + (chance.random() < 0.1)):
+        if not data:
+            break
+        at = chance.randrange(len(data))
+        kind = chance.randrange(8)
+        if kind == 0:
+            data[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            data[at] = chance.randrange(256)
+        elif kind == 2:
+            edge = chance.choice(_EDGES)
+            data[at : at + len(edge)] = edge
+        elif kind == 3:  # a field of all zeros or all ones: what is 0 or above every bound
+            length = chance.choice((1, 2, 4, 8, 32, 64, 96))
+            data[at : at + length] = chance.choice((b"\0", b"\xff")) * min(length, len(data) - at)
+        elif kind == 4:
+            del data[at : at + chance.choice((1, 2, 8, len(data)))]
+        elif kind == 5:
+            data[at:at] = chance.choice((chance.randbytes(chance.randrange(1, 9)), bytes(data[:at])))
+        elif kind == 6:
+            other = chance.choice(others)
+            data[at:] = other[at:] if chance.random() < 0.7 else other[chance.randrange(len(other) + 1) :]
+        else:
+            swap = chance.randrange(len(data))
+            data[at], data[swap] = data[swap], data[at]
+    return bytes(data)
+
+
+def attempt(decoder: Decoder, data: bytes) -> bool:
+    """Whether the bytes were accepted; raises AcceptedError, or whatever unnamed error the decoder let through."""
+    try:
+        again = decoder.run(data)
+    except PsephosError:
+        return False
+    if again is not None and again != data:
+        raise AcceptedError(f"{decoder.name}: accepted {data.hex()[:200]}, which it would send as {again.hex()[:200]}")
+    return True
+
+
+def fuzz(name: str, count: int, seed: int = 0) -> tuple[int, float]:
+    """Throw `count` messages at one decoder; returns how many were accepted, and the longest one took, in seconds.
+
+    Raises AcceptedError or the unnamed exception, with the message's hex in a note.
+    """
+    decoder = decoders()[name]
+    every = [sample for other in decoders().values() for sample in other.samples[:2]]
+    chance = random.Random(f"{seed} {name}")  # noqa: S311 - to be repeated
+    accepted, slowest = 0, 0.0
+    for sample in decoder.samples:
+        attempt(decoder, sample)
+    for _ in range(count):
+        others = decoder.samples if chance.random() < 0.8 else every
+        data = mutate(chance.choice(decoder.samples), others, chance)
+        begun = time.perf_counter()
+        try:
+            accepted += attempt(decoder, data)
+        except Exception as error:
+            error.add_note(f"{name}: {data.hex()}")
+            raise
+        slowest = max(slowest, time.perf_counter() - begun)
+    return accepted, slowest
+
+
+def _atheris(name: str, count: int) -> None:
+    import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    decoder = decoders()[name]
+    with tempfile.TemporaryDirectory() as corpus:
+        for number, sample in enumerate(decoder.samples):
+            (Path(corpus) / str(number)).write_bytes(sample)
+        atheris.instrument_all()
+        options = [sys.argv[0], f"-runs={count}", "-max_len=8192", corpus]
+        atheris.Setup(options, lambda data: attempt(decoder, data) and None)
+        atheris.Fuzz()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; prints one line per decoder and returns 1 when one failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--atheris", action="store_true", help="coverage guided; one decoder per process")
+    parser.add_argument("decoders", nargs="*", default=[])
+    options = parser.parse_args(arguments)
+    chosen = options.decoders or list(DECODERS)
+    unknown = [name for name in chosen if name not in DECODERS]
+    if unknown:
+        parser.error(f"no decoder {unknown[0]!r}; there are {', '.join(DECODERS)}")
+    failed = 0
+    for name in chosen:
+        if options.atheris:
+            child = os.fork()  # libFuzzer ends its process
+            if child == 0:
+                _atheris(name, options.count)
+                os._exit(0)
+            failed += os.waitpid(child, 0)[1] != 0
+            continue
+        begun = time.perf_counter()
+        try:
+            accepted, slowest = fuzz(name, options.count, options.seed)
+        except Exception as error:
+            failed += 1
+            print(f"{name}: FAILED {type(error).__name__}: {error} {getattr(error, '__notes__', '')}", flush=True)
+            continue
+        seconds = time.perf_counter() - begun
+        print(
+            f"{name}: {options.count} messages, {accepted} accepted, none unnamed, slowest {slowest * 1000:.1f} ms, "
+            f"{seconds:.0f} s",
+            flush=True,
+        )
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
