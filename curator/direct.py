@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.accounting import PrivacyEvent, pure_event
 from curator.pate import plan_pate, release_pate
 from curator.sensitivity import Sensitivity, with_lattice
+from protocol.accounting import PrivacyEvent, pure_event
 from protocol.errors import DataError, InvalidParameter
 from protocol.noise import SphericalLaplace, check_epsilon, choose_pitch, release
 from protocol.randomness import SYSTEM, Randomness

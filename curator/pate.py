@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from curator.accounting import PrivacyEvent, event_of
 from curator.sensitivity import Sensitivity
+from protocol.accounting import PrivacyEvent, event_of
 from protocol.errors import DataError, InvalidParameter
 from protocol.noise import (
     DiscreteLaplace,

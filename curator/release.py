@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from curator import sensitivity as bounds
-from curator.accounting import PrivacyEvent, event_of
 from curator.erm import NORM_SLACK
 from curator.losses import Loss, Softmax
 from curator.sensitivity import Sensitivity, with_lattice
+from protocol.accounting import PrivacyEvent, event_of
 from protocol.errors import InvalidParameter
 from protocol.noise import RoundedGaussian, SphericalLaplace, choose_pitch, release
 from protocol.randomness import SYSTEM, Randomness

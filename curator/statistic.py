@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from curator.accounting import SHARES_DISTANCE, PrivacyEvent, approximate_event, event_of, pure_event
 from curator.release import contrast_basis
 from curator.sensitivity import Sensitivity, operator_norm, rho, statistic
+from protocol.accounting import SHARES_DISTANCE, PrivacyEvent, approximate_event, event_of, pure_event
 from protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from protocol.noise import (
     DiscreteLaplace,

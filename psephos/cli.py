@@ -133,7 +133,7 @@ def run(
         str | None,
         typer.Option(
             help="max-norm (divide by the largest auxiliary norm, as Hamm does) or unit-rows.",
-            show_default="unit-rows; the papers' with --lam",
+            show_default="the data set's",
         ),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Privacy of each release; of a party, or as the protocol says.")] = 1.0,

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator import sensitivity as bounds
-from curator.accounting import PrivacyEvent, event_of
 from curator.averaging import Average
 from curator.erm import minimise
 from curator.labels import alpha, majority, one_hot
@@ -25,6 +24,7 @@ from curator.release import Bound, Labels, OutputNoise, erm_sensitivity, mechani
 from curator.rules import HAMM_LAMBDA, ridge
 from curator.sensitivity import Sensitivity
 from curator.statistic import MechanismName, StatisticPlan, fit_statistic, plan_statistic, release_statistic
+from protocol.accounting import PrivacyEvent, event_of
 from protocol.errors import InvalidParameter
 from protocol.randomness import Randomness
 

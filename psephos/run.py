@@ -21,7 +21,6 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from curator import sensitivity as bounds
-from curator.accounting import compose
 from curator.averaging import Average, average_of
 from curator.erm import check_auxiliary, check_positive, minimise
 from curator.labels import majority, one_hot
@@ -33,6 +32,7 @@ from parties.learners import LEARNERS, LocalClassifier, make_learner
 from parties.noise import contributors
 from parties.party import Voter
 from parties.training import train_parties, votes, votes_in_blocks
+from protocol.accounting import compose
 from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
 from protocol.errors import InvalidParameter
 from protocol.fixed_point import FixedPoint, project
@@ -179,13 +179,10 @@ class RunOptions:
 
     @property
     def rows(self) -> str:
-        """How rows get into the unit ball: as in the papers where lambda is the papers', else each to norm 1.
-
-        Predictions are the same for any length of a row, but longer rows carry a classifier further over the noise.
-        """
+        """How rows get into the unit ball: as the data set's default says, unless asked otherwise."""
         if self.protect_auxiliary:
             return "unit-rows"
-        return self.scaling or ("unit-rows" if self.lam is None else default_scaler(self.dataset).scaling)
+        return self.scaling or str(default_scaler(self.dataset).scaling)
 
     @property
     def local_lam(self) -> float:
@@ -431,7 +428,7 @@ def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, d
         StatisticContribution(house.voters, house.auxiliary, plan.grid, shares, simulation_seed=seed),
         "sum noisy statistics",
     )
-    released = fit_statistic(release_total(plan, summed.opened.sums))
+    released = fit_statistic(release_total(plan, summed.opened.sums, ballots=summed.opened.ballots))
     # Only a simulation can know the counts here, and only to say what the noise cost.
     counts = _clear_counts(house)
     nonprivate = statistic_nonprivate(counts, house.auxiliary, options.local_lam)
@@ -561,15 +558,7 @@ def _sum_parameters(house: _House) -> tuple[EncryptedSum, Average]:
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
     )
-    summed = run_encrypted_sum(
-        round_,
-        ceremony,
-        VectorContribution("parameters", vectors),
-        mode=options.randomness,
-        workers=options.workers,
-        transcript=house.transcript,
-        progress=house.stage.phase("sum parameters", options.parties),
-    )
+    summed = house.sum(round_, VectorContribution("parameters", vectors), "sum parameters")
     average = average_of(
         summed.opened.sums,
         summed.opened.ballots,

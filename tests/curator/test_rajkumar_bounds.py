@@ -13,10 +13,10 @@ from scipy.special import ive
 from scipy.stats import binom, chi2
 
 from curator import rajkumar_bounds as bounds
-from curator.accounting import compose, pure_event
 from curator.gop import perturbed_minimiser, perturbed_risk
 from curator.labels import one_hot
 from curator.losses import Logistic
+from protocol.accounting import compose, pure_event
 from protocol.errors import InvalidParameter
 from protocol.noise import gaussian_sigma
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from protocol.errors import DataSetMissingError, InvalidParameter, WeakKeyError
+from protocol.errors import DataSetMissingError, InvalidParameter, JournalError, WeakKeyError
 from protocol.transcript import BOARD, Transcript
-from psephos.run import RunOptions, run_tally
+from psephos.run import RunOptions, Stage, run_tally
 
 SMALL = RunOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
 METHODS = ("vote", "soft", "avg", "statistic", "pate")
@@ -262,3 +262,64 @@ def test_protecting_auxiliary_samples_learns_no_scaling_from_them() -> None:
 def test_all_releases_together_cost_more_than_each(result: dict) -> None:
     assert result["composed"]["releases"] == len(METHODS)
     assert SMALL.epsilon < result["composed"]["epsilon"] <= len(METHODS) * SMALL.epsilon
+
+
+# -- interrupted and continued
+
+
+def test_an_interrupted_run_is_continued_and_counts_nobody_twice(tmp_path) -> None:
+    class Stopped(Exception):
+        pass
+
+    class StopsInTheSecondSum(Stage):
+        def phase(self, name: str, total: int):
+            def done(parties: int) -> None:
+                if name == "sum parameters":
+                    raise Stopped
+
+            return done
+
+    journaled = replace(SMALL, journal=str(tmp_path / "journal"))
+    with pytest.raises(Stopped):
+        run_tally(journaled, stage=StopsInTheSecondSum())
+    again = run_tally(journaled)
+    assert again["continued_from"] == 2 * SMALL.parties
+    assert again["ballots"] == SMALL.parties
+    assert again["tally_equals_plaintext"] is True
+    with pytest.raises(JournalError, match="another run"):
+        run_tally(replace(journaled, seed=1))
+
+
+def test_an_engine_that_is_not_there_is_named() -> None:
+    with pytest.raises(InvalidParameter, match="scheduler"):
+        run_tally(replace(SMALL, engine="dask"))
+    with pytest.raises(InvalidParameter, match="engine"):
+        run_tally(replace(SMALL, engine="abacus"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--protocol", "elgamal"],
+        ["--protocol", "pathak", "--learner", "tree"],
+        ["--protocol", "psgd", "--noise", "laplace"],
+        ["--steps", "3"],
+        ["--variant", "printed"],
+    ],
+    ids=str,
+)
+def test_options_of_another_protocol_are_not_ignored(arguments: list[str]) -> None:
+    done = command("run", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("psephos: ")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "exact"), [("pathak", "shares_equal_reference"), ("psgd", "sums_equal_reference")]
+)
+def test_the_other_protocols_run_by_the_same_command(protocol: str, exact: str) -> None:
+    small = ["--key-bits", "1024", "--test-key", "--parties", "3", "--json"]
+    steps = ["--steps", "2"] if protocol == "psgd" else []
+    done = command("run", "--protocol", protocol, *small, *steps)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[exact] is True

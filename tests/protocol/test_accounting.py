@@ -7,7 +7,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from curator.accounting import Budget, approximate_event, compose, gaussian_event, pure_event
+from protocol.accounting import Budget, approximate_event, compose, gaussian_event, pure_event
 from protocol.errors import BudgetExceededError, InvalidParameter
 from protocol.noise import gaussian_delta, gaussian_sigma
 
