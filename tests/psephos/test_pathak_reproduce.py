@@ -61,7 +61,7 @@ def test_the_experiment_has_every_series_and_repeats() -> None:
 @pytest.mark.usefixtures("small")
 def test_raw_rows_are_the_same_problem_rescaled() -> None:
     """Minimising on raw rows equals minimising on scaled ones with lambda over the square of the scale."""
-    raw, scaled, _ = experiment.SETTINGS
+    raw = experiment.SETTINGS[0]
     X, y = experiment.load("adult", None).X_train, experiment.load("adult", None).y_train
     run = experiment._Run(raw, X, y, X, y, 2, 1, (1.0,), 0, None)
     w = run._train(np.arange(700), (700,))[0]
