@@ -37,6 +37,7 @@ def audit(
     *,
     seed: int | None = None,
     mutants: bool = True,
+    views: int | None = None,
 ) -> dict[str, Any]:
     """Who learned what: every check of one protocol or of all, and every mutant.
 
@@ -46,6 +47,7 @@ def audit(
         progress: called before each check and mutant.
         seed: makes the run repeatable; fresh coins by default.
         mutants: break the protocols as well, and see who notices.
+        views: per side of a two-sample test; by default 80, thorough 400.
 
     Returns a JSON object:
         protocols: a list; of each its name, coalitions (name, members, cells: secret -> verdict, expected, evidence)
@@ -61,7 +63,8 @@ def audit(
     if protocol is not None and protocol not in CASES:
         raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
     begun = time.perf_counter()
-    views = THOROUGH_VIEWS if thorough else VIEWS
+    if views is None:
+        views = THOROUGH_VIEWS if thorough else VIEWS
     context = Context(seed=seed, views=views, rate=RATE)
     chosen = [CASES[name] for name in (PROTOCOLS if protocol is None else (protocol,))]
     broken = [m for m in MUTANTS if mutants and any(m.protocol == case.name for case in chosen)]

@@ -50,7 +50,16 @@ from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.sums import comparison_result
 from psephos.security.views import Sealed, jacobi, stale
 
-__all__ = ["PATHAK_PRINTED", "PATHAK_REPAIRED", "exact_comparison", "exact_resharing"]
+__all__ = [
+    "PATHAK_PRINTED",
+    "PATHAK_REPAIRED",
+    "Run",
+    "exact_comparison",
+    "exact_resharing",
+    "keys_of",
+    "real_runs",
+    "records_of",
+]
 
 PARTIES, FEATURES = 4, 2
 SIZES = (24, 30, 17, 20)
@@ -96,7 +105,9 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-def _keys(context: Context) -> PathakKeys:
+def keys_of(context: Context) -> PathakKeys:
+    """Everybody's keys, of test size."""
+
     def make() -> PathakKeys:
         return PathakKeys(
             generate_private_key(384, test_key=True, randomness=context.coins("zeta")),
@@ -117,7 +128,7 @@ def _records(generator: np.random.Generator, size: int, turn: float) -> Records:
     return X, y
 
 
-def _data(context: Context, inputs: str) -> list[Records]:
+def records_of(context: Context, inputs: str) -> list[Records]:
     """`honest`; `exchanged`: parties 2 and 3 exchange whole data sets, which leaves the ideal output as it is."""
 
     def make() -> list[Records]:
@@ -156,15 +167,16 @@ def _play(context: Context, variant: Variant, records: Sequence[Records], label:
         randomness=context.coins(label, "terms"),
     )
     with replaced(stage, "PathakParty", party), replaced(stage, "PathakCurator", curator):
-        outcome = run_protocol(records, terms, keys=_keys(context), test_key=True, transcript=transcript)
-    return Run(terms, _keys(context), transcript, parties, curators[0], outcome.total)
+        outcome = run_protocol(records, terms, keys=keys_of(context), test_key=True, transcript=transcript)
+    return Run(terms, keys_of(context), transcript, parties, curators[0], outcome.total)
 
 
-def _real(context: Context, variant: Variant, inputs: str = "honest") -> list[Run]:
+def real_runs(context: Context, variant: Variant, inputs: str = "honest") -> list[Run]:
+    """As many runs of the real protocol as the context has views."""
     return context.once(
         ("pathak", variant, inputs),
         lambda: [
-            _play(context, variant, _data(context, inputs), f"pathak {variant} {inputs} {i}", PathakParty)
+            _play(context, variant, records_of(context, inputs), f"pathak {variant} {inputs} {i}", PathakParty)
             for i in range(context.views)
         ],
     )
@@ -197,7 +209,7 @@ class _Puppet(PathakParty):
 
 def _simulated(context: Context, variant: Variant, members: Members) -> list[Run]:
     def make() -> list[Run]:
-        real = _real(context, variant)
+        real = real_runs(context, variant)
         parameters = [real[0].parties[j].clear_values()[1] for j in range(1, PARTIES + 1)]
         honest = [j for j in range(1, PARTIES + 1) if j not in members.parties]
         runs = []
@@ -217,7 +229,7 @@ def _simulated(context: Context, variant: Variant, members: Members) -> list[Run
             if not (members.curator and members.parties):
                 generator.shuffle(made_up)
             records = [
-                _data(context, "honest")[j - 1]
+                records_of(context, "honest")[j - 1]
                 if j in members.parties
                 else _records(generator, made_up[j - 1], float(generator.uniform(0, 6)))
                 for j in range(1, PARTIES + 1)
@@ -395,7 +407,7 @@ def _compare(context: Context, left: Sequence[Run], right: Sequence[Run], member
 def _fresh(context: Context, variant: Variant, members: Members) -> Result:
     """No ciphertext that the coalition cannot open is related to one it has seen, in each run."""
     looked = 0
-    for run in _real(context, variant)[:12]:
+    for run in real_runs(context, variant)[:12]:
         for key, kinds, own_kinds in _sealed_kinds(run, members):
             sealed: list[Sealed] = []
             own: list[Sealed] = []
@@ -415,7 +427,7 @@ def _fresh(context: Context, variant: Variant, members: Members) -> Result:
             relation = stale(key, sealed, own, search=256)
             if relation:
                 return Result(True, relation)
-    explained = _explained(_real(context, variant)[0], members)
+    explained = _explained(real_runs(context, variant)[0], members)
     if explained:
         return Result(True, explained)
     return Result(False, f"{looked} ciphertexts, each with randomness of its own")
@@ -445,7 +457,7 @@ def _traced(context: Context, variant: Variant, members: Members) -> Result:
     both happen by chance with probability below 2^-39 a pair.
     """
     pairs = 0
-    for run in _real(context, variant)[:20]:
+    for run in real_runs(context, variant)[:20]:
         masked = {number: run.parties[number]._masked for number in members.parties}
         known = set()
         for message in run.transcript.messages:
@@ -495,7 +507,7 @@ def _explained(run: Run, members: Members) -> str | None:
 def _parity(context: Context, variant: Variant) -> Result:
     """Whether the Jacobi symbol of a noise factor is the one that its bases and the noise predict."""
     agree = tried = 0
-    for run in _real(context, variant):
+    for run in real_runs(context, variant):
         zeta = run.keys.curator.public_key
         for message in run.transcript.messages:
             if message.kind != "noise factor":
@@ -574,7 +586,7 @@ def blinded_answers(context: Context) -> Result:
 
 def wide_comparison(context: Context) -> Result:
     """The same by sampling at full width: blinds, order and masked bit of a 96-bit comparison, opened by the asker."""
-    key = _keys(context).comparison
+    key = keys_of(context).comparison
     public, table = key.public_key, _plain_dgk(key)
     rows: list[list[list[float]]] = [[], []]
     bits = 12
@@ -612,7 +624,7 @@ def exact_resharing(context: Context) -> Result:
 
 def _reads_sizes(variant: Variant) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
-        first = _real(context, variant)[0]
+        first = real_runs(context, variant)[0]
         shares = {}
         for message in first.transcript.messages:
             if message.kind == "indexed share" and message.data is not None:
@@ -630,7 +642,7 @@ def _reads_sizes(variant: Variant) -> Callable[[Context], Result]:
 
 def _reads_noise(variant: Variant) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
-        first = _real(context, variant)[0]
+        first = real_runs(context, variant)[0]
         # P_1 knows s; Charlie opens eta + s.
         mask = [w - c for w, c in zip(first.parties[1]._parameters, first.parties[1]._contribution, strict=True)]
         noise = [v - m for v, m in zip(first.curator._contribution, mask, strict=True)]
@@ -644,7 +656,7 @@ def _reads_noise(variant: Variant) -> Callable[[Context], Result]:
 def _insider(variant: Variant) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
         hits = 0
-        runs = _real(context, variant)
+        runs = real_runs(context, variant)
         for one in runs:
             sums = [sum(p.clear_values()[1][i] for p in one.parties.values()) for i in range(FEATURES)]
             hits += any(
@@ -694,12 +706,12 @@ def _checks(variant: Variant) -> tuple[Check, ...]:
 
         def simulation(context: Context, m: Members = m) -> Result:
             return _compare(
-                context, _real(context, variant), _simulated(context, variant, m), m, "real against simulated"
+                context, real_runs(context, variant), _simulated(context, variant, m), m, "real against simulated"
             )
 
         def exchanged(context: Context, m: Members = m) -> Result:
             return _compare(
-                context, _real(context, variant), _real(context, variant, "exchanged"), m, "data sets exchanged"
+                context, real_runs(context, variant), real_runs(context, variant, "exchanged"), m, "data sets exchanged"
             )
 
         def fresh(context: Context, m: Members = m) -> Result:
@@ -749,7 +761,7 @@ def _checks(variant: Variant) -> tuple[Check, ...]:
 
 def _compare_rest(context: Context, variant: Variant, members: Members) -> Result:
     """The view without the published total, which the insider's own noise opens."""
-    left, right = _real(context, variant), _simulated(context, variant, members)
+    left, right = real_runs(context, variant), _simulated(context, variant, members)
     table = _plain_dgk(left[0].keys.comparison)
     opened = [[_row(run, members, table) for run in side] for side in (left, right)]
     names = sorted({name for side in opened for row in side for name in row if "total" not in name})

@@ -34,7 +34,7 @@ from psephos.security.simulators import simulate_sum
 from psephos.security.sums import Extra, Members, compare_views, comparison_result, deviations, fresh, lowered_threshold
 from psephos.security.worlds import Setup, SumRun, open_sum, setup
 
-__all__ = ["PSGD"]
+__all__ = ["PSGD", "agreement_of"]
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
 SECRETS = ("data", "gradients", "noise", "sizes")
@@ -54,7 +54,8 @@ def _world(context: Context) -> Setup:
     return context.once("psgd world", lambda: setup(context.coins("psgd world"), PARTIES, key_bits=320))
 
 
-def _agreement(context: Context, label: str) -> Agreement:
+def agreement_of(context: Context, label: str) -> Agreement:
+    """What is agreed on before a series; its nonce depends on the label."""
     agreement = context.once(
         "psgd agreement",
         lambda: agree(
@@ -118,7 +119,7 @@ def _walk(
 def _real(context: Context, inputs: str = "honest") -> list[list[SumRun]]:
     def one(i: int) -> list[SumRun]:
         label = f"psgd {inputs} {i}"
-        agreement, world = _agreement(context, label), _world(context)
+        agreement, world = agreement_of(context, label), _world(context)
         coins = {p: context.coins(label, "party", p) for p in range(PARTIES)}
         parties = [_party(context, agreement, p, inputs, coins[p]) for p in range(PARTIES)]
         records = [OpeningRecord() for _ in world.ceremony.shares]
@@ -151,7 +152,7 @@ def _simulated(context: Context, members: Members) -> list[list[SumRun]]:
 
     def one(i: int) -> list[SumRun]:
         label = f"psgd simulated {members} {i}"
-        agreement = _agreement(context, label)
+        agreement = agreement_of(context, label)
         series = agreement.series
         generator = np.random.default_rng([context.seed, i, 80])
         own = {p: _party(context, agreement, p, "honest", context.coins(label, p)) for p in members.parties}
@@ -260,7 +261,7 @@ def _last(walk: list[SumRun]) -> SumRun:
 
 def _noise_law(context: Context) -> Result:
     """What two honest parties add in the first two steps, against the functionality's noise drawn by numpy."""
-    rows, series = 6 * context.views, _agreement(context, "noise law").series
+    rows, series = 6 * context.views, agreement_of(context, "noise law").series
     generator = np.random.default_rng([context.seed, 81])
     sides: list[list[Array]] = [[], []]
     point = np.zeros(FEATURES)
@@ -269,7 +270,7 @@ def _noise_law(context: Context) -> Result:
         drawn = np.zeros((2, FEATURES))
         wanted = np.zeros((2, FEATURES))
         for p in range(2):
-            agreement = _agreement(context, "noise law")
+            agreement = agreement_of(context, "noise law")
             party = _party(context, agreement, p, "honest", context.coins("noise law", i, p))
             drawn += [np.subtract(party.vector(step, tuple(point.tolist())), clean[p]) for step in (1, 2)]
             wanted += generator.normal(scale=series.fixed_sigmas[p], size=FEATURES) / series.pitch
@@ -287,7 +288,7 @@ def _noise_law(context: Context) -> Result:
 def _steps(context: Context) -> Result:
     """A party answers each step once, at one point, and no more than agreed; a holder opens one product of a step."""
     label = "psgd steps"
-    agreement, world = _agreement(context, label), _world(context)
+    agreement, world = agreement_of(context, label), _world(context)
     party = _party(context, agreement, 0, "honest", context.coins(label))
     series = agreement.series
 
@@ -335,13 +336,13 @@ def _steps(context: Context) -> Result:
 
 
 def _ballots_round(context: Context, label: str) -> Round:
-    agreement = _agreement(context, label)
+    agreement = agreement_of(context, label)
     announcement = Announcement.create(agreement.series, 1, (0.0,) * FEATURES, context.coins(label, "nonce"))
     return _round(context, agreement, announcement)
 
 
 def _ballots(context: Context, label: str) -> tuple[Round, list[Ballot]]:
-    agreement = _agreement(context, label)
+    agreement = agreement_of(context, label)
     announcement = Announcement.create(agreement.series, 1, (0.0,) * FEATURES, context.coins(label, "nonce"))
     round_ = _round(context, agreement, announcement)
     # The noise is the system's: asked twice, it differs.

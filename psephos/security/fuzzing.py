@@ -45,7 +45,7 @@ from protocol.randomness import SimulationRandomness
 from protocol.series import Announcement
 from protocol.votes import vote_round
 from psephos.security import case_psgd
-from psephos.security.case_pathak import HEADER, PARTIES, _keys, _real
+from psephos.security.case_pathak import HEADER, PARTIES, keys_of, real_runs
 from psephos.security.model import Context
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
 
@@ -117,7 +117,7 @@ def _sums() -> list[Decoder]:
 
 def _series() -> list[Decoder]:
     context = Context(seed=4712, views=1)
-    series = case_psgd._agreement(context, "fuzz").series
+    series = case_psgd.agreement_of(context, "fuzz").series
     samples = tuple(
         Announcement.create(series, step, (0.5, -1e300), SimulationRandomness(step)).encode() for step in (1, 2, 3)
     )
@@ -126,8 +126,8 @@ def _series() -> list[Decoder]:
 
 def _pathak() -> list[Decoder]:
     context = Context(seed=4713, views=2)
-    runs = _real(context, "repaired")
-    keys = _keys(context)
+    runs = real_runs(context, "repaired")
+    keys = keys_of(context)
     run = runs[0]
     terms, zeta, xi, dgk = run.terms, keys.curator.public_key, keys.group.public_key, keys.comparison.public_key
     bodies: dict[str, list[bytes]] = {}

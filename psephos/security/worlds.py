@@ -7,7 +7,7 @@ messages, and nothing they look for depends on the size of a key. A test holds t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,13 +92,19 @@ def open_sum(round_: Round, tally: Tally, holders: Sequence[Any], transcript: Tr
 
 
 def run_sum(
-    world: Setup, round_: Round, cast: Cast, coins: Callable[[str], Randomness], transcript: Transcript | None = None
+    world: Setup,
+    round_: Round,
+    cast: Cast,
+    coins: Callable[[str], Randomness],
+    *,
+    transcript: Transcript | None = None,
+    present: Iterable[int] | None = None,
 ) -> SumRun:
-    """Cast, count, open; every role's coins are recorded."""
+    """Cast, count, open; every role's coins are recorded. `present`: who votes, everybody by default."""
     transcript = Transcript(secrets=True) if transcript is None else transcript
     board, tally = Board(), Tally(round_)
     holders = [KeyHolder(share, round_) for share in world.ceremony.shares]
-    for party in range(len(round_.roster)):
+    for party in range(len(round_.roster)) if present is None else present:
         name = f"party {party}"
         ballot = cast(party, round_, transcript.coins(name, coins(name)))
         board.post(transcript.send("cast", name, BOARD, "ballot", ballot.encode()))

@@ -1,0 +1,199 @@
+"""The instruments of the analysis: they see what they should, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from gmpy2 import mpz
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ks_2samp
+
+from protocol.encryption import Encryptor, fixed_base
+from protocol.permutation import random_permutation
+from protocol.private_key import PrivateKey
+from protocol.randomness import Randomness, SimulationRandomness
+from protocol.threshold import deal
+from protocol.transcript import Transcript
+from protocol.votes import vote_round
+from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.security.compare import _ks, detectable_accuracy, outcomes, two_sample
+from psephos.security.model import Context
+from psephos.security.simulators import packed_sum, simulate_partial
+from psephos.security.views import Sealed, jacobi, stale, structure
+from psephos.security.worlds import FixedVoter, run_tally_round, setup
+
+# -- exact distributions
+
+
+def test_outcomes_of_a_permutation_are_uniform() -> None:
+    chances = outcomes(lambda coins: random_permutation(4, coins))
+    assert len(chances) == 24
+    assert set(chances.values()) == {Fraction(1, 24)}
+
+
+def test_outcomes_of_dependent_tosses() -> None:
+    """The second die has as many faces as the first one shows."""
+    chances = outcomes(lambda coins: coins.below(1 + coins.below(3)))
+    assert chances == {0: Fraction(11, 18), 1: Fraction(5, 18), 2: Fraction(1, 9)}
+
+
+def test_too_many_tosses_are_refused() -> None:
+    with pytest.raises(OverflowError, match="smaller"):
+        outcomes(lambda coins: coins.bits(64))
+
+
+# -- two samples
+
+
+@given(st.integers(3, 60), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5, 2.0]))
+def test_kolmogorov_smirnov_is_scipys(rows: int, seed: int, shift: float) -> None:
+    generator = np.random.default_rng(seed)
+    left, right = generator.normal(size=rows), generator.normal(shift, size=rows)
+    assert _ks(left, right) == pytest.approx(ks_2samp(left, right, method="exact").pvalue, rel=1e-6, abs=1e-12)
+
+
+def test_two_samples_of_one_law_are_not_told_apart() -> None:
+    """60 comparisons at a rate of 0.02: 1.2 alarms expected, 8 or more with probability below 4e-5. Seeds are fixed."""
+    alarms = 0
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        sides = [np.column_stack([generator.normal(size=40), generator.integers(0, 2, size=40)]) for _ in range(2)]
+        alarms += two_sample(sides[0], sides[1], rate=0.02, names=["a", "b"], seed=seed).differ
+    assert alarms < 8
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda g: g.normal(3, size=(60, 1)),
+        lambda g: g.normal(scale=6, size=(60, 1)),
+        lambda g: np.zeros((60, 1)),
+        lambda g: g.integers(0, 2, size=(60, 1)).astype(float),
+    ],
+    ids=["shifted", "wider", "constant", "discrete"],
+)
+def test_leaks_are_seen(leak: Callable[[np.random.Generator], np.ndarray]) -> None:
+    generator = np.random.default_rng(1)
+    noise = generator.normal(size=(2, 60, 5))
+    left, right = np.hstack([noise[0], generator.normal(size=(60, 1))]), np.hstack([noise[1], leak(generator)])
+    found = two_sample(left, right, rate=1e-4, names=list("abcdef"), seed=1)
+    assert found.differ
+    assert found.column == "f"
+
+
+def test_a_relation_between_features_is_seen_by_the_classifier() -> None:
+    """Each feature alone has the same law on both sides; only their sign's product differs."""
+    generator = np.random.default_rng(2)
+    left = generator.normal(size=(300, 2))
+    right = generator.normal(size=(300, 2))
+    right[:, 1] = np.abs(right[:, 1]) * np.sign(right[:, 0])
+    found = two_sample(left, right, rate=1e-4, names=["a", "b"], seed=2)
+    assert found.differ
+    assert found.accuracy > 0.65
+
+
+def test_power_grows_with_the_sample() -> None:
+    assert 0.5 < detectable_accuracy(400, rate=1e-4) < detectable_accuracy(60, rate=1e-4) < 0.95
+
+
+# -- freshness
+
+
+@pytest.fixture(scope="module")
+def ciphertexts(private_key: PrivateKey) -> tuple[PrivateKey, list[mpz]]:
+    encryptor = Encryptor(private_key.public_key, randomness=SimulationRandomness(1, "fresh"), expected=8)
+    return private_key, list(encryptor.encrypt([mpz(m) for m in (0, 1, 5, 5)]))
+
+
+RELATIONS: dict[str, Callable[[list[mpz], mpz, mpz], mpz]] = {
+    "no randomness": lambda c, n, h: 1 + 7 * n,
+    "the same": lambda c, n, h: c[0],
+    "the same randomness, another plaintext": lambda c, n, h: c[0] * (1 + 3 * n),
+    "the product of two": lambda c, n, h: c[0] * c[1],
+    "the quotient of two": lambda c, n, h: c[0] * pow(c[1], -1, n * n),
+    "the inverse": lambda c, n, h: pow(c[2], -1, n * n),
+    "a small power": lambda c, n, h: pow(c[1], 5, n * n),
+    "a small power of the fixed base": lambda c, n, h: pow(h, 200, n * n) * (1 + n),
+}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_stale_ciphertexts_are_seen(ciphertexts: tuple[PrivateKey, list[mpz]], relation: str) -> None:
+    private_key, fresh = ciphertexts
+    key = private_key.public_key
+    made = RELATIONS[relation](fresh, key.modulus, fixed_base(key)) % key.modulus_squared
+    sealed = [Sealed(f"c{i}", c) for i, c in enumerate(fresh)]
+    assert stale(key, sealed) is None
+    assert stale(key, [*sealed, Sealed("made", made)]) is not None
+    # Relations to the coalition's own ciphertexts count as well.
+    assert stale(key, [Sealed("made", made)], own=sealed) is not None
+
+
+def test_jacobi_symbols_survive_half_randomisation_and_not_full(private_key: PrivateKey) -> None:
+    key = private_key.public_key
+    half = Encryptor(key, "half", randomness=SimulationRandomness(2), expected=64).encrypt([mpz(1)] * 64)
+    full = Encryptor(key, "full", randomness=SimulationRandomness(3)).encrypt([mpz(1)] * 64)
+    assert {jacobi(key, c) for c in half} == {1}
+    assert {jacobi(key, c) for c in full} == {1, -1}
+
+
+# -- the simulator
+
+
+@pytest.mark.parametrize(("holders", "threshold"), [(2, 1), (3, 2), (5, 3), (5, 5)])
+def test_a_partial_decryption_simulated_from_the_truth_is_the_real_one(
+    private_key: PrivateKey, holders: int, threshold: int
+) -> None:
+    """With real shares and the real plaintext the formula must give c^(2 Delta f(j)) itself."""
+    key = private_key.public_key
+    threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=SimulationRandomness(4))
+    plaintext = mpz(123456789)
+    c = Encryptor(key, randomness=SimulationRandomness(5), expected=1).encrypt([plaintext])[0]
+    known = {share.holder: share.share() for share in shares[: threshold - 1]}
+    for share in shares[threshold - 1 :]:
+        assert simulate_partial(threshold_key, known, share.holder, c, plaintext) == share.partially_decrypt([c])[0]
+
+
+def test_packed_sums_unpack(private_key: PrivateKey) -> None:
+    from protocol.packing import PackingPlan
+
+    plan = PackingPlan.for_key(private_key.public_key, length=70, addends=4, minimum=-3, maximum=9)
+    sums = [(7 * i) % 49 - 12 for i in range(70)]
+    assert plan.unpack(packed_sum(plan, sums, 4), 4) == sums
+
+
+# -- the drivers are the stages
+
+
+def test_the_analysis_drives_the_tally_as_the_stage_does() -> None:
+    context = Context(seed=6, views=1)
+    world = setup(context.coins("driver"))
+    auxiliary = np.random.default_rng(6).normal(size=(25, 2))
+    voters = [FixedVoter(np.arange(25) % 3) for _ in range(5)]
+    ours = run_tally_round(context, world, auxiliary, 3, voters, "driver").transcript
+    theirs = Transcript()
+    ceremony = world.ceremony
+    round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, 3, test_key=True)
+    run_encrypted_sum(round_, ceremony, VoteContribution(voters, auxiliary, 3), transcript=theirs)
+    assert structure(ours.messages) == structure(theirs.messages)
+
+
+def test_a_role_is_replayed_from_its_view() -> None:
+    """A view is complete: with its inputs and its tape a party makes the very ballot it sent."""
+    from parties.party import Party
+    from protocol.randomness import ReplayedRandomness
+
+    context = Context(seed=7, views=1)
+    world = setup(context.coins("replay"))
+    auxiliary = np.random.default_rng(7).normal(size=(9, 2))
+    voters = [FixedVoter(np.arange(9) % 3) for _ in range(5)]
+    run = run_tally_round(context, world, auxiliary, 3, voters, "replay")
+    for number in range(5):
+        coins: Randomness = ReplayedRandomness(run.transcript.view(f"party {number}").tape)
+        party = Party(number, world.ceremony.signing_keys[number], classes=range(3), voter=voters[number])
+        ballot = party.cast(run.round, auxiliary, encryptor=Encryptor(run.round.key, randomness=coins, expected=8))
+        assert ballot.encode() == run.transcript.messages[number].data

@@ -1,0 +1,154 @@
+"""The matrix of who learned what, and that every broken protocol is noticed.
+
+The seed is fixed, so that a verdict that changes is a change of the code and not of the coins. The command draws fresh
+coins, at the false-alarm rate it states.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from protocol.errors import InvalidParameter
+from psephos.security.audit import CASES, PROTOCOLS, RATE, as_expected, audit
+from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalition, Context, Result, expected, judge
+from psephos.security.mutants import MUTANTS, UNCAUGHT, Mutant, caught_by, edited
+
+SEED, VIEWS = 20260, 60
+
+
+@pytest.fixture(scope="module", params=PROTOCOLS)
+def report(request: pytest.FixtureRequest) -> dict[str, object]:
+    return audit(request.param, seed=SEED, views=VIEWS, mutants=False)
+
+
+def test_verdicts_are_the_expected_ones(report: dict[str, object]) -> None:
+    (protocol,) = report["protocols"]
+    wrong = [
+        (coalition["name"], secret, cell)
+        for coalition in protocol["coalitions"]
+        for secret, cell in coalition["cells"].items()
+        if cell["verdict"] != cell["expected"]
+    ]
+    assert not wrong
+    assert report["as_expected"] is True
+    # Every coalition has a word on every secret, with evidence.
+    case = CASES[protocol["name"]]
+    assert [c["name"] for c in protocol["coalitions"]] == [c.name for c in case.coalitions]
+    for coalition in protocol["coalitions"]:
+        assert set(coalition["cells"]) == set(case.secrets)
+        assert all(cell["evidence"] for cell in coalition["cells"].values())
+    assert json.loads(json.dumps(report)) == report
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.protocol}: {m.name}")
+def test_mutants_are_caught(mutant: Mutant) -> None:
+    by, result = caught_by(mutant, CASES[mutant.protocol], Context(seed=SEED, views=VIEWS, rate=RATE))
+    assert by is not None, result
+
+
+def test_there_are_enough_mutants_and_their_names_differ() -> None:
+    assert len(MUTANTS) >= 20
+    assert len({(m.protocol, m.name) for m in MUTANTS}) == len(MUTANTS)
+    assert {m.protocol for m in MUTANTS} == set(PROTOCOLS)
+    assert UNCAUGHT
+
+
+def test_false_alarms_of_a_run_stay_below_two_percent() -> None:
+    statistical = sum(check.statistical for case in CASES.values() for check in case.checks)
+    assert statistical * RATE <= 0.02
+
+
+def test_only_the_printed_protocol_is_expected_to_leak() -> None:
+    leaking = {
+        (case.name, coalition.name, secret)
+        for case in CASES.values()
+        for coalition in case.coalitions
+        for secret in case.secrets
+        if expected(coalition, secret) == LEAK
+    }
+    assert leaking == {("pathak-printed", "party 3 (the smallest)", "noise")}
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="tally"):
+        audit("telepathy")
+
+
+def test_progress_counts_every_check() -> None:
+    seen: list[tuple[int, int]] = []
+    report = audit(
+        "statistic", seed=1, views=8, mutants=False, progress=lambda what, done, total: seen.append((done, total))
+    )
+    assert [done for done, _ in seen] == list(range(len(CASES["statistic"].checks)))
+    assert {total for _, total in seen} == {len(CASES["statistic"].checks)}
+    assert report["views"] == 8
+
+
+# -- the judge
+
+
+def _case(granted: dict[str, str], leaks: dict[str, bool]) -> tuple[Case, dict[str, Result]]:
+    checks = tuple(Check(name, "c", ("s",), lambda context: Result(False, "")) for name in leaks)
+    case = Case("p", ("s",), (Coalition("c", (), granted),), checks)
+    return case, {name: Result(leak, f"{name} looked") for name, leak in leaks.items()}
+
+
+@pytest.mark.parametrize(
+    ("granted", "leaks", "verdict"),
+    [
+        ({}, {"a": False, "b": False}, HIDDEN),
+        ({}, {"a": False, "b": True}, LEAK),
+        ({"s": "meant"}, {"a": True}, REVEALED),
+        # Granted, yet nobody could show it: the table promises what is not so.
+        ({"s": "meant"}, {"a": False}, HIDDEN),
+    ],
+)
+def test_verdicts(granted: dict[str, str], leaks: dict[str, bool], verdict: str) -> None:
+    case, results = _case(granted, leaks)
+    cell = judge(case, results)["c"]["s"]
+    assert cell.verdict == verdict
+    assert "looked" in cell.evidence
+
+
+def test_a_cell_without_a_check_is_an_error_not_hidden() -> None:
+    case, results = _case({}, {})
+    with pytest.raises(KeyError, match="no check"):
+        judge(case, results)
+
+
+def test_exit_status_follows_verdicts_and_mutants() -> None:
+    fine = {
+        "coalitions": [{"cells": {"s": {"verdict": "hidden", "expected": "hidden"}}}],
+        "mutants": [{"caught": True}],
+    }
+    leak = {"coalitions": [{"cells": {"s": {"verdict": "LEAK", "expected": "hidden"}}}], "mutants": []}
+    known = {"coalitions": [{"cells": {"s": {"verdict": "LEAK", "expected": "LEAK"}}}], "mutants": []}
+    gone = {"coalitions": [{"cells": {"s": {"verdict": "hidden", "expected": "LEAK"}}}], "mutants": []}
+    missed = {"coalitions": [], "mutants": [{"caught": False}]}
+    assert as_expected([fine])
+    assert as_expected([fine, known])
+    assert not as_expected([fine, leak])
+    assert not as_expected([gone])
+    assert not as_expected([missed])
+
+
+# -- mutants are what they say
+
+
+def test_a_mutant_whose_line_has_changed_says_so() -> None:
+    mutant = MUTANTS[0]
+    with pytest.raises(InvalidParameter, match="has changed"), edited(mutant.owner, mutant.function, "not there", ""):
+        pass
+
+
+def test_an_edit_ends_with_its_block() -> None:
+    import protocol.sharing
+    import protocol.threshold
+
+    before = protocol.sharing.deal_integer
+    broken = edited(protocol.sharing, "deal_integer", "coefficients = [delta * secret]", "coefficients = [secret]")
+    with broken:
+        assert protocol.threshold.deal_integer is protocol.sharing.deal_integer is not before
+    assert protocol.threshold.deal_integer is protocol.sharing.deal_integer is before
