@@ -28,6 +28,7 @@ FORMAT = 1
 """Of the report's JSON. A change that an older program would misread gets another number."""
 
 ALPHA_NOTICE = "known to the curator, not private, not for release"
+"""Stands wherever alpha is shown or saved."""
 
 LIBRARIES = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "dp-accounting", "joblib")
 
@@ -64,7 +65,8 @@ def write_report(
         transcript_messages: `Transcript.redacted()`; None when the run kept no transcript.
         directory: where to write. Files of an earlier report there are replaced.
         counts: the opened counts, integers (N, K): parties per auxiliary sample and class. Only the distribution of
-            the winning class's share and the mean share of each class are kept.
+            the winning class's share and the mean share of each class are kept. Without them the result's own "alpha",
+            an `alpha_summary`, is taken where there is one.
         command: the words of the command line, for whoever repeats the run.
 
     Returns:
@@ -80,7 +82,7 @@ def write_report(
         "command": None if command is None else shlex.join(command),
         "result": dict(result),
         "transcript": None if transcript_messages is None else [dict(message) for message in transcript_messages],
-        "alpha": None if counts is None else alpha_summary(counts),
+        "alpha": result.get("alpha") if counts is None else alpha_summary(counts),
     }
     try:
         plain = json.loads(json.dumps(document, allow_nan=False, default=_plain))
@@ -111,7 +113,7 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
     if isinstance(loaded, dict) and "psephos_report" not in loaded:
         found = loaded.get("format", FORMAT)
         loaded = {"psephos_report": found, "environment": None, "command": None, "result": loaded}
-        loaded |= {"transcript": None, "alpha": None}
+        loaded |= {"transcript": None, "alpha": loaded["result"].get("alpha")}
     return _write(loaded, Path(directory))
 
 

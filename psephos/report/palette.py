@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = ["DARK", "LIGHT", "MARKS", "SURFACES", "TEXTS", "contrast"]
 
+# For a light screen and for paper.
 LIGHT = {
     "paper": "#ffffff",
     "raised": "#f3f5f7",
@@ -23,6 +24,7 @@ LIGHT = {
     "olive": "#665700",
 }
 
+# For a dark screen.
 DARK = {
     "paper": "#14171b",
     "raised": "#1f242a",
@@ -38,6 +40,7 @@ DARK = {
     "olive": "#d6c25a",
 }
 
+# What stands behind: any text may stand on any of them. TEXTS: readable; MARKS: visible on paper.
 SURFACES = ("paper", "raised")
 TEXTS = ("ink", "quiet", "blue", "orange", "green", "violet", "rose", "olive")
 MARKS = (*TEXTS, "rule")

@@ -1,0 +1,109 @@
+"""What the site's configuration cannot say by itself: its order, the API pages, the examples, links out of the site."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {
+    "protocol": "What every role shares",
+    "parties": "A data owner",
+    "curator": "The aggregator",
+    "psephos": "The stage",
+}
+
+ORDER: list[tuple[str, list[str]]] = [
+    ("", ["index.md", "start.md", "report.md"]),
+    ("How it works", ["how-it-works.md", "protocols/", "pathak.md", "rajkumar.md", "theory.md"]),
+    ("Using it", ["choosing.md", "library.md", "own-data.md", "papers.md", "examples/"]),
+    ("Security", ["security/"]),
+    ("Measured", ["performance.md", "main-job.md", "reproduce-"]),
+    ("Working on it", ["contributing.md", "glossary.md"]),
+]
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add a page per package with every public name of every module, and a page per example."""
+    pages = {f"reference/{package}.md": _reference(package, words) for package, words in PACKAGES.items()}
+    examples = ROOT / "docs" / "examples"
+    for path in sorted(examples.glob("*.ipynb")):
+        pages[f"examples/{path.stem}.md"] = _notebook(path)
+    for path in sorted(examples.glob("*.py")):
+        pages[f"examples/{path.stem}.md"] = _script(path)
+    for name, text in pages.items():
+        files.append(File.generated(config, name, content=text))
+    config["nav"] = _nav([file.src_uri for file in files.documentation_pages()])
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """A link to a file of the repository that is no page becomes the file's name: the site stands on its own."""
+    here = Path(page.file.src_uri).parent
+
+    def resolve(match: re.Match[str]) -> str:
+        text, target = match.group(1), match.group(2)
+        if re.match(r"[a-z]+:|#|/", target):
+            return match.group(0)
+        path = (ROOT / "docs" / here / target.split("#")[0]).resolve()
+        inside = path.is_relative_to(ROOT / "docs")
+        if path.exists() and (not inside or path.is_dir() or path.suffix in (".py", ".ipynb")):
+            name = str(path.relative_to(ROOT))
+            return text if text.strip("`") == name else f"{text} (`{name}`)"
+        return match.group(0)
+
+    return re.sub(r"(?<!\!)\[([^\]]+)\]\(([^)\s]+)\)", resolve, markdown)
+
+
+def _nav(pages: list[str]) -> list[Any]:
+    """Every page once: in the order above where it is named there, and otherwise at the end."""
+    left = dict.fromkeys(sorted(page for page in pages if not page.startswith("reference/")))
+    nav: list[Any] = []
+    for title, wanted in ORDER:
+        chosen: list[str] = []
+        for name in wanted:
+            found = [page for page in left if page == name or (name[-1] in "/-" and page.startswith(name))]
+            chosen += sorted(found, key=lambda page: (not page.endswith("index.md"), page))
+            for page in found:
+                del left[page]
+        if chosen:
+            nav += [{title: chosen}] if title else chosen
+    if left:
+        nav.append({"More": list(left)})
+    reference = [{package: f"reference/{package}.md"} for package in PACKAGES]
+    return [*nav, {"Reference": reference}]
+
+
+def _reference(package: str, words: str) -> str:
+    folder = ROOT / package
+    paths = [path for path in sorted(folder.rglob("*.py")) if path.name != "__init__.py"]
+    parts = [f"# {package}\n\n{words}. Every public name of every module, from its docstring.\n"]
+    for path in paths:
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if not path.stem.startswith("_"):
+            parts.append(f"::: {module}\n")
+    return "\n".join(parts)
+
+
+def _script(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    return f'# {path.name}\n\n`docs/examples/{path.name}`\n\n```python title="{path.name}"\n{text}```\n'
+
+
+def _notebook(path: Path) -> str:
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        printed = "".join(text for output in cell["outputs"] for text in output.get("text", []))
+        if printed:
+            parts.append(f"```text\n{printed.rstrip()}\n```")
+    where = f"`docs/examples/{path.name}`"
+    return "\n\n".join([parts[0], where, *parts[1:]]) + "\n"

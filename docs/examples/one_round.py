@@ -1,0 +1,53 @@
+"""One counting round, every role in one process, with its transcript and what each message is to whom.
+
+python docs/examples/one_round.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from curator import Tally
+from parties import KeyHolder, Party
+from protocol import Transcript, VoteLayout, vote_round
+from protocol.transcript import BOARD
+from psephos import hold_ceremony
+from psephos.report.sequence import contents_of, size_text
+
+PARTIES, CLASSES = 6, list(range(10))
+
+X, y = load_digits(return_X_y=True)
+auxiliary = X[:20]
+shards = np.array_split(np.arange(20, len(X)), PARTIES)
+
+house = hold_ceremony(PARTIES, holders=3, threshold=2)  # 3072 bits, shared 2 of 3
+round_ = vote_round(house.threshold_key, house.roster, auxiliary, CLASSES)
+transcript = Transcript()
+tally = Tally(round_)
+holders = [KeyHolder(share, round_) for share in house.shares]
+
+for number, rows in enumerate(shards):
+    party = Party(number, house.signing_keys[number], classes=CLASSES).train(X[rows], y[rows], "tree")
+    ballot = party.cast(round_, auxiliary)
+    transcript.send("cast", f"party {number}", BOARD, "ballot", ballot.encode())
+    for watcher in (tally.add, *(holder.observe for holder in holders)):
+        watcher(ballot)
+
+request = tally.close()
+parts = []
+for holder in holders[:2]:
+    transcript.send("open", "curator", f"holder {holder.number}", "tally request", request.encode(round_))
+    part = holder.partially_decrypt(request)
+    transcript.send("open", f"holder {holder.number}", "curator", "partial decryption", part.encode(round_))
+    parts.append(part)
+opened = tally.open(parts)
+counts = VoteLayout(len(auxiliary), len(CLASSES)).decode(opened.sums, opened.ballots)
+
+for message in transcript.redacted():
+    contents = contents_of(str(message["kind"]))
+    print(f"{message['from']:>10} -> {message['to']:<10} {message['kind']:<20} {size_text(int(message['bytes']))}")
+    print(f"{'':>14} {contents.look}: {contents.inside}")
+print(f"\nwhat the curator learned of the first sample: {counts[0]} (votes for classes 0 to 9)")
+right = float(np.mean(counts.argmax(axis=1) == y[:20]))
+print(f"the parties' majority is right on {right:.0%} of the auxiliary samples")

@@ -1,0 +1,181 @@
+"""Every public name of the four packages is documented: what it is, shapes, errors, and where it comes from.
+
+What a program can check of that: a docstring on every name of every `__all__`, on the public methods and properties of
+its classes; a shape wherever an array is taken or given; every named error that a body raises, named; and a source
+(paper, section, equation, theorem, DESIGN) in each module that implements one. What is known to be missing stands in
+`undocumented.txt`, which may only become shorter.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from protocol import errors
+
+KNOWN = Path(__file__).with_name("undocumented.txt")
+PACKAGES = ("protocol", "parties", "curator", "psephos")
+ERRORS = {name for name in vars(errors) if isinstance(getattr(errors, name), type)}
+SHAPE = re.compile(
+    r"\([A-Z0-9a-z_*]+(?: [-+*] \w+)*,(?: ?[A-Za-z0-9_* +-]+)*\)|shape|square|K-by-|-by-|scalar|in place|\(.*,\)"
+)
+SOURCE = re.compile(
+    r"Hamm|Pathak|Rajkumar|DESIGN|section|equation|eq\.|Theorem|Algorithm|Procedure|Lemma|docs/|Damg|Veugen|Paillier|Shamir|"
+    r"Ed25519|scikit-learn|PATE|Papernot|Lim and Lee|SHA-256|Rump|Kairouz|Bonnet|Corollary|phe|JSON"
+)
+
+
+def modules() -> Iterator[ModuleType]:
+    for package in PACKAGES:
+        root = importlib.import_module(package)
+        yield root
+        for found in pkgutil.walk_packages(root.__path__, f"{package}."):
+            if not found.name.rpartition(".")[2].startswith("_"):
+                yield importlib.import_module(found.name)
+
+
+def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """The names a module gives away that are its own."""
+    for name in getattr(module, "__all__", []):
+        value = getattr(module, name)
+        if getattr(value, "__module__", module.__name__) == module.__name__:
+            yield name, value
+
+
+def documents(module: ModuleType) -> dict[str, str]:
+    """What is written at assignments: a string after one, a comment beside it, or one above it or above its block."""
+    source = Path(str(module.__file__)).read_text(encoding="utf-8")
+    lines = source.splitlines()
+    found: dict[str, str] = {}
+    body = ast.parse(source).body
+    above = ""
+    for statement, after in zip(body, [*body[1:], None], strict=True):
+        before = lines[statement.lineno - 2].strip() if statement.lineno > 1 else ""
+        if before.startswith("#"):
+            above = before
+        elif not before:
+            above = ""
+        if not isinstance(statement, ast.Assign | ast.AnnAssign):
+            continue
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        words = above + lines[statement.lineno - 1].partition("  #")[2]
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
+            words = after.value.value
+        found |= {target.id: words for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def agreed() -> set[str]:
+    """Methods that a typing.Protocol of these packages documents, for whoever implements them."""
+    return {
+        name
+        for module in modules()
+        for _, value in public(module)
+        if inspect.isclass(value) and getattr(value, "_is_protocol", False)
+        for name, member in vars(value).items()
+        if getattr(member, "__doc__", None) and not name.startswith("_")
+    }
+
+
+def offences() -> Iterator[str]:
+    interfaces = agreed()
+    for module in modules():
+        where = module.__name__
+        if not module.__doc__:
+            yield f"{where}: no docstring"
+        if not hasattr(module, "__all__"):
+            yield f"{where}: no __all__"
+        names = list(public(module))
+        values = documents(module) if module.__file__ else {}
+        for name, value in names:
+            path = f"{where}.{name}"
+            if inspect.isclass(value):
+                yield from _class(path, value, interfaces)
+            elif inspect.isfunction(value):
+                yield from _function(path, value, value.__doc__ or "")
+            elif name in values and not values[name] and name != "__version__":
+                yield f"{path}: no docstring"
+        words = " ".join([module.__doc__ or "", *(str(value.__doc__) for _, value in names)])
+        if names and where.partition(".")[0] in ("protocol", "parties", "curator") and not SOURCE.search(words):
+            yield f"{where}: names no source"
+
+
+def _class(path: str, value: type, interfaces: set[str]) -> Iterator[str]:
+    words = value.__doc__ or ""
+    if not words or words.startswith(f"{value.__name__}("):  # what a dataclass writes by itself
+        yield f"{path}: no docstring"
+        words = ""
+    words += str(vars(value).get("__init__").__doc__ or "") if "__init__" in vars(value) else ""
+    for name, member in vars(value).items():
+        if name.startswith("_") and name != "__init__":
+            continue
+        inner = member.fget if isinstance(member, property) else getattr(member, "func", member)
+        inner = inner.__func__ if isinstance(inner, staticmethod | classmethod) else inner
+        if not inspect.isfunction(inner) or inner.__module__ != value.__module__:
+            continue
+        inherited = any(name in vars(base) and vars(base)[name].__doc__ for base in value.__mro__[1:])
+        inherited |= name in interfaces and not inner.__doc__
+        if name != "__init__" and not inner.__doc__ and not inherited:
+            yield f"{path}.{name}: no docstring"
+        elif not inherited:
+            yield from _function(f"{path}.{name}", inner, words + (inner.__doc__ or ""), arrays=name != "__init__")
+
+
+def _function(path: str, function: Any, words: str, *, arrays: bool = True) -> Iterator[str]:
+    if not words:
+        yield f"{path}: no docstring"
+        return
+    tree = ast.parse(_dedented(function))
+    raised = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            name = getattr(node.exc.func, "id", getattr(node.exc.func, "attr", ""))
+            raised |= {name} & ERRORS
+    for name in sorted(raised):
+        if name not in words and "named errors" not in words:
+            yield f"{path}: raises {name}, unsaid"
+    annotations = " ".join(str(annotation) for annotation in function.__annotations__.values())
+    if arrays and re.search(r"NDArray|ArrayLike|\bArray\b", annotations) and not SHAPE.search(words):
+        yield f"{path}: arrays without a shape"
+
+
+def _dedented(function: Any) -> str:
+    lines = inspect.getsource(function).splitlines()
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    return "\n".join(line[indent:] for line in lines)
+
+
+def test_every_public_name_is_documented() -> None:
+    known = set(KNOWN.read_text(encoding="utf-8").splitlines())
+    new = sorted(set(offences()) - known)
+    assert not new, "document these (or, if it is a false alarm, say so in undocumented.txt):\n" + "\n".join(new)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "words"),
+    [
+        ("bare", "def f(x: int) -> int: return x", "no docstring"),
+        ("shapeless", "def f(x: NDArray[np.float64]) -> int:\n    '''Something.'''\n    return 1", "without a shape"),
+        ("silent", "def f(x: int) -> int:\n    '''Something.'''\n    raise InvalidParameter('x')", "unsaid"),
+        ("method", "class f:\n    '''Something.'''\n    def g(self): return 1", "f.g: no docstring"),
+        ("constant", "f = 3", "f: no docstring"),
+    ],
+)
+def test_the_check_sees_what_is_missing(
+    name: str, body: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = "from __future__ import annotations\nfrom protocol.errors import InvalidParameter\n__all__ = ['f']\n\n"
+    (tmp_path / f"undocumented_{name}.py").write_text(head + body)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module(f"undocumented_{name}")
+    monkeypatch.setitem(globals(), "modules", lambda: [module])
+    assert any(words in offence for offence in offences())

@@ -1,0 +1,169 @@
+"""Every code sample on the documentation site runs as printed, and every command that is not run exists as printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from psephos.cli import app
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "config" not in path.parts)
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w-]*)[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.M | re.S)
+
+COMMAND: click.Group = typer.main.get_command(app)  # type: ignore[assignment]
+
+
+def blocks(page: Path, *languages: str) -> list[tuple[int, str]]:
+    """(line, code) of a page's fenced blocks in these languages."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        (text[: match.start()].count("\n") + 2, match["code"])
+        for match in FENCE.finditer(text)
+        if match["language"] in languages
+    ]
+
+
+def commands(page: Path, language: str) -> Iterator[list[str]]:
+    for _, code in blocks(page, language):
+        for line in code.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.removeprefix("$ "), comments=True)
+            if language == "console" and not line.startswith("$ "):
+                continue  # what the command printed
+            if words:
+                yield words
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python", "py")], ids=name)
+def test_python_samples_run(page: Path, workshop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = {"__name__": "sample"}
+    for line, code in blocks(page, "python", "py"):
+        padded = "\n" * (line - 1) + code  # so that a traceback names the page's own line
+        exec(compile(padded, str(page), "exec"), shared)  # noqa: S102
+
+
+RUN = [
+    (page, group)
+    for page in PAGES
+    for language in ("sh", "bash", "shell")
+    for group in [[shlex.join(words) for words in commands(page, language)]]
+    if group
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "lines"),
+    [
+        # A command that reads what an earlier one of the page wrote runs after it; the others on their own.
+        pytest.param(page, lines, id=f"{name(page)}: {lines[-1]}")
+        for page, group in RUN
+        for at, line in enumerate(group)
+        for lines in [group[: at + 1] if "out/" in line else [line]]
+    ],
+)
+def test_commands_run(page: Path, lines: list[str], workshop: Path) -> None:
+    for line in lines:
+        words = shlex.split(line)
+        check_command(words)
+        if words[0] == "psephos":
+            done = CliRunner().invoke(app, words[1:])
+            assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=name)
+def test_commands_that_take_long_exist(page: Path) -> None:
+    for words in commands(page, "console"):
+        check_command(words)
+
+
+def check_command(words: list[str]) -> None:
+    """A command of the site exists, with each of its options."""
+    while words and re.fullmatch(r"\w+=\S*", words[0]):  # settings of the environment before the command
+        words = words[1:]
+    if words[0] == "nice":
+        words = words[words.index("psephos") :] if "psephos" in words else words[1:]
+    if words[0] == "psephos":
+        command: click.Command = COMMAND
+        rest = words[1:]
+        if rest and not rest[0].startswith("-"):
+            assert rest[0] in COMMAND.commands, f"psephos has no command {rest[0]}: {shlex.join(words)}"
+            command, rest = COMMAND.commands[rest[0]], rest[1:]
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for word in rest:
+            if word.startswith("--"):
+                assert word.split("=")[0] in known, f"{word} is no option: {shlex.join(words)}"
+    elif words[0] == "make":
+        makefile = (DOCS.parent / "Makefile").read_text(encoding="utf-8")
+        for target in (word for word in words[1:] if "=" not in word and not word.startswith("-")):
+            assert re.search(rf"^{target}:|^\.PHONY:.*\b{target}\b", makefile, re.M), shlex.join(words)
+    elif words[0] in ("python", "python3") and words[1].endswith(".py"):
+        assert (DOCS.parent / words[1]).exists(), shlex.join(words)
+
+
+@pytest.mark.parametrize("line", ["psephos fly", "psephos run --wings 2", "make coffee", "python docs/absent.py"])
+def test_commands_that_do_not_exist_are_seen(line: str) -> None:
+    with pytest.raises(AssertionError):
+        check_command(shlex.split(line))
+
+
+# -- examples
+
+
+SCRIPTS = sorted((DOCS / "examples").glob("*.py"))
+NOTEBOOKS = sorted((DOCS / "examples").glob("*.ipynb"))
+
+
+def test_there_are_examples() -> None:
+    assert SCRIPTS
+    assert len(NOTEBOOKS) >= 2
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_examples_run(
+    script: Path, workshop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = script.read_text(encoding="utf-8")
+    arguments = re.search(r"^# Tested with: (.*)$", source, re.M)
+    monkeypatch.setattr("sys.argv", [str(script), *(shlex.split(arguments[1]) if arguments else [])])
+    for path in re.findall(r"^# Needs: (\S+)$", source, re.M):
+        (workshop / Path(path).name).write_bytes((DOCS / "examples" / path).read_bytes())
+    exec(compile(source, str(script), "exec"), {"__name__": "__main__", "__file__": str(script)})  # noqa: S102
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebooks_run_and_print_what_is_stored(
+    notebook: Path, workshop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cell by cell in one namespace. What a cell prints is what the notebook stores, so readers see the truth.
+
+    Cells whose output depends on keys or on the system's noise carry the tag "varies"; they run, and are not compared.
+    """
+    shared = {"__name__": "notebook"}
+    for number, cell in enumerate(json.loads(notebook.read_text(encoding="utf-8"))["cells"]):
+        if cell["cell_type"] != "code":
+            continue
+        capsys.readouterr()
+        exec(compile("".join(cell["source"]), f"{notebook.name}, cell {number}", "exec"), shared)  # noqa: S102
+        printed = capsys.readouterr().out
+        stored = "".join(text for output in cell["outputs"] for text in output.get("text", []))
+        if "varies" not in cell["metadata"].get("tags", []):
+            assert printed == stored, f"cell {number} of {notebook.name} prints something else than it stores"

@@ -1,0 +1,90 @@
+"""The site builds strictly, every link within it leads somewhere, and it asks nobody for fonts or scripts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+pytest.importorskip("mkdocstrings", reason="the extra docs is not installed")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", "docs/config/mkdocs.yml"]
+    done = subprocess.run([*command, "--site-dir", str(target)], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "WARNING" not in done.stderr, done.stderr[-4000:]
+    return target
+
+
+class Links(HTMLParser):
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {key: value or "" for key, value in attrs}
+        self.ids |= {given[key] for key in ("id", "name") if key in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if tag in ("script", "img", "iframe") and "src" in given:
+            self.loads.append(given["src"])
+        if tag == "link" and "href" in given and given.get("rel") != "canonical":
+            self.loads.append(given["href"])
+
+
+def test_no_link_within_the_site_is_dead(site: Path) -> None:
+    pages = {path: Links(path) for path in site.rglob("*.html")}
+    assert len(pages) > 10
+    dead = []
+    for path, page in pages.items():
+        if path.name == "404.html":  # served from anywhere, so its links are absolute
+            continue
+        for link in (*page.links, *page.loads):
+            if re.match(r"[a-z]+:", link) or link.startswith("//"):
+                continue
+            target, _, anchor = unquote(link).partition("#")
+            goal = (path.parent / target.split("?")[0]).resolve() if target else path
+            goal = goal / "index.html" if goal.is_dir() else goal
+            if not goal.exists() or (anchor and goal in pages and anchor not in pages[goal].ids):
+                dead.append(f"{path.relative_to(site)}: {link}")
+    assert not dead
+
+
+def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    elsewhere = {
+        f"{path.relative_to(site)}: {target}"
+        for path in site.rglob("*.html")
+        for target in Links(path).loads
+        if re.match(r"https?:|//", target)
+    }
+    assert not elsewhere
+
+
+def test_every_page_is_in_the_navigation(site: Path) -> None:
+    start = Links(site / "index.html")
+    linked = {link.partition("#")[0] for link in start.links}
+    for page in (ROOT / "docs").rglob("*.md"):
+        if "config" not in page.parts:
+            assert str(page.relative_to(ROOT / "docs").with_suffix(".html")) in linked | {"index.html"}, page
+
+
+def test_every_module_is_in_the_reference(site: Path) -> None:
+    for package in ("protocol", "parties", "curator", "psephos"):
+        ids = Links(site / "reference" / f"{package}.html").ids
+        for path in (ROOT / package).rglob("*.py"):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            assert module in ids or module.endswith("__init__") or path.stem.startswith("_"), module
