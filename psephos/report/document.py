@@ -161,9 +161,9 @@ def environment() -> dict[str, Any]:
 def gaps(document: Mapping[str, Any]) -> list[str]:
     """What a complete report of this protocol has and this document lacks, in words; empty when it is whole."""
     result = document["result"]
-    if "protocol" not in result:
+    expected = _EXPECTED.get(str(result.get("protocol")).partition("-")[0])
+    if expected is None:
         return []
-    expected = _EXPECTED.get(str(result["protocol"]).partition("-")[0], ())
     return [path for path in ("accuracy", "seconds", *expected) if not _has(result, path)]
 
 
@@ -216,7 +216,7 @@ def _check(document: Any) -> None:
     if set(document) != {"psephos_report", "environment", "command", "result", "transcript", "alpha"}:
         raise ReportError(f"a report has not these parts: {', '.join(sorted(map(str, document)))}")
     result = document["result"]
-    if not isinstance(result, dict) or not {"protocol", "protocols", "experiment"} & set(result):
+    if not isinstance(result, dict) or not _is_ours(result):
         raise ReportError("this JSON is no result of psephos run, reproduce or audit: it names no protocol")
     for path, number in _accuracies(result):
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
@@ -229,6 +229,10 @@ def _check(document: Any) -> None:
             raise ReportError(f"seconds.{phase} is a time, not {taken!r}")
     if document["transcript"] is not None:
         _check_messages(document["transcript"])
+
+
+def _is_ours(result: Mapping[str, Any]) -> bool:
+    return bool({"protocol", "protocols", "experiment"} & set(result)) or {"name", "paper", "settings"} <= set(result)
 
 
 def _check_messages(messages: Any) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import matplotlib
@@ -18,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from psephos.report.document import ALPHA_NOTICE
+from psephos.report.experiments import Panel, panels
 from psephos.report.palette import LIGHT
 from psephos.report.sequence import size_text
 
@@ -90,10 +93,8 @@ def draw_figures(document: Mapping[str, Any]) -> dict[str, Drawn]:
     wanted: dict[str, tuple[str, Callable[[], Figure]]] = {}
     if isinstance(result.get("accuracy"), dict) and result["accuracy"]:
         wanted["accuracy"] = ("Accuracy of each algorithm", lambda: _accuracy(result))
-    for panel, curves in _panels(result):
-        name = "epsilon" if not panel else f"epsilon-{re.sub(r'[^a-z0-9]+', '-', panel.lower()).strip('-')}"
-        title = f"Accuracy against epsilon {panel}".strip()
-        wanted[name] = (title, lambda panel=panel, curves=curves: _curves(panel, curves))  # type: ignore[misc]
+    for number, panel in enumerate(panels(result), 1):
+        wanted[f"panel-{number}"] = (panel.title or "Accuracy against epsilon", partial(_curves, panel))
     if document["alpha"] is not None:
         wanted["alpha"] = ("How united the votes were", lambda: _alpha(document["alpha"]))
     if isinstance(result.get("seconds"), dict) and result["seconds"]:
@@ -115,14 +116,6 @@ def bytes_by_phase(messages: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int
         count, total = sizes.get(phase, (0, 0))
         sizes[phase] = (count + 1, total + message["bytes"])
     return sizes
-
-
-def _panels(result: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
-    curves = result.get("curves") or []
-    panels: dict[str, list[dict[str, Any]]] = {}
-    for curve in curves:
-        panels.setdefault(str(curve.get("panel", "")), []).append(curve)
-    return list(panels.items())
 
 
 def _axes(height: float) -> tuple[Figure, Axes]:
@@ -147,8 +140,8 @@ def _accuracy(result: Mapping[str, Any]) -> Figure:
         if private is not None:
             spread = pair.get("private_std")
             axes.errorbar([private], [y], xerr=None if spread is None else [spread], fmt=marker, color=ink, capsize=4)
-        words = "  ".join(
-            f"{value:.3f}{sign}" for value, sign in ((clear, ""), (private, " private")) if value is not None
+        words = ", ".join(
+            f"{value:.3f}{sign}" for value, sign in ((private, " private"), (clear, "")) if value is not None
         )
         axes.text(1.0, y + 0.3, words, ha="right", va="bottom", color=LIGHT["quiet"])
     axes.set_yticks(range(len(rows), 0, -1), list(rows))
@@ -161,28 +154,31 @@ def _accuracy(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _curves(panel: str, curves: Sequence[Mapping[str, Any]]) -> Figure:
-    figure, axes = _axes(330)
-    for place, curve in enumerate(curves):
-        colour, marker, dash = style_of(curve["algorithm"], place)
-        ink, x, mean = LIGHT[colour], curve["epsilon"], curve["mean"]
-        axes.plot(x, mean, marker=marker, linestyle=dash, color=ink, label=curve["algorithm"])
-        if curve.get("std"):
-            low = [m - s for m, s in zip(mean, curve["std"], strict=True)]
-            high = [m + s for m, s in zip(mean, curve["std"], strict=True)]
-            axes.fill_between(x, low, high, color=ink, alpha=0.1, linewidth=0)
-    axes.set_xscale("log")
-    values = sorted({x for curve in curves for x in curve["epsilon"]})
+def _curves(panel: Panel) -> Figure:
+    figure, axes = _axes(330 + 18 * -(-len(panel.curves) // 3))
+    tops: list[float] = []
+    for place, curve in enumerate(panel.curves):
+        colour, marker, dash = style_of(curve.algorithm, place)
+        ink = LIGHT[colour]
+        axes.plot(curve.x, curve.mean, marker=marker, linestyle=dash, color=ink, label=curve.algorithm)
+        tops += curve.mean
+        if curve.std is not None:
+            low = [m - s for m, s in zip(curve.mean, curve.std, strict=True)]
+            high = [m + s for m, s in zip(curve.mean, curve.std, strict=True)]
+            axes.fill_between(curve.x, low, high, color=ink, alpha=0.1, linewidth=0)
+    if panel.log:
+        axes.set_xscale("log")
+    values = sorted({x for curve in panel.curves for x in curve.x})
     every = -(-len(values) // 6)
     axes.set_xticks(values[::every], [f"{x:g}" for x in values[::every]])
     axes.minorticks_off()
-    axes.set_ylim(0, 1.02)
+    axes.set_ylim(0, 1.02 if panel.y_label == "accuracy" else max(0.52, *tops))
     axes.grid()
-    axes.set_xlabel("epsilon (log scale; more private to the left)")
-    axes.set_ylabel("accuracy")
-    if panel:
-        axes.set_title(panel)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, handlelength=3.2, columnspacing=1.2)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    if panel.title:
+        axes.set_title(textwrap.fill(panel.title, 48))
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, handlelength=3.2, columnspacing=1.2)
     return figure
 
 

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from psephos.report.document import ALPHA_NOTICE, gaps
+from psephos.report.experiments import compared, panels, tables
 from psephos.report.figures import bytes_by_phase
 from psephos.report.knowledge import VERDICTS, matrices
 from psephos.report.palette import DARK, LIGHT
@@ -65,8 +66,9 @@ def render(document: Mapping[str, Any], figures: Mapping[str, Markup]) -> str:
         missing=[_gap(path) for path in gaps(document)],
         accuracies=list(_accuracies(result)),
         ledger=list(_ledger(result)),
-        curves=[{"panel": "", "std": None} | curve for curve in result.get("curves") or []],
-        comparison=[{"why": ""} | row for row in result.get("comparison") or []],
+        panels=panels(result),
+        comparison=compared(result),
+        tables=tables(result),
         sequence=svg(lanes, blocks, _members(lanes, transcript)) if transcript else None,
         kinds=[(kind, contents_of(kind)) for kind in kinds],
         looks=LOOKS,
@@ -120,11 +122,11 @@ def _template() -> Any:
 
 
 def _title(result: Mapping[str, Any]) -> str:
-    if "experiment" in result:
-        return f"Psephos: {result['experiment']}"
+    if "experiment" in result or "name" in result:
+        return f"Psephos: {result.get('experiment', result.get('name'))}"
     if "protocols" in result:
         return "Psephos: who learned what"
-    return f"Psephos: {result['protocol']} on {result.get('dataset', 'unnamed data')}"
+    return f"Psephos: {result['protocol']}" + (f" on {result['dataset']}" if "dataset" in result else "")
 
 
 def _facts(result: Mapping[str, Any]) -> Iterator[tuple[str, Markup]]:
@@ -189,6 +191,7 @@ def _accuracies(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         } | {"std": pair.get("private_std")}
 
 
+_WORDS = {"lam": "lambda"}
 _LEDGER = ("mechanism", "sensitivity", "norm", "source", "unit", "epsilon", "delta")
 
 
@@ -197,7 +200,7 @@ def _ledger(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     privacy = result.get("privacy")
     if isinstance(privacy, dict):
         for name, entry in privacy.items():
-            chosen = {key: value for key, value in entry.items() if key not in _LEDGER}
+            chosen = {_WORDS.get(key, key): value for key, value in entry.items() if key not in _LEDGER}
             yield {"release": name, **{key: entry.get(key) for key in _LEDGER}, "chosen": chosen}
         return
     sensitivity = result.get("sensitivity")

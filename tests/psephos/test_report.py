@@ -270,7 +270,7 @@ def test_curves_are_drawn_and_tabulated(result: dict[str, Any], tmp_path: Path) 
     page = Page(write_report(result, None, tmp_path))
     shown = [tuple(json.loads(value) if value else None for _, value in row[1:]) for row in page.body("curve-table")]
     assert shown == [(0.1, 0.5, 0.1), (1.0, 0.75, 0.05), (0.1, 0.25, None), (1.0, 0.5, None)]
-    assert (tmp_path / "figures" / "epsilon-m-5.svg").exists()
+    assert (tmp_path / "figures" / "panel-1.svg").exists()
 
 
 def test_an_audit_shows_every_cell_and_every_mutant(tmp_path: Path) -> None:
@@ -514,3 +514,50 @@ def test_a_result_that_is_no_json_is_refused(tmp_path: Path) -> None:
 )
 def test_sizes_for_people(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+def test_each_papers_experiment_is_drawn(tmp_path: Path) -> None:
+    """Small results of the shapes that `psephos reproduce` writes; the curve table has exactly their numbers."""
+    point = {"mean": 0.5, "std": 0.125}
+    hamm = {
+        "experiment": "hamm-har",
+        "inverse_epsilons": [0.0, 1.0, 10.0],
+        "families": {"stated": "the paper's", "exponential": "NOT epsilon-private"},
+        "panels": [
+            {
+                "parties": 9,
+                "batch": point,
+                "indiv": point,
+                "curves": {"exponential": {"soft": [point, {**point, "mean": 0.25}]}},
+            }
+        ],
+        "published": [
+            {
+                "what": "soft",
+                "family": "none",
+                "paper": "0.76",
+                "ours": "0.5 ± 0.1",
+                "reproduces": False,
+                "why": "noise",
+            }
+        ],
+    }
+    page = Page(write_report(hamm, None, tmp_path / "hamm"))
+    shown = [tuple(json.loads(value or "") for _, value in row[1:]) for row in page.body("curve-table")]
+    assert shown == [(1.0, 0.5, 0.125), (10.0, 0.25, 0.125)] + 2 * [(1.0, 0.5, 0.125), (10.0, 0.5, 0.125)]
+    assert "NOT private" in page.text
+    assert [text.strip() for text, _ in page.body("comparison")[0]][3:] == ["does not reproduce", "noise"]
+
+    pathak = {
+        "name": "pathak-adult",
+        "paper": {},
+        "settings": [{"name": "as printed", "points": [{"series": "even", "epsilon": 0.1, "error": 0.25, "std": 0.5}]}],
+    }
+    page = Page(write_report(pathak, None, tmp_path / "pathak"))
+    assert [json.loads(value or "") for _, value in page.body("curve-table")[0][1:]] == [0.1, 0.25, 0.5]
+
+    row = {"panel": "parties", "place": 5, "lambda": 0.1, "epsilon": 0.2, "psgd": point, "gop": point}
+    rajkumar = {"experiment": "rajkumar-wdbc", "rows": [row, {**row, "place": 10}], "settings": {}}
+    page = Page(write_report(rajkumar, None, tmp_path / "rajkumar"))
+    assert len(page.body("curve-table")) == 4
+    assert "lambda = 0.1, epsilon = 0.2, parties" in page.text
