@@ -36,6 +36,7 @@ MEMBERS = {
     "curator and t - 1 holders": Members(curator=True, parties=(2,), holders=(3,)),
     "all parties but two, t - 1 holders among them": Members(parties=(2, 3, 4), holders=(3,)),
     "curator and all parties but two": Members(curator=True, parties=(2, 3, 4), holders=(3,)),
+    "curator and all parties but one": Members(curator=True, parties=(1, 2, 3, 4), holders=(3,)),
     "t holders": Members(parties=(1, 2), holders=(2, 3), opens=True),
     "dealer": Members(opens=True),
 }
@@ -208,6 +209,15 @@ def _reads_alpha(context: Context) -> Result:
     return Result(right, "the counts are read from the opening")
 
 
+def _reads_last(context: Context) -> Result:
+    votes, layout = _votes(context), VoteLayout(SAMPLES, CLASSES)
+    own = np.sum([layout.encode(v).astype(int) for v in votes[1:]], axis=0)
+    left = np.array(_real(context)[0].opened.sums) - own
+    return Result(
+        left.tolist() == layout.encode(votes[0]).tolist(), "the counts less its own votes are party 0's votes"
+    )
+
+
 def _reads_votes(members: Members) -> Check:
     def run(context: Context) -> Result:
         from psephos.security.views import openable
@@ -267,6 +277,7 @@ def _coalitions() -> tuple[Coalition, ...]:
             {
                 **({"alpha": counts, "noise": noise} if m.curator else {}),
                 **({"alpha": opens, "votes": opens} if m.opens else {}),
+                **({"votes": "the count less one's own votes is the last party's"} if len(m.parties) == 4 else {}),
             },
         )
         for name, m in MEMBERS.items()
@@ -276,10 +287,13 @@ def _coalitions() -> tuple[Coalition, ...]:
 def _checks() -> tuple[Check, ...]:
     checks: list[Check] = []
     for name, m in MEMBERS.items():
-        sees_votes = m.opens
+        sees_votes, one_left = m.opens, len(m.parties) == PARTIES - 1
         hidden = tuple(s for s in ("data", "classifier", "votes", "sizes", "alpha") if not (s == "alpha" and m.curator))
         if sees_votes:
             checks.append(_named(_reads_votes(m), "opening", name, ("votes", "alpha")))
+        elif one_left:
+            checks.append(_named(_simulation(m), "simulation", name, tuple(s for s in hidden if s != "votes")))
+            checks.append(_named(Check("", "", (), _reads_last), "last party", name, ("votes",)))
         else:
             checks.append(_named(_simulation(m), "simulation", name, hidden))
             checks.append(_named(_freshness(m), "freshness", name, ("votes",)))
@@ -292,7 +306,7 @@ def _checks() -> tuple[Check, ...]:
                 ("data", "classifier", "sizes"),
             )
         )
-        if m.holders and not sees_votes:
+        if m.holders and not sees_votes and not one_left:
             checks.append(_named(_threshold(m), "threshold", name, ("votes",)))
         if m.curator:
             checks.append(_named(Check("", "", (), _reads_alpha), "alpha read", name, ("alpha",)))

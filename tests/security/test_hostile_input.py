@@ -1,0 +1,269 @@
+"""Hostile input to every decoder and every round function: a named error or the right answer, never anything else.
+
+Longer runs: `python -m psephos.security.fuzzing --count 1000000`, with `--atheris` under coverage guidance.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from gmpy2 import mpz
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from curator.tally import Tally
+from parties.holder import KeyHolder
+from protocol.comparison import Answer, Asker, answer
+from protocol.dgk import generate_dgk_key
+from protocol.errors import PsephosError
+from protocol.messages import Ballot, PartialDecryption, TallyRequest
+from protocol.pathak import Outgoing
+from protocol.randomness import SimulationRandomness
+from protocol.series import Announcement
+from protocol.transcript import Transcript
+from psephos.pathak import make_terms, run_protocol
+from psephos.security import case_psgd
+from psephos.security.case_pathak import keys_of, records_of
+from psephos.security.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, fuzz, main, mutate
+from psephos.security.model import Context
+from psephos.security.worlds import FixedVoter, run_tally_round, setup
+
+seeds = st.integers(0, 2**64 - 1)
+
+
+def test_every_decoder_is_fuzzed() -> None:
+    assert sorted(DECODERS) == sorted(decoders())
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_valid_messages_are_accepted(name: str) -> None:
+    decoder = decoders()[name]
+    assert decoder.samples
+    for sample in decoder.samples[:3]:
+        accepted = attempt(decoder, sample)
+        # An envelope is valid for its receiver only.
+        assert accepted or name == "envelope"
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@given(seed=seeds)
+def test_decoders_with_changed_messages(name: str, seed: int) -> None:
+    decoder = decoders()[name]
+    chance = random.Random(seed)
+    attempt(decoder, mutate(chance.choice(decoder.samples), decoder.samples, chance))
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@settings(max_examples=30)
+@given(data=st.binary(max_size=400))
+@example(b"")
+@example(b"\0")
+@example(b"PSEPHOS\x01")
+def test_decoders_with_any_bytes(name: str, data: bytes) -> None:
+    attempt(decoders()[name], data)
+
+
+def test_the_fuzzer_sees_an_unnamed_error_and_a_second_spelling(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sloppy(data: bytes) -> bytes:
+        return data.strip(b"\0")
+
+    def careless(data: bytes) -> bytes:
+        return bytes([data[200]])
+
+    with pytest.raises(AcceptedError, match="would send"):
+        attempt(Decoder("sloppy", (b"a",), sloppy), b"a\0")
+    broken = {"ballot": Decoder("careless", (bytes(range(210)),), careless)}
+    monkeypatch.setattr("psephos.security.fuzzing.decoders", lambda: broken)
+    with pytest.raises((IndexError, AcceptedError)):
+        fuzz("ballot", 100)
+
+
+def test_the_command_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--count", "20", "lent share"]) == 0
+    assert "lent share: 20 messages" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["no such decoder"])
+
+
+# -- round functions: the tally
+
+
+@cache
+def world() -> SimpleNamespace:
+    context = Context(seed=99, views=1)
+    made = setup(context.coins("hostile"))
+    auxiliary = np.random.default_rng(99).normal(size=(25, 2))
+    voters = [FixedVoter((np.arange(25) + p) % 3) for p in range(5)]
+    run = run_tally_round(context, made, auxiliary, 3, voters, "hostile")
+    messages = {kind: [m.data for m in run.transcript.messages if m.kind == kind] for kind in ("ballot",)}
+    parts = [m.data for m in run.transcript.messages if m.kind == "partial decryption"]
+    return SimpleNamespace(setup=made, run=run, round=run.round, ballots=messages["ballot"], parts=parts)
+
+
+@given(seed=seeds)
+def test_a_changed_ballot_leaves_no_trace(seed: int) -> None:
+    w, chance = world(), random.Random(seed)
+    changed = mutate(w.ballots[0], w.ballots, chance)
+    tally, holder = Tally(w.round), KeyHolder(w.setup.ceremony.shares[0], w.round)
+    tally.add_all(w.ballots[1:])
+    holder.observe_all(w.ballots[1:])
+    before = tally._product.digest, tally._product.parties
+    rejected = [*tally.add_all([changed]), *holder.observe_all([changed])]
+    if changed != w.ballots[0]:
+        # Signatures bind every byte that counts; Ed25519 has one valid signature here for each.
+        assert len(rejected) == 2
+        assert (tally._product.digest, tally._product.parties) == before == (holder._seen.digest, holder._seen.parties)
+
+
+@given(
+    parties=st.lists(st.integers(-1, 6), max_size=8).map(tuple),
+    digest=st.one_of(st.binary(min_size=32, max_size=32), st.just(None)),
+    round_digest=st.one_of(st.binary(min_size=32, max_size=32), st.just(None)),
+)
+def test_holders_open_their_own_product_or_nothing(
+    parties: tuple[int, ...], digest: bytes | None, round_digest: bytes | None
+) -> None:
+    w = world()
+    holder = KeyHolder(w.setup.ceremony.shares[0], w.round)
+    holder.observe_all(w.ballots)
+    request = TallyRequest(round_digest or w.round.digest, parties, digest or holder._seen.digest)
+    try:
+        part = holder.partially_decrypt(request)
+    except PsephosError:
+        return
+    assert set(parties) == set(range(5))
+    assert part.values == w.setup.ceremony.shares[0].partially_decrypt(holder._seen.vector().ciphertexts)
+
+
+@given(seed=seeds)
+def test_a_changed_partial_decryption_never_opens_to_something_else(seed: int) -> None:
+    w, chance = world(), random.Random(seed)
+    tally = Tally(w.round)
+    tally.add_all(w.ballots)
+    tally.close()
+    encoded = [*w.parts]
+    place = chance.randrange(len(encoded))
+    encoded[place] = mutate(encoded[place], w.parts, chance)
+    try:
+        opened = tally.open([PartialDecryption.decode(data, w.round) for data in encoded])
+    except PsephosError:
+        return
+    assert opened.sums == w.run.opened.sums
+
+
+# -- round functions: gradient descent
+
+
+@settings(max_examples=40)
+@given(seed=seeds)
+def test_a_party_answers_its_own_step_or_refuses(seed: int) -> None:
+    chance = random.Random(seed)
+    context = Context(seed=98, views=1)
+    agreement = case_psgd.agreement_of(context, "hostile")
+    party = case_psgd._party(context, agreement, 0, "honest", SimulationRandomness(1))
+    sample = Announcement.create(agreement.series, 1, (0.0, 0.5), SimulationRandomness(2))
+    try:
+        announcement = Announcement.decode(mutate(sample.encode(), [sample.encode()], chance), agreement.series)
+        round_ = case_psgd._round(context, agreement, announcement)
+        ballot = party.answer(announcement, round_)
+    except PsephosError:
+        return
+    assert ballot.round_digest == round_.digest
+    assert Ballot.decode(ballot.encode(), round_) == ballot
+
+
+# -- round functions: the comparison
+
+
+@settings(max_examples=60)
+@given(
+    questions=st.lists(st.integers(1, 2**128), min_size=2, max_size=4),
+    share=st.integers(-(2**20), 2**20),
+    bit=st.integers(0, 1),
+)
+def test_comparisons_of_anything_end_in_a_bit_or_a_named_error(questions: list[int], share: int, bit: int) -> None:
+    key = tiny_key()
+    public = key.public_key
+    question = tuple(mpz(q) % public.n for q in questions)
+    try:
+        public.check(question)
+        given_answers = answer(public, [share], [question], bits=2, randomness=SimulationRandomness(share))
+    except PsephosError:
+        return
+    asker = Asker(key, bits=2, randomness=SimulationRandomness(1))
+    asker.ask([1])
+    try:
+        concluded = asker.conclude([Answer(given_answers[0].ciphertexts, bit)])
+    except PsephosError:
+        return
+    assert concluded in ([True], [False])
+
+
+@cache
+def tiny_key():  # type: ignore[no-untyped-def]
+    return generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=SimulationRandomness(5))
+
+
+# -- round functions: Pathak, every role, every stage
+
+
+@settings(max_examples=40)
+@given(seed=seeds, variant=st.sampled_from(["printed", "repaired"]))
+def test_a_changed_message_stops_a_run_by_name_or_changes_nothing_but_numbers(seed: int, variant: str) -> None:
+    chance = random.Random(seed)
+    context = Context(seed=97, views=1)
+    terms = make_terms(
+        parties=4,
+        features=2,
+        lam=0.1,
+        epsilon=1.0,
+        tolerance=1e-6,
+        variant=variant,  # type: ignore[arg-type]
+        smallest_size=16,
+        largest_size=32,
+    )
+    target, others = chance.randrange(60), list[bytes]()
+    count = iter(range(10_000))
+
+    def intercept(message: Outgoing) -> list[bytes]:
+        others.append(message.data)
+        if next(count) != target:
+            return [message.data]
+        kind = chance.randrange(4)
+        if kind == 0:
+            return []
+        if kind == 1:
+            return [message.data, message.data]
+        return [mutate(message.data, others, chance)]
+
+    try:
+        outcome = run_protocol(
+            records_of(context, "honest"), terms, keys=keys_of(context), test_key=True, intercept=intercept
+        )
+    except PsephosError:
+        return
+    assert np.isfinite(outcome.parameters).all()
+
+
+def test_secrets_of_a_stopped_run_are_not_in_its_error() -> None:
+    """The error names a role and a stage; the transcript of a redacted run keeps no bytes."""
+    context = Context(seed=96, views=1)
+    terms = make_terms(parties=4, features=2, lam=0.1, epsilon=1.0, tolerance=1e-6, smallest_size=16, largest_size=32)
+    transcript = Transcript()
+    with pytest.raises(PsephosError, match="party 2") as caught:
+        run_protocol(
+            records_of(context, "honest"),
+            terms,
+            keys=keys_of(context),
+            test_key=True,
+            transcript=transcript,
+            intercept=lambda m: [] if (m.step.kind, m.sender) == ("noise factor", 2) else [m.data],
+        )
+    assert not any(character.isdigit() and character != "2" for character in str(caught.value).replace("stage 2", ""))
+    assert all(message.data is None for message in transcript.messages)
+    assert replace(transcript.messages[0]).data is None
