@@ -6,7 +6,7 @@ import json
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import psephos
-from protocol.encryption import RANDOMNESS_MODES
+from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
 from protocol.errors import InvalidParameter, PsephosError
 from protocol.transcript import Transcript
 from psephos import show
@@ -341,6 +341,114 @@ def _audit_privacy(epsilon: float, samples: int, bars: _Bars) -> dict[str, Any]:
     }
 
 
+_EXPERIMENTS = ("hamm-har", "hamm-kdd99", "hamm-url", "pathak-adult", "rajkumar-simulated", "rajkumar-wdbc")
+
+
+@app.command(
+    epilog="Examples:  psephos reproduce hamm-har --data-dir DIR --quick --figures figures   |   "
+    "psephos reproduce hamm-kdd99 --encrypted --randomness short --journal DIR   |   "
+    "psephos reproduce pathak-adult --json   |   psephos reproduce rajkumar-wdbc --quick"
+)
+def reproduce(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(_EXPERIMENTS)}.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer trials and points: nothing to cite.")] = False,
+    trials: Annotated[int | None, typer.Option(help="Splits, deals or data sets.", show_default="the paper's")] = None,
+    draws: Annotated[int | None, typer.Option(help="Noise draws for each of them.", show_default="the paper's")] = None,
+    parties: Annotated[str | None, typer.Option(help="hamm: M[,M...].", show_default="the paper's")] = None,
+    encrypted: Annotated[
+        bool,
+        typer.Option("--encrypted", help="hamm: count encrypted ballots, not clear ones."),
+    ] = False,
+    randomness: Annotated[str, typer.Option(help=f"One of {', '.join(RANDOMNESS_MODES)}.")] = "half",
+    workers: Annotated[int, typer.Option(help="hamm: processes.")] = _DEFAULT.workers,
+    engine: Annotated[str, typer.Option(help="hamm: local, or dask, for the encrypted counts.")] = "local",
+    scheduler: Annotated[str | None, typer.Option(help="dask: the scheduler's address, HOST:PORT.")] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="hamm: commit encrypted counts here and go on from it. Holds secrets.")
+    ] = None,
+    stand_in: Annotated[bool, typer.Option("--stand-in", help="hamm-url: synthetic data of its shape.")] = False,
+    data_dir: DataDir = None,
+    seed: Annotated[int, typer.Option(help="Drives splits and noise.")] = 0,
+    figures: Annotated[Path | None, typer.Option(help="Draw the figures into this directory.")] = None,
+    report: ReportDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """A paper's experiment: its table and figures, with the paper's own numbers beside ours."""
+    given = {key for key in context.params if _was_given(context, key)}
+    if name not in _EXPERIMENTS:
+        raise InvalidParameter(f"the experiment is one of {', '.join(_EXPERIMENTS)}, not {name!r}")
+    hamm_only = {"parties", "encrypted", "randomness", "workers", "engine", "scheduler", "journal", "stand_in"}
+    if not name.startswith("hamm-") and given & hamm_only:
+        options = ", ".join("--" + option.replace("_", "-") for option in sorted(given & hamm_only))
+        raise InvalidParameter(f"{options} means nothing to {name}")
+    folder = None if data_dir is None else str(data_dir)
+    with _Bars() as bars:
+        if name.startswith("hamm-"):
+            from psephos.engines import make_engine
+            from psephos.reproduce_hamm import HammOptions, reproduce_hamm
+
+            chosen = HammOptions(
+                name,
+                parties=None if parties is None else _numbers(parties),
+                quick=quick,
+                encrypted=encrypted,
+                mode=_mode(randomness),
+                workers=workers,
+                journal=None if journal is None else str(journal),
+                data_dir=folder,
+                seed=seed,
+                stand_in=stand_in,
+            )
+            chosen = replace(chosen, trials=trials or chosen.trials, draws=draws or chosen.draws)
+            where = make_engine(engine, workers=workers, scheduler=scheduler)
+            result = reproduce_hamm(chosen, figures=figures, engine=where, progress=bars.watch())
+        elif name == "pathak-adult":
+            from psephos.reproduce_pathak import reproduce_pathak_adult
+
+            deals = trials or (2 if quick else 10)
+            result = reproduce_pathak_adult(
+                data_dir=folder,
+                deals=deals,
+                executions=deals * (draws or (5 if quick else 20)),
+                seed=seed,
+                progress=bars.watch(),
+            )
+        else:
+            result = _reproduce_rajkumar(name, quick, trials, draws, seed, bars)
+    if figures is not None and not name.startswith("hamm-"):
+        from psephos.figures import draw_pathak, draw_rajkumar
+
+        result["figures"] = (draw_pathak if name == "pathak-adult" else draw_rajkumar)(result, figures)
+    _finish(result, report, as_json, None, show.reproduction)
+
+
+def _reproduce_rajkumar(
+    name: str, quick: bool, trials: int | None, draws: int | None, seed: int, bars: _Bars
+) -> dict[str, Any]:
+    from psephos.reproduce_rajkumar import reproduce_simulated, reproduce_wdbc, sweep_runs
+
+    count, times, steps = trials or (2 if quick else 5), draws or (1 if quick else 2), 1000 if quick else 10_000
+    done = bars.phase(name, sweep_runs(datasets=count))
+    if name == "rajkumar-simulated":
+        return reproduce_simulated(seed=seed, datasets=count, draws=times, steps=steps, progress=done)
+    return reproduce_wdbc(seed=seed, folds=count, draws=times, steps=steps, progress=done)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(number) for number in text.split(","))
+    except ValueError:
+        raise InvalidParameter(f"numbers are given as N[,N...], not {text!r}") from None
+
+
+def _mode(name: str) -> RandomnessMode:
+    for mode in RANDOMNESS_MODES:
+        if mode == name:
+            return mode
+    raise InvalidParameter(f"the randomness is one of {', '.join(RANDOMNESS_MODES)}, not {name!r}")
+
+
 @app.command(epilog="Example:  psephos plan --parties 20000 --samples 43000 --classes 2 --randomness short --workers 2")
 def plan(
     parties: Annotated[int, typer.Option(help="M.")],
@@ -357,15 +465,13 @@ def plan(
     """Predict the time, bytes and memory of a counting round, from a short calibration on this machine."""
     from psephos.plan import plan as predict
 
-    if randomness not in RANDOMNESS_MODES:
-        raise InvalidParameter(f"the randomness is one of {', '.join(RANDOMNESS_MODES)}, not {randomness!r}")
     result = predict(
         parties,
         samples,
         classes,
         features=features,
         key_bits=key_bits,
-        mode=randomness,
+        mode=_mode(randomness),
         workers=workers,
         holders=holders,
         threshold=threshold,

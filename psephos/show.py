@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["audit", "plan", "privacy_audit", "run"]
+__all__ = ["audit", "plan", "privacy_audit", "reproduction", "run"]
 
 _console = Console()
 
@@ -158,3 +158,61 @@ def plan(result: dict[str, Any]) -> None:
         f"{result['bits_per_count']:.1f} bits a count, the floor is {result['floor_bits']}; "
         f"memory about {result['memory_mb']:.0f} MB in all processes, without the data set"
     )
+
+
+def reproduction(result: dict[str, Any]) -> None:
+    """The result of `psephos reproduce`, whatever the paper."""
+    if "published" in result:
+        _hamm(result)
+    elif "settings" in result and "theorem_4_2_counterexample" in result:
+        _pathak_adult(result)
+    else:
+        _rajkumar(result)
+    for path in result.get("figures", []):
+        _say(f"figure: {path}")
+
+
+def _hamm(result: dict[str, Any]) -> None:
+    _say(f"{result['paper']}; {result['data']}")
+    _say(f"{result['trials']} splits, {result['releases']} releases; counts {result['counts']}; noise from the seed")
+    table = _table(result["experiment"], "what", "noise", "paper", "ours", "reproduces", "why not")
+    for row in result["published"]:
+        verdict = "yes" if row["reproduces"] else "no"
+        table.add_row(row["what"], row["family"], str(row["paper"]), str(row["ours"]), verdict, row["why"])
+    _console.print(table)
+    for family, words in result["families"].items():
+        _say(f"{family}: {words}")
+        for panel in result["panels"]:
+            curves = panel["curves"][family]
+            table = _table(f"{family}, M = {panel['parties']}", "1/epsilon", *curves)
+            for place, point in enumerate(result["inverse_epsilons"][1:]):
+                table.add_row(f"{point:g}", *(f"{points[place]['mean']:.3f}" for points in curves.values()))
+            _console.print(table)
+
+
+def _pathak_adult(result: dict[str, Any]) -> None:
+    for setting in result["settings"]:
+        curves = list(dict.fromkeys(point["series"] for point in setting["points"]))
+        table = _table(f"test error, {setting['name']}", "epsilon", *curves)
+        for epsilon in dict.fromkeys(point["epsilon"] for point in setting["points"]):
+            cells = {p["series"]: p for p in setting["points"] if p["epsilon"] == epsilon}
+            table.add_row(
+                f"{epsilon:g}", *(f"{cells[name]['error']:.3f} ± {cells[name]['std']:.3f}" for name in curves)
+            )
+        _console.print(table)
+        _say(f"pooled {setting['pooled_error']:.3f}; always the majority {result['majority_error']:.3f}")
+        for claim, holds in setting["claims"].items():
+            _say(f"  {'holds' if holds else 'FAILS'}: {claim}")
+    _say(f"printed noise at epsilon = 1 really gives epsilon = {result['epsilon_real_per_epsilon']:.4g}")
+
+
+def _rajkumar(result: dict[str, Any]) -> None:
+    rows = result["rows"]
+    methods = [name for name in rows[0] if isinstance(rows[0][name], dict)]
+    table = _table(f"{result['experiment']}: test error", "panel", "lambda", "epsilon", *methods)
+    for row in rows:
+        cells = (f"{row[name]['mean']:.3f} ± {row[name]['std']:.3f}" for name in methods)
+        table.add_row(f"{row['panel']} {row['place']}", f"{row['lambda']:g}", f"{row['epsilon']:g}", *cells)
+    _console.print(table)
+    for claim, answer in result["claims"].items():
+        _say(f"{claim.replace('_', ' ')}: {answer}")

@@ -1,0 +1,82 @@
+"""Figures of `psephos reproduce` for Pathak 2010 and Rajkumar 2012: error against epsilon, or against the parties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from protocol.errors import InvalidParameter
+
+__all__ = ["draw_pathak", "draw_rajkumar"]
+
+_MARKS = "os^Dv<>P*X"
+
+
+def _new_figure(columns: int) -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InvalidParameter("figures need matplotlib: install psephos[report], or leave --figures out") from error
+    return Figure(figsize=(4.6 * columns, 3.9), layout="constrained")
+
+
+def _save(figure: Any, directory: Path, name: str) -> str:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{name}.svg"
+    figure.savefig(path)
+    figure.savefig(path.with_suffix(".png"), dpi=150)
+    return str(path)
+
+
+def draw_pathak(result: dict[str, Any], directory: Path) -> list[str]:
+    """Pathak 2010, Figure 2: test error against epsilon for each split, with error bars, one panel a setting."""
+    figure = _new_figure(len(result["settings"]))
+    for place, setting in enumerate(result["settings"]):
+        axes = figure.add_subplot(1, len(result["settings"]), place + 1)
+        names = list(dict.fromkeys(point["series"] for point in setting["points"]))
+        for number, name in enumerate(names):
+            points = [point for point in setting["points"] if point["series"] == name]
+            axes.errorbar(
+                [point["epsilon"] for point in points],
+                [point["error"] for point in points],
+                yerr=[point["std"] for point in points],
+                marker=_MARKS[number % len(_MARKS)],
+                capsize=2,
+                linewidth=1,
+                label=name,
+            )
+        axes.axhline(setting["pooled_error"], color="k", linewidth=1, label="pooled, no noise")
+        axes.axhline(result["majority_error"], color="k", linestyle=":", linewidth=1, label="always the majority")
+        axes.set(xscale="log", xlabel="epsilon", ylabel="test error", title=setting["name"])
+        if place == 0:
+            axes.legend(fontsize="small")
+    return [_save(figure, directory, "pathak-adult")]
+
+
+def draw_rajkumar(result: dict[str, Any], directory: Path) -> list[str]:
+    """Rajkumar 2012, Figures 1 and 2: test error against the number of parties, and against the skew."""
+    rows = result["rows"]
+    settings = list(dict.fromkeys((row["panel"], row["lambda"], row["epsilon"]) for row in rows))
+    methods = [name for name in rows[0] if isinstance(rows[0][name], dict)]
+    paths = []
+    for panel in dict.fromkeys(row["panel"] for row in rows):
+        chosen = [setting for setting in settings if setting[0] == panel]
+        figure = _new_figure(len(chosen))
+        for place, setting in enumerate(chosen):
+            axes = figure.add_subplot(1, len(chosen), place + 1)
+            points = [row for row in rows if (row["panel"], row["lambda"], row["epsilon"]) == setting]
+            for number, name in enumerate(methods):
+                axes.errorbar(
+                    [str(row["place"]) for row in points],
+                    [row[name]["mean"] for row in points],
+                    yerr=[row[name]["std"] for row in points],
+                    marker=_MARKS[number % len(_MARKS)],
+                    capsize=2,
+                    linewidth=1,
+                    label=name.replace("_", " "),
+                )
+            axes.set(xlabel=panel, ylabel="test error", title=f"lambda = {setting[1]:g}, epsilon = {setting[2]:g}")
+            if place == 0:
+                axes.legend(fontsize="x-small")
+        paths.append(_save(figure, directory, f"{result['experiment']}-{panel}"))
+    return paths
