@@ -175,11 +175,14 @@ def reproduction(result: dict[str, Any]) -> None:
 def _hamm(result: dict[str, Any]) -> None:
     _say(f"{result['paper']}; {result['data']}")
     _say(f"{result['trials']} splits, {result['releases']} releases; counts {result['counts']}; noise from the seed")
-    table = _table(result["experiment"], "what", "noise", "paper", "ours", "reproduces", "why not")
+    table = _table(result["experiment"], "what", "noise", "paper", "ours", "reproduces")
     for row in result["published"]:
         verdict = "yes" if row["reproduces"] else "no"
-        table.add_row(row["what"], row["family"], str(row["paper"]), str(row["ours"]), verdict, row["why"])
+        table.add_row(row["what"], row["family"], str(row["paper"]), str(row["ours"]), verdict)
     _console.print(table)
+    for row in result["published"]:
+        if not row["reproduces"]:
+            _say(f"why not ({row['what']}; {row['family']}): {row['why']}")
     for family, words in result["families"].items():
         _say(f"{family}: {words}")
         for panel in result["panels"]:
