@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Curve", "Panel", "compared", "panels", "tables"]
+__all__ = ["Curve", "Panel", "Score", "compared", "panels", "scores", "tables"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,33 @@ class Panel:
     y_label: str
     curves: tuple[Curve, ...]
     log: bool = True
+
+
+@dataclass(frozen=True)
+class Score:
+    """One algorithm's accuracy: without noise, private, and the private one's standard deviation over draws."""
+
+    name: str
+    nonprivate: float | None = None
+    private: float | None = None
+    std: float | None = None
+
+
+_PRIVATE = {"private", "psgd"}
+"""What the runs of Pathak and of Rajkumar call the accuracy of what they release."""
+
+
+def scores(result: Mapping[str, Any]) -> list[Score]:
+    """A run's "accuracy", in its order."""
+    found = []
+    for name, value in (result.get("accuracy") or {}).items():
+        if name.endswith("_rows"):
+            continue
+        if isinstance(value, dict):
+            found.append(Score(name, value.get("nonprivate"), value.get("private"), value.get("private_std")))
+        else:
+            found.append(Score(name, private=value) if name in _PRIVATE else Score(name, value))
+    return found
 
 
 def panels(result: Mapping[str, Any]) -> list[Panel]:

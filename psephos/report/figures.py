@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from psephos.report.document import ALPHA_NOTICE
-from psephos.report.experiments import Panel, panels
+from psephos.report.experiments import Panel, panels, scores
 from psephos.report.palette import LIGHT
 from psephos.report.sequence import size_text
 
@@ -125,26 +125,24 @@ def _axes(height: float) -> tuple[Figure, Axes]:
 
 def _accuracy(result: Mapping[str, Any]) -> Figure:
     """A row per algorithm: hollow without noise, filled with, and the value in figures beside them."""
-    rows = {name: value for name, value in result["accuracy"].items() if not name.endswith("_rows")}
+    rows = scores(result)
     figure, axes = _axes(78 + 34 * len(rows))
-    for place, (name, value) in enumerate(rows.items()):
-        colour, marker, _ = style_of(name, place)
+    for place, row in enumerate(rows):
+        colour, marker, _ = style_of(row.name, place)
         ink = LIGHT[colour]
         y = len(rows) - place
-        pair = value if isinstance(value, dict) else {"nonprivate": value}
-        clear, private = pair.get("nonprivate"), pair.get("private")
+        clear, private, spread = row.nonprivate, row.private, row.std
         if clear is not None and private is not None:
             axes.plot([clear, private], [y, y], color=LIGHT["rule"], linewidth=1)
         if clear is not None:
             axes.plot([clear], [y], marker, color=ink, markerfacecolor=LIGHT["paper"], markeredgewidth=1.8)
         if private is not None:
-            spread = pair.get("private_std")
             axes.errorbar([private], [y], xerr=None if spread is None else [spread], fmt=marker, color=ink, capsize=4)
         words = ", ".join(
             f"{value:.3f}{sign}" for value, sign in ((private, " private"), (clear, "")) if value is not None
         )
         axes.text(1.0, y + 0.3, words, ha="right", va="bottom", color=LIGHT["quiet"])
-    axes.set_yticks(range(len(rows), 0, -1), list(rows))
+    axes.set_yticks(range(len(rows), 0, -1), [row.name for row in rows])
     axes.set_ylim(0.5, len(rows) + 0.9)
     axes.set_xlim(0, 1.02)
     axes.grid(axis="x")

@@ -1,7 +1,7 @@
-"""Who learned what: the matrix of coalitions against secrets.
+"""Who learned what: the matrix of coalitions against secrets (docs/security).
 
-The verdicts of an audit come from its tests. A run does not repeat them; for the counting protocols the report shows
-what the analysis expects (docs/security), and says that it is that.
+The verdicts of an audit come from its tests. A run does not repeat them: its report shows what the analysis expects of
+its protocol, from the same ideal functionalities, and says that it is that.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from psephos.security.audit import CASES
+from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, expected
+
 __all__ = ["VERDICTS", "Cell", "Matrix", "matrices"]
 
 VERDICTS = {
-    "hidden": ("○", "the coalition learns nothing beyond what else it is shown to learn"),
-    "revealed by design": ("●", "it is this coalition's output, or its own input"),
-    "not private": ("◐", "revealed, and must not leave this coalition"),
-    "trusted": ("▲", "it could find out, and is trusted not to"),
-    "LEAK": ("✖", "learned against the protocol's purpose"),
+    HIDDEN: ("○", "the coalition learns nothing about it beyond what else it is shown to learn"),
+    REVEALED: ("●", "the ideal functionality gives it to this coalition as well, or it lies outside the threat model"),
+    LEAK: ("✖", "it comes through although the paper says that it should not"),
 }
 """Sign and meaning of each verdict; always shown with its word."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One verdict. `expected` is None where nothing was tested."""
+    """One verdict. `wanted` is None where nothing was tested; `evidence` is a sentence."""
 
     verdict: str
-    expected: str | None = None
+    wanted: str | None = None
     evidence: str | None = None
 
 
@@ -41,43 +42,26 @@ class Matrix:
     tested: bool
 
 
-_HIDDEN, _GIVEN, _KEPT, _TRUSTED = "hidden", "revealed by design", "not private", "trusted"
-
-_SECRETS = ("another party's data", "its classifier", "its votes", "alpha, the counts", "released classifier")
-
-_EXPECTED: Mapping[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
-    "tally": (
-        ("a party", "its own data and classifier, the board", (_HIDDEN, _HIDDEN, _HIDDEN, _HIDDEN, _GIVEN)),
-        ("key holders", "fewer than the threshold, the board", (_HIDDEN, _HIDDEN, _HIDDEN, _HIDDEN, _GIVEN)),
-        ("curator", "the board, the opened sum, its noise", (_HIDDEN, _HIDDEN, _HIDDEN, _KEPT, _GIVEN)),
-        ("curator and holders", "fewer than the threshold", (_HIDDEN, _HIDDEN, _HIDDEN, _KEPT, _GIVEN)),
-        ("public", "the board", (_HIDDEN, _HIDDEN, _HIDDEN, _HIDDEN, _GIVEN)),
-        ("dealer of the key", "p and q, once", (_HIDDEN, _TRUSTED, _TRUSTED, _TRUSTED, _GIVEN)),
-        ("holders, enough to open", "outside the model", (_HIDDEN, _TRUSTED, _TRUSTED, _TRUSTED, _GIVEN)),
-    ),
-    "statistic": (
-        ("a party", "its own data and classifier, its own noise share", (_HIDDEN, _HIDDEN, _HIDDEN, _HIDDEN, _GIVEN)),
-        ("parties, at most as agreed", "their own noise shares", (_HIDDEN, _HIDDEN, _HIDDEN, _HIDDEN, _GIVEN)),
-        ("key holders", "fewer than the threshold, the board", (_HIDDEN, _HIDDEN, _HIDDEN, _HIDDEN, _GIVEN)),
-        ("curator", "the board, the sum with everybody's noise", (_HIDDEN, _HIDDEN, _HIDDEN, _HIDDEN, _GIVEN)),
-        ("public", "the board", (_HIDDEN, _HIDDEN, _HIDDEN, _HIDDEN, _GIVEN)),
-        ("dealer of the key", "p and q, once", (_HIDDEN, _HIDDEN, _TRUSTED, _TRUSTED, _GIVEN)),
-        ("holders, enough to open", "outside the model", (_HIDDEN, _HIDDEN, _TRUSTED, _TRUSTED, _GIVEN)),
-    ),
-}  # fmt: skip
-
-
 def matrices(result: Mapping[str, Any]) -> list[Matrix]:
     """Those of an audit ("protocols"), or what the analysis expects of a run's protocol; none when it is not known."""
     if result.get("protocols"):
         return [_audited(protocol) for protocol in result["protocols"]]
-    if result.get("matrix"):
-        return [_audited(result["matrix"])]
-    rows = _EXPECTED.get(str(result.get("protocol")))
-    if rows is None:
-        return []
-    drawn = tuple((name, members, tuple(Cell(verdict) for verdict in verdicts)) for name, members, verdicts in rows)
-    return [Matrix(str(result["protocol"]), _SECRETS, drawn, tested=False)]
+    case = CASES.get(str(result.get("protocol")))
+    return [] if case is None else [_untested(case)]
+
+
+def _untested(case: Case) -> Matrix:
+    rows = []
+    for coalition in case.coalitions:
+        cells = tuple(
+            Cell(
+                expected(coalition, secret),
+                evidence=coalition.granted.get(secret) or coalition.known_leaks.get(secret),
+            )
+            for secret in case.secrets
+        )
+        rows.append((coalition.name, "", cells))
+    return Matrix(case.name, case.secrets, tuple(rows), tested=False)
 
 
 def _audited(protocol: Mapping[str, Any]) -> Matrix:

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from psephos.report.document import ALPHA_NOTICE, gaps
-from psephos.report.experiments import compared, panels, tables
+from psephos.report.experiments import compared, panels, scores, tables
 from psephos.report.figures import bytes_by_phase
 from psephos.report.knowledge import VERDICTS, matrices
 from psephos.report.palette import DARK, LIGHT
@@ -36,6 +36,10 @@ _ALGORITHMS = {
     "pate": "PATE: a student of the noisy answers",
     "psgd": "Rajkumar's private gradient descent",
     "nonprivate": "the same problem without noise",
+    "private": "the classifier that the published shares make",
+    "average": "the average of the parties' parameters, without noise",
+    "pooled": "all data in one place; what nobody may do",
+    "majority": "always the most frequent class",
 }
 
 _PATHS = {
@@ -64,7 +68,8 @@ def render(document: Mapping[str, Any], figures: Mapping[str, Markup]) -> str:
         facts=list(_facts(result)),
         warnings=list(_warnings(document)),
         missing=[_gap(path) for path in gaps(document)],
-        accuracies=list(_accuracies(result)),
+        accuracies=scores(result),
+        words=_ALGORITHMS,
         ledger=list(_ledger(result)),
         panels=panels(result),
         comparison=compared(result),
@@ -178,19 +183,6 @@ def _gap(path: str) -> tuple[str, str]:
     return path, words
 
 
-def _accuracies(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    accuracy = result.get("accuracy")
-    for name, value in accuracy.items() if isinstance(accuracy, dict) else ():
-        if name.endswith("_rows"):
-            continue
-        pair = value if isinstance(value, dict) else {"nonprivate": value}
-        yield {
-            "name": name,
-            "words": _ALGORITHMS.get(name, ""),
-            **{k: pair.get(k) for k in ("nonprivate", "private")},
-        } | {"std": pair.get("private_std")}
-
-
 _WORDS = {"lam": "lambda"}
 _LEDGER = ("mechanism", "sensitivity", "norm", "source", "unit", "epsilon", "delta")
 
@@ -203,19 +195,28 @@ def _ledger(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             chosen = {_WORDS.get(key, key): value for key, value in entry.items() if key not in _LEDGER}
             yield {"release": name, **{key: entry.get(key) for key in _LEDGER}, "chosen": chosen}
         return
+    if "epsilon_proved" in result:
+        row = {"mechanism": result.get("noise"), "delta": result.get("delta")}
+        yield _row("shares", **row, epsilon=result["epsilon_proved"], unit=result.get("epsilon_proved_for"))
+        if "epsilon_party_level" in result:
+            yield _row("shares", **row, epsilon=result["epsilon_party_level"], unit="party")
+        return
+    if "epsilon_transcript" in result:
+        guarantee = result.get("guarantee") or {}
+        row = {"mechanism": result.get("variant"), "delta": result.get("delta"), "unit": guarantee.get("unit")}
+        yield _row("final classifier", **row, epsilon=result.get("epsilon_final"), source=guarantee.get("final_is"))
+        source = "every noisy sum that the curator opened, composed"
+        yield _row("everything the curator saw", **row, epsilon=result["epsilon_transcript"], source=source)
+        return
     sensitivity = result.get("sensitivity")
     for name, value in sensitivity.items() if isinstance(sensitivity, dict) else ():
-        yield {
-            "release": name,
-            "mechanism": result.get("mechanism"),
-            "sensitivity": value,
-            "norm": None,
-            "source": (result.get("sensitivity_source") or {}).get(name),
-            "unit": None,
-            "epsilon": result.get("epsilon"),
-            "delta": result.get("delta"),
-            "chosen": {},
-        }
+        said = (result.get("sensitivity_source") or {}).get(name)
+        row = {"mechanism": result.get("mechanism"), "epsilon": result.get("epsilon"), "delta": result.get("delta")}
+        yield _row(name, **row, sensitivity=value, source=said)
+
+
+def _row(release: str, **known: Any) -> dict[str, Any]:
+    return {"release": release, **dict.fromkeys(_LEDGER), "chosen": {}, **known}
 
 
 def _members(lanes: Sequence[str], messages: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:

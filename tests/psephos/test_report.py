@@ -25,6 +25,8 @@ from psephos.report.document import ALPHA_NOTICE, alpha_summary, gaps
 from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.run import RunOptions, run_tally
+from psephos.security.audit import CASES
+from psephos.security.model import expected
 
 Row = list[tuple[str, str | None]]
 
@@ -241,6 +243,27 @@ def test_alpha_is_marked_wherever_it_is_shown(whole: Path, page: Page) -> None:
     assert saved["notice"] == ALPHA_NOTICE
     assert sum(saved["samples_per_share"]) == len(COUNTS)
     assert saved["mean_alpha"] == pytest.approx((COUNTS / 6).mean(axis=0))
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -> None:
+    page = Page(write_report({"protocol": name, "dataset": "digits"}, None, tmp_path))
+    assert "This run did not test it" in page.text
+    case = CASES[name]
+    (table,) = (table for table in page.tables if table.startswith("matrix"))
+    for coalition, row in zip(case.coalitions, page.body(table), strict=True):
+        assert row[0][0].strip() == coalition.name
+        for secret, (text, _) in zip(case.secrets, row[1:], strict=True):
+            assert expected(coalition, secret) in text
+
+
+@pytest.mark.parametrize(("protocol", "name"), [("pathak-repaired", "private"), ("psgd", "psgd")])
+def test_what_was_released_is_never_called_not_private(protocol: str, name: str, tmp_path: Path) -> None:
+    result = {"protocol": protocol, "accuracy": {name: 0.75, "pooled": 0.875}}
+    page = Page(write_report(result, None, tmp_path))
+    released, pooled = page.body("results")
+    assert [value for _, value in released[1:]] == [None, "0.75", None]
+    assert [value for _, value in pooled[1:]] == ["0.875", None, None]
 
 
 # -- one document, one page
