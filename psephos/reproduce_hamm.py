@@ -693,12 +693,12 @@ _TITLES = {
 
 
 def draw_figures(document: dict[str, Any], directory: str | Path) -> list[str]:
-    """One SVG a family, a panel for each M, drawn like the paper's; returns the paths. Needs the extra `plot`."""
+    """One SVG a family, a panel for each M, drawn like the paper's; returns the paths. Needs the extra `report`."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InvalidParameter("figures need matplotlib: install psephos[plot], or run without figures") from error
+        raise InvalidParameter("figures need matplotlib: install psephos[report], or run without figures") from error
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     panels, axis = document["panels"], document["inverse_epsilons"]

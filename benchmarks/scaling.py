@@ -1,0 +1,187 @@
+"""How the whole protocol grows: with parties, auxiliary samples, classes and key size; its bytes; the plan's accuracy.
+
+Times are CPU seconds of one core (they do not depend on what else the machine does), of casting ballots and of
+counting them by the curator and by every holder, tables made before: the marginal cost.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from functools import cache
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from protocol.messages import Ballot
+from protocol.rounds import Round
+from protocol.votes import AuxiliarySet, VoteLayout
+from psephos import encrypted_sum
+from psephos.ceremony import Ceremony, hold_ceremony
+from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.plan import plan
+from psephos.run import LinearVoter
+
+__all__ = ["growth", "memory", "plan_accuracy", "wire"]
+
+FEATURES = 20
+ADDENDS = 20_000
+SHAPES = (
+    ("HAR", 1352, 6, 1000),
+    ("KDD-99", 43_000, 2, 5000),
+    ("KDD-99", 43_000, 2, 10_000),
+    ("KDD-99", 43_000, 2, 20_000),
+    ("URL", 16_000, 2, 20_000),
+)
+
+
+@cache
+def _ceremony(bits: int) -> Ceremony:
+    return hold_ceremony(128, key_bits=bits, holders=5, threshold=3, test_key=bits < 2048)
+
+
+def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) -> float:
+    """CPU seconds of casting and counting the ballots of `parties` parties, slots wide enough for 20,000."""
+    ceremony = _ceremony(bits)
+    generator = np.random.default_rng(0)
+    auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
+    round_ = Round.create(
+        "votes",
+        ceremony.threshold_key,
+        VoteLayout(samples, classes).plan(ceremony.threshold_key.key, ADDENDS),
+        ceremony.roster,
+        context=auxiliary.context(range(classes)),
+        test_key=bits < 2048,
+    )
+    shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
+    voters = [LinearVoter(w) for w in generator.normal(size=shape)]
+    whole = VoteContribution(voters, auxiliary, classes)
+    common = encrypted_sum._common(whole, range(parties))
+    shared = encrypted_sum._Shared(round_, VoteContribution, common, "half", 1 << 20, 5)
+    batch = encrypted_sum._batch(whole, set(common), ceremony, range(parties))
+    warm = encrypted_sum._batch(whole, set(common), ceremony, range(1))
+    with threadpool_limits(limits=1):
+        encrypted_sum._work(shared, warm)
+        taken = []
+        for _ in range(repetitions):
+            started = time.process_time()
+            encrypted_sum._work(shared, batch)
+            taken.append(time.process_time() - started)
+    return min(taken)
+
+
+def growth(bits: int = 2048, repetitions: int = 3) -> dict[str, Any]:
+    """CPU seconds against M, N, K - 1 and key size, each with the exponent of a line through the logarithms."""
+    series: dict[str, tuple[list[int], list[float]]] = {}
+    values = [4, 8, 16, 32, 64]
+    series["M"] = values, [_cpu(m, 4000, 2, bits, repetitions) for m in values]
+    values = [2000, 4000, 8000, 16_000, 32_000]
+    series["N"] = values, [_cpu(4, n, 2, bits, repetitions) for n in values]
+    values = [1, 2, 4, 8, 16]
+    series["K - 1"] = values, [_cpu(4, 4000, k + 1, bits, repetitions) for k in values]
+    values = [1024, 2048, 3072, 4096]
+    series["key bits"] = values, [_cpu(4, 4000, 2, size, repetitions) for size in values]
+    return {
+        "key_bits": bits,
+        "randomness": "half",
+        "series": {
+            name: {
+                "values": at,
+                "cpu_seconds": taken,
+                "exponent": float(np.polyfit(np.log(at), np.log(taken), 1)[0]),
+            }
+            for name, (at, taken) in series.items()
+        },
+    }
+
+
+def wire() -> list[dict[str, Any]]:
+    """Bits on the wire per count at the paper's sizes, 3072-bit keys; the floor is ceil(log2(M + 1))."""
+    key = _ceremony(3072).threshold_key.key
+    rows = []
+    for name, samples, classes, parties in SHAPES:
+        packing = VoteLayout(samples, classes).plan(key, parties)
+        size = Ballot._HEADER + packing.ciphertexts * key.ciphertext_bytes
+        floor = math.ceil(math.log2(parties + 1))
+        rows.append(
+            {
+                "like": name,
+                "parties": parties,
+                "counts": packing.length,
+                "bytes_per_ballot": size,
+                "bits_per_count": 8 * size / packing.length,
+                "floor_bits": floor,
+                "over_floor": 8 * size / packing.length / floor,
+                "ballot_count_bits": packing.length * floor,
+            }
+        )
+    return rows
+
+
+_MEMORY = """
+import numpy as np, resource
+from psephos.ceremony import hold_ceremony
+from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.run import LinearVoter
+from protocol.votes import vote_round
+M = {parties}
+X = np.random.default_rng(0).normal(size=(20000, 20)) / 20
+ceremony = hold_ceremony(M, key_bits=512, holders=5, threshold=3, test_key=True)
+round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 2, test_key=True)
+voters = [LinearVoter(w) for w in np.random.default_rng(1).normal(size=(M, 20))]
+done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, X, 2), mode="short")
+assert done.equals_plaintext
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def memory() -> list[dict[str, float]]:
+    """Peak megabytes of a whole round in one process, at a test key, against the number of parties."""
+    rows = []
+    for parties in (64, 256, 1024):
+        code = _MEMORY.format(parties=parties)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+        rows.append({"parties": parties, "peak_mb": round(float(done.stdout), 1)})
+    return rows
+
+
+def plan_accuracy(workers: int = 2) -> list[dict[str, Any]]:
+    """What `psephos plan` says and what the run then takes, wall clock; both on the machine as it is at the moment."""
+    rows = []
+    for parties, samples, classes, bits in ((96, 20_000, 2, 2048), (192, 1352, 6, 3072)):
+        foreseen = plan(parties, samples, classes, features=FEATURES, key_bits=bits, workers=workers)
+        ceremony = hold_ceremony(parties, key_bits=bits)
+        generator = np.random.default_rng(0)
+        auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
+        round_ = Round.create(
+            "votes",
+            ceremony.threshold_key,
+            VoteLayout(samples, classes).plan(ceremony.threshold_key.key, parties),
+            ceremony.roster,
+            context=auxiliary.context(range(classes)),
+        )
+        shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
+        voters = [LinearVoter(w) for w in generator.normal(size=shape)]
+        started = time.perf_counter()
+        done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), workers=workers)
+        taken = time.perf_counter() - started
+        predicted = foreseen["seconds"]["total"] - foreseen["seconds"]["keygen"]
+        rows.append(
+            {
+                "parties": parties,
+                "samples": samples,
+                "classes": classes,
+                "key_bits": bits,
+                "predicted_seconds": round(predicted, 2),
+                "taken_seconds": round(taken, 2),
+                "ratio": round(predicted / taken, 3),
+                "predicted_mb": foreseen["memory_mb"],
+                "taken_mb": round(done.peak_memory_mb, 1),
+                "load_average": round(os.getloadavg()[0], 2),
+            }
+        )
+    return rows
