@@ -34,12 +34,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """One protocol: `rows` of (coalition, members, a cell for each of `secrets`)."""
+    """One protocol: `rows` of (coalition, members, a cell for each of `secrets`), and numbered `notes` to them."""
 
     name: str
     secrets: tuple[str, ...]
     rows: tuple[tuple[str, str, tuple[Cell, ...]], ...]
     tested: bool
+    notes: tuple[str, ...] = ()
 
 
 def matrices(result: Mapping[str, Any]) -> list[Matrix]:
@@ -52,16 +53,15 @@ def matrices(result: Mapping[str, Any]) -> list[Matrix]:
 
 def _untested(case: Case) -> Matrix:
     rows = []
+    notes: dict[str, int] = {}
     for coalition in case.coalitions:
-        cells = tuple(
-            Cell(
-                expected(coalition, secret),
-                evidence=coalition.granted.get(secret) or coalition.known_leaks.get(secret),
-            )
-            for secret in case.secrets
-        )
-        rows.append((coalition.name, "", cells))
-    return Matrix(case.name, case.secrets, tuple(rows), tested=False)
+        cells = []
+        for secret in case.secrets:
+            why = coalition.granted.get(secret) or coalition.known_leaks.get(secret)
+            note = None if why is None else f"note {notes.setdefault(why, len(notes) + 1)}"
+            cells.append(Cell(expected(coalition, secret), evidence=note))
+        rows.append((coalition.name, "", tuple(cells)))
+    return Matrix(case.name, case.secrets, tuple(rows), tested=False, notes=tuple(notes))
 
 
 def _audited(protocol: Mapping[str, Any]) -> Matrix:

@@ -255,6 +255,7 @@ def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -
         assert row[0][0].strip() == coalition.name
         for secret, (text, _) in zip(case.secrets, row[1:], strict=True):
             assert expected(coalition, secret) in text
+            assert all(why in page.text for why in (*coalition.granted.values(), *coalition.known_leaks.values()))
 
 
 @pytest.mark.parametrize(("protocol", "name"), [("pathak-repaired", "private"), ("psgd", "psgd")])
