@@ -1,0 +1,189 @@
+"""docs/performance.md and its plots, from the JSON of a benchmark run and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["write_page"]
+
+
+def write_page(results: dict[str, Any], docs: Path) -> Path:
+    """Write performance.md and figures/performance-*.svg into `docs`; returns the page. The plots need matplotlib."""
+    figures = docs / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    _draw_growth(results, figures / "performance-growth.svg")
+    _draw_peers(results, figures / "performance-peers.svg")
+    page = docs / "performance.md"
+    page.write_text(_text(results))
+    return page
+
+
+def _table(headings: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(headings) + " |", "|" + " --- |" * len(headings)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _text(results: dict[str, Any]) -> str:
+    libraries = ", ".join(f"{name} {number}" for name, number in results["libraries"].items())
+    parts = [
+        "# Performance\n",
+        "This page is written by `make bench` from `benchmarks/results/latest.json`; "
+        "`python -m benchmarks.run --page` draws it again without measuring. "
+        f"Python {results['python']} on {results['machine']}, one core, {libraries}.\n",
+        "Absolute times differ from machine to machine and, on a shared one, from minute to minute. Ratios are taken "
+        "between interleaved repetitions of one run.\n",
+        "## Beside other libraries\n",
+        "CPU milliseconds of one core for one ciphertext. A ciphertext of ours carries a whole packed vector; that is "
+        "the next table.\n",
+        "![Encryption beside other libraries](figures/performance-peers.svg)\n",
+    ]
+    for measured in results["peers"]:
+        rows = [
+            [name, *(f"{work[op]:.4g}" if op in work else "-" for op in ("encrypt", "add", "decrypt"))]
+            for name, work in measured["milliseconds"].items()
+        ]
+        rows += [[name, f"not measured: {why}", "", ""] for name, why in measured["not_measured"].items()]
+        parts.append(_table([f"{measured['key_bits']} bits", "encrypt", "add", "decrypt"], rows))
+    parts.append(
+        "pypaillier draws short exponents (its `encrypt` is to be compared with `short`) and its secret keys need safe "
+        "primes, which take minutes, so its decryption is left out. sf-heu's and pypaillier's calls release work to "
+        "native code; phe and TNO's library compute r^n as our `full` does.\n"
+    )
+    parts.append("## Votes\n")
+    rows = []
+    for measured in results["encryption"]:
+        for mode, taken in measured["milliseconds_per_ciphertext"].items():
+            rows.append(
+                [
+                    str(measured["key_bits"]),
+                    mode,
+                    f"{taken:.3f}",
+                    f"{measured['times_faster_than_phe_per_ciphertext'].get(mode, 1.0):.1f}",
+                    f"{measured['times_faster_than_phe_per_vote'].get(mode, 1.0):,.0f}",
+                ]
+            )
+    parts.append(_table(["bits", "mode", "ms per ciphertext", "x phe", "x phe per vote, M = 20,000"], rows))
+    parts.append("`online` takes its randomness from a pool that was filled before.\n")
+    parts.append("## Counting a ballot\n")
+    parts.append("Decoding, range, signature, hash, gcd and multiplication, over the bare modular multiplications.\n")
+    rows = [
+        [
+            str(m["key_bits"]),
+            m["like"],
+            str(m["ciphertexts_per_ballot"]),
+            f"{m['bytes_per_ballot']:,}",
+            f"{m['milliseconds_per_ballot']:.2f}",
+            f"{m['over_bare_multiplications']:.2f}",
+        ]
+        for m in results["addition"]
+    ]
+    parts.append(_table(["bits", "like", "ciphertexts", "bytes", "ms", "over bare"], rows))
+    parts.append(
+        "A ballot of a few ciphertexts costs relatively more because it carries one Ed25519 signature like any other.\n"
+    )
+    growth = results["growth"]
+    parts += [
+        "## Growth\n",
+        f"CPU seconds of casting and counting, `{growth['randomness']}`, {growth['key_bits']} bits where not the axis, "
+        "slots for 20,000 parties, tables made before. The exponent is the slope of a straight line through the "
+        "logarithms: 1 is linear.\n",
+        "![Growth of the cost](figures/performance-growth.svg)\n",
+        _table(
+            ["in", "from", "to", "exponent", "of the marginal cost"],
+            [
+                [
+                    name,
+                    str(one["values"][0]),
+                    str(one["values"][-1]),
+                    f"{one['exponent']:.3f}",
+                    f"{one['marginal_exponent']:.3f}" if one["marginal_exponent"] is not None else "",
+                ]
+                for name, one in growth["series"].items()
+            ],
+        ),
+        "The marginal cost is what a sample or class adds: the cost less that of ballots of a single sample "
+        f"({1e3 * growth['fixed_cpu_seconds'] / 4:.1f} ms a ballot, mostly one signature and six verifications).\n",
+        "## Bytes\n",
+        "Bits on the wire per count, signature and header included, at 3072 bits; the floor is ceil(log2(M + 1)). "
+        "A ciphertext is twice as long as its plaintext, so 2 is what Paillier can do.\n",
+        _table(
+            ["like", "M", "counts", "bytes per ballot", "bits per count", "floor", "over floor"],
+            [
+                [
+                    row["like"],
+                    f"{row['parties']:,}",
+                    f"{row['counts']:,}",
+                    f"{row['bytes_per_ballot']:,}",
+                    f"{row['bits_per_count']:.2f}",
+                    str(row["floor_bits"]),
+                    f"{row['over_floor']:.3f}",
+                ]
+                for row in results["wire"]
+            ],
+        ),
+        "## Memory\n",
+        "Peak of a whole round in one process, 20,000 auxiliary samples.\n",
+        _table(["M", "MB"], [[str(row["parties"]), f"{row['peak_mb']:.0f}"] for row in results["memory"]]),
+        "## The plan\n",
+        "`psephos plan` against the run that followed it, wall clock, key generation apart.\n",
+        _table(
+            ["M", "N", "K", "bits", "foreseen s", "taken s", "ratio", "foreseen MB", "taken MB", "load average"],
+            [
+                [
+                    str(row[name])
+                    for name in (
+                        "parties",
+                        "samples",
+                        "classes",
+                        "key_bits",
+                        "predicted_seconds",
+                        "taken_seconds",
+                        "ratio",
+                        "predicted_mb",
+                        "taken_mb",
+                        "load_average",
+                    )
+                ]
+                for row in results["plan"]
+            ],
+        ),
+        "A load average well above the number of workers means that other programs shared the cores while this was "
+        "measured.\n",
+    ]
+    return "\n".join(parts)
+
+
+def _figure(width: float) -> Any:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams["svg.hashsalt"] = "psephos"
+    return Figure(figsize=(width, 3.2), layout="constrained")
+
+
+def _draw_growth(results: dict[str, Any], path: Path) -> None:
+    series = results["growth"]["series"]
+    figure = _figure(3.2 * len(series))
+    for place, (name, one) in enumerate(series.items()):
+        axes = figure.add_subplot(1, len(series), place + 1)
+        axes.loglog(one["values"], one["cpu_seconds"], "o-")
+        axes.set_xlabel(name)
+        axes.set_ylabel("CPU seconds")
+        axes.set_title(f"exponent {one['exponent']:.2f}", fontsize=9)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _draw_peers(results: dict[str, Any], path: Path) -> None:
+    figure = _figure(4.6 * len(results["peers"]))
+    for place, measured in enumerate(results["peers"]):
+        axes = figure.add_subplot(1, len(results["peers"]), place + 1)
+        names = list(measured["milliseconds"])
+        taken = [measured["milliseconds"][name]["encrypt"] for name in names]
+        axes.barh(names, taken, color=["tab:blue" if name.startswith("psephos") else "tab:gray" for name in names])
+        axes.set_xscale("log")
+        axes.invert_yaxis()
+        axes.set_xlabel("CPU ms per encryption")
+        axes.set_title(f"{measured['key_bits']} bits", fontsize=9)
+    figure.savefig(path, metadata={"Date": None})
