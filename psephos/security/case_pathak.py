@@ -19,6 +19,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 import psephos.pathak as stage
 from curator.pathak import PathakCurator
@@ -480,6 +481,24 @@ def _traced(context: Context, variant: Variant, members: Members) -> Result:
     return Result(False, f"{pairs} pairs of a masked share and a known one, none tied")
 
 
+def _order_of_places(context: Context, variant: Variant, members: Members) -> Result:
+    """Whether the winner of a first comparison is the smaller data set that pi_1 alone would put at that place.
+
+    The coalition knows pi_1 and, at its own place, who is asked again. With a uniform pi_2 its prediction is right by a
+    coin toss, once a run.
+    """
+    right, runs, place = 0, real_runs(context, variant), members.parties[0]
+    for run in runs:
+        owners = inverse(run.parties[place]._permutation)
+        partner = place + 1 if place % 2 else place - 1
+        predicted = SIZES[owners[place - 1]] < SIZES[owners[partner - 1]]
+        again = {m.receiver for m in run.transcript.messages if m.kind in ("questions", "opponents") and _turn(m) == 1}
+        right += predicted == (role(place) in again)
+    p_value = float(binomtest(right, len(runs), 0.5).pvalue)
+    told = f"pi_1 alone predicts who is compared again in {right} of {len(runs)} runs, p = {p_value:.2g}"
+    return Result(p_value <= context.rate, told, p_value)
+
+
 def _explained(run: Run, members: Members) -> str | None:
     """The analyst, who knows the noise, asks whether a noise factor is the bases' power and nothing else.
 
@@ -522,8 +541,6 @@ def _parity(context: Context, variant: Variant) -> Result:
                         predicted *= jacobi(zeta, base)
                 agree += jacobi(zeta, c) == predicted
                 tried += 1
-    from scipy.stats import binomtest
-
     p_value = float(binomtest(agree, tried, 0.5).pvalue)
     told = (
         f"{agree} of {tried} noise factors have the Jacobi symbol that the noise's parity predicts, p = {p_value:.2g}"
@@ -741,6 +758,11 @@ def _checks(variant: Variant) -> tuple[Check, ...]:
             def traced(context: Context, m: Members = m) -> Result:
                 return _traced(context, variant, m)
 
+            def places(context: Context, m: Members = m) -> Result:
+                return _order_of_places(context, variant, m)
+
+            about_sizes = ("sizes", "who is smallest")
+            checks.append(Check(f"order of places, {name}", name, about_sizes, places, statistical=True))
             checks.append(Check(f"masked shares, {name}", name, ("sizes", "who is smallest"), traced))
         if "sizes" in coalition.granted:
             checks.append(Check(f"sizes read, {name}", name, ("sizes", "who is smallest"), _reads_sizes(variant)))

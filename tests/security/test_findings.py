@@ -39,7 +39,7 @@ def test_2_no_logistic_ridge_minimiser_is_longer_than_r_of_lambda() -> None:
     lam = 1e-4
     R = math.sqrt(lambertw(1 / math.e).real / lam)
     assert pytest.approx(math.sqrt(0.2785 / lam), rel=1e-3) == R
-    # Stationarity times w: lambda ||w||^2 = mean of t/(1 + e^t), at most W0(1/e), reached at the margin t = 1 + W0(1/e).
+    # Stationarity times w: lambda ||w||^2 = mean of t/(1 + e^t), at most W0(1/e), reached at t = 1 + W0(1/e).
     margin = 1 + lambertw(1 / math.e).real
     w = train_parties(np.array([[margin / R, 0.0]]), np.array([1]), [1], classes=2, lam=lam)[0]
     assert np.linalg.norm(w) == pytest.approx(R, rel=1e-6)
@@ -55,8 +55,8 @@ def test_2_no_logistic_ridge_minimiser_is_longer_than_r_of_lambda() -> None:
 
 
 def test_3_theorem_4_1_gives_another_epsilon() -> None:
-    # Objective (2) is 2 lambda-strongly convex: L2 sensitivity 1/(n lambda), L1 at most sqrt(d) times that, 1/K of it in
-    # the average; one Laplace variable of scale 2/(n epsilon lambda) per coordinate.
+    # Objective (2) is 2 lambda-strongly convex: L2 sensitivity 1/(n lambda), L1 at most sqrt(d) times that, 1/K of it
+    # in the average; one Laplace variable of scale 2/(n epsilon lambda) per coordinate.
     def real(epsilon: float, d: int, K: int) -> float:
         return math.sqrt(d) / K / (2 / epsilon)
 
