@@ -173,8 +173,8 @@ class DaskEngine:
                 yield from results
         except (KilledWorker, CancelledError) as error:
             raise WorkersLostError(
-                f"the cluster at {self.address} lost a batch: its scheduler is gone, or several workers died of it; look "
-                "at their logs. A run with a journal can be continued"
+                f"the cluster at {self.address} lost a batch: its scheduler is gone, or several workers died of it; "
+                "look at their logs. A run with a journal can be continued"
             ) from error
         finally:
             client.close()

@@ -121,7 +121,7 @@ def plan(
         raise InvalidParameter("workers and features are at least 1")
     if key_bits < 64 or key_bits % 2:
         raise InvalidParameter(f"a key has an even number of bits, at least 64, not {key_bits}")
-    key = PublicKey(secrets.randbits(key_bits) | 1 << (key_bits - 1) | 1, form="psephos")
+    key = _stand_in(key_bits)
     check_key_size(key, test_key=test_key)
     check_mode(key, mode)
     packing = VoteLayout(samples, classes).plan(key, parties)
@@ -187,6 +187,22 @@ def plan(
     }
 
 
+def _stand_in(bits: int) -> PublicKey:
+    """A modulus of this length that takes as long as a key's. Without small factors, so that its residues are units."""
+    small = gmpy2.primorial(2 ** min(16, bits // 8))
+    while True:
+        n = secrets.randbits(bits) | 1 << (bits - 1) | 1
+        if gmpy2.gcd(n, small) == 1:
+            return PublicKey(n, form="psephos")
+
+
+def _unit(key: PublicKey) -> mpz:
+    while True:
+        residue = mpz(secrets.randbelow(int(key.nsquare)))
+        if gmpy2.gcd(residue, key.modulus) == 1:
+            return residue
+
+
 def _calibrate(task: _Task, number: int) -> _Measured:
     """In one process, beside the others."""
     begun = time.perf_counter()
@@ -224,10 +240,12 @@ def _calibrate(task: _Task, number: int) -> _Measured:
         context=bytes(32),
         test_key=key.bits < 2048,
     )
-    residues = [mpz(secrets.randbelow(int(modulus))) | 1 for _ in range(C)]
+    residues = [_unit(key) for _ in range(C)]
     vector = EncryptedVector(key, part, tuple(residues))
     one = [Ballot.sign(round_, place, vector, k).encode() for place, k in enumerate(signing[:_BALLOTS])]
     sign = _seconds(lambda: Ballot.sign(round_, 0, vector, signing[0]).encode())
+    if BallotProduct(round_).add_all(one):
+        raise AssertionError("a calibration ballot was rejected")
     add = _seconds(lambda: BallotProduct(round_).add_all(one)) / _BALLOTS
     multiply = _seconds(lambda: [a * b % modulus for a, b in zip(residues, reversed(residues), strict=True)]) / C
     verify = _seconds(lambda: round_.verification_key(0).verify(signing[0].sign(b"x" * 160), b"x" * 160))
