@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import psephos
 from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
-from protocol.errors import InvalidParameter, PsephosError
+from protocol.errors import InvalidParameter, PsephosError, ReportError
 from protocol.transcript import Transcript
 from psephos import show
 from psephos.datasets import NAMES
@@ -211,6 +213,7 @@ def run(
     for name in ("protocol", "report", "as_json"):
         given.pop(name, None)
     given |= {name: str(given[name]) for name in ("data_dir", "journal") if name in given}
+    _check_report(report)
     transcript = Transcript()
     with _Bars() as bars:
         if protocol == "tally":
@@ -272,6 +275,21 @@ def _run_psgd(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dic
     return run_psgd(**given, transcript=transcript, progress=progress)
 
 
+def _check_report(directory: Path | None) -> None:
+    """Find out that a report cannot be written before hours are spent on what it is about."""
+    if directory is None:
+        return
+    missing = [package for package in ("jinja2", "matplotlib") if find_spec(package) is None]
+    if missing:
+        raise ReportError(f"a report needs {' and '.join(missing)}: pip install 'psephos[report]'")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise ReportError(f"no report can be written to {directory}: {error.strerror}; choose another one") from None
+
+
 def _finish(
     result: dict[str, Any],
     report: Path | None,
@@ -310,6 +328,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """The security analysis: who learned what, and whether a simulator can fake it. Exit status 1 on a surprise."""
+    _check_report(report)
     with _Bars() as bars:
         if privacy:
             if protocol is not None or thorough:
@@ -382,6 +401,7 @@ def reproduce(
     if not name.startswith("hamm-") and given & hamm_only:
         options = ", ".join("--" + option.replace("_", "-") for option in sorted(given & hamm_only))
         raise InvalidParameter(f"{options} means nothing to {name}")
+    _check_report(report)
     folder = None if data_dir is None else str(data_dir)
     with _Bars() as bars:
         if name.startswith("hamm-"):

@@ -152,7 +152,13 @@ class RunOptions:
         if not 1 <= self.threshold <= self.holders:
             raise InvalidParameter(f"the threshold ({self.threshold}) lies between 1 and the holders ({self.holders})")
         if self.holders > self.parties:
-            raise InvalidParameter(f"key holders are some of the parties: {self.holders} of {self.parties} is too many")
+            raise InvalidParameter(
+                f"key holders are some of the parties: {self.holders} of {self.parties} is too many; lower holders"
+            )
+        if self.auxiliary is not None and self.auxiliary < 1:
+            raise InvalidParameter(
+                f"a tally needs auxiliary samples to vote on: --auxiliary is at least 1, not {self.auxiliary}"
+            )
         if self.min_ballots is not None and not 2 <= self.min_ballots <= self.parties:
             raise InvalidParameter(
                 f"the minimum number of ballots lies between 2 and the parties, not {self.min_ballots}"
