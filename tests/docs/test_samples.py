@@ -106,7 +106,9 @@ def check_command(words: list[str]) -> None:
         if rest and not rest[0].startswith("-"):
             assert rest[0] in COMMAND.commands, f"psephos has no command {rest[0]}: {shlex.join(words)}"
             command, rest = COMMAND.commands[rest[0]], rest[1:]
-        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        known = {"--help"} | {
+            option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+        }
         for word in rest:
             if word.startswith("--"):
                 assert word.split("=")[0] in known, f"{word} is no option: {shlex.join(words)}"
@@ -116,6 +118,17 @@ def check_command(words: list[str]) -> None:
             assert re.search(rf"^{target}:|^\.PHONY:.*\b{target}\b", makefile, re.M), shlex.join(words)
     elif words[0] in ("python", "python3") and words[1].endswith(".py"):
         assert (DOCS.parent / words[1]).exists(), shlex.join(words)
+
+
+@pytest.mark.parametrize("page", [*PAGES, DOCS.parent / "README.md"], ids=lambda page: page.name)
+def test_commands_in_running_text_exist(page: Path) -> None:
+    """Those in backticks and in indented blocks, which beside a figure say what printed it."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    inline = re.findall(r"`((?:\w+=\S+ )*(?:nice )?psephos [^`]+)`", text)
+    indented = re.findall(r"^(?: {4,}|\t)(?:\$ )?((?:\w+=\S+ )*(?:nice )?psephos .+)$", text, re.M)
+    for line in (*inline, *indented):
+        if not re.search(r"\b[A-Z]{4,}\b|…|\.\.\.", line.split("psephos", 1)[1].split(" --")[0]):
+            check_command(line.replace("\n", " ").split())
 
 
 @pytest.mark.parametrize("line", ["psephos fly", "psephos run --wings 2", "make coffee", "python docs/absent.py"])
