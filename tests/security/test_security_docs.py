@@ -1,0 +1,83 @@
+"""The security pages say what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from protocol.messages import Ballot, PartialDecryption
+from protocol.pathak import Step
+from psephos.security.audit import CASES
+from psephos.security.mutants import MUTANTS, UNCAUGHT
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "security"
+
+
+def page(name: str) -> str:
+    return (PAGES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("| \n").split(" | ")] for line in text.splitlines() if line[:1] == "|"]
+
+
+def test_the_matrix_is_that_of_the_cases() -> None:
+    text = page("matrix")
+    for name, case in CASES.items():
+        section = text.split(f"## {name}\n")[1].split("\n## ")[0]
+        table = rows(section)
+        assert table[0] == ["coalition", *case.secrets]
+        assert [row[0] for row in table[2:]] == [coalition.name for coalition in case.coalitions]
+        for row, coalition in zip(table[2:], case.coalitions, strict=True):
+            for secret, cell in zip(case.secrets, row[1:], strict=True):
+                wanted = "hidden"
+                if secret in coalition.granted:
+                    wanted = "*by design*"
+                elif secret in coalition.known_leaks:
+                    wanted = "**LEAK**"
+                assert cell == wanted, (name, coalition.name, secret)
+
+
+def test_the_table_of_mutants_is_complete_and_says_who_caught_them() -> None:
+    section = page("matrix").split("## Mutants\n")[1].split("\n## ")[0]
+    told = {(row[0], row[1]): row[2] for row in rows(section)[2:]}
+    assert set(told) == {(m.protocol, m.name) for m in MUTANTS}
+    for mutant in MUTANTS:
+        assert told[mutant.protocol, mutant.name] in mutant.checks
+
+
+def test_what_is_not_caught_is_documented() -> None:
+    text = page("matrix")
+    assert all(f"**{name}**" in text for name in UNCAUGHT)
+
+
+@pytest.mark.parametrize("name", ["index", "protocols", "proofs", "findings", "unprotected", "matrix"])
+def test_links_and_named_files_exist(name: str) -> None:
+    text = page(name)
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        assert (PAGES / target).exists(), target
+    for path in re.findall(r"`((?:tests|examples|psephos|protocol|docs)/[\w/]+\.(?:py|md))", text):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_ten_findings_have_their_evidence() -> None:
+    text = page("findings")
+    table = rows(text)[2:]
+    assert [row[0] for row in table] == [str(i) for i in range(1, 11)]
+    tests = (ROOT / "tests/security/test_findings.py").read_text(encoding="utf-8")
+    for number in re.findall(r"test_(\d+)_\.\.\.", text):
+        assert f"def test_{number}_" in tests
+    for script in re.findall(r"attack `(\w+\.py)`", text):
+        assert (ROOT / "examples" / "attacks" / script).exists()
+        assert script.removesuffix(".py") in (ROOT / "tests/security/test_attacks.py").read_text(encoding="utf-8")
+
+
+def test_message_lengths_and_pathaks_messages() -> None:
+    text = page("protocols")
+    assert f"| ballot | {Ballot._HEADER} + 768" in text
+    assert f"| partial decryption | {PartialDecryption._HEADER} + 768" in text
+    for step in Step:
+        assert step.kind in text, step.kind
