@@ -91,6 +91,13 @@ def test_encrypted_counts_are_the_clear_ones_and_kept(document: dict, tmp_path: 
         reproduce_hamm(replace(options, threshold=1))
 
 
+def test_a_statement_is_judged_at_the_papers_own_size_only(document: dict) -> None:
+    claims = [row for row in document["published"] if row["family"] == "exponential"]
+    assert not any("not tested" in row["why"] for row in claims)
+    elsewhere = module._claims(SMALL, {**document["panels"][0], "parties": 41}, "exponential")
+    assert all(row["why"].startswith("not tested") and not row["reproduces"] for row in elsewhere)
+
+
 def test_figures(document: dict, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     paths = draw_figures(document, tmp_path / "figures")
