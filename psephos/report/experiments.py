@@ -24,13 +24,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture. `log`: whether x is drawn on a logarithmic scale."""
+    """One picture. `log`: whether x is drawn on a logarithmic scale. `note`: what a reader must know about it."""
 
     title: str
     x_label: str
     y_label: str
     curves: tuple[Curve, ...]
     log: bool = True
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,12 @@ def _hamm(result: Mapping[str, Any]) -> Iterator[Panel]:
                 drawn.append(_curve(name, x, points))
             for name in ("batch", "indiv"):
                 drawn.append(_curve(name, x, [panel[name]] * len(x)))
-            title = f"{panel['parties']:,} parties, {family}"
-            words = "NOT private" if "NOT" in families.get(family, "") else ""
             yield Panel(
-                f"{title}: {words}" if words else title,
+                f"{panel['parties']:,} parties, {family}",
                 "1/epsilon (log scale; more private to the right)",
                 "accuracy",
                 tuple(drawn),
+                note=str(families.get(family, "")),
             )
 
 

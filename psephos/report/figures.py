@@ -70,7 +70,9 @@ _LOOKS: Mapping[str, tuple[str, str, str]] = {
     "statistic": ("violet", "P", "-"),
     "pate": ("olive", "X", "--"),
 }
-_OTHERS = (("blue", "<", ":"), ("orange", ">", "-"), ("green", "h", "--"), ("violet", "*", "-."), ("rose", "d", "-"))
+_COLOURS = ("blue", "orange", "green", "violet", "rose", "olive", "ink")
+_MARKERS = ("<", ">", "h", "*", "d", "8", "o", "^", "s", "D", "v")
+_DASHES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,9 @@ class Drawn:
 
 
 def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
-    """Palette colour, marker and dash of an algorithm; `place` tells unknown ones apart."""
-    return _LOOKS.get(algorithm, _OTHERS[place % len(_OTHERS)])
+    """Palette colour, marker and dash of an algorithm; `place` tells up to 77 unknown ones of a picture apart."""
+    other = (_COLOURS[place % 7], _MARKERS[place % 11], _DASHES[place % 4])
+    return _LOOKS.get(algorithm, other)
 
 
 def draw_figures(document: Mapping[str, Any]) -> dict[str, Drawn]:
@@ -158,11 +161,12 @@ def _curves(panel: Panel) -> Figure:
     for place, curve in enumerate(panel.curves):
         colour, marker, dash = style_of(curve.algorithm, place)
         ink = LIGHT[colour]
-        axes.plot(curve.x, curve.mean, marker=marker, linestyle=dash, color=ink, label=curve.algorithm)
         tops += curve.mean
+        axes.plot(curve.x, curve.mean, marker=marker, linestyle=dash, color=ink, label=curve.algorithm)
         if curve.std is not None:
             low = [m - s for m, s in zip(curve.mean, curve.std, strict=True)]
             high = [m + s for m, s in zip(curve.mean, curve.std, strict=True)]
+            tops += high
             axes.fill_between(curve.x, low, high, color=ink, alpha=0.1, linewidth=0)
     if panel.log:
         axes.set_xscale("log")
@@ -170,7 +174,7 @@ def _curves(panel: Panel) -> Figure:
     every = -(-len(values) // 6)
     axes.set_xticks(values[::every], [f"{x:g}" for x in values[::every]])
     axes.minorticks_off()
-    axes.set_ylim(0, 1.02 if panel.y_label == "accuracy" else max(0.52, *tops))
+    axes.set_ylim(0, 1.02 if panel.y_label == "accuracy" else min(1.02, 1.03 * max([0.5, *tops])))
     axes.grid()
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)

@@ -68,6 +68,7 @@ def render(document: Mapping[str, Any], figures: Mapping[str, Markup]) -> str:
         facts=list(_facts(result)),
         warnings=list(_warnings(document)),
         missing=[_gap(path) for path in gaps(document)],
+        seed=_seed(result),
         accuracies=scores(result),
         words=_ALGORITHMS,
         ledger=list(_ledger(result)),
@@ -177,6 +178,13 @@ def _warnings(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"A {result['key_bits']}-bit key is a test key: it protects nothing."
 
 
+def _seed(result: Mapping[str, Any]) -> Any:
+    for place in (result, result.get("options"), result.get("settings")):
+        if isinstance(place, dict) and "seed" in place:
+            return place["seed"]
+    return None
+
+
 def _gap(path: str) -> tuple[str, str]:
     head, _, rest = path.partition(".")
     words = _PATHS.get(path) or (f"{_PATHS[head]} of {rest}" if head in _PATHS and rest else path.replace("_", " "))
@@ -201,7 +209,7 @@ def _ledger(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if "epsilon_party_level" in result:
             yield _row("shares", **row, epsilon=result["epsilon_party_level"], unit="party")
         return
-    if "epsilon_transcript" in result:
+    if "epsilon_transcript" in result and "protocol" in result:
         guarantee = result.get("guarantee") or {}
         row = {"mechanism": result.get("variant"), "delta": result.get("delta"), "unit": guarantee.get("unit")}
         yield _row("final classifier", **row, epsilon=result.get("epsilon_final"), source=guarantee.get("final_is"))

@@ -22,6 +22,7 @@ from protocol.errors import ReportError, ReportVersionError
 from protocol.transcript import Transcript
 from psephos.report import report_from_json, write_report
 from psephos.report.document import ALPHA_NOTICE, alpha_summary, gaps
+from psephos.report.figures import style_of
 from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.run import RunOptions, run_tally
@@ -540,6 +541,13 @@ def test_sizes_for_people(size: int, text: str) -> None:
     assert size_text(size) == text
 
 
+def test_no_two_curves_of_a_picture_look_alike_without_colour() -> None:
+    """By marker and dash alone, for as many algorithms as any experiment draws."""
+    for names in (["batch", "indiv", "vote", "soft", "avg", "statistic", "pate"], [f"method {n}" for n in range(11)]):
+        looks = [style_of(name, place)[1:] for place, name in enumerate(names)]
+        assert len(set(looks)) == len(looks)
+
+
 def test_each_papers_experiment_is_drawn(tmp_path: Path) -> None:
     """Small results of the shapes that `psephos reproduce` writes; the curve table has exactly their numbers."""
     point = {"mean": 0.5, "std": 0.125}
@@ -569,7 +577,7 @@ def test_each_papers_experiment_is_drawn(tmp_path: Path) -> None:
     page = Page(write_report(hamm, None, tmp_path / "hamm"))
     shown = [tuple(json.loads(value or "") for _, value in row[1:]) for row in page.body("curve-table")]
     assert shown == [(1.0, 0.5, 0.125), (10.0, 0.25, 0.125)] + 2 * [(1.0, 0.5, 0.125), (10.0, 0.5, 0.125)]
-    assert "NOT private" in page.text
+    assert "NOT epsilon-private" in page.text
     assert [text.strip() for text, _ in page.body("comparison")[0]][3:] == ["does not reproduce", "noise"]
 
     pathak = {
