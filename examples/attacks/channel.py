@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from parties.pathak import PathakParty
+from protocol.permutation import inverse
 from psephos.security.case_pathak import SIZES, Run, real_runs
 from psephos.security.model import Context
 from psephos.security.mutants import edited
@@ -28,8 +29,6 @@ AS_PRINTED = (
 
 def guess(run: Run) -> int:
     """Charlie's guess who is smallest: the sender of the share that came to the place he found the smallest at."""
-    from protocol.permutation import inverse
-
     winner = run.curator._standing[0]
     index = inverse(run.curator._permutation)[winner]
     senders = [m.sender for m in run.transcript.messages if m.kind == "indexed share"]

@@ -7,6 +7,8 @@ public here.
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -131,7 +133,7 @@ def _real(context: Context, inputs: str = "honest") -> list[list[SumRun]]:
             for number, party in enumerate(parties):
                 encryptor = Encryptor(round_.key, randomness=coins[number], expected=8)
                 ballot = party.answer(announcement, round_, encryptor=encryptor)
-                ballots.append(transcript.send("step", f"party {number}", BOARD, "ballot", ballot.encode()))
+                ballots.append(transcript.send("cast", f"party {number}", BOARD, "ballot", ballot.encode()))
                 plain = [world.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
                 vectors[number] = round_.plan.unpack(plain, 1)
             tally = Tally(round_)
@@ -187,9 +189,6 @@ def _simulated(context: Context, members: Members) -> list[list[SumRun]]:
                 coins=lambda name: context.coins(label, announcement.step, name),
                 transcript=transcript,
             )
-            for number, message in enumerate(transcript.messages):
-                if message.phase in ("cast", "open"):  # a step's messages have one phase here
-                    transcript.messages[number] = replace(message, phase="step" if message.phase == "cast" else "open")
             return run, vectors
 
         return _walk(context, label, answer, agreement)
@@ -221,8 +220,6 @@ def _extra(members: Members, walks: dict[int, list[SumRun]]) -> Extra:
 
 def _point(run: SumRun) -> tuple[float, ...]:
     """The point of the announcement that the run's round was built from."""
-    import struct
-
     for message in run.transcript.messages:
         if message.kind == "announcement" and message.data is not None:
             point = struct.unpack(f">{FEATURES}d", message.data[-8 * FEATURES :])
@@ -232,8 +229,6 @@ def _point(run: SumRun) -> tuple[float, ...]:
 
 
 def _context(announcement: bytes) -> bytes:
-    import hashlib
-
     return hashlib.sha256(b"psephos step\0" + announcement).digest()
 
 

@@ -7,6 +7,7 @@ law.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
@@ -22,6 +23,7 @@ from protocol.packing import PackingPlan
 from protocol.randomness import Randomness
 from protocol.rounds import Round
 from protocol.statistic_grid import StatisticGrid
+from protocol.threshold import combine
 from psephos.security.compare import two_sample
 from psephos.security.ideal import ideal_statistic, joint_noise
 from psephos.security.model import Case, Check, Coalition, Context, Result
@@ -215,15 +217,13 @@ def _ballots(context: Context, label: str) -> tuple[Round, list[Ballot]]:
     ]
 
 
-def _reads_ballot(members: Members) -> Check:
+def _reads_ballot(members: Members) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
         first = _real(context)[0]
         message = first.transcript.messages[0]
         assert message.data is not None
         ballot = Ballot.decode(message.data, first.round)
         if members.holders:
-            from protocol.threshold import combine
-
             shares = [_world(context).ceremony.shares[h - 1] for h in members.holders]
             parts = {s.holder: s.partially_decrypt(ballot.ciphertexts) for s in shares}
             plain = combine(first.round.threshold_key, parts)
@@ -232,7 +232,7 @@ def _reads_ballot(members: Members) -> Check:
         opened = first.round.plan.unpack(plain, 1)
         return Result(opened == first.vectors[0], "it opens the ballot of party 0, under one share of the noise only")
 
-    return Check("", "", (), run)
+    return run
 
 
 def _coalitions() -> tuple[Coalition, ...]:
@@ -267,7 +267,7 @@ def _checks() -> tuple[Check, ...]:
             )
 
         if m.opens:
-            checks.append(Check(f"opening, {name}", name, ("votes", "noise", "alpha"), _reads_ballot(m).run))
+            checks.append(Check(f"opening, {name}", name, ("votes", "noise", "alpha"), _reads_ballot(m)))
             checks.append(Check(f"inputs, {name}", name, ("data", "classifier", "sizes"), _inputs))
             continue
         checks.append(Check(f"simulation, {name}", name, SECRETS, simulation, statistical=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from psephos.security.ideal import ideal_tally
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.sums import Members, compare_views, dealt_shares, deviations, fresh, lowered_threshold
+from psephos.security.views import openable
 from psephos.security.worlds import FixedVoter, Setup, SumRun, run_tally_round, setup
 
 __all__ = ["TALLY"]
@@ -26,6 +27,7 @@ PARTIES, SAMPLES, CLASSES = 5, 25, 3
 SECRETS = ("data", "classifier", "votes", "noise", "sizes", "alpha")
 
 Array = NDArray[np.float64]
+Run = Callable[[Context], Result]
 
 MEMBERS = {
     "outsider (the board)": Members(),
@@ -151,28 +153,28 @@ def _outputs(context: Context) -> Result:
     return Result(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
 
 
-def _simulation(members: Members) -> Check:
+def _simulation(members: Members) -> Run:
     def run(context: Context) -> Result:
         return compare_views(
             context, _world(context), _real(context), _simulated(context, members), members, "real against simulated"
         )
 
-    return Check("", "", (), run, statistical=True)
+    return run
 
 
-def _pair(members: Members, left: str, right: str, what: str) -> Check:
+def _pair(members: Members, left: str, right: str, what: str) -> Run:
     def run(context: Context) -> Result:
         return compare_views(context, _world(context), _real(context, left), _real(context, right), members, what)
 
-    return Check("", "", (), run, statistical=True)
+    return run
 
 
-def _freshness(members: Members) -> Check:
-    return Check("", "", (), lambda context: fresh(_real(context), members))
+def _freshness(members: Members) -> Run:
+    return lambda context: fresh(_real(context), members)
 
 
-def _threshold(members: Members) -> Check:
-    return Check("", "", (), lambda context: lowered_threshold(_world(context), _real(context), members))
+def _threshold(members: Members) -> Run:
+    return lambda context: lowered_threshold(_world(context), _real(context), members)
 
 
 def _ballots(context: Context, label: str) -> tuple[Round, list[Ballot]]:
@@ -218,10 +220,8 @@ def _reads_last(context: Context) -> Result:
     )
 
 
-def _reads_votes(members: Members) -> Check:
+def _reads_votes(members: Members) -> Run:
     def run(context: Context) -> Result:
-        from psephos.security.views import openable
-
         world, first = _world(context), _real(context)[0]
         message = first.transcript.messages[0]
         assert message.data is not None
@@ -241,7 +241,7 @@ def _reads_votes(members: Members) -> Check:
         right = opened == VoteLayout(SAMPLES, CLASSES).encode(_votes(context)[0]).tolist()
         return Result(right, "it opens the ballot of party 0 and reads its votes")
 
-    return Check("", "", (), run)
+    return run
 
 
 def _curator_noise(context: Context) -> Result:
@@ -255,10 +255,6 @@ def _noise_after(context: Context) -> Result:
         last.receiver != "curator",
         "the noise is drawn after the last message, which the curator receives: no message depends on it",
     )
-
-
-def _named(check: Check, name: str, coalition: str, secrets: tuple[str, ...]) -> Check:
-    return Check(f"{name}, {coalition}", coalition, secrets, check.run, check.statistical)
 
 
 def _coalitions() -> tuple[Coalition, ...]:
@@ -286,38 +282,34 @@ def _coalitions() -> tuple[Coalition, ...]:
 
 def _checks() -> tuple[Check, ...]:
     checks: list[Check] = []
+
+    def add(name: str, coalition: str, secrets: tuple[str, ...], run: Run, *, statistical: bool = False) -> None:
+        checks.append(Check(f"{name}, {coalition}", coalition, secrets, run, statistical))
+
     for name, m in MEMBERS.items():
-        sees_votes, one_left = m.opens, len(m.parties) == PARTIES - 1
-        hidden = tuple(s for s in ("data", "classifier", "votes", "sizes", "alpha") if not (s == "alpha" and m.curator))
-        if sees_votes:
-            checks.append(_named(_reads_votes(m), "opening", name, ("votes", "alpha")))
-        elif one_left:
-            checks.append(_named(_simulation(m), "simulation", name, tuple(s for s in hidden if s != "votes")))
-            checks.append(_named(Check("", "", (), _reads_last), "last party", name, ("votes",)))
+        granted = {c.name: c.granted for c in _coalitions()}[name]
+        hidden = tuple(s for s in ("data", "classifier", "votes", "sizes", "alpha") if s not in granted)
+        if m.opens:
+            add("opening", name, ("votes", "alpha"), _reads_votes(m))
         else:
-            checks.append(_named(_simulation(m), "simulation", name, hidden))
-            checks.append(_named(_freshness(m), "freshness", name, ("votes",)))
-            checks.append(_named(_pair(m, "honest", "swapped", "votes swapped"), "votes swapped", name, ("votes",)))
-        checks.append(
-            _named(
-                _pair(m, "trained", "twin", "other data, same votes"),
-                "other data, same votes",
-                name,
-                ("data", "classifier", "sizes"),
-            )
-        )
-        if m.holders and not sees_votes and not one_left:
-            checks.append(_named(_threshold(m), "threshold", name, ("votes",)))
+            add("simulation", name, hidden, _simulation(m), statistical=True)
+        if "votes" in hidden:
+            add("freshness", name, ("votes",), _freshness(m))
+            add("votes swapped", name, ("votes",), _pair(m, "honest", "swapped", "votes swapped"), statistical=True)
+            if m.holders:
+                add("threshold", name, ("votes",), _threshold(m))
+        elif not m.opens:
+            add("last party", name, ("votes",), _reads_last)
+        same = "other data, same votes"
+        add(same, name, ("data", "classifier", "sizes"), _pair(m, "trained", "twin", same), statistical=True)
         if m.curator:
-            checks.append(_named(Check("", "", (), _reads_alpha), "alpha read", name, ("alpha",)))
-            checks.append(_named(Check("", "", (), _curator_noise), "noise drawn", name, ("noise",)))
-        else:
-            checks.append(_named(Check("", "", (), _noise_after), "noise drawn", name, ("noise",)))
+            add("alpha read", name, ("alpha",), _reads_alpha)
+        add("noise drawn", name, ("noise",), _curator_noise if m.curator else _noise_after)
     both = "curator and t - 1 holders"
-    checks.append(_named(Check("", "", (), _deviations), "deviating requests", both, ("votes",)))
-    checks.append(_named(Check("", "", (), _votes_once), "second ballot", both, ("votes",)))
-    checks.append(_named(Check("", "", (), dealt_shares, True), "dealt shares", both, ("votes",)))
-    checks.append(_named(Check("", "", (), _outputs), "output", "curator", ("votes",)))
+    add("deviating requests", both, ("votes",), _deviations)
+    add("second ballot", both, ("votes",), _votes_once)
+    add("dealt shares", both, ("votes",), dealt_shares, statistical=True)
+    add("output", "curator", ("votes",), _outputs)
     return tuple(checks)
 
 
