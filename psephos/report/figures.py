@@ -71,7 +71,7 @@ _LOOKS: Mapping[str, tuple[str, str, str]] = {
     "pate": ("olive", "X", "--"),
 }
 _COLOURS = ("blue", "orange", "green", "violet", "rose", "olive", "ink")
-_MARKERS = ("<", ">", "h", "*", "d", "8", "o", "^", "s", "D", "v")
+_MARKERS = ("<", ">", "X", "*", "d", "P", "o", "^", "s", "D", "v")
 _DASHES = ("-", "--", "-.", ":")
 
 
