@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import multiprocessing
+import json
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -112,21 +113,22 @@ def test_a_ledger_that_cannot_be_opened_refuses(tmp_path: Path) -> None:
         OnceLedger(tmp_path).claim(A)
 
 
-def _claims(path: Path, start: Any, results: Any) -> None:
-    start.wait()
-    results.put([OnceLedger(path).claim(hashlib.sha256(bytes([i])).digest()) for i in range(20)])
+_CLAIMS = """
+import hashlib, json, sys
+from protocol.ledger import OnceLedger
+sys.stdin.readline()
+print(json.dumps([OnceLedger(sys.argv[1]).claim(hashlib.sha256(bytes([i])).digest()) for i in range(20)]))
+"""
 
 
 def test_of_several_processes_one_claims(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    start, results = context.Event(), context.Queue()
-    workers = [context.Process(target=_claims, args=(tmp_path / "ledger", start, results)) for _ in range(2)]
+    command = [sys.executable, "-c", _CLAIMS, str(tmp_path / "ledger")]
+    workers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     for worker in workers:
-        worker.start()
-    start.set()
-    claims = [results.get(timeout=60) for _ in workers]
-    for worker in workers:
-        worker.join()
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    claims = [json.loads(worker.communicate(timeout=60)[0]) for worker in workers]
     assert [sum(column) for column in zip(*claims, strict=True)] == [1] * 20
 
 
