@@ -107,7 +107,7 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
     p_ks = min(1.0, 2 * columns * ks[worst])
     order = np.random.default_rng(seed).permutation(rows)
     train, held = order[: rows // 2], order[rows // 2 :]
-    forest = ExtraTreesClassifier(60, min_samples_leaf=3, random_state=seed, n_jobs=1)
+    forest = ExtraTreesClassifier(60, min_samples_leaf=3, random_state=seed % 2**32, n_jobs=1)
     forest.fit(np.vstack([left[train], right[train]]), np.repeat([0, 1], len(train)))
     guesses = forest.predict(np.vstack([left[held], right[held]]))
     right_ones = int((guesses == np.repeat([0, 1], len(held))).sum())
