@@ -182,7 +182,7 @@ class JournalError(PsephosError):
 
 
 class ReportError(PsephosError):
-    """A saved result that is truncated, no result of this program or not consistent; or a report that cannot be written."""
+    """A saved result that is truncated, inconsistent or not of this program; or a report that cannot be written."""
 
 
 class ReportVersionError(ReportError):

@@ -69,6 +69,11 @@ def _tally(result: dict[str, Any]) -> None:
         f"{result['ciphertexts_per_ballot']} ciphertexts and {result['bytes_per_ballot']:,} bytes each; opened by "
         f"{result['threshold']} of {result['holders']} holders; the opened sum {exact}."
     )
+    if 2 * result["threshold"] <= result["holders"]:
+        _say(
+            "Two groups of holders without a common member could open this key: a curator that lies could have two parts "
+            "of the board opened and see the difference. Take a threshold above half of the holders."
+        )
     if result["noise_source"] != "system":
         _say("The noise was drawn from the seed: it protects nobody.")
     seconds = ", ".join(f"{phase} {taken:.1f}" for phase, taken in result["seconds"].items())
