@@ -71,8 +71,8 @@ def _tally(result: dict[str, Any]) -> None:
     )
     if 2 * result["threshold"] <= result["holders"]:
         _say(
-            "Two groups of holders without a common member could open this key: a curator that lies could have two parts "
-            "of the board opened and see the difference. Take a threshold above half of the holders."
+            "Two groups of holders without a common member could open this key: a curator that lies could have two "
+            "parts of the board opened and see the difference. Take a threshold above half of the holders."
         )
     if result["noise_source"] != "system":
         _say("The noise was drawn from the seed: it protects nobody.")
