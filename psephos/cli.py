@@ -53,6 +53,7 @@ class _Bars(Stage):
             TimeRemainingColumn(),
         )
         self._bars = Progress(*columns, console=_notes, disable=not sys.stderr.isatty())
+        self.last = ""
 
     def __enter__(self) -> _Bars:
         self._bars.start()
@@ -63,13 +64,19 @@ class _Bars(Stage):
 
     def phase(self, name: str, total: int) -> Callable[[int], object]:
         """A bar of its own, advanced by the numbers it is called with."""
+        self.last = name
         task = self._bars.add_task(name, total=total)
         return lambda done: self._bars.advance(task, done)
 
     def watch(self) -> Callable[[str, int, int], object]:
         """One bar for all, told what is being done and how far it is."""
         task = self._bars.add_task("", total=None)
-        return lambda what, done, total: self._bars.update(task, description=what, completed=done, total=total)
+
+        def told(what: str, done: int, total: int) -> None:
+            self.last = what
+            self._bars.update(task, description=what, completed=done, total=total)
+
+        return told
 
 
 def _show_version(wanted: bool) -> None:
@@ -213,17 +220,24 @@ def run(
     for name in ("protocol", "report", "as_json"):
         given.pop(name, None)
     given |= {name: str(given[name]) for name in ("data_dir", "journal") if name in given}
+    if protocol not in ("tally", "pathak", "psgd"):
+        raise InvalidParameter(f"the protocol is tally, pathak or psgd, not {protocol!r}")
     _check_report(report)
     transcript = Transcript()
     with _Bars() as bars:
-        if protocol == "tally":
-            result = _run_tally(given, bars, transcript)
-        elif protocol == "pathak":
-            result = _run_pathak(given, bars, transcript)
-        elif protocol == "psgd":
-            result = _run_psgd(given, bars, transcript)
-        else:
-            raise InvalidParameter(f"the protocol is tally, pathak or psgd, not {protocol!r}")
+        try:
+            if protocol == "tally":
+                result = _run_tally(given, bars, transcript, for_report=report is not None)
+            elif protocol == "pathak":
+                result = _run_pathak(given, bars, transcript)
+            else:
+                result = _run_psgd(given, bars, transcript)
+        except KeyboardInterrupt:
+            if report is not None:
+                _report_interrupted(
+                    {"protocol": protocol, "dataset": dataset, "epsilon": epsilon}, bars, transcript, report
+                )
+            raise
     _finish(result, report, as_json, transcript, show.run)
 
 
@@ -240,11 +254,20 @@ def _refuse_others(given: dict[str, Any], protocol: str, *names: str) -> None:
         raise InvalidParameter(f"{options} means nothing to --protocol {protocol}")
 
 
-def _run_tally(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:
+def _report_interrupted(known: dict[str, Any], bars: _Bars, transcript: Transcript, report: Path) -> None:
+    """What there is of a run that somebody stopped; the page says what is missing."""
+    from psephos.report import write_report
+
+    where = f"in the phase {bars.last!r}" if bars.last else "before anything was sent"
+    page = write_report(known | {"interrupted": f"stopped {where}"}, transcript.redacted(), report)
+    _notes.print(f"report of what there is written to {page}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _run_tally(given: dict[str, Any], bars: _Bars, transcript: Transcript, *, for_report: bool) -> dict[str, Any]:
     _refuse_others(given, "tally", "variant", "noise", "steps")
     if "learner" in given:
         given["learners"] = tuple(name.strip() for name in given.pop("learner").split(",") if name.strip())
-    return run_tally(RunOptions(**given), stage=bars, transcript=transcript)
+    return run_tally(RunOptions(**given), stage=bars, transcript=transcript, for_report=for_report)
 
 
 def _run_pathak(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:

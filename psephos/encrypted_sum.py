@@ -356,7 +356,7 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
     keys = [SigningKey(seed) for seed in batch.seeds]
     contribution = shared.kind(**shared.common, **batch.own)
     for ballot in contribution.ballots(round_, batch.numbers, keys, encryptor):
-        board.post(transcript.send("cast", f"party {ballot.party}", BOARD, "ballot", ballot.encode()))
+        board.post(transcript.send(f"{round_.kind}: cast", f"party {ballot.party}", BOARD, "ballot", ballot.encode()))
     cast = time.perf_counter()
     products = [BallotProduct(round_) for _ in range(1 + shared.holders)]
     for product in products:
@@ -379,18 +379,19 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
 def _open(
     round_: Round, tally: Tally, holders: Sequence[KeyHolder], transcript: Transcript, journal: SumJournal | None
 ) -> OpenedSum:
+    phase = f"{round_.kind}: open"
     request = tally.close().encode(round_)
     parts = []
     for holder in holders[: round_.threshold_key.threshold]:
         name = f"holder {holder.number}"
-        asked = TallyRequest.decode(transcript.send("open", "curator", name, "tally request", request), round_)
+        asked = TallyRequest.decode(transcript.send(phase, "curator", name, "tally request", request), round_)
         # A holder opens a round once: what it answered to an earlier run is not asked for again.
         answer = None if journal is None else journal.partial(holder.number)
         if answer is None:
             answer = holder.partially_decrypt(asked).encode(round_)
             if journal is not None:
                 journal.keep_partial(holder.number, answer)
-        answer = transcript.send("open", name, "curator", "partial decryption", answer)
+        answer = transcript.send(phase, name, "curator", "partial decryption", answer)
         parts.append(PartialDecryption.decode(answer, round_))
     return tally.open(parts)
 

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -216,9 +216,16 @@ class Stage:
 
 
 def run_tally(
-    options: RunOptions, *, transcript: Transcript | None = None, stage: Stage | None = None
+    options: RunOptions,
+    *,
+    transcript: Transcript | None = None,
+    stage: Stage | None = None,
+    for_report: bool = False,
 ) -> dict[str, Any]:
     """Run it and return what `psephos run --json` prints.
+
+    `for_report` adds what only a report shows, both measured by the simulation and neither fit for release: `curves`,
+    accuracy against epsilon for each method, and `alpha`, how unanimous the parties were.
 
     Raises the named errors of `protocol.errors` for anything that cannot be run.
     """
@@ -239,7 +246,7 @@ def run_tally(
         journal = None
         if options.journal is not None:
             journal = opened.enter_context(Journal(options.journal, _identity(options)))
-        return _run(options, data, dealt, scaler, auxiliary, test, loss, journal, transcript, stage)
+        return _run(options, data, dealt, scaler, auxiliary, test, loss, journal, transcript, stage, for_report)
 
 
 def _identity(options: RunOptions) -> dict[str, Any]:
@@ -261,6 +268,7 @@ def _run(
     journal: Journal | None,
     transcript: Transcript,
     stage: Stage,
+    for_report: bool,
 ) -> dict[str, Any]:
     classes = len(data.classes)
     seconds: dict[str, float] = {}
@@ -287,8 +295,10 @@ def _run(
     noise: Randomness = SimulationRandomness(options.seed, "noise") if options.simulate_noise else SYSTEM
     if options.reveal == "statistic":
         sums, plan, methods = _reveal_statistic(house)
+        methods_at, counts = None, None
     else:
-        sums, plan, methods = _reveal_alpha(house, loss)
+        sums, plan, counts, methods_at = _reveal_alpha(house, loss)
+        methods = methods_at(options.epsilon)
     for phase in ("encrypt", "aggregate", "decrypt"):
         seconds[phase] = sum(done.seconds[phase] for done in sums)
 
@@ -311,6 +321,12 @@ def _run(
         if options.draws > 1:
             accuracy[name]["private_std"] = float(np.std(scores, ddof=1))
     seconds["fit"] = time.perf_counter() - begun
+    extras: dict[str, Any] = {}
+    if for_report and methods_at is not None and counts is not None:
+        from psephos.report.document import alpha_summary
+
+        extras["curves"] = _curves(methods_at, noise, test, dealt.y_test, stage)
+        extras["alpha"] = alpha_summary(counts)
 
     return {
         "protocol": "tally" if options.reveal == "alpha" else "statistic",
@@ -354,7 +370,29 @@ def _run(
         "continued_from": sum(done.continued_from for done in sums),
         "peak_memory_mb": round(max(done.peak_memory_mb for done in sums), 1),
         "options": asdict(options),
+        **extras,
     }
+
+
+CURVE_EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+CURVE_DRAWS = 10
+
+
+def _curves(
+    methods_at: MethodsAt, noise: Randomness, test: Array, labels: NDArray[np.int64], stage: Stage
+) -> list[dict[str, Any]]:
+    """Accuracy against epsilon, for the report: a simulation, since every point is a release of its own."""
+    done = stage.phase("accuracy against epsilon", len(CURVE_EPSILONS))
+    curves: dict[str, dict[str, Any]] = {}
+    for epsilon in CURVE_EPSILONS:
+        for name, method in methods_at(epsilon).items():
+            drawn = [_accuracy(method.draw(noise), test, labels) for _ in range(CURVE_DRAWS)]
+            curve = curves.setdefault(name, {"algorithm": name, "epsilon": [], "mean": [], "std": []})
+            curve["epsilon"].append(epsilon)
+            curve["mean"].append(float(np.mean(drawn)))
+            curve["std"].append(float(np.std(drawn, ddof=1)))
+        done(1)
+    return list(curves.values())
 
 
 @dataclass(frozen=True)
@@ -393,22 +431,30 @@ class _House:
         )
 
 
-def _reveal_alpha(house: _House, loss: Loss) -> tuple[list[EncryptedSum], PackingPlan, dict[str, Method]]:
+MethodsAt = Callable[[float], dict[str, Method]]
+
+
+def _reveal_alpha(house: _House, loss: Loss) -> tuple[list[EncryptedSum], PackingPlan, NDArray[np.int64], MethodsAt]:
     """The curator learns the counts, and a separate sum of parameters; it adds the noise of every release."""
-    options, auxiliary, request = house.options, house.auxiliary, house.request
+    options, auxiliary = house.options, house.auxiliary
     counted, plan = _count_votes(house)
     counts = VoteLayout(len(auxiliary), house.classes).decode(counted.opened.sums, counted.opened.ballots)
     summed, average = _sum_parameters(house)
-    methods = {
-        "vote": erm_method("majority", counts, auxiliary, loss, request),
-        "soft": erm_method("soft", counts, auxiliary, loss, request),
-        "avg": average_method(average, options.local_lam, request),
-    }
-    if not options.protect_auxiliary:
-        if options.loss == "logistic":
-            methods["statistic"] = statistic_method(counts, auxiliary, request)
-        methods["pate"] = pate_method(counts, auxiliary, request, options.seed)
-    return [counted, summed], plan, methods
+
+    def methods_at(epsilon: float) -> dict[str, Method]:
+        request = replace(house.request, epsilon=epsilon)
+        methods = {
+            "vote": erm_method("majority", counts, auxiliary, loss, request),
+            "soft": erm_method("soft", counts, auxiliary, loss, request),
+            "avg": average_method(average, options.local_lam, request),
+        }
+        if not options.protect_auxiliary:
+            if options.loss == "logistic":
+                methods["statistic"] = statistic_method(counts, auxiliary, request)
+            methods["pate"] = pate_method(counts, auxiliary, request, options.seed)
+        return methods
+
+    return [counted, summed], plan, counts, methods_at
 
 
 def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, dict[str, Method]]:
