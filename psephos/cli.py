@@ -522,6 +522,21 @@ def plan(
     _finish(result, None, as_json, None, show.plan)
 
 
+@app.command(epilog="Examples:  psephos bench   |   psephos bench --bits 2048,3072,4096 --repetitions 15 --json")
+def bench(
+    bits: Annotated[str, typer.Option(help="Key sizes: N[,N...].")] = "2048,3072",
+    repetitions: Annotated[int, typer.Option(help="Interleaved repetitions; medians are shown.")] = 7,
+    as_json: AsJson = False,
+) -> None:
+    """Speed and size on this machine, beside the Paillier libraries that are installed."""
+    from psephos.bench import measure
+
+    sizes = _numbers(bits)
+    with _Bars() as bars:
+        result = measure(sizes, repetitions, bars.phase("benchmarks", 3 * len(sizes)))
+    _finish(result, None, as_json, None, show.bench)
+
+
 @app.command(name="report", epilog="Example:  psephos run --json > result.json; psephos report result.json")
 def report_(
     file: Annotated[Path, typer.Argument(help="What a command printed with --json, or a report's own JSON.")],

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["audit", "plan", "privacy_audit", "reproduction", "run"]
+__all__ = ["audit", "bench", "plan", "privacy_audit", "reproduction", "run"]
 
 _console = Console()
 
@@ -224,3 +224,32 @@ def _rajkumar(result: dict[str, Any]) -> None:
     _console.print(table)
     for claim, answer in result["claims"].items():
         _say(f"{claim.replace('_', ' ')}: {answer}")
+
+
+def bench(result: dict[str, Any]) -> None:
+    """Encryption and counting, beside phe and the other libraries."""
+    heading = ("ms / ciphertext", "x phe / ciphertext", "x phe / vote, M = 20,000")
+    table = _table("encryption on one core, medians; phe's encrypt is 1", "bits, mode", *heading)
+    for measured in result["encryption"]:
+        for mode, taken in measured["milliseconds_per_ciphertext"].items():
+            ratio = measured["times_faster_than_phe_per_ciphertext"].get(mode, 1.0)
+            vote = measured["times_faster_than_phe_per_vote"].get(mode, 1.0)
+            table.add_row(f"{measured['key_bits']} {mode}", f"{taken:.3f}", f"{ratio:.1f}", f"{vote:,.0f}")
+    _console.print(table)
+    heading = ("ciphertexts", "ms / ballot", "over bare multiplications")
+    table = _table("counting a ballot, all checks included", "bits, ballots like", *heading)
+    for measured in result["addition"]:
+        table.add_row(
+            f"{measured['key_bits']} {measured['like']}",
+            str(measured["ciphertexts_per_ballot"]),
+            f"{measured['milliseconds_per_ballot']:.2f}",
+            f"{measured['over_bare_multiplications']:.2f}",
+        )
+    _console.print(table)
+    for measured in result["peers"]:
+        table = _table(f"other libraries, {measured['key_bits']} bits, CPU ms", "library", "encrypt", "add", "decrypt")
+        for name, work in measured["milliseconds"].items():
+            table.add_row(name, *(f"{work[one]:.3f}" if one in work else "" for one in ("encrypt", "add", "decrypt")))
+        _console.print(table)
+        for name, why in measured["not_measured"].items():
+            _say(f"{name} is not measured: {why}")
