@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/psephos run
@@ -22,6 +22,9 @@ format: $(VENV)/.installed-lint
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.run
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/mkdocs build --strict -f docs/config/mkdocs.yml
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Psephos needs Python 3.11 or later; run make PYTHON=python3.11"'
