@@ -143,7 +143,10 @@ class Budget:
         return self.after(event) <= self.epsilon * (1 + 1e-12)
 
     def check(self, event: PrivacyEvent) -> None:
-        """Raise BudgetExceededError, with the sums, if `event` does not fit (a dry run: nothing changes)."""
+        """Raise BudgetExceededError, with the sums, if `event` does not fit (a dry run: nothing changes).
+
+        Raises InvalidParameter for an event whose epsilon is not above 0.
+        """
         if event.epsilon <= 0:
             raise InvalidParameter("an event needs an epsilon above 0")
         after = self.after(event)

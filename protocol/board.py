@@ -1,4 +1,8 @@
-"""The public board: what is posted on it, every observer sees, in the same order."""
+"""The public board: what is posted on it, every observer sees, in the same order.
+
+No paper behind it: that there is such a board is an assumption of the protocols (docs/security/index.md), and this one
+serves runs within one process.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int
         exponent_bits: least length of an exponent; the shape's may be a few bits longer.
         powers: number of powers the table will serve.
         entry_bytes: size of a group element.
-        memory: bytes the tables may take.
+        memory: bytes the tables may take; a single row is always allowed.
+
+    Raises InvalidParameter when `exponent_bits` is below 1.
     """
     if exponent_bits < 1:
         raise InvalidParameter(f"an exponent has at least one bit, not {exponent_bits}")

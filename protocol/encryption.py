@@ -42,6 +42,7 @@ __all__ = [
 
 RandomnessMode = Literal["full", "half", "short"]
 RANDOMNESS_MODES: tuple[RandomnessMode, ...] = get_args(RandomnessMode)
+"""The modes that the module describes, the safest first."""
 
 
 def check_mode(key: PublicKey, mode: RandomnessMode) -> None:

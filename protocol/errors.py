@@ -1,10 +1,54 @@
 """Every way a protocol can fail, by name.
 
 All derive from `PsephosError`, so a caller can catch the library's failures and nothing else. Those that report
-a bad argument also derive from `ValueError`. No message ever contains a secret.
+a bad argument also derive from `ValueError`. No message ever contains a secret. No paper behind it: the names are ours.
 """
 
 from __future__ import annotations
+
+__all__ = [
+    "AgreementError",
+    "AlreadyCastError",
+    "AlreadyOpenedError",
+    "BallotError",
+    "BudgetExceededError",
+    "CiphertextError",
+    "ConvergenceError",
+    "DataError",
+    "DataSetMissingError",
+    "DivergenceError",
+    "DuplicateBallotError",
+    "EngineError",
+    "ForgedSignatureError",
+    "GradientBoundError",
+    "GridTooCoarseError",
+    "InvalidParameter",
+    "JournalError",
+    "KeyFileError",
+    "KeyFilePermissionsError",
+    "MessageError",
+    "NormError",
+    "PackingError",
+    "PackingOverflowError",
+    "PartyVanishedError",
+    "PsephosError",
+    "RandomnessExhausted",
+    "ReportError",
+    "ReportVersionError",
+    "SchedulerMissingError",
+    "ShareRangeError",
+    "ThresholdError",
+    "TooFewBallotsError",
+    "UnexpectedMessageError",
+    "UnknownPartyError",
+    "UnseenBallotError",
+    "UnsuitableKeyError",
+    "WeakKeyError",
+    "WorkersLostError",
+    "WrongKeyError",
+    "WrongPartialDecryptionError",
+    "WrongRoundError",
+]
 
 
 class PsephosError(Exception):

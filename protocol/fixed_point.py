@@ -4,7 +4,8 @@ A party brings its vector into the ball of a public radius C (`project`) and enc
 fraction bits (`FixedPoint.encode`); the sum of the integers is decoded into the average. Two facts matter to privacy
 and are held here, not assumed: every encoded vector, read as a real vector, lies in the ball, so that replacing one
 of M parties moves the average by at most 2 C/M in L2; and no entry exceeds `FixedPoint.limit(C)`, which sizes the
-slots of a packing plan.
+slots of a packing plan. (Averaging is what Hamm 2016, appendix B.4, compares with; the ball is ours, docs/theory.md,
+"The table".)
 """
 
 from __future__ import annotations
@@ -74,11 +75,12 @@ class FixedPoint:
         return math.floor(Fraction(_check_radius(radius)) * (1 << self.fraction_bits))
 
     def encode(self, vector: ArrayLike, radius: float) -> list[int]:
-        """The entries of `vector` (flattened) in units of 2^-fraction_bits, rounded towards zero.
+        """The entries of `vector`, of any shape (flattened), in units of 2^-fraction_bits, rounded towards zero.
 
         Rounding towards zero makes no entry larger, so a vector in the ball stays in it, which rounding to nearest
         would not grant; the price is an error of up to one unit per entry. The exact norm is checked all the same.
-        Raises DataError for NaN, infinite entries or a vector outside the ball (`project` it first).
+        Raises DataError for NaN, infinite entries or a vector outside the ball (`project` it first), InvalidParameter
+        for a radius that is none.
         """
         bound = Fraction(_check_radius(radius)) * 2**self.fraction_bits
         point = np.asarray(vector, dtype=np.float64).ravel()
@@ -95,7 +97,7 @@ class FixedPoint:
     def mean(self, sums: Sequence[int], addends: int) -> NDArray[np.float64]:
         """The average of `addends` encoded vectors from their integer sum: float64, each entry correctly rounded.
 
-        Raises InvalidParameter when addends < 1.
+        Its shape is (D,) for a sum of D entries. Raises InvalidParameter when addends < 1.
         """
         if addends < 1:
             raise InvalidParameter(f"an average of {addends} vectors does not exist; at least one is needed")

@@ -34,6 +34,7 @@ MINIMUM_KEY_BITS = 2048
 """Anything smaller is refused unless the caller names it a test key."""
 
 SMALLEST_TEST_KEY = 64
+"""Bits; not even a test key is smaller. No security at all: only for tests that must be fast."""
 
 KeyForm = Literal["psephos", "foreign"]
 

@@ -1,4 +1,7 @@
-"""What a role must do at most once, remembered on disk: a holder's openings, a party's ballots per auxiliary set."""
+"""What a role must do at most once, remembered on disk: a holder's openings, a party's ballots per auxiliary set.
+
+No paper behind it. Why a second time would tell something: docs/protocols/tally.md.
+"""
 
 from __future__ import annotations
 

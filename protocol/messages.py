@@ -265,7 +265,15 @@ class PartialDecryption:
         return part
 
     def check(self, round_: Round) -> None:
-        """Raise the error named above unless it belongs to this round."""
+        """Refuse it unless it belongs to this round.
+
+        Raises:
+            WrongRoundError: made for another round.
+            WrongKeyError: made with a share of another key or key ceremony.
+            ThresholdError: no such holder.
+            MessageError: another number of values than the round's plan has ciphertexts.
+            CiphertextError: a value that is no unit modulo n^2.
+        """
         _check_round(self.round_digest, round_)
         if self.threshold_digest != round_.threshold_key.digest:
             raise WrongKeyError("a partial decryption with a share of another key or key ceremony")

@@ -164,13 +164,22 @@ class Mechanism(Protocol):
     """What every mechanism offers. `pitch` is the lattice's; `distance` bounds the sampler's total variation."""
 
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """Entries of a noise vector."""
+
     @property
-    def pitch(self) -> float: ...
+    def pitch(self) -> float:
+        """What one lattice unit is worth, a power of two."""
+
     @property
-    def distance(self) -> float: ...
-    def sample(self, randomness: Randomness = SYSTEM) -> list[int]: ...
-    def delta(self, epsilon: float) -> float: ...
+    def distance(self) -> float:
+        """A bound on the total variation between the sampler and the law it claims."""
+
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector: `dimension` integers, in lattice units."""
+
+    def delta(self, epsilon: float) -> float:
+        """What the sampler's distance costs at this epsilon; raises InvalidParameter for one outside (0, 64]."""
 
 
 @dataclass(frozen=True)
@@ -442,7 +451,11 @@ def skellam_delta(l1: float, l2: float, epsilon: float, variance: float) -> floa
 
 
 def skellam_variance(l1: float, l2: float, epsilon: float, delta: float) -> Fraction:
-    """The smallest variance (rounded up) that makes the Skellam mechanism (epsilon, delta) private."""
+    """The smallest variance (rounded up) that makes the Skellam mechanism (epsilon, delta) private by `skellam_delta`.
+
+    l1, l2: sensitivities of the integer vector, in lattice units; the variance is in lattice units squared. Raises
+    InvalidParameter for an epsilon or delta out of range, or sensitivities that no integer vector has together.
+    """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if not (0 < l2 <= l1 * (1 + 1e-9) and math.isfinite(l1)):
         raise InvalidParameter(f"sensitivities l1 = {l1} and l2 = {l2} do not belong to one integer vector")
@@ -487,7 +500,7 @@ def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
 
 
 def snap(vector: NDArray[np.float64], pitch: float) -> list[int]:
-    """floor(x / pitch + 1/2) for each entry of `vector`, exactly (pitch is a power of two).
+    """floor(x / pitch + 1/2) for each entry of `vector`, of any shape (flattened), exactly: pitch is a power of two.
 
     Raises InvalidParameter for NaN, infinite entries, or entries past 2^62 pitches.
     """

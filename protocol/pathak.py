@@ -84,6 +84,8 @@ Comparisons = Literal["tournament", "all-pairs"]
 Regulariser = Literal["lambda", "lambda/2"]
 
 CURATOR = 0
+"""Charlie's number."""
+
 CONSUMERS = 0xFFFF
 """The receiver of what is published."""
 
@@ -94,12 +96,18 @@ STATISTICAL_BITS = 80
 """Every mask is that many bits wider than what it hides."""
 
 TIE_BITS = 64
+"""Random bits below a size: two keyed sizes are equal with probability 2^-64 at most."""
+
 SIZE_BITS = 32
 KEYED_SIZE_BITS = SIZE_BITS + TIE_BITS
 """N_j = n_j 2^64 + random: comparing N_j compares n_j and breaks ties by a coin nobody sees."""
 
 SHARE_BITS = KEYED_SIZE_BITS + STATISTICAL_BITS
+"""Of the share a_j that hides N_j (Stage 1, step 1)."""
+
 MASK_BITS = SHARE_BITS + STATISTICAL_BITS
+"""Of the mask r_j that hides the share, its sign included (Stage 1, step 4)."""
+
 _MASK_BYTES = MASK_BITS // 8 + 1
 _LENT_BYTES = (KEYED_SIZE_BITS + 1 + 7) // 8
 

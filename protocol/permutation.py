@@ -1,4 +1,7 @@
-"""Permutations of 0 .. n - 1 as tuples: `permutation[i]` is where entry i goes."""
+"""Permutations of 0 .. n - 1 as tuples: `permutation[i]` is where entry i goes.
+
+The parties' pi_1 and Charlie's pi_2 of Pathak, Rane and Raj (2010), Stage 1, steps 2 and 4, are such.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Both do the same: check a ballot, multiply it in, forget it. Ballots are taken in batches, because one gcd with the
 new product tells whether every ciphertext of the batch was a unit; only when it was not are they looked at one by
-one. A ballot that fails is reported and leaves no trace; the others of its batch count.
+one. A ballot that fails is reported and leaves no trace; the others of its batch count. That the product of Paillier
+ciphertexts encrypts the sum is Paillier 1999; who multiplies what is in docs/protocols/tally.md.
 """
 
 from __future__ import annotations
@@ -65,8 +66,10 @@ class BallotProduct:
     def add_all(self, ballots: Iterable[Ballot | bytes]) -> list[Rejection]:
         """Count a batch of ballots, encoded as they travel or decoded by `Ballot.decode`.
 
-        Returns the rejected ones; all others are counted. The cost over the bare modular multiplications is one
-        decoding, hash and signature check a ballot, and one gcd a batch.
+        Returns the rejected ones; all others are counted. Their errors are not raised: those of `Ballot.decode` and
+        `Ballot.check`, DuplicateBallotError for a second ballot of a party, CiphertextError for a ciphertext that is no
+        unit. The cost over the bare modular multiplications is one decoding, hash and signature check a ballot, and one
+        gcd a batch.
         """
         rejections: list[Rejection] = []
         accepted: dict[int, tuple[int, Ballot]] = {}

@@ -4,6 +4,8 @@ Every round function takes its randomness as an argument. The default is the ope
 and it is the only source that keys, encryption, shares and released noise may use in earnest. The seeded
 source exists so that a simulation can be repeated and is named for what it is; the recorded and replayed
 sources are what a transcript keeps of a role's coin tosses (its *view*).
+
+No paper behind it: rejection sampling is folklore, and the seeded stream is SHAKE-256 (FIPS 202) in counter mode.
 """
 
 from __future__ import annotations

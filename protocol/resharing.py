@@ -19,7 +19,10 @@ __all__ = ["add_shares", "check_shares", "open_shares", "split_vector"]
 def split_vector(
     vector: Sequence[int], parts: int, modulus_bits: int, randomness: Randomness = SYSTEM
 ) -> list[list[int]]:
-    """`parts` vectors with entries in [0, 2^m) that sum to `vector` modulo 2^m; all but the last are drawn."""
+    """`parts` vectors with entries in [0, 2^m) that sum to `vector` modulo 2^m; all but the last are drawn.
+
+    m = `modulus_bits`; each is as long as `vector`. Raises InvalidParameter for fewer than 2 parts or m below 1.
+    """
     if parts < 2 or modulus_bits < 1:
         raise InvalidParameter("sharing needs two participants or more and a modulus of at least one bit")
     mask = (1 << modulus_bits) - 1

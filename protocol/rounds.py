@@ -1,7 +1,8 @@
 """What everyone agrees on before a round starts. Its digest is what ballots sign and holders open once.
 
 A change of any of it (key, plan, roster, auxiliary set, minimum) is another round with another digest, so nothing
-cast for one round can be counted in a second one.
+cast for one round can be counted in a second one. No paper behind it; the messages of a round are in
+docs/protocols/tally.md.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ names the series, the step and the point; its `Announcement` is all a party need
 
 Noise is in lattice units of 2^-fraction_bits. Every share is redrawn until it lies within a public bound that sizes the
 slot; the bounds hold but for probability 2^-66 over the whole series (`truncation`), by Chernoff's inequality.
+
+The protocol it was made for is Rajkumar and Agarwal 2012, Algorithm 1; docs/rajkumar.md says who adds which noise.
 """
 
 from __future__ import annotations
@@ -113,7 +115,10 @@ class Series:
             raise InvalidParameter(f"the series has steps 1 to {self.steps}, there is no step {step}")
 
     def scale_at(self, step: int) -> float:
-        """The step law's scale at this step."""
+        """The step law's scale at this step, in the units of `step_scale`.
+
+        Raises InvalidParameter for a step outside the series, or so late that a doubling scale has left all bounds.
+        """
         self.check_step(step)
         if self.step_law != "spherical-laplace-halving":
             return self.step_scale
@@ -227,7 +232,14 @@ class Announcement:
         *,
         test_key: bool = False,
     ) -> Round:
-        """The round of this step. Everybody builds it from what was agreed, so nobody can be told another one."""
+        """The round of this step. Everybody builds it from what was agreed, so nobody can be told another one.
+
+        Raises:
+            WrongRoundError: an announcement of another series.
+            InvalidParameter: a roster of another length than the series has parties, or anything `Round` refuses.
+            PackingError: the noise is too wide for the key.
+            WeakKeyError: a key under 2048 bits that is not called a test key.
+        """
         if self.series_digest != series.digest:
             raise WrongRoundError("an announcement of another series")
         if len(roster) != series.parties:

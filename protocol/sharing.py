@@ -29,6 +29,8 @@ def deal_integer(
         bound: a public bound S of the secret; the other coefficients are uniform in [0, 2^128 Delta^2 S).
         holders: n.
         threshold: t, 1 <= t <= n; f has degree t - 1.
+
+    Raises InvalidParameter for a threshold or a secret outside these ranges.
     """
     if not 1 <= threshold <= holders:
         raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")

@@ -13,7 +13,10 @@ from protocol.randomness import SYSTEM, Randomness
 __all__ = ["SIGNATURE_BYTES", "VERIFICATION_KEY_BYTES", "SigningKey", "VerificationKey"]
 
 SIGNATURE_BYTES = 64
+"""RFC 8032, section 5.1.6."""
+
 VERIFICATION_KEY_BYTES = 32
+"""RFC 8032, section 5.1.5."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ A party that chooses one of K classes for each of N public points contributes th
     s = sum_i contrast[:, choice_i] (x) points[i]          (K - 1) r entries, row-major by contrast,
 
 and the sum over parties is the same function of the counts. Everything is an integer, so a sum made under encryption
-and one computed from opened counts are equal exactly. What the points and contrasts mean is not this module's business.
+and one computed from opened counts are equal exactly. What the points and contrasts mean is not this module's business;
+docs/theory.md, "The statistic release", says it.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from protocol.sharing import deal_integer, lagrange_numerators
 __all__ = ["MAX_HOLDERS", "KeyShare", "ThresholdKey", "combine", "deal"]
 
 MAX_HOLDERS = 255
+"""A holder's number travels in one byte, and 0 is not one."""
 
 
 @dataclass(frozen=True)
