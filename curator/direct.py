@@ -26,7 +26,14 @@ Array = NDArray[np.float64]
 def noisy_majority(
     counts: NDArray[np.integer], parties: int, epsilon: float, randomness: Randomness = SYSTEM
 ) -> tuple[NDArray[np.int64], PrivacyEvent]:
-    """Private answers to every row of `counts` (T, K) at a total pure epsilon, and what they cost."""
+    """Private answers, int64 (T,), to every row of `counts`, integers (T, K), at a total pure epsilon; and their cost.
+
+    Hamm 2016, section 3.2; the noise is that of LNMax (Papernot et al. 2017) with every row a query.
+
+    Raises:
+        DataError: counts that are no such table, or a row that does not sum to `parties`.
+        InvalidParameter: no party, or an epsilon outside (0, 64].
+    """
     counts = np.asarray(counts)
     if counts.ndim != 2 or counts.shape[1] < 2 or len(counts) == 0:
         raise DataError(f"counts must be a table of queries by classes, not of shape {counts.shape}")
@@ -44,8 +51,12 @@ def all_classifiers(
 ) -> tuple[Array, PrivacyEvent]:
     """Every party's parameters (M, D), projected on the ball of public `radius`, each with its own spherical noise.
 
-    Parallel composition: a party's data touch one row only, so the whole release is epsilon-private. Raises DataError
-    for anything but a finite matrix.
+    Parallel composition: a party's data touch one row only, so the whole release is epsilon-private (Hamm 2016,
+    section 3.2). The result is float64 (M, D), with its event.
+
+    Raises:
+        DataError: anything but a finite matrix.
+        InvalidParameter: a radius that is not positive and finite, an epsilon outside (0, 64], or D above 2^20.
     """
     epsilon = check_epsilon(epsilon)
     parameters = np.asarray(parameters, dtype=np.float64)

@@ -162,12 +162,15 @@ def _scores(features: Array, w: Array) -> Array:
 
 
 def risk(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> float:
-    """The regularised empirical risk R(w)."""
+    """The regularised empirical risk R(w) (Hamm 2016, equations 8 and 19), a float.
+
+    `features`: (N, d). `targets`: (N, K). `w`: (d,) for a binary loss, (K, d) for softmax. Nothing is checked here.
+    """
     return float(loss.value(_scores(features, w), targets).mean() + lam / 2 * np.vdot(w, w))
 
 
 def gradient(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> Array:
-    """The gradient of R at w, of w's shape."""
+    """The gradient of R at w, of w's shape: (d,) or (K, d). Arguments as in `risk`."""
     residual = loss.derivative(_scores(features, w), targets)
     total: Array = residual.T @ features / len(features) + lam * w
     return total
@@ -255,8 +258,13 @@ def minimise(
     """The minimiser of the regularised weighted risk, with the exact gradient's norm certified to be <= tolerance.
 
     `features`: (N, d), rows of norm at most 1. `targets`: (N, K), rows summing to 1 (`alpha`, or `one_hot` of
-    majority labels). Raises DataError, NormError or InvalidParameter for inputs it cannot use, in particular for a
-    tolerance under `smallest_tolerance`, which depends on public numbers only.
+    majority labels).
+
+    Raises:
+        DataError, NormError: features or targets it cannot use.
+        InvalidParameter: lambda or the tolerance out of range, in particular a tolerance under `smallest_tolerance`,
+            which depends on public numbers only.
+        ConvergenceError: never, by the argument below; if it does come, this library has a defect.
 
     Why it always gets there. Each step goes from w to w - t s, where s solves H s = g (exactly, or as a conjugate
     gradient iterate) for the gradient g and a matrix H with lambda <= H <= L = c + lambda. Then g.s = s.H s =: q,

@@ -38,12 +38,15 @@ _MAX_STEPS = 10_000
 
 
 def perturbed_risk(X: Array, targets: Array, w: Array, ridge: float, eta: Array, loss: Loss) -> float:
-    """J(w) + (Delta/2) ||w||^2 + eta.w/N, `ridge` being lambda + Delta."""
+    """J(w) + (Delta/2) ||w||^2 + eta.w/N, `ridge` being lambda + Delta: what Algorithm 4 minimises, a float.
+
+    `X`: (N, d). `targets`: (N, 2), one-hot. `w`, `eta`: (d,). Nothing is checked here.
+    """
     return float(loss.value(X @ w, targets).mean() + ridge / 2 * (w @ w) + eta @ w / len(X))
 
 
 def perturbed_gradient(X: Array, targets: Array, w: Array, ridge: float, eta: Array, loss: Loss) -> Array:
-    """Its gradient, (d,)."""
+    """The gradient of `perturbed_risk` at w, (d,); arguments as there."""
     total: Array = (loss.derivative(X @ w, targets) @ X + eta) / len(X) + ridge * w
     return total
 
@@ -163,8 +166,13 @@ def release_gop(
     """Algorithm 4 with the guarantee kept for what a computer releases: record-level (epsilon, delta).
 
     99 % of epsilon and 98 % of delta go to the objective (computeSlack and sigma), 1 % of each to the output noise and
-    the last 1 % of delta to the samplers. Arguments as in
-    `perturbed_minimiser`; `lam` is lambda. Raises as it does.
+    the last 1 % of delta to the samplers. Arguments as in `perturbed_minimiser`; `lam` is lambda.
+
+    Raises:
+        DataError, NormError: records it cannot use.
+        InvalidParameter: epsilon, delta, lambda or the tolerance out of range, a loss that is not binary, or a delta
+            below what the samplers cost.
+        ConvergenceError: never, as in `perturbed_minimiser`.
     """
     epsilon, delta, lam = check_positive(epsilon, "epsilon"), check_delta(delta), check_positive(lam, "lambda")
     rows = check_auxiliary(X)

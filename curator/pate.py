@@ -122,7 +122,11 @@ def plan_pate(
 
 
 def release_pate(counts: NDArray[np.integer], plan: PatePlan, randomness: Randomness = SYSTEM) -> PateRelease:
-    """The class with the largest noisy count for each query; `counts` int (N, K). Ties go to the lower class number."""
+    """The class with the largest noisy count for each query; `counts` int (N, K). Ties go to the lower class number.
+
+    Papernot et al. 2017 (LNMax) and 2018 (GNMax). Raises DataError for counts of another shape, or whose rows are not
+    integers that sum to the plan's parties.
+    """
     counts = np.asarray(counts)
     if counts.ndim != 2 or counts.shape[1] != plan.classes or len(counts) <= int(plan.queries.max()):
         raise DataError(f"counts of shape {counts.shape} do not fit a plan for {plan.classes} classes")

@@ -221,7 +221,10 @@ class PathakConsumer:
 
     @staticmethod
     def classify(w: NDArray[np.float64], samples: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Labels 0/1 of samples (N, d): 1 where the sigmoid of w . x exceeds 1/2, that is w . x > 0."""
+        """Labels 0/1, int64 (N,), of samples (N, d): 1 where the sigmoid of w . x exceeds 1/2, that is w . x > 0.
+
+        Section 3.3. Raises DataError when the samples are no matrix of as many columns as `w`, (d,), has entries.
+        """
         if samples.ndim != 2 or samples.shape[1] != len(w):
             raise DataError(f"samples of shape {samples.shape} do not fit {len(w)} parameters")
         return (samples @ w > 0).astype(np.int64)

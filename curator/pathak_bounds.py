@@ -117,7 +117,8 @@ def theorem_4_2(*, parties: int, smallest: int, lam: float) -> float:
 def theorem_4_3(*, parties: int, smallest: int, lam: float, features: int, epsilon: float, delta: float) -> float:
     """The claimed bound of J(w_s) - J(w*), with probability 1 - delta, rows in the unit ball. Rests on Theorem 4.2.
 
-    epsilon may be infinite: equation (3).
+    epsilon may be infinite: equation (3). Raises InvalidParameter for an epsilon that is not positive, a delta outside
+    (0, 1), or another argument that is not positive and finite.
     """
     _check(parties=parties, smallest=smallest, lam=lam, features=features)
     if not epsilon > 0 or not 0 < delta < 1:

@@ -31,6 +31,9 @@ __all__ = ["VARIANTS", "Agreement", "Curator", "Guarantee", "StepSizes", "Stoppi
 Array = NDArray[np.float64]
 Variant = Literal["paper", "footnote-4", "halving", "gaussian"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
+"""What `agree` can agree on: "paper" is Algorithm 1, "footnote-4" and "halving" (section 3.2) are the paper's asides,
+"gaussian" is ours."""
+
 Unit = Literal["record", "party"]
 
 FRACTION_BITS = 20

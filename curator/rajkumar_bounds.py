@@ -166,7 +166,9 @@ def footnote_four(
 ) -> FootnoteFour:
     """Footnote 4: party k draws eta_k with the sigma of its own data set, so that even alone it has (epsilon, delta).
 
-    computeSlack is run with N_k in place of N; the common ridge is the largest that any party needs.
+    computeSlack is run with N_k in place of N; the common ridge is the largest that any party needs. `sizes`: the N_k,
+    numbers of records. Raises InvalidParameter when there is no party, or for a number that `compute_slack` or
+    `sigma_from_density_ratio` refuses.
     """
     slacks = [compute_slack(epsilon, lam, size, smoothness) for size in sizes]
     if not slacks:

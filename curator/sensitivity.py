@@ -114,7 +114,10 @@ def _gamma(terms: int) -> float:
 
 
 def largest_row_norm(x: NDArray[np.float64]) -> float:
-    """An upper bound of max_i ||x_i||_2 for the float64 matrix `x`, rounding errors included."""
+    """An upper bound of max_i ||x_i||_2 for the float64 matrix `x`, shape (N, d), rounding errors included.
+
+    Raises DataError for an empty matrix, another number of dimensions, NaN or infinite entries.
+    """
     x = _features(x)
     exponent = _exponent(x)
     squares = np.einsum("ij,ij->i", x * 2.0**-exponent, x * 2.0**-exponent)
@@ -156,7 +159,10 @@ def operator_norm(x: NDArray[np.float64]) -> float:
 
 
 def rho(x: NDArray[np.float64]) -> float:
-    """A certified upper bound of ||X||_op / sqrt(N); also never more than the largest row norm."""
+    """A certified upper bound of ||X||_op / sqrt(N) for `x`, shape (N, d); never more than the largest row norm.
+
+    It takes the place of the 1 in Hamm's bounds (docs/theory.md). Raises DataError as `largest_row_norm`.
+    """
     x = _features(x)
     return min(operator_norm(x) / math.sqrt(len(x)) * (1 + 2.0**-50), largest_row_norm(x))
 
@@ -289,7 +295,10 @@ def statistic_l1(parties: int, classes: int, rho: float, width: int) -> Sensitiv
 
 
 def with_solver_tolerance(sensitivity: Sensitivity, tau: float, lam: float) -> Sensitivity:
-    """Plus 2 tau/lambda: a solver that stops at gradient norm tau is within tau/lambda of the minimiser."""
+    """Plus 2 tau/lambda: a solver that stops at gradient norm tau is within tau/lambda of the minimiser.
+
+    Raises InvalidParameter for a tau that is negative or not finite, or a lambda that is not positive.
+    """
     if not (math.isfinite(tau) and tau >= 0):
         raise InvalidParameter(f"the solver tolerance is {tau}; it must be a finite number, 0 or above")
     value = sensitivity.value + 2 * tau / _positive("lambda", lam)

@@ -74,6 +74,7 @@ MechanismName = Literal["spherical-laplace", "discrete-laplace", "gaussian"]
 Coordinates = Literal["given", "whitened"]
 
 MECHANISMS: tuple[MechanismName, ...] = ("spherical-laplace", "discrete-laplace", "gaussian")
+"""The noise `plan_statistic` can plan: the first two for a pure epsilon, the last for (epsilon, delta)."""
 
 HAMM_LAMBDA = 1e-4
 """Hamm's lambda (section 6)."""
@@ -134,7 +135,7 @@ class StatisticPlan:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What releasing under this plan costs a party."""
+        """What releasing under this plan costs a party. Raises InvalidParameter when the plan is one without noise."""
         if self.mechanism is None or self.epsilon is None:
             raise InvalidParameter("this plan has no noise, so it has no privacy event; give plan_statistic an epsilon")
         name = "statistic"
@@ -165,7 +166,8 @@ def grid_sensitivity(grid: StatisticGrid) -> tuple[Sensitivity, Sensitivity]:
 
     The change is contrast @ Delta' @ points with rows of Delta of the form e_a - e_b, so its Frobenius norm is at most
     max_ab ||contrast (e_a - e_b)|| sqrt(N) ||points||_op. In L1 it is at most sqrt(D) times that, and at most
-    max_ab ||contrast (e_a - e_b)||_1 times the sum of the points' L1 norms.
+    max_ab ||contrast (e_a - e_b)||_1 times the sum of the points' L1 norms. In lattice units. Raises InvalidParameter
+    when an entry of the grid is 2^53 or more, which float64 cannot hold exactly.
     """
     points = grid.points.astype(np.float64)
     if np.abs(grid.points).max() >= 2**53:
@@ -355,7 +357,8 @@ def _decode(plan: StatisticPlan, units: list[int], ballots: int) -> Array:
 def release_total(plan: StatisticPlan, total: list[int], ballots: int | None = None) -> StatisticRelease:
     """From a summed integer vector that already carries its noise (`--reveal statistic`), or is meant to have none.
 
-    `ballots`: how many parties were counted, if fewer than planned (the sensitivity in units does not depend on it).
+    `total`: `plan.dimension` integers, in lattice units. `ballots`: how many parties were counted, if fewer than
+    planned (the sensitivity in units does not depend on it). Raises DataError for a total of another length.
     """
     if len(total) != plan.dimension:
         raise DataError(f"the summed statistic has {len(total)} entries and the plan {plan.dimension}")
@@ -375,7 +378,10 @@ def release_statistic(
 def simulate_release(
     counts: NDArray[np.integer], plan: StatisticPlan, generator: np.random.Generator
 ) -> StatisticRelease:
-    """As `release_statistic` with seeded floating-point noise: for simulations only, private to nobody."""
+    """As `release_statistic` with seeded floating-point noise: for simulations only, private to nobody.
+
+    `counts`: integers (N, K). Raises DataError where they do not fit the plan.
+    """
     total = _total(counts, plan)
     noise = np.zeros(plan.dimension)
     if isinstance(plan.mechanism, SphericalLaplace):

@@ -1,4 +1,8 @@
-"""The curator's tally: it checks ballots, multiplies them, forgets them, and has the product opened by the holders."""
+"""The curator's tally: it checks ballots, multiplies them, forgets them, and has the product opened by the holders.
+
+It stands where Hamm 2016 has a trusted entity that collects the classifiers. docs/protocols/tally.md has the messages,
+docs/security/proofs.md ("Encrypted sum with threshold opening") what the curator learns from them.
+"""
 
 from __future__ import annotations
 

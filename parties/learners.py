@@ -132,7 +132,12 @@ class LocalClassifier:
         return self
 
     def predict_votes(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        """The index (N,) of the class voted for, in `classes`, for each row of X (N, d). Raises DataError."""
+        """The index (N,) of the class voted for, in `classes`, for each row of X (N, d).
+
+        Raises:
+            InvalidParameter: before `fit`.
+            DataError: samples of another width, NaN or infinite, or a classifier that predicts none of the classes.
+        """
         if self._width is None:
             raise InvalidParameter("this classifier has not been fitted; call fit first")
         X = _samples(X)

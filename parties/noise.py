@@ -4,7 +4,9 @@ With `--reveal statistic` nobody holds a number that is not private yet: each pa
 
 * **Polya shares** sum to discrete Laplace noise (pure epsilon, L1). A geometric variable is infinitely divisible: it
   is the sum of n negative binomial variables of shape 1/n, and discrete Laplace is a difference of two geometrics.
-* **Skellam shares** sum to Skellam noise (epsilon, delta): Poisson means add.
+* **Skellam shares** sum to Skellam noise (epsilon, delta): Poisson means add (Agarwal, Kairouz, Liu 2021).
+
+Both are derived in docs/theory.md, "Joint noise".
 
 **Whose noise counts.** A party that tells the curator its share, or never sends one, protects nobody, and each party
 knows its own share when it looks at the result. Shares are therefore sized for `contributors` = M - (colluders +

@@ -1,4 +1,7 @@
-"""A data owner in a counting round: it trains on its own data, casts one encrypted ballot, and may then leave."""
+"""A data owner in a counting round: it trains on its own data, casts one encrypted ballot, and may then leave.
+
+The local classifier is a black box, as in Hamm 2016, section 3.1; the messages are in docs/protocols/tally.md.
+"""
 
 from __future__ import annotations
 
@@ -145,8 +148,20 @@ class Party:
         """One ballot with any other integer vector of the round's plan (parameters, a statistic, a gradient).
 
         Unlike `cast` it does not refuse a second round on the same context: whoever calls it accounts for that.
-        Raises WrongRoundError when kind or context differ from the round's, PackingError for values out of range,
-        BudgetExceededError when the release, whose cost is `costs`, would bring this party above its budget.
+
+        Args:
+            round_: a round of that kind and context.
+            context: 32 bytes, as in `Round`.
+            values: integers within the plan's range, as many as its length.
+            encryptor, randomizers, costs: as in `cast`.
+
+        Raises:
+            InvalidParameter: `kind` is "votes"; or this party has a budget and `costs` is not given.
+            WrongRoundError: kind, context or the registered key differ from the round's.
+            UnknownPartyError: the roster has no such party.
+            WrongKeyError: an encryptor for another key.
+            PackingError: values that the plan does not take.
+            BudgetExceededError: the release would bring this party above its budget; nothing is spent then.
         """
         if kind == "votes":
             raise InvalidParameter("votes are cast, not contributed: call cast")

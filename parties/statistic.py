@@ -1,4 +1,7 @@
-"""A party's part of `--reveal statistic`: its own integer statistic plus its share of the noise, before encryption."""
+"""A party's part of `--reveal statistic`: its own integer statistic plus its share of the noise, before encryption.
+
+Why the sum is private, and against whom: docs/theory.md, "The statistic release" and "Joint noise".
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,19 @@ class Shares(Protocol):
     """`PolyaShares` or `SkellamShares`."""
 
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """Entries of a share."""
+
     @property
-    def contributors(self) -> int: ...
+    def contributors(self) -> int:
+        """How many shares make up the whole law; what more of them add is independent of it."""
+
     @property
-    def bound(self) -> int: ...
-    def share(self, randomness: Randomness = SYSTEM) -> list[int]: ...
+    def bound(self) -> int:
+        """Every entry of a share lies in [-bound, bound], in lattice units."""
+
+    def share(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One party's share: `dimension` integers, in lattice units."""
 
 
 def entry_range(grid: StatisticGrid, shares: Shares | None) -> tuple[int, int]:
