@@ -37,6 +37,7 @@ from protocol.errors import DataError, DataSetMissingError, InvalidParameter
 __all__ = ["NAMES", "Dataset", "data_folder", "download", "load", "load_url_days", "make_synthetic"]
 
 NAMES = ("breast-cancer", "digits", "adult", "har", "kdd99", "url", "synthetic")
+"""What `load` takes: two that come with scikit-learn, four that are read from files, one that is made."""
 
 URL_FEATURES = 3_231_961
 

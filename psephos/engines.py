@@ -29,6 +29,7 @@ from protocol.errors import EngineError, InvalidParameter, SchedulerMissingError
 __all__ = ["ENGINES", "DaskEngine", "Engine", "LocalEngine", "make_engine"]
 
 ENGINES = ("local", "dask")
+"""What `make_engine` takes."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

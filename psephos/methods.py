@@ -80,7 +80,11 @@ class Method:
 
 
 def erm_method(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss, request: Request) -> Method:
-    """Algorithm 1 (`majority`) or 2 (`soft`) by output perturbation."""
+    """Hamm's Algorithm 1 (`majority`) or 2 (`soft`) by output perturbation.
+
+    `counts`: (N, K), votes per auxiliary sample and class, every row summing to M. `auxiliary`: float64 (N, d), rows of
+    norm at most 1. Raises as `curator.erm.minimise` and `curator.release.erm_sensitivity` do.
+    """
     classes, parties = counts.shape[1], int(counts[0].sum())
     targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), classes)
 
@@ -129,7 +133,10 @@ def _perturbed(
 
 
 def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float) -> Array:
-    """The statistic without noise, in the given coordinates: Algorithm 2's own minimiser."""
+    """The statistic without noise, in the given coordinates: the minimiser of Hamm's Algorithm 2, (d,) or (K, d).
+
+    `counts`: (N, K), `auxiliary`: (N, d), as in `erm_method`. Raises as `curator.statistic.plan_statistic` does.
+    """
     parties = int(counts[0].sum())
     plan = plan_statistic(
         auxiliary, counts.shape[1], parties, epsilon=None, coordinates="given", ridge=lam, feature_bits=40
@@ -138,7 +145,10 @@ def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float
 
 
 def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Request) -> Method:
-    """The statistic release from alpha: the curator adds the noise."""
+    """The statistic release from alpha: the curator adds the noise (docs/theory.md, "The statistic release").
+
+    `counts`: (N, K), `auxiliary`: (N, d), of any norm. Raises as `curator.statistic.plan_statistic` does.
+    """
     parties = int(counts[0].sum())
     plan = plan_statistic(
         auxiliary,
@@ -162,7 +172,11 @@ def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:
 
 
 def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: Request, seed: int) -> Method:
-    """PATE: GNMax with Gaussian noise, LNMax for a pure epsilon; without noise the student of all true majorities."""
+    """PATE: GNMax with Gaussian noise, LNMax for a pure epsilon; without noise the student of all true majorities.
+
+    `counts`: (N, K), `auxiliary`: (N, d). `seed`: chooses the queries, public. Papernot et al. 2017 and 2018. Raises as
+    `curator.pate.plan_pate` and `curator.pate.release_pate` do.
+    """
     aggregator: Literal["gnmax", "lnmax"] = "gnmax" if request.mechanism == "gaussian" else "lnmax"
     samples, classes = counts.shape
     parties = int(counts[0].sum())

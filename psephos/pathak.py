@@ -47,6 +47,7 @@ from psephos.splits import split
 __all__ = ["STAGES", "PathakKeys", "PathakOutcome", "make_terms", "run_pathak", "run_protocol"]
 
 STAGES = ("agreement", "stage 1", "stage 2", "stage 3", "publication")
+"""In order: the three of the paper's section 3, and what comes before and after them."""
 
 Progress = Callable[[str, int, int], object]
 """(stage, steps done, steps in the stage)."""
@@ -204,8 +205,9 @@ def run_protocol(
         progress: called after every step.
         intercept: sees every message and says what arrives, for tests.
 
-    Raises every named error of the roles: AgreementError, DataError, NormError, PartyVanishedError,
-    UnexpectedMessageError, ShareRangeError, CiphertextError, WeakKeyError, ... Nothing is returned or published then.
+    Raises InvalidParameter when another number of parties brought data than the terms are for, and every named error of
+    the roles: AgreementError, DataError, NormError, PartyVanishedError, UnexpectedMessageError, ShareRangeError,
+    CiphertextError, WeakKeyError, ... Nothing is returned or published then.
     """
     if len(data) != terms.parties:
         raise InvalidParameter(f"the terms are for {terms.parties} parties and {len(data)} brought data")

@@ -43,6 +43,8 @@ from protocol.randomness import SYSTEM, Randomness
 __all__ = ["CONFIDENCE", "AuditResult", "Experiment", "audit", "experiments", "lower_bound"]
 
 CONFIDENCE = 0.9999
+"""Of a lower bound, unless another is asked for: the chance that it does not exceed the true epsilon."""
+
 AUDIT_DELTA = 1e-2
 """The delta of the audited approximate mechanisms: large, so that a few thousand samples see past it."""
 
@@ -119,7 +121,10 @@ def audit(experiment: Experiment, samples: int, randomness: Randomness = SYSTEM)
 
 
 def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Experiment]:
-    """Every mechanism at every dimension up to 3, claiming `epsilon`; `noise_factor` under 1 sabotages the noise."""
+    """Every mechanism at every dimension up to 3, claiming `epsilon`; `noise_factor` under 1 sabotages the noise.
+
+    Raises InvalidParameter, at the first one asked for, unless 0 < epsilon <= 64 and 0 < noise_factor <= 1.
+    """
     epsilon = check_epsilon(epsilon)
     if not 0 < noise_factor <= 1:
         raise InvalidParameter(f"the noise factor is {noise_factor}; it must lie in (0, 1]")

@@ -89,6 +89,7 @@ EXPERIMENTS = {
     "hamm-kdd99": Experiment("hamm-kdd99", "kdd99", "6.2", 3, (5000, 10_000, 20_000), 22, 43_000, "attack, 0.81"),
     "hamm-url": Experiment("hamm-url", "url", "6.3", 4, (5000, 10_000, 20_000), 9, 16_000, "benign, about 0.67"),
 }
+"""By the name that `psephos reproduce` takes: the data sets of Hamm 2016, sections 6.1 to 6.3, Figures 2 to 4."""
 
 
 @dataclass(frozen=True)
@@ -702,7 +703,11 @@ _TITLES = {
 
 
 def draw_figures(document: dict[str, Any], directory: str | Path) -> list[str]:
-    """One SVG a family, a panel for each M, drawn like the paper's; returns the paths. Needs the extra `report`."""
+    """One SVG a family, a panel for each M, drawn like the paper's; returns the paths. Needs the extra `report`.
+
+    `document`: what `reproduce_hamm` returned. `directory`: made if it is not there. Raises InvalidParameter when
+    matplotlib is not installed.
+    """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure

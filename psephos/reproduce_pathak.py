@@ -35,7 +35,11 @@ SPLITS = {
     "15 %": (4884, 6512, 6512, 6512, 8141),
     "10 %": (3256, 6512, 6512, 6512, 9769),
 }
+"""Numbers of records of the five parties, by what the smallest has of all (Pathak 2010, section 5)."""
+
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Of the noise's scale, the axis of Figure 2; the paper draws its points and does not list them, so these are ours."""
+
 DELTA = 0.05
 """Of Theorem 4.3."""
 

@@ -47,6 +47,8 @@ Progress = Callable[[int], object]
 
 PARTIES = (5, 10, 15)
 SKEWS = ((0.2, 0.2, 0.2, 0.2, 0.2), (0.1, 0.2, 0.2, 0.25, 0.25), (0.01, 0.29, 0.2, 0.25, 0.25))
+"""The paper's three skew vectors: each party's share of the records (section 6, experiment 1b)."""
+
 METHODS = ("psgd", "gop", "la_printed", "la_repaired", "psgd_transcript", "gop_sigma_printed", "nonprivate")
 LAMBDAS = (0.1, 0.01)
 EPSILONS = (0.1, 0.2)
@@ -73,7 +75,10 @@ class _Problem:
 
 
 def sizes_from(shares: Sequence[float], records: int) -> list[int]:
-    """Whole numbers of records in these shares (which sum to 1), at least 1 each, by largest remainders."""
+    """Whole numbers of records in these shares (which sum to 1), at least 1 each, by largest remainders.
+
+    Raises InvalidParameter for fewer records than shares.
+    """
     if records < len(shares):
         raise InvalidParameter(f"{records} records cannot be dealt to {len(shares)} parties")
     exact = np.asarray(shares, dtype=np.float64) * records

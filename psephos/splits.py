@@ -19,7 +19,10 @@ from psephos.datasets import Dataset
 __all__ = ["AUXILIARY_SHARE", "TEST_SHARE", "Split", "split"]
 
 AUXILIARY_SHARE = 0.1
+"""Of the training rows (Hamm 2016, section 6)."""
+
 TEST_SHARE = 0.3
+"""Of the rows of a data set that was published without a test split; ours."""
 
 Indices = NDArray[np.intp]
 
@@ -58,7 +61,7 @@ class Split:
 
     @property
     def y_test(self) -> NDArray[np.int64]:
-        """The test labels (int64)."""
+        """The test labels, int64 (n_test,), in the order of `X_test`."""
         return self.dataset.y_train[self.test] if self.dataset.y_test is None else self.dataset.y_test
 
     @property
@@ -67,12 +70,15 @@ class Split:
         return np.array([len(rows) for rows in self.parties], np.int64)
 
     def party(self, number: int) -> tuple[Any, NDArray[np.int64]]:
-        """The private samples and labels of one party."""
+        """The private samples (n, d) of one party, as in the data set, and their labels (n,), int64."""
         rows = self.parties[number]
         return self.dataset.X_train[rows], self.dataset.y_train[rows]
 
     def private(self, start: int = 0, stop: int | None = None) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
-        """(X, y, sizes) of the parties start .. stop - 1, one after the other, as `parties.training` takes them."""
+        """(X, y, sizes) of the parties start .. stop - 1, one after the other, as `parties.training` takes them.
+
+        X: (sum of sizes, d), as in the data set. y: int64 (sum of sizes,). sizes: int64, one per party.
+        """
         rows = np.concatenate(self.parties[start:stop])
         return self.dataset.X_train[rows], self.dataset.y_train[rows], self.sizes[start:stop]
 

@@ -22,6 +22,7 @@ from protocol.private_key import PrivateKey, generate_private_key
 __all__ = ["OPERATIONS", "peers"]
 
 OPERATIONS = ("encrypt", "add", "decrypt")
+"""What every peer is timed at."""
 
 Operations = dict[str, Callable[[], object]]
 
