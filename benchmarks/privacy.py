@@ -54,15 +54,14 @@ METHODS = ("statistic", "avg", "pate", "soft", "vote", "published")
 TEST_ROWS = 40_000
 
 
-def one_split(task: str, seed: int, draws: int, data_dir: str | None, scaling: str | None) -> dict[str, Any]:
+def one_split(task: str, seed: int, draws: int, data_dir: str | None, scaling: str) -> dict[str, Any]:
     """Every method at every epsilon on one split: {'indiv': a, (law, epsilon, method): [accuracies]}."""
     asked = TASKS[task]
     data = load(asked["dataset"], data_dir)
     classes, parties = len(data.classes), asked["parties"]
     size, public = KDD99_SPLIT if asked["dataset"] == "kdd99" else (None, None)
     dealt = split(data, parties, seed, samples_per_party=size, auxiliary=public)
-    scaler = default_scaler(asked["dataset"])
-    scaler.set_params(scaling=scaling or scaler.scaling).fit(dealt.X_auxiliary)
+    scaler = default_scaler(asked["dataset"]).set_params(scaling=scaling).fit(dealt.X_auxiliary)
     auxiliary = scaler.transform(dealt.X_auxiliary)
     rows = np.random.default_rng(seed).permutation(len(dealt.y_test))[:TEST_ROWS]
     X_test, y_test = scaler.transform(dealt.X_test[rows]), dealt.y_test[rows]
@@ -108,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--data-dir")
-    parser.add_argument("--scaling", choices=("max-norm", "unit-rows"), help="the data set's default unless given")
+    parser.add_argument("--scaling", choices=("max-norm", "unit-rows"), default="unit-rows")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--workers", type=int, default=1)
@@ -135,12 +134,7 @@ def main() -> None:
                 summary[f"{law} {epsilon} {name} chosen"] = splits[0][f"{law} {epsilon} {name} chosen"]
             table.add_row(law, f"{epsilon:g}", f"{target:.3f}", *cells)
     Console(file=sys.stdout, width=130).print(table)
-    output = (
-        options.output
-        or Path(__file__).parent
-        / "results"
-        / f"privacy-{options.task}{'-' + options.scaling if options.scaling else ''}.json"
-    )
+    output = options.output or Path(__file__).parent / "results" / f"privacy-{options.task}-{options.scaling}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(summary, indent=1) + "\n")
 

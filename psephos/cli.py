@@ -142,7 +142,7 @@ def run(
         str | None,
         typer.Option(
             help="max-norm (divide by the largest auxiliary norm, as Hamm does) or unit-rows.",
-            show_default="the data set's",
+            show_default="unit-rows; with --lam as in the papers",
         ),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Privacy of each release; of a party, or as the protocol says.")] = 1.0,

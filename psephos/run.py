@@ -185,10 +185,13 @@ class RunOptions:
 
     @property
     def rows(self) -> str:
-        """How rows get into the unit ball: as the data set's default says, unless asked otherwise."""
+        """How rows get into the unit ball: each to norm 1, or as the papers do where lambda is the papers'.
+
+        Predictions do not depend on a row's length; but parties that train on rows of norm 1 vote better.
+        """
         if self.protect_auxiliary:
             return "unit-rows"
-        return self.scaling or str(default_scaler(self.dataset).scaling)
+        return self.scaling or ("unit-rows" if self.lam is None else str(default_scaler(self.dataset).scaling))
 
     @property
     def local_lam(self) -> float:
