@@ -23,7 +23,7 @@ ORDER: list[tuple[str, list[str]]] = [
     ("Using it", ["choosing.md", "library.md", "own-data.md", "papers.md", "examples/"]),
     ("Security", ["security/"]),
     ("Measured", ["performance.md", "main-job.md", "reproduce-"]),
-    ("Working on it", ["contributing.md", "glossary.md"]),
+    ("Working on it", ["design.md", "contributing.md", "glossary.md"]),
 ]
 
 
