@@ -1,4 +1,4 @@
-"""The attacks of examples/attacks: each succeeds against what is printed and fails against what is here.
+"""The attacks of docs/examples/attacks: each succeeds against what is printed and fails against what is here.
 
 Seeds are fixed in the examples; the bounds leave room for chance all the same.
 """
@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "attacks"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "examples" / "attacks"
 
 
 def example(name: str) -> ModuleType:

@@ -71,7 +71,7 @@ def test_the_ten_findings_have_their_evidence() -> None:
     for number in re.findall(r"test_(\d+)_\.\.\.", text):
         assert f"def test_{number}_" in tests
     for script in re.findall(r"attack `(\w+\.py)`", text):
-        assert (ROOT / "examples" / "attacks" / script).exists()
+        assert (ROOT / "docs" / "examples" / "attacks" / script).exists()
         assert script.removesuffix(".py") in (ROOT / "tests/security/test_attacks.py").read_text(encoding="utf-8")
 
 

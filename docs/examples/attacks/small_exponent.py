@@ -5,7 +5,7 @@ parties, since Charlie sent it to them, and eta_j, a noise value on a grid, is a
 is any party in step 4, finds the exponent by baby steps and giant steps, without any key. Then it knows the noise, and
 once the shares are published it takes the noise off.
 
-`python examples/attacks/small_exponent.py` plays it against the step as printed and as it is here.
+`python docs/examples/attacks/small_exponent.py` plays it against the step as printed and as it is here.
 """
 
 from __future__ import annotations
