@@ -18,7 +18,9 @@ from psephos.security.mutants import MUTANTS, caught_by
 __all__ = ["CASES", "PROTOCOLS", "as_expected", "audit"]
 
 CASES: dict[str, Case] = {case.name: case for case in (TALLY, STATISTIC, PATHAK_PRINTED, PATHAK_REPAIRED, PSGD)}
+"""Every audited protocol by its name."""
 PROTOCOLS = tuple(CASES)
+"""Their names, as `psephos audit` takes them."""
 
 VIEWS, THOROUGH_VIEWS = 80, 400
 """Views per side of a two-sample test."""

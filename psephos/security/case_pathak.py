@@ -502,8 +502,8 @@ def _order_of_places(context: Context, variant: Variant, members: Members) -> Re
 def _explained(run: Run, members: Members) -> str | None:
     """The analyst, who knows the noise, asks whether a noise factor is the bases' power and nothing else.
 
-    If it is, whoever has the bases can search for the exponent (docs/examples/attacks/small_exponent.py does). If it is so
-    up to the Jacobi symbol, the parity of the noise shows.
+    If it is, whoever has the bases can search for the exponent (docs/examples/attacks/small_exponent.py does). If it
+    is so up to the Jacobi symbol, the parity of the noise shows.
     """
     if 1 not in members.parties:
         return None

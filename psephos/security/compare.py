@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.ensemble import ExtraTreesClassifier
 
+from protocol.errors import InvalidParameter
 from protocol.randomness import Randomness
 
 __all__ = ["Comparison", "EnumeratedRandomness", "detectable_accuracy", "outcomes", "two_sample"]
@@ -98,9 +99,12 @@ class Comparison:
 
 
 def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed: int) -> Comparison:
-    """Compare two samples of equal size, rows are independent views, columns features."""
+    """Compare two samples, float64 (views, features) each: rows are independent views.
+
+    Raises InvalidParameter when their shapes differ.
+    """
     if left.shape != right.shape:
-        raise ValueError("two samples of one shape are compared")
+        raise InvalidParameter(f"two samples of one shape are compared, not of {left.shape} and {right.shape}")
     rows, columns = left.shape
     ks = [_ks(left[:, c], right[:, c]) for c in range(columns)]
     worst = int(np.argmin(ks))

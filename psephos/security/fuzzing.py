@@ -248,6 +248,7 @@ DECODERS: tuple[str, ...] = (
     "key share file",
     "signing key file",
 )
+"""The names of all targets: every message decoder and file reader."""
 
 _EDGES = (
     b"\0",

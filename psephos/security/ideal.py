@@ -28,7 +28,7 @@ def counts_of(votes: NDArray[np.integer], classes: int) -> list[list[int]]:
 def ideal_tally(votes: NDArray[np.integer], classes: int) -> Outputs:
     """Encrypted tally with alpha: the curator gets the counts per sample and class. Nobody else gets anything.
 
-    Everybody knows who cast a ballot.
+    `votes`: class indices, int (M, N). Everybody knows who cast a ballot.
     """
     return {"curator": {"counts": counts_of(votes, classes)}, "holder": {}, "party": {}, "board": {}}
 

@@ -19,8 +19,11 @@ __all__ = ["HIDDEN", "LEAK", "REVEALED", "Case", "Cell", "Check", "Coalition", "
 
 Verdict = Literal["hidden", "revealed by design", "LEAK"]
 HIDDEN: Verdict = "hidden"
+"""No check that could have told the secret did."""
 REVEALED: Verdict = "revealed by design"
+"""What the coalition is given by the protocol, or holds the keys for; said so, and not a leak."""
 LEAK: Verdict = "LEAK"
+"""The coalition learned what its ideal functionality does not give it."""
 
 T = TypeVar("T")
 

@@ -530,6 +530,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("steps answered once",),
     ),
 )
+"""Every broken protocol, one expression away from the real one."""
 
 UNCAUGHT: dict[str, str] = {
     "`short` exponents where `half` was agreed": (
@@ -554,3 +555,4 @@ UNCAUGHT: dict[str, str] = {
         "views hold messages and coins, not when they came (docs/security/unprotected.md)"
     ),
 }
+"""Breaks that no check of this analysis can see, with the reason: documented leaks."""

@@ -117,7 +117,7 @@ def run_sum(
 def run_tally_round(
     context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, voters: Sequence[Voter], label: str
 ) -> SumRun:
-    """One round of the encrypted tally with alpha, through `Party.cast`."""
+    """One round of the encrypted tally with alpha on `auxiliary`, float64 (N, d), through `Party.cast`."""
     ceremony = world.ceremony
     round_ = vote_round(
         ceremony.threshold_key,

@@ -3,8 +3,7 @@
 What a program can check of that: a docstring on every name of every `__all__`, on the public methods and properties of
 its classes; a shape wherever an array is taken or given; every named error that a body raises, named; and a source
 (paper, section, equation, theorem, DESIGN) in each module that implements one; a module that implements none says "No
-paper behind it", and where what it is for is written. What is known to be missing stands in `undocumented.txt`, which
-may only become shorter.
+paper behind it", and where what it is for is written.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import pytest
 
 from protocol import errors
 
-KNOWN = Path(__file__).with_name("undocumented.txt")
 PACKAGES = ("protocol", "parties", "curator", "psephos")
 ERRORS = {name for name in vars(errors) if isinstance(getattr(errors, name), type)}
 SHAPE = re.compile(
@@ -162,9 +160,7 @@ def unsourced(module: str, words: str) -> bool:
 
 
 def test_every_public_name_is_documented() -> None:
-    known = set(KNOWN.read_text(encoding="utf-8").splitlines())
-    new = sorted(set(offences()) - known)
-    assert not new, "document these (or, if it is a false alarm, say so in undocumented.txt):\n" + "\n".join(new)
+    assert sorted(set(offences())) == []
 
 
 @pytest.mark.parametrize(
