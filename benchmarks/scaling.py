@@ -134,7 +134,7 @@ def wire() -> list[dict[str, Any]]:
 
 
 _MEMORY = """
-import numpy as np, resource
+import numpy as np
 from psephos.ceremony import hold_ceremony
 from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
 from psephos.run import LinearVoter
@@ -146,7 +146,7 @@ round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 2, test_key=True
 voters = [LinearVoter(w) for w in np.random.default_rng(1).normal(size=(M, 20))]
 done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, X, 2), mode="short")
 assert done.equals_plaintext
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(peak_memory_mb())
 """
 
 

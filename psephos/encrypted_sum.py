@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,7 +37,15 @@ from psephos.ceremony import Ceremony
 from psephos.engines import Engine, LocalEngine
 from psephos.journal import Journal, SumJournal, SumState
 
-__all__ = ["BATCH", "Contribution", "EncryptedSum", "VectorContribution", "VoteContribution", "run_encrypted_sum"]
+__all__ = [
+    "BATCH",
+    "Contribution",
+    "EncryptedSum",
+    "VectorContribution",
+    "VoteContribution",
+    "peak_memory_mb",
+    "run_encrypted_sum",
+]
 
 BATCH = 32
 """Parties per batch: large enough that one gcd is nothing, small enough that 20,000 parties show progress."""
@@ -284,7 +293,7 @@ def run_encrypted_sum(
             messages += work.messages
             encrypt += work.encrypt
             memory[work.process] = max(memory.get(work.process, 0.0), work.memory_mb)
-            memory[_this_process()] = _peak_memory_mb()
+            memory[_this_process()] = peak_memory_mb()
             state.memory_mb = max(state.memory_mb, sum(memory.values()))
             aggregate += work.aggregate + time.perf_counter() - merging
             share = (time.perf_counter() - started) / (encrypt + aggregate)
@@ -308,7 +317,7 @@ def run_encrypted_sum(
         {**state.seconds, "decrypt": done - voted},
         Ballot.encoded_length(round_),
         round_.minimum_ballots,
-        max(state.memory_mb, _peak_memory_mb()),
+        max(state.memory_mb, peak_memory_mb()),
         continued_from,
     )
 
@@ -372,7 +381,7 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
         cast - started,
         counted - cast,
         _this_process(),
-        _peak_memory_mb(),
+        peak_memory_mb(),
     )
 
 
@@ -400,5 +409,14 @@ def _this_process() -> tuple[str, int]:
     return platform.node(), os.getpid()
 
 
-def _peak_memory_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak_memory_mb() -> float:
+    """The most memory this process has held so far, in MB.
+
+    Linux hands a process's `ru_maxrss` on to what it starts, so that a worker would report its parent's peak; the
+    kernel's VmHWM is the process's own. Elsewhere `ru_maxrss` is what there is.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return float(status.split("VmHWM:")[1].split()[0]) / 1024
+    except (OSError, IndexError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

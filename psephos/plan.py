@@ -9,7 +9,6 @@ not depend on its factors: no key is made. Local training is not in it, and neit
 from __future__ import annotations
 
 import math
-import resource
 import secrets
 import time
 from collections.abc import Callable
@@ -33,7 +32,7 @@ from protocol.signing import SigningKey
 from protocol.threshold import ThresholdKey
 from protocol.vectors import EncryptedVector
 from protocol.votes import VoteLayout
-from psephos.encrypted_sum import BATCH
+from psephos.encrypted_sum import BATCH, peak_memory_mb
 from psephos.engines import LocalEngine
 
 __all__ = ["plan"]
@@ -206,7 +205,7 @@ def _unit(key: PublicKey) -> mpz:
 def _calibrate(task: _Task, number: int) -> _Measured:
     """In one process, beside the others."""
     begun = time.perf_counter()
-    imported = _memory_mb()
+    imported = peak_memory_mb()
     key, modulus = task.key, task.key.modulus_squared
     whole = VoteLayout(task.samples, task.classes).plan(key, task.parties)
     C = min(whole.ciphertexts, _CIPHERTEXTS)
@@ -274,7 +273,7 @@ def _calibrate(task: _Task, number: int) -> _Measured:
         primality=_seconds(lambda: gmpy2.powmod(3, half - 1, half)),
         sieve=_seconds(lambda: gmpy2.gcd(half * half, primorial)),
         imported_mb=imported,
-        memory_mb=_memory_mb(),
+        memory_mb=peak_memory_mb(),
         busy=time.perf_counter() - begun,
     )
 
@@ -312,7 +311,3 @@ def _seconds(work: Callable[[], object], least: float = 0.05) -> float:
         work()
         times += 1
     return (time.process_time() - started) / times
-
-
-def _memory_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -245,7 +245,7 @@ def run_tally(
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
     scaler = PublicScaler() if options.protect_auxiliary else default_scaler(options.dataset)
     scaler.set_params(scaling=options.rows).fit(dealt.X_auxiliary)
-    auxiliary, test = scaler.transform(dealt.X_auxiliary), scaler.transform(dealt.X_test)
+    auxiliary, test = scaler.transform(dealt.X_auxiliary), _transformed(scaler, dealt.X_test)
     check_auxiliary(auxiliary)
 
     with ExitStack() as opened:
@@ -253,6 +253,12 @@ def run_tally(
         if options.journal is not None:
             journal = opened.enter_context(Journal(options.journal, _identity(options)))
         return _run(options, data, dealt, scaler, auxiliary, test, loss, journal, transcript, stage, for_report)
+
+
+def _transformed(scaler: Any, X: Any) -> Array:
+    """The rows of X scaled, some at a time: scaling makes several copies of what it is given."""
+    blocks = [scaler.transform(X[at : at + TRAIN_ROWS]) for at in range(0, X.shape[0], TRAIN_ROWS)]
+    return np.concatenate(blocks)
 
 
 def _identity(options: RunOptions) -> dict[str, Any]:
@@ -310,7 +316,7 @@ def _run(
 
     begun = time.perf_counter()
     everyone = np.random.default_rng(options.seed).permutation(np.concatenate(dealt.parties))[:BATCH_ROWS]
-    X_pooled, y_pooled = scaler.transform(data.X_train[everyone]), data.y_train[everyone]
+    X_pooled, y_pooled = _transformed(scaler, data.X_train[everyone]), data.y_train[everyone]
     batch = minimise(X_pooled, one_hot(y_pooled, classes), options.local_lam, loss)
     del X_pooled
     accuracy: dict[str, Any] = {"batch": _accuracy(batch.w, test, dealt.y_test)}
