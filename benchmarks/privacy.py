@@ -21,6 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from curator.averaging import average_of
+from curator.direct import all_classifiers, noisy_majority
+from curator.labels import majority
 from curator.losses import loss_named
 from curator.rules import HAMM_LAMBDA, averaging_radius
 from curator.statistic import MechanismName
@@ -52,6 +54,8 @@ TASKS: dict[str, dict[str, Any]] = {
 
 METHODS = ("statistic", "avg", "pate", "soft", "vote", "published")
 TEST_ROWS = 40_000
+DIRECT_ROWS = 2_000
+"""Test samples that the two dismissed releases are asked about; every answer costs."""
 
 
 def one_split(task: str, seed: int, draws: int, data_dir: str | None, scaling: str) -> dict[str, Any]:
@@ -70,10 +74,7 @@ def one_split(task: str, seed: int, draws: int, data_dir: str | None, scaling: s
         X, y, sizes = dealt.private(first, first + 1000)
         parameters.append(train_parties(scaler.transform(X), y, sizes, classes=classes, lam=HAMM_LAMBDA))
     W = np.concatenate(parameters)
-    counts = np.zeros((len(auxiliary), classes), dtype=np.int64)
-    for _, block in votes_in_blocks(W, auxiliary):
-        for k in range(classes):
-            counts[:, k] += (block == k).sum(axis=0)
+    counts = _counts(W, auxiliary, classes)
     radius, fixed_point = averaging_radius(HAMM_LAMBDA, classes), FixedPoint(FRACTION_BITS)
     sums = np.sum([np.array(fixed_point.encode(project(w, radius), radius), dtype=object) for w in W], axis=0)
     average = average_of(list(sums), parties, radius, fixed_point, features=auxiliary.shape[1], classes=classes)
@@ -99,7 +100,32 @@ def one_split(task: str, seed: int, draws: int, data_dir: str | None, scaling: s
             for name, method in methods.items():
                 results[f"{law} {epsilon} {name}"] = [accuracy(method.draw(SYSTEM)) for _ in range(draws)]
                 results[f"{law} {epsilon} {name} chosen"] = method.chosen
+    results |= _dismissed(asked["pure"], W, radius, X_test, y_test)
     return results
+
+
+def _dismissed(epsilons: Any, W: Any, radius: float, X_test: Any, y_test: Any) -> dict[str, float]:
+    """The two releases that Hamm's section 3.2 dismisses, once each: noisy majorities of every test sample, and the
+    majority of all classifiers, each perturbed by itself."""
+    classes, parties = W.shape[1] if W.ndim == 3 else 2, len(W)
+    rows = slice(0, DIRECT_ROWS)
+    X, y = X_test[rows], y_test[rows]
+    results = {}
+    for epsilon in epsilons:
+        answers, _ = noisy_majority(_counts(W, X, classes), parties, float(epsilon))
+        results[f"direct {epsilon} per query"] = float(np.mean(answers == y))
+        noisy, _ = all_classifiers(W.reshape(parties, -1), radius, float(epsilon))
+        chosen = majority(_counts(noisy.reshape(W.shape), X, classes))
+        results[f"direct {epsilon} all classifiers"] = float(np.mean(chosen == y))
+    return results
+
+
+def _counts(W: Any, X: Any, classes: int) -> Any:
+    counts = np.zeros((len(X), classes), dtype=np.int64)
+    for _, block in votes_in_blocks(W, X):
+        for k in range(classes):
+            counts[:, k] += (block == k).sum(axis=0)
+    return counts
 
 
 def main() -> None:
@@ -133,7 +159,11 @@ def main() -> None:
                 summary[f"{law} {epsilon} {name}"] = [float(drawn.mean()), float(drawn.std())]
                 summary[f"{law} {epsilon} {name} chosen"] = splits[0][f"{law} {epsilon} {name} chosen"]
             table.add_row(law, f"{epsilon:g}", f"{target:.3f}", *cells)
-    Console(file=sys.stdout, width=130).print(table)
+    console = Console(file=sys.stdout, width=130)
+    console.print(table)
+    for name in (key for key in splits[0] if key.startswith("direct ")):
+        summary[name] = float(np.mean([s[name] for s in splits]))
+        console.print(f"{name}: {summary[name]:.3f} (one draw a split)")
     output = options.output or Path(__file__).parent / "results" / f"privacy-{options.task}-{options.scaling}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(summary, indent=1) + "\n")
