@@ -112,12 +112,12 @@ class LocalEngine:
 
 @contextmanager
 def _closed_quietly(results: Any) -> Iterator[Any]:
-    """joblib's generator, which warns of results that nobody took when a run is interrupted: that is meant here."""
+    """joblib's generator, which warns of results that nobody took, or of tasks cancelled, when a run is interrupted."""
     try:
         yield results
     finally:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*but not used", category=UserWarning)
+            warnings.filterwarnings("ignore", message="(?s).*You could benefit from adjusting", category=UserWarning)
             results.close()
 
 
