@@ -75,7 +75,7 @@ def step_seconds(
             "processor_seconds_per_step": processor,
             "seconds_before_the_second_step": prepared,
             "ciphertexts_per_ballot": plan.ciphertexts,
-            "slot_bits": plan.slot_bits,
+            "slots_per_plaintext": plan.slots_per_plaintext,
             "sums_equal_reference": run.sums_equal,
         }
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from curator import sensitivity as bounds
 from curator.averaging import Average
-from curator.erm import minimise
+from curator.erm import Minimiser, minimise
 from curator.labels import alpha, majority, one_hot
 from curator.losses import Loss
 from curator.pate import PateRelease, fit_student, plan_pate, release_pate
@@ -33,6 +34,7 @@ __all__ = [
     "Request",
     "average_method",
     "check_mechanism",
+    "erm_fit",
     "erm_method",
     "pate_method",
     "statistic_choices",
@@ -65,28 +67,45 @@ class Method:
     """One method on one set of counts or parameters.
 
     Attributes:
-        nonprivate: the classifier without noise, (d,) or (K, d); a secret of the simulation.
+        nonprivate: fits the classifier without noise, (d,) or (K, d); a secret of the simulation.
         draw: one private release; every call is a release of its own.
         sensitivity: of what the noise is added to, everything included.
         event: what one release costs a party.
         chosen: the parameters that the method's public rule (or the caller) chose.
     """
 
-    nonprivate: Array = field(repr=False)
+    nonprivate: Callable[[], Array] = field(repr=False)
     draw: Callable[[Randomness], Array] = field(repr=False)
     sensitivity: Sensitivity
     event: PrivacyEvent
     chosen: dict[str, Any]
 
 
-def erm_method(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss, request: Request) -> Method:
+def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:
+    """The minimiser of Hamm's Algorithm 1 (`majority`) or 2 (`soft`) as a function of lambda, each fitted once.
+
+    Arguments as in `erm_method`. Raises as `curator.erm.minimise` does, when it is called.
+    """
+    targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), counts.shape[1])
+    return cache(lambda lam: minimise(auxiliary, targets, lam, loss))
+
+
+def erm_method(
+    labels: Labels,
+    counts: NDArray[np.int64],
+    auxiliary: Array,
+    loss: Loss,
+    request: Request,
+    fit: Callable[[float], Minimiser] | None = None,
+) -> Method:
     """Hamm's Algorithm 1 (`majority`) or 2 (`soft`) by output perturbation.
 
     `counts`: (N, K), votes per auxiliary sample and class, every row summing to M. `auxiliary`: float64 (N, d), rows of
-    norm at most 1. Raises as `curator.erm.minimise` and `curator.release.erm_sensitivity` do.
+    norm at most 1. `fit`: an `erm_fit` of the same arguments, to share its minimisers among several requests. Raises as
+    `curator.erm.minimise` and `curator.release.erm_sensitivity` do.
     """
     classes, parties = counts.shape[1], int(counts[0].sum())
-    targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), classes)
+    fit = erm_fit(labels, counts, auxiliary, loss) if fit is None else fit
 
     def bound(lam: float) -> Sensitivity:
         return erm_sensitivity(
@@ -100,11 +119,13 @@ def erm_method(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss
             protect_auxiliary=request.protect_auxiliary,
         )
 
-    plain = minimise(auxiliary, targets, request.lam or HAMM_LAMBDA, loss)
-    dimension = noise_dimension(plain.w.shape)
+    def nonprivate() -> Array:
+        return fit(request.lam or HAMM_LAMBDA).w
+
+    dimension = noise_dimension((auxiliary.shape[1],) if loss.binary else (classes, auxiliary.shape[1]))
     lam = request.lam or ridge(bound(1.0), dimension, classes, request.epsilon)
-    fitted = minimise(auxiliary, targets, lam, loss)
-    return _perturbed(plain.w, fitted, bound(lam), request, "vote" if labels == "majority" else "soft", {"lam": lam})
+    name = "vote" if labels == "majority" else "soft"
+    return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam})
 
 
 def average_method(average: Average, lam: float, request: Request) -> Method:
@@ -114,11 +135,16 @@ def average_method(average: Average, lam: float, request: Request) -> Method:
         bound = bounds.average(average.radius, average.parties)
     else:
         bound = (bounds.hamm_b4_binary if classes == 2 else bounds.hamm_b4)(lam, average.parties)
-    return _perturbed(average.w, average, bound, request, "avg", {"lam": lam, "radius": average.radius})
+    return _perturbed(lambda: average.w, average, bound, request, "avg", {"lam": lam, "radius": average.radius})
 
 
 def _perturbed(
-    nonprivate: Array, fitted: Any, bound: Sensitivity, request: Request, name: str, chosen: dict[str, Any]
+    nonprivate: Callable[[], Array],
+    fitted: Any,
+    bound: Sensitivity,
+    request: Request,
+    name: str,
+    chosen: dict[str, Any],
 ) -> Method:
     noise, delta = request.output_noise, request.delta
 
@@ -162,7 +188,7 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Reque
     def draw(randomness: Randomness) -> Array:
         return fit_statistic(release_statistic(counts, plan, randomness))
 
-    nonprivate = statistic_nonprivate(counts, auxiliary, request.lam or HAMM_LAMBDA)
+    nonprivate = partial(statistic_nonprivate, counts, auxiliary, request.lam or HAMM_LAMBDA)
     return Method(nonprivate, draw, plan.sensitivity, plan.event, statistic_choices(plan, request.mechanism))
 
 
@@ -193,8 +219,10 @@ def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: Request, s
     def draw(randomness: Randomness) -> Array:
         return fit_student(auxiliary, release_pate(counts, plan, randomness))
 
-    everything = replace(plan, queries=np.arange(samples))
-    nonprivate = fit_student(auxiliary, PateRelease(everything, majority(counts)))
+    def nonprivate() -> Array:
+        everything = replace(plan, queries=np.arange(samples))
+        return fit_student(auxiliary, PateRelease(everything, majority(counts)))
+
     chosen = {"queries": len(plan.queries), "mechanism": aggregator}
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
 

@@ -31,9 +31,10 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from curator import sensitivity as bounds
 from curator.averaging import Average
-from curator.erm import minimise
-from curator.labels import alpha, majority, one_hot
+from curator.erm import Minimiser, minimise
+from curator.labels import one_hot
 from curator.losses import Loss, loss_named
+from curator.release import Labels
 from curator.rules import HAMM_LAMBDA, averaging_radius
 from parties.training import train_parties, votes_in_blocks
 from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
@@ -48,7 +49,7 @@ from psephos.datasets import Dataset, load, make_synthetic
 from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
 from psephos.engines import Engine, LocalEngine
 from psephos.journal import Journal
-from psephos.methods import Request, average_method, erm_method, pate_method, statistic_method
+from psephos.methods import Request, average_method, erm_fit, erm_method, pate_method, statistic_method
 from psephos.preprocessing import PublicScaler, default_scaler
 from psephos.splits import Split, split
 
@@ -62,6 +63,7 @@ INVERSE_EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """The paper's axis, 0.1 to 100, two points a decade and one decade more below; 0 is the non-private one."""
 
 PRINTED = ("vote", "soft", "avg")
+_LABELS: dict[str, Labels] = {"vote": "majority", "soft": "soft"}
 OURS = ("vote", "soft", "statistic", "avg", "pate")
 
 _TRAIN_BLOCK = 1000  # parties trained at a time
@@ -304,15 +306,15 @@ def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
     chosen["batch"] = minimise(
         scaler.transform(data.X_train[rows]), one_hot(data.y_train[rows], classes), HAMM_LAMBDA, loss
     ).w
+    fits = {name: erm_fit(labels, counts, auxiliary, loss) for name, labels in _LABELS.items()}
     printed = {
-        "vote": minimise(auxiliary, one_hot(majority(counts), classes), HAMM_LAMBDA, loss).w,
-        "soft": minimise(auxiliary, alpha(counts), HAMM_LAMBDA, loss).w,
+        **{name: fit(HAMM_LAMBDA).w for name, fit in fits.items()},
         "avg": parameters.mean(axis=0),
     }
     chosen |= {f"nonprivate {name}": w for name, w in printed.items()}
     for name, w, norm, point, draw in _printed_releases(options, trial.parties, printed, classes, generator):
         chosen[f"{norm} {name} {point:g} {draw}"] = w
-    for name, point, draw, w in _our_releases(options, trial, counts, auxiliary, parameters, loss):
+    for name, point, draw, w in _our_releases(options, trial, counts, auxiliary, parameters, loss, fits):
         chosen[f"ours {name} {point:g} {draw}"] = w
     scores = _score(chosen, dealt, scaler)
     indiv, indiv_rows = _indiv(parameters, dealt, scaler, generator)
@@ -360,7 +362,13 @@ def _noise(norm: Norm, dimension: int, scale: float, generator: np.random.Genera
 
 
 def _our_releases(
-    options: HammOptions, trial: _Trial, counts: Counts, auxiliary: Array, parameters: Array, loss: Loss
+    options: HammOptions,
+    trial: _Trial,
+    counts: Counts,
+    auxiliary: Array,
+    parameters: Array,
+    loss: Loss,
+    fits: dict[str, Callable[[float], Minimiser]],
 ) -> Iterator[tuple[str, float, int, Array]]:
     classes = counts.shape[1]
     radius = averaging_radius(HAMM_LAMBDA, classes)
@@ -370,8 +378,10 @@ def _our_releases(
         # A smaller epsilon than asked for is private enough; above 64 nothing changes any more.
         request = Request(min(1 / point, MAX_EPSILON), 1e-6, "spherical-laplace", None, "certified", False)
         methods = {
-            "vote": erm_method("majority", counts, auxiliary, loss, request),
-            "soft": erm_method("soft", counts, auxiliary, loss, request),
+            **{
+                name: erm_method(labels, counts, auxiliary, loss, request, fits[name])
+                for name, labels in _LABELS.items()
+            },
             "statistic": statistic_method(counts, auxiliary, request),
             "avg": average_method(average, HAMM_LAMBDA, request),
             "pate": pate_method(counts, auxiliary, request, trial.seed),

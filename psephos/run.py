@@ -59,6 +59,7 @@ from psephos.methods import (
     Request,
     average_method,
     check_mechanism,
+    erm_fit,
     erm_method,
     pate_method,
     statistic_choices,
@@ -329,7 +330,7 @@ def _run(
             scores.append(_accuracy(method.draw(noise), test, dealt.y_test))
             fitting(1)
         accuracy[name] = {
-            "nonprivate": _accuracy(method.nonprivate, test, dealt.y_test),
+            "nonprivate": _accuracy(method.nonprivate(), test, dealt.y_test),
             "private": float(np.mean(scores)),
         }
         if options.draws > 1:
@@ -454,12 +455,13 @@ def _reveal_alpha(house: _House, loss: Loss) -> tuple[list[EncryptedSum], Packin
     counted, plan = _count_votes(house)
     counts = VoteLayout(len(auxiliary), house.classes).decode(counted.opened.sums, counted.opened.ballots)
     summed, average = _sum_parameters(house)
+    vote_fit, soft_fit = (erm_fit(labels, counts, auxiliary, loss) for labels in ("majority", "soft"))
 
     def methods_at(epsilon: float) -> dict[str, Method]:
         request = replace(house.request, epsilon=epsilon)
         methods = {
-            "vote": erm_method("majority", counts, auxiliary, loss, request),
-            "soft": erm_method("soft", counts, auxiliary, loss, request),
+            "vote": erm_method("majority", counts, auxiliary, loss, request, vote_fit),
+            "soft": erm_method("soft", counts, auxiliary, loss, request, soft_fit),
             "avg": average_method(average, options.local_lam, request),
         }
         if not options.protect_auxiliary:
@@ -495,11 +497,9 @@ def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, d
         "sum noisy statistics",
     )
     released = fit_statistic(release_total(plan, summed.opened.sums, ballots=summed.opened.ballots))
-    # Only a simulation can know the counts here, and only to say what the noise cost.
-    counts = _clear_counts(house)
-    nonprivate = statistic_nonprivate(counts, house.auxiliary, options.local_lam)
     method = Method(
-        nonprivate,
+        # Only a simulation can know the counts here, and only to say what the noise cost.
+        lambda: statistic_nonprivate(_clear_counts(house), house.auxiliary, options.local_lam),
         lambda randomness: released,
         plan.sensitivity,
         plan.event,

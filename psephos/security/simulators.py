@@ -40,8 +40,8 @@ __all__ = ["packed_sum", "simulate_partial", "simulate_sum"]
 def packed_sum(plan: PackingPlan, sums: Sequence[int], addends: int) -> list[mpz]:
     """The plaintexts that `sums` of so many vectors have."""
     slots = [entry - addends * plan.minimum for entry in sums]
-    step = plan.slots_per_plaintext
-    return [gmpy2.pack(slots[at : at + step], plan.slot_bits) for at in range(0, plan.length, step)]
+    # One vector of entries as large as a whole sum has the same radix, hence the same places.
+    return PackingPlan(plan.length, 1, 0, plan.radix - 1, plan.key_bits).pack(slots)
 
 
 def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, ciphertext: mpz, plaintext: mpz) -> mpz:

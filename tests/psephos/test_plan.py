@@ -50,9 +50,13 @@ def test_it_is_json_and_complete(small: dict) -> None:
 def test_bits_per_count_at_full_size() -> None:
     # KDD-99: 43,000 counts a ballot and 20,000 parties. No key of that size is made, nothing is encrypted but a sample.
     kdd = plan(20_000, 43_000, 2, features=123, key_bits=3072, mode="short")
-    assert kdd["ciphertexts_per_ballot"] == 211
+    assert kdd["ciphertexts_per_ballot"] == 201
     assert kdd["floor_bits"] == 15
     assert kdd["bits_per_count"] <= 2.1 * kdd["floor_bits"]
+    # HAR: 5 counts for each of 1,352 samples, 1,000 parties; the last ciphertext is almost full.
+    har = plan(1_000, 1_352, 6, features=561, key_bits=3072, mode="short")
+    assert har["ciphertexts_per_ballot"] == 22
+    assert har["bits_per_count"] <= 2.1 * har["floor_bits"]
     # Twenty times the parties: twenty times the work, up to what is done once.
     thousand = plan(1_000, 43_000, 2, features=123, key_bits=3072, mode="short")
     assert kdd["seconds"]["encrypt"] > 5 * thousand["seconds"]["encrypt"]
