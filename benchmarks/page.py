@@ -123,6 +123,45 @@ def _text(results: dict[str, Any]) -> str:
                 for row in results["wire"]
             ],
         ),
+        "## At the papers' size\n",
+        "Every vote encrypted, on 2 cores, with five holders of whom three open: `psephos run --dataset kdd99 "
+        "--parties 20000 --randomness MODE --epsilon 0.1 --journal DIR --json > FILE`, then "
+        "`python -m benchmarks.run --full-size FILE`. "
+        "Counting is voting, encrypting, signing, the checks of the curator and of all five holders, and opening; "
+        "`foreseen` is what `psephos plan` says of that.\n",
+        _table(
+            [
+                "run",
+                "M",
+                "N",
+                "bits",
+                "counts exact",
+                "training s",
+                "counting s",
+                "foreseen s",
+                "ratio",
+                "all s",
+                "MB",
+                "foreseen MB",
+            ],
+            [
+                [
+                    name,
+                    f"{row['parties']:,}",
+                    f"{row['auxiliary']:,}",
+                    str(row["key_bits"]),
+                    "yes" if row["tally_equals_plaintext"] else "NO",
+                    f"{row['train_seconds']:.1f}",
+                    f"{row['taken_seconds']:,.0f}",
+                    f"{row['predicted_seconds']:,.0f}",
+                    f"{row['predicted_seconds'] / row['taken_seconds']:.2f}",
+                    f"{row['total_seconds']:,.0f}",
+                    f"{row['taken_mb']:,.0f}",
+                    f"{row['predicted_mb']:,.0f}",
+                ]
+                for name, row in results.get("full_size", {}).items()
+            ],
+        ),
         "## Memory\n",
         "Peak of a whole round in one process, 20,000 auxiliary samples.\n",
         _table(["M", "MB"], [[str(row["parties"]), f"{row['peak_mb']:.0f}"] for row in results["memory"]]),

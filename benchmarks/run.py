@@ -1,7 +1,8 @@
 """`make bench`: measure, print, write benchmarks/results/latest.json, and draw docs/performance.md from it.
 
 Everything is measured on one core in CPU seconds or as ratios within one run, except the plan's accuracy, which is wall
-clock. `--page` draws the page again from the saved JSON without measuring.
+clock. `--page` draws the page again from the saved JSON without measuring. `--full-size FILE` adds what one large
+`psephos run --json` took to the results, beside what `psephos plan` foresees for it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.page import write_page
-from benchmarks.scaling import growth, memory, plan_accuracy, wire
+from benchmarks.scaling import full_size, growth, memory, plan_accuracy, wire
 from psephos.bench import measure
 from psephos.show import bench as show_bench
 
@@ -51,12 +52,20 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=here / "results" / "latest.json")
     parser.add_argument("--docs", type=Path, default=here.parent / "docs")
     parser.add_argument("--page", action="store_true", help="only draw the page again from the saved results")
+    parser.add_argument("--full-size", type=Path, help="the JSON that a large `psephos run --json` printed")
     options = parser.parse_args()
     console = Console()
-    if options.page:
+    if options.full_size:
+        row = full_size(json.loads(options.full_size.read_text()))
+        results = json.loads(options.output.read_text())
+        results["full_size"] = {**results.get("full_size", {}), f"{row['dataset']} {row['randomness']}": row}
+        options.output.write_text(json.dumps(results, indent=1) + "\n")
+    elif options.page:
         results = json.loads(options.output.read_text())
     else:
         results = measure_all(options.bits, options.repetitions, console)
+        if options.output.exists():  # large runs are kept: they are added one by one
+            results["full_size"] = json.loads(options.output.read_text()).get("full_size", {})
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps(results, indent=1) + "\n")
         show(results, console)

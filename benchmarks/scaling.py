@@ -26,7 +26,7 @@ from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
 from psephos.plan import plan
 from psephos.run import LinearVoter
 
-__all__ = ["growth", "memory", "plan_accuracy", "wire"]
+__all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
 
 FEATURES = 20
 ADDENDS = 20_000
@@ -146,7 +146,7 @@ round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 2, test_key=True
 voters = [LinearVoter(w) for w in np.random.default_rng(1).normal(size=(M, 20))]
 done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, X, 2), mode="short")
 assert done.equals_plaintext
-print(peak_memory_mb())
+print(done.peak_memory_mb)
 """
 
 
@@ -196,3 +196,34 @@ def plan_accuracy(workers: int = 2) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def full_size(run: dict[str, Any]) -> dict[str, Any]:
+    """One row about a finished `psephos run --json`, with what `psephos plan` foresees for it on this machine now."""
+    shape = {name: run[name] for name in ("parties", "auxiliary", "classes", "features", "key_bits", "randomness")}
+    foreseen = plan(
+        run["parties"],
+        run["auxiliary"],
+        run["classes"],
+        features=run["features"],
+        key_bits=run["key_bits"],
+        mode=run["randomness"],
+        workers=run["workers"],
+        holders=run["holders"],
+        threshold=run["threshold"],
+    )
+    phases = ("encrypt", "aggregate", "decrypt")
+    return {
+        **shape,
+        "dataset": run["dataset"],
+        "workers": run["workers"],
+        "tally_equals_plaintext": run["tally_equals_plaintext"],
+        "ciphertexts_per_ballot": run["ciphertexts_per_ballot"],
+        "bytes_per_ballot": run["bytes_per_ballot"],
+        "train_seconds": run["seconds"]["train"],
+        "total_seconds": sum(run["seconds"].values()),
+        "predicted_seconds": round(sum(foreseen["seconds"][phase] for phase in phases), 1),
+        "taken_seconds": round(sum(run["seconds"][phase] for phase in phases), 1),
+        "predicted_mb": foreseen["memory_mb"],
+        "taken_mb": run["peak_memory_mb"],
+    }
