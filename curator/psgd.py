@@ -58,8 +58,7 @@ class StepSizes:
         if not 0.5 < self.power <= 1:
             raise InvalidParameter(
                 f"step sizes that shrink with power {self.power} do not have an infinite sum and a finite sum of "
-                f"squares; "
-                "take a power above 1/2 and at most 1"
+                "squares; take a power above 1/2 and at most 1"
             )
 
     def __call__(self, t: int) -> float:
@@ -79,8 +78,7 @@ class StepSizes:
         if self.first > 2 / smoothness:
             raise DivergenceError(
                 f"a first step of {self.first:g} diverges: the objective is {smoothness:g}-smooth, so steps must "
-                f"stay below "
-                f"{2 / smoothness:g}"
+                f"stay below {2 / smoothness:g}"
             )
 
 
@@ -263,7 +261,7 @@ def agree(
         spared = (1 + math.exp(epsilon)) * reserve
         if spared >= delta:
             raise InvalidParameter(f"delta = {delta:g} is below what the samplers cost; take at least {2 * spared:.1e}")
-        scale = bounds.skellam_variance(epsilon, delta - spared, l1, l2, steps) / honest
+        scale = math.nextafter(bounds.skellam_variance(epsilon, delta - spared, l1, l2, steps) / honest, math.inf)
         step_epsilon, pure, transcript = None, None, epsilon
         assumed = f"all but {colluders} colluding and {dropouts} absent parties"
     else:
@@ -294,9 +292,10 @@ def agree(
         nonce=randomness.draw(16),
     )
     if not spared:
-        worst = min(transcript, 64.0)
-        # Each party's samplers: 2^-160 a draw, and the truncation of the whole series.
-        spared = (1 + math.exp(worst)) * (series.truncation + (steps + 1) * parties * 2.0**-160)
+        # Truncation and samplers (2^-160 a vector) make a step's pure epsilon an (epsilon, delta_t) with its own epsilon
+        # in delta_t, not the transcript's; the deltas of composed steps add.
+        distance = series.truncation + (steps + 1) * parties * 2.0**-160
+        spared = min(1.0, (1 + math.exp(epsilon)) * distance)
     guarantee = Guarantee(unit, delta, final, final_is, step_epsilon, transcript, pure, spared, assumed)
     return Agreement(series, guarantee, lam + extra_ridge, extra_ridge, sigma, records)
 

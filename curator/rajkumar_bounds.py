@@ -315,8 +315,7 @@ def skellam_variance(epsilon: float, delta: float, l1: float, l2: float, steps: 
         if high > 2.0**100:
             raise InvalidParameter(
                 f"no Skellam noise makes {steps} steps ({epsilon:g}, {delta:g})-private; allow a larger epsilon or "
-                f"delta, "
-                "or fewer steps"
+                "delta, or fewer steps"
             )
     while high > low * (1 + 1e-9):
         middle = math.sqrt(low * high)

@@ -164,8 +164,7 @@ class GradientParty:
             if self._on_excess == "refuse":
                 raise GradientBoundError(
                     f"the gradient of party {self.number} is above the agreed bound of {self.series.bound:g}; agree "
-                    f"on a "
-                    "larger bound or on clipping"
+                    "on a larger bound or on clipping"
                 )
             self.clipped += 1
         units = snap(inside, self.series.pitch)

@@ -159,6 +159,18 @@ def test_every_step_costs() -> None:
     assert spent[3] > 20 * spent[0]
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 5.0, 60.0])
+def test_samplers_cost_what_lemma_6_says_of_each_step(epsilon: float) -> None:
+    """The deltas of composed steps add, each with its step's own epsilon: e^(transcript) has no place in it."""
+    agreement = agreement_for(epsilon=epsilon, steps=10_000)
+    series, spared = agreement.series, agreement.guarantee.delta_samplers
+    assert agreement.guarantee.epsilon_transcript > 64
+    # One truncation of 2^-66 for all steps and parties, and a sampler's 2^-160 for each vector.
+    assert spared == pytest.approx(min(1.0, (1 + math.exp(epsilon)) * (2.0**-66 + 10_001 * 3 * 2.0**-160)))
+    assert spared <= 1
+    assert series.truncation == 2.0**-66
+
+
 def test_transcript_variants_hold_for_the_transcript() -> None:
     for variant in ("halving", "gaussian"):
         guarantee = agreement_for(variant=variant, steps=20).guarantee
