@@ -1,20 +1,25 @@
-"""What a long encrypted sum keeps on disk, so that it can be interrupted and continued.
+"""What a long run keeps on disk, so that it can be interrupted and continued.
 
-After every batch of parties the state of the sum replaces the one before: the curator's and each holder's product so
-far with who is counted in it, and the clear sum. It is written to a temporary file, synced and renamed, so that there
-is a whole state at every moment, and a checksum says so. Parties that are in it are not asked again; a batch that was
-being worked on when the run ended leaves no trace and is worked on again. A product knows its parties, so nothing can
-be counted twice. The size does not grow with the number of parties, but for the log of message digests.
+**A sum.** After every batch of parties the state of the sum replaces the one before: the curator's and each holder's
+product so far with who is counted in it, and the clear sum. It is written to a temporary file, synced and renamed, so
+that there is a whole state at every moment, and a checksum says so. Parties that are in it are not asked again; a batch
+that was being worked on when the run ended leaves no trace and is worked on again. A product knows its parties, so
+nothing can be counted twice. The size does not grow with the number of parties, but for the log of message digests.
 
-A continued run needs the same round, keys and shares. **A journal therefore holds the secrets of everybody in the
-simulation**: the holders' shares and the parties' signing keys, in files of mode 0600 in a directory of mode 0700.
-Real roles never write such a thing. Delete it (`Journal.forget`) when the run is done.
+**A walk of many steps** (PSGD) keeps a log of them, and every role its own state. **A sweep of many trials**
+(`psephos reproduce`) keeps what each came to.
 
-    DIRECTORY/run.json                  what the run was asked for; another run is refused
+A continued run needs the same version of this program, and the same round, keys and shares. **A journal therefore holds
+the secrets of everybody in the simulation**: the holders' shares and the parties' signing keys, in files of mode 0600
+in a directory of mode 0700. Real roles never write such a thing. Delete it (`Journal.forget`) when the run is done.
+
+    DIRECTORY/run.json                  what the run was asked for, of which version; another run is refused
     DIRECTORY/ceremony/                 share-J.json, signing-keys.json
     DIRECTORY/KIND/round.json           the round's nonce and digest
     DIRECTORY/KIND/state, messages      products, clear sum; one line per message
     DIRECTORY/KIND/partial-J            what holder J answered
+    DIRECTORY/steps, party-*, holder-*  of a walk: the log, and each role's state
+    DIRECTORY/NAME.result               what a finished trial came to
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import psephos
 from protocol.errors import JournalError, KeyFileError, PsephosError
 from protocol.keyfiles import read_key_share, read_signing_keys, write_key_share, write_signing_keys
 from protocol.product import BallotProduct
@@ -42,7 +48,7 @@ from protocol.rounds import Round
 from protocol.transcript import Message
 from psephos.ceremony import Ceremony
 
-__all__ = ["Journal", "SumJournal", "SumState"]
+__all__ = ["Journal", "StepLog", "SumJournal", "SumState", "disk_error"]
 
 _FORMAT = 1
 _MAGIC = b"psephos journal 1\n"
@@ -77,14 +83,15 @@ class Journal:
         Args:
             path: a directory, new or empty or a journal.
             identity: what the run was asked for (JSON values): whatever changes its result. Not the engine or the
-                number of workers.
+                number of workers. The version of this program is always part of it, since another one may deal, train
+                or vote differently.
 
         Raises:
             JournalError: no journal and not empty, of another run, damaged, readable by others, in use, or the disk
                 is full.
         """
         self.path = Path(path)
-        wanted = json.loads(json.dumps({"format": _FORMAT, **identity}, sort_keys=True))
+        wanted = json.loads(json.dumps({"format": _FORMAT, "version": psephos.__version__, **identity}, sort_keys=True))
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -98,7 +105,7 @@ class Journal:
             run = self.path / "run.json"
             if run.exists():
                 self._check_identity(wanted, _read_json(run))
-            elif any(entry.name != "lock" for entry in self.path.iterdir()):
+            elif any(entry.name not in ("lock", "run.json.begun") for entry in self.path.iterdir()):
                 raise JournalError(f"{self.path} is not empty and no journal; name another directory")
             else:
                 _replace(run, json.dumps(wanted, indent=1).encode())
@@ -151,12 +158,30 @@ class Journal:
         except KeyFileError as error:
             raise JournalError(f"the keys of the journal {self.path} cannot be used: {error}") from error
         except OSError as error:
-            raise _disk_error(folder, error) from error
+            raise disk_error(folder, error) from error
         return Ceremony(first.threshold_key, tuple(k.verification_key for k in signing_keys), shares, signing_keys)
 
     def sum_of(self, round_: Round) -> SumJournal:
         """The part of the journal for the sum of this round's kind; begun if it is not there."""
         return SumJournal(self.path / round_.kind, round_)
+
+    def steps(self) -> StepLog:
+        """The log of a walk; begun if it is not there."""
+        return StepLog(self.path / "steps")
+
+    def result(self, name: str) -> Any:
+        """What `keep_result` kept under this name; None when there is nothing."""
+        file = self.path / f"{name}.result"
+        if not file.exists():
+            return None
+        head, body = _unframed(file)
+        if head != {"result": name}:
+            raise _damaged(file)
+        return json.loads(body)
+
+    def keep_result(self, name: str, result: Any) -> None:
+        """Keep a JSON value, what a finished part of the run came to."""
+        _replace(self.path / f"{name}.result", _framed({"result": name}, json.dumps(result).encode()))
 
     def close(self) -> None:
         """Let go of the lock; the files stay."""
@@ -166,8 +191,8 @@ class Journal:
 
     def forget(self) -> None:
         """Delete the journal with all the secrets in it."""
-        self.close()
         shutil.rmtree(self.path)
+        self.close()
 
     def __enter__(self) -> Journal:
         return self
@@ -191,7 +216,7 @@ class SumJournal:
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise _disk_error(folder, error) from error
+            raise disk_error(folder, error) from error
         if file.exists():
             kept = _read_json(file)
             try:
@@ -272,7 +297,7 @@ class SumJournal:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise _disk_error(log, error) from error
+            raise disk_error(log, error) from error
         log_hash = self._log_hash.copy()
         log_hash.update(lines)
         blobs = [product.encode() for product in state.products]
@@ -309,6 +334,43 @@ class SumJournal:
         return f"<SumJournal {self._folder}>"
 
 
+class StepLog:
+    """An append-only log, one JSON object a line, each synced before anything follows from it.
+
+    A last line without its end is what an interrupt leaves and is dropped; any other damage is a JournalError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.entries: list[dict[str, Any]] = []
+        if not path.exists():
+            return
+        try:
+            raw = path.read_bytes()
+            whole = raw[: raw.rfind(b"\n") + 1]
+            if len(whole) != len(raw):
+                os.truncate(path, len(whole))
+            self.entries = [json.loads(line) for line in whole.splitlines()]
+        except OSError as error:
+            raise disk_error(path, error) from error
+        except ValueError:
+            raise _damaged(path) from None
+        if not all(isinstance(entry, dict) for entry in self.entries):
+            raise _damaged(path)
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """Write one entry and wait until it is on disk; raises JournalError when it cannot be written."""
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(json.dumps(entry).encode("ascii") + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise disk_error(self._path, error) from error
+        self.entries.append(entry)
+
+
 def _framed(head: dict[str, Any], body: bytes) -> bytes:
     content = _MAGIC + json.dumps(head).encode() + b"\n" + body
     return content + hashlib.sha256(content).digest()
@@ -340,7 +402,7 @@ def _replace(file: Path, content: bytes) -> None:
         _sync_directory(file.parent)
     except OSError as error:
         begun.unlink(missing_ok=True)
-        raise _disk_error(file, error) from error
+        raise disk_error(file, error) from error
 
 
 def _sync_directory(folder: Path) -> None:
@@ -365,7 +427,8 @@ def _damaged(file: Path) -> JournalError:
     return JournalError(f"the journal file {file} is damaged; delete the journal and start again")
 
 
-def _disk_error(file: Path, error: OSError) -> JournalError:
+def disk_error(file: Path, error: OSError) -> JournalError:
+    """What to tell the user of an `error` that writing `file` met."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return JournalError(
             f"no room to write {file} ({error.strerror}); what was committed before is kept: make room and run again"

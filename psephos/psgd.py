@@ -11,11 +11,12 @@ a second thing in one step, so nothing is spent twice.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,6 @@ from protocol.errors import (
     PartyVanishedError,
     WrongRoundError,
 )
-from protocol.keyfiles import read_key_share, read_signing_key, write_key_share, write_signing_key
 from protocol.keys import DEFAULT_KEY_BITS
 from protocol.messages import Ballot, PartialDecryption, TallyRequest
 from protocol.randomness import SYSTEM, Randomness, SimulationRandomness
@@ -56,10 +56,11 @@ from protocol.series import Announcement
 from protocol.transcript import BOARD, Transcript
 from psephos.ceremony import Ceremony, hold_ceremony
 from psephos.datasets import load
+from psephos.journal import Journal, StepLog, disk_error
 from psephos.preprocessing import default_scaler
 from psephos.splits import split
 
-__all__ = ["Journal", "PsgdOutcome", "SgdRun", "clear_descent", "run_psgd", "signed_labels"]
+__all__ = ["PsgdOutcome", "SgdRun", "clear_descent", "run_psgd", "signed_labels"]
 
 Array = NDArray[np.float64]
 Progress = Callable[[int], object]
@@ -76,67 +77,6 @@ def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
     if not np.isin(labels, (0, 1)).all():
         raise DataError("PSGD is binary: labels are the classes 0 and 1")
     return 2 * labels.astype(np.int64) - 1
-
-
-# -- what survives an interrupt
-
-
-class Journal:
-    """The curator's append-only log, one JSON object a line, synced before anything follows from it.
-
-    A last line without its end is what an interrupt leaves and is dropped; any other damage is a JournalError.
-    """
-
-    def __init__(self, path: Path, header: dict[str, Any]) -> None:
-        """Raises JournalError when the journal there belongs to a run with other options."""
-        self._path = path
-        self.entries: list[dict[str, Any]] = []
-        if path.exists():
-            self._read()
-        if not self.entries:
-            self.append(header)
-        elif self.entries[0] != header:
-            raise JournalError(f"{path} belongs to a run with other options; repeat those or name another state folder")
-
-    def _read(self) -> None:
-        raw = self._path.read_bytes()
-        whole = raw[: raw.rfind(b"\n") + 1]
-        if len(whole) != len(raw):
-            os.truncate(self._path, len(whole))
-        try:
-            self.entries = [json.loads(line) for line in whole.splitlines()]
-        except ValueError:
-            raise JournalError(f"{self._path} is damaged; this run cannot go on") from None
-
-    def append(self, entry: dict[str, Any]) -> None:
-        """Write one entry and wait until it is on disk."""
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(entry).encode("ascii") + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self.entries.append(entry)
-
-
-def _kept_ceremony(folder: Path, make: Callable[[], Ceremony]) -> Ceremony:
-    """The ceremony of this run: read back, or held and written down."""
-    done = folder / "ceremony"
-    if done.exists():
-        signing_keys = tuple(read_signing_key(path) for path in sorted(folder.glob("party-*.key")))
-        shares = tuple(read_key_share(path) for path in sorted(folder.glob("holder-*.key")))
-        if not signing_keys or not shares or len(shares) != shares[0].threshold_key.holders:
-            raise JournalError(f"keys are missing in {folder}; this run cannot go on")
-        roster = tuple(key.verification_key for key in signing_keys)
-        return Ceremony(shares[0].threshold_key, roster, shares, signing_keys)
-    for stale in (*folder.glob("party-*.key"), *folder.glob("holder-*.key")):
-        stale.unlink()  # of a ceremony that was interrupted before anything was encrypted under it
-    ceremony = make()
-    for number, key in enumerate(ceremony.signing_keys):
-        write_signing_key(folder / f"party-{number:06}.key", key)
-    for share in ceremony.shares:
-        write_key_share(folder / f"holder-{share.holder:03}.key", share)
-    done.touch()
-    return ceremony
 
 
 # -- the run
@@ -182,7 +122,7 @@ class SgdRun:
         test_key: bool = False,
         noise_seed: int | None = None,
         folder: Path | None = None,
-        journal: Journal | None = None,
+        log: StepLog | None = None,
         transcript: Transcript | None = None,
         attendance: Attendance = lambda step, party: True,
         expected_steps: int | None = None,
@@ -193,7 +133,8 @@ class SgdRun:
             agreement: see `curator.psgd.agree`.
             ceremony: everybody's keys.
             noise_seed: derive the noise from this seed (a simulation that protects nobody) instead of the system.
-            folder, journal: where roles keep their state; without them an interrupt ends the run.
+            folder, log: where the roles keep their states, and the curator its steps (after a first entry of the
+                caller's own); without them an interrupt ends the run.
             attendance: who answers when.
             expected_steps: how many steps will really be taken; sizes the tables that speed encryption up.
         """
@@ -202,7 +143,7 @@ class SgdRun:
             raise InvalidParameter(f"the agreement is for {series.parties} parties and {len(records)} hold records")
         self.agreement, self.ceremony, self._test_key = agreement, ceremony, test_key
         self.transcript = Transcript() if transcript is None else transcript
-        self._journal, self._attendance, self._noise_seed = journal, attendance, noise_seed
+        self._log, self._attendance, self._noise_seed = log, attendance, noise_seed
         self.curator = Curator(agreement, loss=loss, step_sizes=step_sizes, radius=radius, stopping=stopping)
         self.parties = []
         self._noises = [_StepNoise(noise_seed, number) for number in range(series.parties)]
@@ -233,14 +174,14 @@ class SgdRun:
         self._equal: bool | None = None
         self._seconds: list[float] = []
         self._bytes = 0
-        self._resumed_at, self._pending = self._read_journal()
+        self._resumed_at, self._pending = self._read_log()
 
-    def _read_journal(self) -> tuple[int, Announcement | None]:
+    def _read_log(self) -> tuple[int, Announcement | None]:
         """Walk the path that was walked before; returns how far, and the step that was announced but not finished."""
         pending: Announcement | None = None
         answered: dict[int, int] = {}
         series = self.agreement.series
-        for entry in [] if self._journal is None else self._journal.entries[1:]:
+        for entry in [] if self._log is None else self._log.entries[1:]:
             try:
                 if "announced" in entry:
                     pending = Announcement.decode(bytes.fromhex(entry["announced"]), series)
@@ -282,8 +223,8 @@ class SgdRun:
         series = self.agreement.series
         if self._pending is None:
             self._pending = self.curator.announce()
-            if self._journal is not None:
-                self._journal.append({"announced": self._pending.encode().hex()})
+            if self._log is not None:
+                self._log.append({"announced": self._pending.encode().hex()})
         phase = f"step {self._pending.step}"
         announced = self._send(phase, "curator", BOARD, "announcement", self._pending.encode())
         announcement = Announcement.decode(announced, series)
@@ -307,9 +248,9 @@ class SgdRun:
         if rejected:
             raise rejected[0].error
         opened = self._open(phase, round_, tally, ballots)
-        if self._journal is not None:
+        if self._log is not None:
             entry = {"step": announcement.step, "sums": [str(s) for s in opened.sums], "parties": list(opened.parties)}
-            self._journal.append(entry)
+            self._log.append(entry)
         self.curator.advance(opened)
         self._pending = None
         self._seconds.append(time.perf_counter() - begun)
@@ -500,35 +441,33 @@ def run_psgd(
         records.append(check_records(scaler.transform(X_own), signed_labels(y_own)))
     dimension = records[0][0].shape[1]
 
-    folder = None if state_dir is None else Path(state_dir)
     options = {
-        "dataset": dataset, "parties": parties, "steps": steps, "epsilon": epsilon, "delta": delta, "lam": lam,
-        "loss": loss, "variant": variant, "unit": unit, "party_bound": party_bound, "on_excess": on_excess,
-        "colluders": colluders, "dropouts": dropouts, "first_step": first_step, "step_offset": step_offset,
+        "protocol": "psgd", "dataset": dataset, "parties": parties, "steps": steps, "epsilon": epsilon,
+        "delta": delta, "lam": lam, "loss": loss, "variant": variant, "unit": unit, "party_bound": party_bound,
+        "on_excess": on_excess, "colluders": colluders, "dropouts": dropouts, "first_step": first_step,
+        "step_offset": step_offset,
         "step_power": step_power, "radius": radius, "stop_tolerance": stop_tolerance, "stop_window": stop_window,
         "key_bits": key_bits, "holders": holders, "threshold": threshold, "seed": seed,
         "simulate_noise": simulate_noise, "sizes": [len(y) for _, y in records],
     }  # fmt: skip
 
-    def agreement_with(nonce: Randomness) -> Agreement:
-        return agree(
-            variant=variant,
-            unit=unit,
-            epsilon=epsilon,
-            delta=delta,
-            lam=lam,
-            sizes=[len(y) for _, y in records],
-            dimension=dimension,
-            steps=steps,
-            loss=chosen,
-            party_bound=party_bound,
-            colluders=colluders,
-            dropouts=dropouts,
-            clip=on_excess == "clip",
-            randomness=nonce,
-        )
-
-    agreement = agreement_with(SYSTEM)
+    agreed = partial(
+        agree,
+        variant=variant,
+        unit=unit,
+        epsilon=epsilon,
+        delta=delta,
+        lam=lam,
+        sizes=[len(y) for _, y in records],
+        dimension=dimension,
+        steps=steps,
+        loss=chosen,
+        party_bound=party_bound,
+        colluders=colluders,
+        dropouts=dropouts,
+        clip=on_excess == "clip",
+    )
+    agreement = agreed()
     default = StepSizes.default(agreement.ridge, chosen.smoothness)
     step_sizes = StepSizes(first_step or default.first, step_offset or default.offset, step_power)
     stopping = StoppingRule(stop_tolerance, stop_window)
@@ -537,36 +476,42 @@ def run_psgd(
     def ceremony() -> Ceremony:
         return hold_ceremony(parties, key_bits=key_bits, holders=holders, threshold=threshold, test_key=test_key)
 
-    journal = None
-    if folder is None:
-        held = ceremony()
-    else:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        journal = Journal(folder / "journal.jsonl", {"psgd": 1, "options": options})
-        held = _kept_ceremony(folder, ceremony)
-        nonce = _kept_nonce(folder)
-        agreement = agreement_with(_Fixed(nonce))
-    agreement.series.plan(held.threshold_key.key, steps)  # the widest slots of the series fit the key, or PackingError
-    prepared = time.perf_counter() - begun
-    run = SgdRun(
-        records,
-        agreement,
-        held,
-        loss=chosen,
-        step_sizes=step_sizes,
-        radius=radius,
-        stopping=stopping,
-        on_excess=on_excess,
-        mode=randomness,
-        test_key=test_key,
-        noise_seed=seed if simulate_noise else None,
-        folder=folder,
-        journal=journal,
-        transcript=transcript,
-    )
-    walking = time.perf_counter()
-    outcome = run.walk(progress)
-    walked = time.perf_counter() - walking
+    with ExitStack() as opened:
+        log = None
+        if state_dir is None:
+            held = ceremony()
+        else:
+            journal = opened.enter_context(Journal(state_dir, options))
+            held = journal.ceremony(ceremony)
+            log = journal.steps()
+            agreement = agreed(randomness=_Fixed(_kept_nonce(log)))
+        # The widest slots of the series fit the key, or PackingError.
+        agreement.series.plan(held.threshold_key.key, steps)
+        prepared = time.perf_counter() - begun
+        run = SgdRun(
+            records,
+            agreement,
+            held,
+            loss=chosen,
+            step_sizes=step_sizes,
+            radius=radius,
+            stopping=stopping,
+            on_excess=on_excess,
+            mode=randomness,
+            test_key=test_key,
+            noise_seed=seed if simulate_noise else None,
+            folder=None if state_dir is None else Path(state_dir),
+            log=log,
+            transcript=transcript,
+        )
+        walking = time.perf_counter()
+        try:
+            outcome = run.walk(progress)
+        except OSError as error:  # a role that cannot write its state down sends nothing
+            if state_dir is None:
+                raise
+            raise disk_error(Path(state_dir), error) from error
+        walked = time.perf_counter() - walking
 
     X_all, y_all = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])
     X_test, y_test = scaler.transform(dealt.X_test), signed_labels(dealt.y_test)
@@ -649,11 +594,11 @@ class _Fixed(Randomness):
         return self._drawn
 
 
-def _kept_nonce(folder: Path) -> bytes:
-    """The series' nonce, drawn once per state folder."""
-    path = folder / "nonce"
-    if not path.exists():
-        fresh = path.with_name("nonce.new")
-        fresh.write_bytes(SYSTEM.draw(16))
-        fresh.replace(path)
-    return path.read_bytes()
+def _kept_nonce(log: StepLog) -> bytes:
+    """The series' nonce, drawn once per walk: the first entry of its log."""
+    if not log.entries:
+        log.append({"nonce": SYSTEM.draw(16).hex()})
+    try:
+        return bytes.fromhex(log.entries[0]["nonce"])
+    except (KeyError, TypeError, ValueError):
+        raise JournalError("the log of steps does not begin with the nonce; this run cannot go on") from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import resource
+import signal
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +35,8 @@ from protocol.randomness import SimulationRandomness
 from protocol.series import Announcement
 from protocol.transcript import BOARD, Transcript
 from psephos.ceremony import Ceremony, hold_ceremony
-from psephos.psgd import Journal, SgdRun, run_psgd
+from psephos.journal import Journal, StepLog
+from psephos.psgd import SgdRun, run_psgd
 
 SIZES = (5, 9, 2, 14)
 OPTIONS = {
@@ -147,7 +150,7 @@ def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
 
 def test_other_options_are_another_run(tmp_path: Path) -> None:
     run_psgd(**OPTIONS, state_dir=tmp_path)
-    with pytest.raises(JournalError, match="other options"):
+    with pytest.raises(JournalError, match=r"another run \(epsilon: 1.0 there, 2.0 here"):
         run_psgd(**{**OPTIONS, "epsilon": 2.0}, state_dir=tmp_path)
 
 
@@ -161,7 +164,7 @@ def test_lost_party_state_stops_the_run(tmp_path: Path) -> None:
 
 def test_damaged_journal(tmp_path: Path) -> None:
     run_psgd(**OPTIONS, state_dir=tmp_path)
-    path = tmp_path / "journal.jsonl"
+    path = tmp_path / "steps"
     whole = path.read_bytes()
     path.write_bytes(whole[:-7])  # torn in the last line: repeated
     resumed = run_psgd(**OPTIONS, state_dir=tmp_path)
@@ -173,13 +176,58 @@ def test_damaged_journal(tmp_path: Path) -> None:
             run_psgd(**OPTIONS, state_dir=tmp_path)
 
 
-def test_journal_drops_a_torn_line_only(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j", {"a": 1})
-    journal.append({"b": 2})
+def test_log_drops_a_torn_line_only(tmp_path: Path) -> None:
+    log = StepLog(tmp_path / "j")
+    log.append({"a": 1})
+    log.append({"b": 2})
     with (tmp_path / "j").open("ab") as file:
         file.write(b'{"c": ')
-    assert Journal(tmp_path / "j", {"a": 1}).entries == [{"a": 1}, {"b": 2}]
+    assert StepLog(tmp_path / "j").entries == [{"a": 1}, {"b": 2}]
     assert [json.loads(line) for line in (tmp_path / "j").read_text().splitlines()] == [{"a": 1}, {"b": 2}]
+    for damage in (b"{]\n", b"[1]\n", b'"announced"\n'):
+        (tmp_path / "j").write_bytes(damage)
+        with pytest.raises(JournalError, match="damaged"):
+            StepLog(tmp_path / "j")
+
+
+@pytest.mark.parametrize("room", [100, None], ids=["none for a party's state", "none for the log"])
+def test_a_full_disk_is_named_and_the_step_repeated(tmp_path: Path, room: int | None) -> None:
+    undisturbed = run_psgd(**OPTIONS)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def fill(steps: int) -> None:
+        if steps:
+            # The kernel itself refuses to write files beyond this size; the log grows in every step.
+            limit = (tmp_path / "steps").stat().st_size + 10 if room is None else room
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+
+    try:
+        with pytest.raises(JournalError, match="no room"):
+            run_psgd(**OPTIONS, state_dir=tmp_path, progress=fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    again = run_psgd(**OPTIONS, state_dir=tmp_path)
+    assert (again["resumed_at"], again["steps"]) == (1, 6)
+    assert again["w"] == undisturbed["w"]
+
+
+def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
+    """Both would answer the same steps with noise of their own."""
+    with Journal(tmp_path, {}), pytest.raises(JournalError, match="another run is writing"):
+        run_psgd(**OPTIONS, state_dir=tmp_path)
+
+
+def test_a_folder_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(JournalError, match="chmod 700"):
+        run_psgd(**OPTIONS, state_dir=tmp_path)
+
+
+def test_nobody_else_can_read_the_states(tmp_path: Path) -> None:
+    run_psgd(**OPTIONS, state_dir=tmp_path)
+    assert [file for file in tmp_path.rglob("*") if file.stat().st_mode & 0o077] == []
 
 
 # -- what is opened
