@@ -292,8 +292,8 @@ def agree(
         nonce=randomness.draw(16),
     )
     if not spared:
-        # Truncation and samplers (2^-160 a vector) make a step's pure epsilon an (epsilon, delta_t) with its own epsilon
-        # in delta_t, not the transcript's; the deltas of composed steps add.
+        # Truncation and samplers (2^-160 a vector) make a step (epsilon, delta_t)-private, with its own epsilon in
+        # delta_t and not the transcript's; the deltas of composed steps add.
         distance = series.truncation + (steps + 1) * parties * 2.0**-160
         spared = min(1.0, (1 + math.exp(epsilon)) * distance)
     guarantee = Guarantee(unit, delta, final, final_is, step_epsilon, transcript, pure, spared, assumed)

@@ -25,6 +25,7 @@ from protocol.errors import (
 )
 from protocol.messages import Ballot, PartialDecryption
 from protocol.product import BallotProduct
+from protocol.threshold import combine
 
 
 class Closed:
@@ -204,6 +205,46 @@ def test_two_wrong_by_accident_among_five_are_named(three_of_five: Closed) -> No
         parts = [three_of_five.random_wrong(p.holder) if p.holder in wrong else p for p in three_of_five.parts]
         opened = three_of_five.tally.open(parts)
         assert (opened.sums, opened.wrong_holders) == (three_of_five.sums, wrong)
+
+
+@pytest.mark.parametrize("wrong", [(1,), (1, 2, 3)])
+def test_wrong_parts_cannot_make_the_search_endless(
+    make_election: Any, monkeypatch: pytest.MonkeyPatch, wrong: tuple[int, ...]
+) -> None:
+    """12 of 24 holders: 1.35 million sets of 12 contain holder 1, and all of them stand before the first without it."""
+    election = make_election(24, 24, 12, length=3)
+    ballots = [election.ballot(party) for party in range(24)]
+    tally = Tally(election.round)
+    tally.add_all(ballots)
+    request = tally.close()
+    parts = [
+        PartialDecryption(
+            election.round.digest,
+            election.round.threshold_key.digest,
+            share.holder,
+            request.product_digest,
+            share.partially_decrypt(tally._product.vector().ciphertexts),
+        )
+        for share in election.shares
+    ]
+    for j in wrong:
+        values = tuple(v * (j + 1) % election.key.modulus_squared for v in parts[j - 1].values)
+        parts[j - 1] = replace(parts[j - 1], values=values)
+    tried = []
+
+    def counted(*arguments: Any) -> Any:
+        tried.append(arguments)
+        assert len(tried) < 2000, "the search does not end"
+        return combine(*arguments)
+
+    monkeypatch.setattr("curator.tally.combine", counted)
+    opened = tally.open(parts)
+    assert (opened.sums, opened.wrong_holders) == (election.sums(range(24)), wrong)
+
+    hopeless = [replace(p, values=tuple(v * 2 % election.key.modulus_squared for v in p.values)) for p in parts[:13]]
+    monkeypatch.setattr("curator.tally.combine", combine)
+    with pytest.raises(WrongPartialDecryptionError):
+        tally.open([*hopeless, *parts[13:]])
 
 
 def test_too_many_wrong_are_detected(three_of_five: Closed) -> None:
