@@ -38,9 +38,6 @@ __all__ = [
 SHARES_DISTANCE = 2.0**-160
 """The total variation that clipping and sampling joint shares may cost (`parties.noise`)."""
 
-_SAMPLER_RESERVE = 2.0**-64
-"""Set aside per event for the samplers' distance: (1 + e^64) 2^-160 < 2^-64."""
-
 
 @dataclass(frozen=True)
 class PrivacyEvent:
@@ -48,7 +45,7 @@ class PrivacyEvent:
 
     epsilon, delta: its own guarantee, sampler included. multiplier: sigma/S for a Gaussian (None otherwise), which
     composes tighter than its (epsilon, delta). distance: the sampler's total variation from its law. unit: who is
-    protected.
+    protected. Raises InvalidParameter for numbers out of range, NaN among them.
     """
 
     name: str
@@ -57,6 +54,13 @@ class PrivacyEvent:
     multiplier: float | None = None
     distance: float = 0.0
     unit: str = "party"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if not (0 <= self.delta < math.inf and 0 <= self.distance <= 1):
+            raise InvalidParameter(f"{self.name}: delta {self.delta} and distance {self.distance} are no probabilities")
+        if self.multiplier is not None and not 0 < self.multiplier < math.inf:
+            raise InvalidParameter(f"{self.name}: a noise multiplier of {self.multiplier} is none")
 
     @property
     def dp_event(self) -> dp_accounting.DpEvent:
@@ -96,16 +100,21 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     """The epsilon of all events together at `delta`: the better of basic composition and PLD.
 
     Basic composition (the sum of the epsilons, when the deltas sum to at most `delta`) is exact for one event and all
-    that is left when delta is near 0. The answer is inf when delta is too small for either.
+    that is left when delta is near 0. The answer is inf when delta is too small for either. Raises InvalidParameter for
+    a delta outside [0, 1).
     """
+    if not 0 <= delta < 1:
+        raise InvalidParameter(f"delta is {delta}; it must be at least 0 and below 1")
     events = list(events)
     if not events:
         return 0.0
     basic = math.inf
     if sum(e.delta for e in events) <= delta:
         basic = math.fsum(e.epsilon for e in events)
-    left = delta - sum(_SAMPLER_RESERVE for e in events if e.distance)
-    left -= sum(e.delta for e in events if e.multiplier is None and not e.distance)
+    # The samplers at the largest epsilon that is ever returned from here.
+    left = delta - (1 + math.exp(MAX_EPSILON)) * math.fsum(e.distance for e in events)
+    # What a delta holds besides its own sampler; a Gaussian's is in its multiplier.
+    left -= sum(max(0.0, e.delta - (1 + math.exp(e.epsilon)) * e.distance) for e in events if e.multiplier is None)
     if left <= 0 or (len(events) == 1 and basic < math.inf):
         return basic
     accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
@@ -145,10 +154,10 @@ class Budget:
     def check(self, event: PrivacyEvent) -> None:
         """Raise BudgetExceededError, with the sums, if `event` does not fit (a dry run: nothing changes).
 
-        Raises InvalidParameter for an event whose epsilon is not above 0.
+        Raises InvalidParameter for an event that protects less than everything a party holds.
         """
-        if event.epsilon <= 0:
-            raise InvalidParameter("an event needs an epsilon above 0")
+        if not event.unit.startswith("party"):
+            raise InvalidParameter(f"{event.name} protects one {event.unit}, and a party's budget is for all it holds")
         after = self.after(event)
         if after > self.epsilon * (1 + 1e-12):
             raise BudgetExceededError(

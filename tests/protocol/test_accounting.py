@@ -7,7 +7,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from protocol.accounting import Budget, approximate_event, compose, gaussian_event, pure_event
+from protocol.accounting import Budget, PrivacyEvent, approximate_event, compose, gaussian_event, pure_event
 from protocol.errors import BudgetExceededError, InvalidParameter
 from protocol.noise import gaussian_delta, gaussian_sigma
 
@@ -83,6 +83,43 @@ def test_sampler_distance_is_charged():
     event = pure_event("x", 10.0, distance=2.0**-160)
     assert event.delta == pytest.approx((1 + math.exp(10)) * 2.0**-160)
     assert compose([event], 0.5 * event.delta) == math.inf
+
+
+def test_a_large_distance_is_charged_in_a_composition_too():
+    """Two releases whose samplers are off by 1e-3 each have no guarantee at delta = 1e-6, whatever their epsilon."""
+    events = [pure_event("x", 0.5, distance=1e-3)] * 2
+    assert compose(events, 1e-6) == math.inf
+    assert compose(events, 1e-3) == math.inf
+    assert compose(events, 2 * events[0].delta) == pytest.approx(1.0)
+    mixed = [PrivacyEvent("x", 0.5, 0.01, distance=2.0**-160)] * 2
+    assert compose(mixed, 0.01) == math.inf, "a delta that is more than its sampler's counts as well"
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"epsilon": math.nan},
+        {"epsilon": 0.0},
+        {"epsilon": math.inf},
+        {"delta": math.nan},
+        {"delta": -1e-9},
+        {"distance": math.nan},
+        {"distance": -1.0},
+        {"multiplier": math.nan},
+        {"multiplier": 0.0},
+    ],
+)
+def test_no_event_without_numbers(numbers):
+    """A NaN compares as spent with nothing, and would pass every budget."""
+    with pytest.raises(InvalidParameter):
+        PrivacyEvent("x", **{"epsilon": 0.5, "delta": 0.0, **numbers})
+
+
+def test_a_party_s_budget_takes_no_record_level_event():
+    """What protects one record says nothing of everything a party holds."""
+    with pytest.raises(InvalidParameter, match="record"):
+        Budget(1.0).charge(pure_event("x", 0.5, unit="record"))
+    Budget(1.0).charge(pure_event("x", 0.5, unit="party and one auxiliary sample"))
 
 
 def test_budget_refuses_before_anything_changes():
