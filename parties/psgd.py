@@ -27,6 +27,7 @@ from parties.gradients import check_records, gradient_sum, margin_slope
 from parties.holder import KeyHolder
 from parties.noise import SkellamShares
 from parties.party import Party
+from protocol.durable import replace_file, sync_folder
 from protocol.encryption import Encryptor
 from protocol.errors import (
     AlreadyCastError,
@@ -120,7 +121,8 @@ class GradientParty:
 
         Raises:
             DataError, NormError, InvalidParameter: records or arguments that cannot be used.
-            JournalError: a state file that is damaged or belongs to another series.
+            JournalError: a state file that is damaged, belongs to another series or cannot be written.
+            GridTooCoarseError: a lattice coarser than the fixed noise.
         """
         if not 0 <= number < series.parties:
             raise InvalidParameter(f"parties are numbered 0 to {series.parties - 1}, there is no party {number}")
@@ -145,7 +147,7 @@ class GradientParty:
             self._fixed = self._read_state(self._state)
         else:
             self._fixed = fixed_share(series, number, randomness)
-            self._write_state()
+            self._write_state(0, b"")
 
     @property
     def steps_answered(self) -> int:
@@ -184,6 +186,9 @@ class GradientParty:
             BudgetExceededError: more steps than were agreed on.
             WrongRoundError: announcement and round do not belong together.
             GradientBoundError: see `vector`.
+            JournalError: the ballot could not be written down; it has not left and the step is not spent.
+            PackingError, WrongKeyError: noise too wide for the key, or an encryptor for another key.
+            UnknownPartyError: the roster has no such party.
         """
         if announcement.series_digest != self.series.digest:
             raise WrongRoundError("an announcement of another series")
@@ -201,8 +206,8 @@ class GradientParty:
             )
         values = self.vector(announcement.step, announcement.point)
         ballot = self._party.contribute(round_, "gradients", round_.context, values, encryptor=encryptor)
-        self._step, self._latest, self.latest_vector = announcement.step, ballot.encode(), values
-        self._write_state()
+        self._write_state(announcement.step, ballot.encode())
+        self.latest_vector = values
         return ballot
 
     def _latest_is_of(self, round_: Round) -> bool:
@@ -212,23 +217,21 @@ class GradientParty:
             return False
         return True
 
-    def _write_state(self) -> None:
-        if self._state is None:
-            return
-        document = {
-            "series": self.series.digest.hex(),
-            "party": self.number,
-            "fixed": self._fixed,
-            "step": self._step,
-            "ballot": self._latest.hex(),
-        }
-        fresh = self._state.with_name(self._state.name + ".new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            json.dump(document, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._state)
+    def _write_state(self, step: int, latest: bytes) -> None:
+        """The new state: on disk first, so that what could not be written down has not happened."""
+        if self._state is not None:
+            document = {
+                "series": self.series.digest.hex(),
+                "party": self.number,
+                "fixed": self._fixed,
+                "step": step,
+                "ballot": latest.hex(),
+            }
+            try:
+                replace_file(self._state, json.dumps(document).encode("ascii"))
+            except OSError as error:
+                raise JournalError(f"{self._state} cannot be written: {error.strerror}; no ballot left") from None
+        self._step, self._latest = step, latest
 
     def _read_state(self, path: Path) -> list[int]:
         try:
@@ -264,15 +267,19 @@ class OpeningRecord:
     def first(self, round_digest: bytes, product_digest: bytes) -> bytes:
         """The product digest recorded for the round; this one, now recorded, when there was none.
 
-        Raises JournalError when the file is damaged.
+        Raises JournalError when the file is damaged or cannot be opened.
         """
         name, product = round_digest.hex(), product_digest.hex()
         if self._path is None:
             return bytes.fromhex(self._memory.setdefault(name, product))
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise JournalError(f"{self._path} cannot be opened: {error.strerror}; nothing was opened") from None
         with os.fdopen(descriptor, "r+", encoding="ascii", errors="replace") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            for line in file.read().splitlines():
+            content = file.read()
+            for line in content.splitlines():
                 fields = line.split()
                 if len(fields) != 2 or any(len(f) != 64 or set(f) - set("0123456789abcdef") for f in fields):
                     raise JournalError(f"the record of openings {self._path} is damaged; nothing was opened")
@@ -281,6 +288,8 @@ class OpeningRecord:
             file.write(f"{name} {product}\n")
             file.flush()
             os.fsync(file.fileno())
+            if not content:
+                sync_folder(self._path.absolute().parent)
         return product_digest
 
 

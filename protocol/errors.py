@@ -219,7 +219,7 @@ class GradientBoundError(PsephosError):
 
 
 class JournalError(PsephosError):
-    """A run's journal or a role's state file is damaged, or belongs to another run."""
+    """A run's journal or a role's state file is damaged, belongs to another run, or cannot be written."""
 
 
 # -- reports

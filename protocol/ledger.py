@@ -9,6 +9,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from protocol.durable import sync_folder
 from protocol.errors import KeyFileError
 
 __all__ = ["OnceLedger"]
@@ -55,13 +56,5 @@ class OnceLedger:
             file.flush()
             os.fsync(file.fileno())
             if not content:
-                _sync_folder(self._path.absolute().parent)  # a new file's name must survive a crash, too
+                sync_folder(self._path.absolute().parent)  # a new file's name must survive a crash, too
             return True
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

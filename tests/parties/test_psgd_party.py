@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -367,3 +369,56 @@ def test_a_holder_repeats_one_product_and_opens_no_other(ceremony: Ceremony, tmp
     (tmp_path / "opened").write_text("nonsense\n")
     with pytest.raises(JournalError):
         holder(ballots)[0].partially_decrypt(request)
+
+
+# -- what must be on disk before anything leaves
+
+
+def synced_folders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files and folders that were synced, in order."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def noted(descriptor: int) -> None:
+        real(descriptor)
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    monkeypatch.setattr("os.fsync", noted)
+    return synced
+
+
+def test_the_name_of_a_state_file_survives_a_crash_too(
+    ceremony: Ceremony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = synced_folders(monkeypatch)
+    party = party_of(ceremony, state=tmp_path / "party")
+    synced.clear()
+    party.answer(*announced(ceremony, 1))
+    assert synced[-1] == str(tmp_path), "without it the old state, and a second ballot, can come back"
+    OpeningRecord(tmp_path / "openings").first(b"r" * 32, b"p" * 32)
+    assert synced[-1] == str(tmp_path)
+
+
+def test_a_ballot_that_could_not_be_written_down_never_leaves(
+    ceremony: Ceremony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "party"
+    party = party_of(ceremony, state=state)
+    announcement, round_ = announced(ceremony, 1)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "replace", full)
+        with pytest.raises(JournalError, match="No space left"):
+            party.answer(announcement, round_)
+    assert party.steps_answered == 0
+    ballot = party.answer(announcement, round_)
+    assert bytes.fromhex(json.loads(state.read_text())["ballot"]) == ballot.encode()
+    assert party_of(ceremony, state=state).answer(announcement, round_).encode() == ballot.encode()
+
+
+def test_a_record_of_openings_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="nothing was opened"):
+        OpeningRecord(tmp_path / "missing" / "openings").first(b"r" * 32, b"p" * 32)
