@@ -32,6 +32,7 @@ from protocol.pathak import (
     CURATOR,
     KEYED_SIZE_BITS,
     MASK_BITS,
+    ROW_SLACK,
     SHARE_BITS,
     TIE_BITS,
     Answers,
@@ -66,7 +67,6 @@ from protocol.resharing import add_shares, split_vector
 
 __all__ = ["PathakParty"]
 
-_NORM_SLACK = 2.0**-40
 LEADER = 1
 
 
@@ -121,7 +121,8 @@ class PathakParty:
         dense = features.toarray() if scipy.sparse.issparse(features) else features
         samples, targets = np.asarray(dense, np.float64), np.asarray(labels)
         if samples.ndim != 2 or targets.shape != (len(samples),):
-            raise DataError(f"{self._name}: samples of shape {samples.shape} and labels of shape {targets.shape}")
+            # How many there are is a secret.
+            raise DataError(f"{self._name}: samples are rows of a matrix, with as many labels in a list")
         if not len(samples):
             raise DataError(f"{self._name} has no data; a run needs data from every party, so leave it out")
         if samples.shape[1] != self.terms.features:
@@ -137,7 +138,7 @@ class PathakParty:
             raise DataError(
                 f"{self._name} has samples of one class only, so it cannot train a classifier; leave it out"
             )
-        if np.linalg.norm(samples, axis=1).max() > 1 + _NORM_SLACK:
+        if np.linalg.norm(samples, axis=1).max() > 1 + ROW_SLACK:
             raise NormError(
                 f"{self._name} has a row longer than 1, which every sensitivity assumes away; scale all parties' rows "
                 "by one public bound of their norm"

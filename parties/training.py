@@ -150,7 +150,7 @@ def _checked(
         raise DataError("features are NaN or infinite")
     longest = float(np.einsum("ij,ij->i", X, X, dtype=np.float64).max())
     if longest > 1 + 1e-9:  # up to rounding; the exact bound is the preprocessing's business
-        raise NormError(f"a feature row has norm {longest**0.5:.6g}, at most 1 is allowed; scale with PublicScaler")
+        raise NormError("a feature row is longer than 1, which every sensitivity assumes away; scale with PublicScaler")
     if not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= classes:
         raise DataError(f"labels must be integers in 0 .. {classes - 1}, the agreed classes")
     return X, y, counts

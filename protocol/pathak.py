@@ -46,6 +46,7 @@ __all__ = [
     "CURATOR",
     "KEYED_SIZE_BITS",
     "MASK_BITS",
+    "ROW_SLACK",
     "SHARE_BITS",
     "TIE_BITS",
     "Answers",
@@ -108,10 +109,12 @@ SHARE_BITS = KEYED_SIZE_BITS + STATISTICAL_BITS
 MASK_BITS = SHARE_BITS + STATISTICAL_BITS
 """Of the mask r_j that hides the share, its sign included (Stage 1, step 4)."""
 
-_MASK_BYTES = MASK_BITS // 8 + 1
 _LENT_BYTES = (KEYED_SIZE_BITS + 1 + 7) // 8
 
 LADDER_RATIO = Fraction(3, 2)
+
+ROW_SLACK = 2.0**-40
+"""How far beyond 1 the computed norm of a row may be: room for the rounding of a division by the norm."""
 
 _TAIL_BITS = 161
 """Noise leaves its slot with probability 2^-161 at most; as in parties.noise."""
@@ -243,12 +246,14 @@ class Terms:
             )
 
     def record_sensitivity(self, size: Fraction | int) -> float:
-        """L2 bound of how far one record moves one party's *computed* parameters: (2/n + 2 tau)/mu, for ||x|| <= 1.
+        """L2 bound of how far one record moves one party's *computed* parameters: (2/n + 2 tau)/mu, for ||x|| <= 1
+        up to the slack that rows are taken with.
 
         The minimiser of a mu-strongly convex objective moves by at most 2/(n mu) (Chaudhuri and Monteleoni 2008,
         corollary 2), and a solver's stop at gradient norm tau leaves either end tau/mu away.
         """
-        return math.nextafter((2 / float(size) + 2 * self.tolerance) / self.strong_convexity * (1 + 2.0**-50), math.inf)
+        moved = 2 * (1 + 2 * ROW_SLACK) / float(size) + 2 * self.tolerance
+        return math.nextafter(moved / self.strong_convexity * (1 + 2.0**-50), math.inf)
 
     def scale(self, size: Fraction | int) -> Fraction:
         """The scale, in units of the grid, of the noise on the *sum* of the parameters; `size` is the smallest n.

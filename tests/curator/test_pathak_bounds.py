@@ -21,8 +21,10 @@ from curator.pathak_bounds import (
     theorem_4_3,
     theorem_4_4,
 )
+from parties.pathak import PathakParty
 from parties.training import train_parties
 from protocol.errors import InvalidParameter
+from protocol.pathak import ROW_SLACK
 from psephos.pathak import make_terms
 
 
@@ -64,6 +66,15 @@ def test_no_record_moves_the_minimiser_further_than_the_sensitivity() -> None:
             worst = max(worst, float(np.linalg.norm(w - w2)))
         bound = average_sensitivity(parties=1, smallest=5, lam=lam, regulariser=regulariser)  # type: ignore[arg-type]
         assert 0.1 * bound < worst <= bound
+
+
+def test_the_sensitivity_covers_the_longest_row_that_is_taken() -> None:
+    """Rows may be longer than 1 by the rounding of a division, and then move the parameters further."""
+    row = (1 + ROW_SLACK) * np.array([[0.6, 0.8], [0.8, 0.6]]) * (1 - 2.0**-52)
+    agreed = terms(features=2, smallest_size=2)
+    PathakParty(1, row, np.array([0, 1]), agreed)
+    longest = np.linalg.norm(row, axis=1).max()
+    assert agreed.record_sensitivity(2) >= (2 * longest / 2 + 2 * agreed.tolerance) / agreed.strong_convexity
 
 
 def test_sensitivities_of_the_average() -> None:

@@ -236,6 +236,14 @@ def test_bad_input(changes: dict[str, object], error: type[Exception]) -> None:
         train_parties(*positional, **arguments)  # type: ignore[arg-type]
 
 
+def test_a_party_s_longest_row_is_its_own() -> None:
+    """It is an extreme of private data, and errors end in logs."""
+    rows = np.array([[1.234567, 0.0], [0.5, 0.5]])
+    with pytest.raises(NormError) as caught:
+        train_parties(rows, np.array([0, 1]), [2], classes=2, lam=0.1)
+    assert "1.23" not in str(caught.value)
+
+
 def test_no_convergence_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "_ITERATIONS", 1)
     X, y, sizes = population([5], 4, 2)
