@@ -14,7 +14,7 @@ import hashlib
 import secrets
 from abc import ABC, abstractmethod
 
-from protocol.errors import RandomnessExhausted
+from protocol.errors import InvalidParameter, RandomnessExhausted
 
 __all__ = [
     "SYSTEM",
@@ -38,9 +38,9 @@ class Randomness(ABC):
         return int.from_bytes(self.draw((count + 7) // 8), "big") >> (-count % 8)
 
     def below(self, bound: int) -> int:
-        """A uniform integer in [0, bound), by rejection; raises ValueError when bound < 1."""
+        """A uniform integer in [0, bound), by rejection; raises InvalidParameter when bound < 1."""
         if bound < 1:
-            raise ValueError(f"a uniform integer below {bound} does not exist; the bound must be at least 1")
+            raise InvalidParameter(f"a uniform integer below {bound} does not exist; the bound must be at least 1")
         width = (bound - 1).bit_length()
         while True:
             value = self.bits(width)
@@ -113,6 +113,7 @@ class ReplayedRandomness(Randomness):
         self._position = 0
 
     def draw(self, count: int) -> bytes:
+        """The next `count` bytes of the tape; raises RandomnessExhausted at its end."""
         end = self._position + count
         if end > len(self._tape):
             raise RandomnessExhausted(

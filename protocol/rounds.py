@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from protocol.errors import InvalidParameter, UnknownPartyError
 from protocol.keys import PublicKey, check_key_size
@@ -37,6 +37,8 @@ class Round:
         context: 32 bytes naming the public input the vectors refer to (the auxiliary set, the step, ...).
         nonce: 16 random bytes.
         test_key: whether a key under 2048 bits is accepted.
+
+    Raises InvalidParameter for terms that do not fit together, WeakKeyError for a small key not called a test key.
     """
 
     kind: RoundKind
@@ -49,6 +51,8 @@ class Round:
     test_key: bool = False
 
     def __post_init__(self) -> None:
+        if self.kind not in get_args(RoundKind):
+            raise InvalidParameter(f"a round is of kind {', '.join(get_args(RoundKind))}, not {self.kind!r}")
         check_key_size(self.key, test_key=self.test_key)
         parties = len(self.roster)
         if len(set(self.roster)) != parties:

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import operator
 import struct
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from protocol.errors import InvalidParameter, MessageError, WrongRoundError
 from protocol.keys import PublicKey
@@ -31,7 +32,6 @@ from protocol.threshold import ThresholdKey
 __all__ = ["Announcement", "Series", "StepLaw"]
 
 StepLaw = Literal["none", "spherical-laplace", "spherical-laplace-halving", "skellam"]
-_LAWS = ("none", "spherical-laplace", "spherical-laplace-halving", "skellam")
 
 _LOG_TAIL = 66 * math.log(2)
 _MAX_STEPS = 1 << 20
@@ -54,6 +54,8 @@ class Series:
             ("skellam").
         minimum_ballots: fewer are never opened.
         nonce: 16 random bytes.
+
+    Raises InvalidParameter for numbers out of range or that do not go together.
     """
 
     parties: int
@@ -68,6 +70,16 @@ class Series:
     nonce: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
+        try:  # equal series have equal digests, whatever kind of number they were written with
+            for name in ("parties", "steps", "dimension", "fraction_bits", "minimum_ballots"):
+                object.__setattr__(self, name, operator.index(getattr(self, name)))
+            for name in ("bound", "step_scale"):
+                object.__setattr__(self, name, float(+getattr(self, name)))
+            object.__setattr__(self, "fixed_sigmas", tuple(float(+sigma) for sigma in self.fixed_sigmas))
+        except (TypeError, ValueError):
+            raise InvalidParameter("a series is made of numbers, whole ones where it counts") from None
+        if self.parties < 2:
+            raise InvalidParameter(f"a series has at least 2 parties, not {self.parties}")
         if not 1 <= self.steps <= _MAX_STEPS:
             raise InvalidParameter(f"a series has between 1 and {_MAX_STEPS} steps, not {self.steps}")
         if self.dimension < 1:
@@ -80,8 +92,10 @@ class Series:
             raise InvalidParameter(f"{len(self.fixed_sigmas)} fixed deviations were given for {self.parties} parties")
         if not all(math.isfinite(s) and s >= 0 for s in self.fixed_sigmas):
             raise InvalidParameter("the deviation of fixed noise is a finite number of at least 0")
-        if self.step_law not in _LAWS:
-            raise InvalidParameter(f"the noise of a step is one of {', '.join(_LAWS)}, not {self.step_law!r}")
+        if self.step_law not in get_args(StepLaw):
+            raise InvalidParameter(
+                f"the noise of a step is one of {', '.join(get_args(StepLaw))}, not {self.step_law!r}"
+            )
         if not math.isfinite(self.step_scale) or (self.step_scale <= 0) != (self.step_law == "none"):
             raise InvalidParameter(f"a scale of {self.step_scale} does not go with noise of law {self.step_law!r}")
         if len(self.nonce) != 16:

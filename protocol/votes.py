@@ -34,7 +34,10 @@ class AuxiliarySet:
 
     def __init__(self, samples: ArrayLike) -> None:
         """Raises DataError unless there is a finite (N, d) array of at least one sample and one feature."""
-        array = np.array(samples, dtype="<f8", order="C")
+        try:
+            array = np.array(samples, dtype="<f8", order="C")
+        except (TypeError, ValueError):
+            raise DataError("the auxiliary samples are not a table of numbers") from None
         if array.ndim != 2 or array.size == 0:
             raise DataError(f"auxiliary samples form an array (N, d) with N, d >= 1, not one of shape {array.shape}")
         if not np.isfinite(array).all():
@@ -102,6 +105,8 @@ class VoteLayout:
 
         Raises WrongPartialDecryptionError when no `ballots` votes can have these sums.
         """
+        if len(sums) != self.samples * (self.classes - 1):
+            raise WrongPartialDecryptionError(f"{len(sums)} sums are not those of {self}")
         counts = np.array(sums, dtype=np.int64).reshape(self.samples, self.classes - 1)
         rest = ballots - counts.sum(axis=1)
         if counts.min() < 0 or rest.min() < 0:

@@ -313,11 +313,24 @@ def test_bad_points(point: tuple[float, ...]) -> None:
         {"step_scale": 0.0},
         {"dimension": 0},
         {"nonce": b""},
+        {"steps": 1.5},
+        {"minimum_ballots": None},
+        {"bound": "5"},
+        {"parties": 0, "fixed_sigmas": ()},
     ],
 )
 def test_bad_series(change: dict[str, object]) -> None:
     with pytest.raises(InvalidParameter):
         replace(SERIES, **change)
+
+
+def test_equal_series_have_equal_digests() -> None:
+    """Whatever kind of number somebody wrote them with."""
+    other = replace(
+        SERIES, steps=np.int64(4), bound=5, fixed_sigmas=[2, np.float32(2.0), 3], step_scale=np.float64(1.5)
+    )
+    assert other == SERIES
+    assert other.digest == SERIES.digest
 
 
 def test_every_field_of_a_series_is_in_its_digest() -> None:

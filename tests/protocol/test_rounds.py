@@ -80,6 +80,7 @@ def test_what_does_not_fit_together(election: Any) -> None:
         {"plan": PackingPlan(400, 5, 0, 1, 514)},
         {"context": bytes(31)},
         {"nonce": bytes(15)},
+        {"kind": "ballots"},
     ):
         with pytest.raises(InvalidParameter):
             replace(round_, **change)

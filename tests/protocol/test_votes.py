@@ -82,7 +82,9 @@ def test_an_auxiliary_set_cannot_change_behind_its_digest() -> None:
     assert AuxiliarySet.of(public) is public
 
 
-@pytest.mark.parametrize("bad", [[], [[]], [1.0], np.zeros((0, 3)), [[np.nan]], [[np.inf, 0.0]]])
+@pytest.mark.parametrize(
+    "bad", [[], [[]], [1.0], np.zeros((0, 3)), [[np.nan]], [[np.inf, 0.0]], "abc", [["a"]], [[1], [1, 2]], None]
+)
 def test_auxiliary_sets_of_nothing_or_of_what_is_no_number(bad) -> None:
     with pytest.raises(DataError):
         AuxiliarySet(bad)
@@ -93,3 +95,8 @@ def test_the_order_of_the_classes_is_part_of_what_a_round_is_about() -> None:
     contexts = [public.context(c) for c in (("neg", "pos"), ("pos", "neg"), ("neg", "pos", "x"), ("n", "egpos"))]
     assert len(set(contexts)) == 4
     assert public.context(range(2)) == public.context([0, 1])
+
+
+def test_sums_of_another_length_are_no_counts() -> None:
+    with pytest.raises(WrongPartialDecryptionError):
+        VoteLayout(2, 3).decode([1, 1, 1], 5)
