@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.pate import plan_pate, release_pate
-from curator.sensitivity import Sensitivity, with_lattice
+from curator.sensitivity import average, with_lattice
 from protocol.accounting import PrivacyEvent, pure_event
-from protocol.errors import DataError, InvalidParameter
+from protocol.errors import DataError
+from protocol.fixed_point import project
 from protocol.noise import SphericalLaplace, check_epsilon, choose_pitch, release
 from protocol.randomness import SYSTEM, Randomness
 
@@ -62,13 +63,9 @@ def all_classifiers(
     parameters = np.asarray(parameters, dtype=np.float64)
     if parameters.ndim != 2 or parameters.size == 0 or not np.all(np.isfinite(parameters)):
         raise DataError(f"parameters must be a finite matrix (parties, length); got shape {parameters.shape}")
-    if not (np.isfinite(radius) and radius > 0):
-        raise InvalidParameter(f"the radius is {radius}; it must be a finite number above 0")
     length = parameters.shape[1]
-    bound = Sensitivity(2 * radius * (1 + 2.0**-44), source="2 C")
+    bound = average(radius, 1)
     pitch = choose_pitch(bound.value, length)
     mechanism = SphericalLaplace.for_epsilon(with_lattice(bound, pitch, length).value, epsilon, length, pitch)
-    norms = np.linalg.norm(parameters, axis=1, keepdims=True)
-    shrunk = parameters * np.minimum(1.0, radius / np.maximum(norms, 1e-300))
-    noisy = np.stack([release(row, mechanism, randomness) for row in shrunk])
+    noisy = np.stack([release(project(row, radius), mechanism, randomness) for row in parameters])
     return noisy, all_classifiers_event(epsilon)

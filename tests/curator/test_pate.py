@@ -88,6 +88,12 @@ def test_all_classifiers_are_projected_and_perturbed():
     assert direct.all_classifiers_event(5.0).epsilon == 5.0
 
 
+def test_enormous_parameters_keep_their_direction():
+    """Squares of 1e200 overflow, but the nearest point of the ball is there all the same."""
+    noisy, _ = direct.all_classifiers(np.array([[3e200, 4e200]]), 1e3, 64.0, SimulationRandomness(5))
+    assert noisy[0] == pytest.approx([600, 800], rel=0.2)
+
+
 def test_bad_input():
     with pytest.raises(InvalidParameter, match="aggregator"):
         pate.plan_pate(10, 2, 5, epsilon=1.0, aggregator="max")
