@@ -23,6 +23,7 @@ from protocol.errors import InvalidParameter, PsephosError, ReportError
 from protocol.transcript import Transcript
 from psephos import show
 from psephos.datasets import NAMES
+from psephos.report import FORMAT
 from psephos.run import RunOptions, Stage, run_tally
 
 __all__ = ["app", "main"]
@@ -39,6 +40,8 @@ _notes = Console(stderr=True)
 
 _BAD_USAGE = 2
 _FAILED = 1
+
+_REPORT_NEEDS = ("jinja2", "matplotlib")
 
 
 class _Bars(Stage):
@@ -239,6 +242,7 @@ def run(
                 )
             raise
     _finish(result, report, as_json, transcript, show.run)
+    _check_exact(result)
 
 
 def _was_given(context: typer.Context, name: str) -> bool:
@@ -259,7 +263,7 @@ def _report_interrupted(known: dict[str, Any], bars: _Bars, transcript: Transcri
     from psephos.report import write_report
 
     where = f"in the phase {bars.last!r}" if bars.last else "before anything was sent"
-    page = write_report(known | {"interrupted": f"stopped {where}"}, transcript.redacted(), report)
+    page = write_report(known | {"interrupted": f"stopped {where}"}, transcript.redacted(), report, command=_command())
     _notes.print(f"report of what there is written to {page}", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -298,19 +302,33 @@ def _run_psgd(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dic
     return run_psgd(**given, transcript=transcript, progress=progress)
 
 
-def _check_report(directory: Path | None) -> None:
+def _check_report(directory: Path | None, what: str = "a report", needs: tuple[str, ...] = _REPORT_NEEDS) -> None:
     """Find out that a report cannot be written before hours are spent on what it is about."""
     if directory is None:
         return
-    missing = [package for package in ("jinja2", "matplotlib") if find_spec(package) is None]
+    missing = [package for package in needs if find_spec(package) is None]
     if missing:
-        raise ReportError(f"a report needs {' and '.join(missing)}: pip install 'psephos[report]'")
+        raise ReportError(f"{what} needs {' and '.join(missing)}: pip install 'psephos[report]'")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise ReportError(f"no report can be written to {directory}: {error.strerror}; choose another one") from None
+        raise ReportError(f"{what} cannot be written to {directory}: {error.strerror}; choose another one") from None
+
+
+def _check_exact(result: dict[str, Any]) -> None:
+    """Exit status 1 when something opened was not what the clear computation says; the result says what."""
+    compared = [result.get(name) for name in ("tally_equals_plaintext", "sums_equal_reference")]
+    compared.append(result.get("shares_equal_reference"))
+    compared += [one["equals_plaintext"] for panel in result.get("panels", []) for one in panel.get("encrypted", [])]
+    if False in compared:
+        raise typer.Exit(_FAILED)
+
+
+def _command() -> list[str]:
+    """What was typed, for whoever repeats it."""
+    return ["psephos", *sys.argv[1:]]
 
 
 def _finish(
@@ -325,10 +343,10 @@ def _finish(
         from psephos.report import write_report
 
         messages = None if transcript is None else transcript.redacted()
-        page = write_report(result, messages, report, command=["psephos", *sys.argv[1:]])
+        page = write_report(result, messages, report, command=_command())
         _notes.print(f"report written to {page}", highlight=False, markup=False, soft_wrap=True)
     if as_json:
-        sys.stdout.write(json.dumps(result) + "\n")
+        sys.stdout.write(json.dumps({"format": FORMAT, **result}) + "\n")
     else:
         table(result)
 
@@ -407,7 +425,7 @@ def reproduce(
     engine: Annotated[str, typer.Option(help="hamm: local, or dask, for the encrypted counts.")] = "local",
     scheduler: Annotated[str | None, typer.Option(help="dask: the scheduler's address, HOST:PORT.")] = None,
     journal: Annotated[
-        Path | None, typer.Option(help="hamm: commit encrypted counts here and go on from it. Holds secrets.")
+        Path | None, typer.Option(help="hamm: keep finished trials and encrypted counts, and go on. Holds secrets.")
     ] = None,
     stand_in: Annotated[bool, typer.Option("--stand-in", help="hamm-url: synthetic data of its shape.")] = False,
     data_dir: DataDir = None,
@@ -425,6 +443,7 @@ def reproduce(
         options = ", ".join("--" + option.replace("_", "-") for option in sorted(given & hamm_only))
         raise InvalidParameter(f"{options} means nothing to {name}")
     _check_report(report)
+    _check_report(figures, "a figure", ("matplotlib",))
     folder = None if data_dir is None else str(data_dir)
     with _Bars() as bars:
         if name.startswith("hamm-"):
@@ -445,7 +464,7 @@ def reproduce(
             )
             chosen = replace(chosen, trials=trials or chosen.trials, draws=draws or chosen.draws)
             where = make_engine(engine, workers=workers, scheduler=scheduler)
-            result = reproduce_hamm(chosen, figures=figures, engine=where, progress=bars.watch())
+            result = reproduce_hamm(chosen, engine=where, progress=bars.watch())
         elif name == "pathak-adult":
             from psephos.reproduce_pathak import reproduce_pathak_adult
 
@@ -459,11 +478,13 @@ def reproduce(
             )
         else:
             result = _reproduce_rajkumar(name, quick, trials, draws, seed, bars)
-    if figures is not None and not name.startswith("hamm-"):
-        from psephos.figures import draw_pathak, draw_rajkumar
+    if figures is not None:
+        from psephos.figures import draw_hamm, draw_pathak, draw_rajkumar
 
-        result["figures"] = (draw_pathak if name == "pathak-adult" else draw_rajkumar)(result, figures)
+        draw = {"hamm": draw_hamm, "pathak": draw_pathak, "rajkumar": draw_rajkumar}[name.split("-")[0]]
+        result["figures"] = draw(result, figures)
     _finish(result, report, as_json, None, show.reproduction)
+    _check_exact(result)
 
 
 def _reproduce_rajkumar(
@@ -541,11 +562,18 @@ def bench(
 def report_(
     file: Annotated[Path, typer.Argument(help="What a command printed with --json, or a report's own JSON.")],
     output: Annotated[Path, typer.Option(help="Directory to write into.")] = Path("report"),
+    as_json: AsJson = False,
 ) -> None:
     """Draw a report again from a saved JSON."""
     from psephos.report import report_from_json
 
-    typer.echo(report_from_json(file, output))
+    page = report_from_json(file, output)
+    if as_json:
+        figures = sorted(str(path) for path in (output / "figures").iterdir())
+        written = {"report": str(page), "json": str(output / "report.json"), "figures": figures}
+        sys.stdout.write(json.dumps({"format": FORMAT, **written}) + "\n")
+    else:
+        typer.echo(page)
 
 
 def main() -> None:

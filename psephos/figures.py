@@ -1,13 +1,18 @@
-"""Figures of `psephos reproduce` for Pathak 2010 and Rajkumar 2012: error against epsilon, or against the parties."""
+"""Figures of `psephos reproduce`: accuracy or error against epsilon, or against the parties. Needs the extra `report`.
+
+Each function takes what the experiment returned and a directory, made if it is not there, and returns the paths.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from protocol.errors import InvalidParameter
 
-__all__ = ["draw_pathak", "draw_rajkumar"]
+__all__ = ["draw_hamm", "draw_pathak", "draw_rajkumar"]
 
 _MARKS = "os^Dv<>P*X"
 
@@ -21,11 +26,56 @@ def _new_figure(columns: int) -> Any:
 
 
 def _save(figure: Any, directory: Path, name: str) -> str:
+    import matplotlib as mpl
+
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.svg"
-    figure.savefig(path)
+    # Drawn twice, the same bytes.
+    with mpl.rc_context({"svg.hashsalt": "psephos", "svg.fonttype": "none"}):
+        figure.savefig(path, metadata={"Date": None})
     figure.savefig(path.with_suffix(".png"), dpi=150)
     return str(path)
+
+
+_COLOURS = {"vote": "tab:green", "soft": "tab:red", "avg": "tab:blue", "statistic": "tab:purple", "pate": "tab:brown"}
+_FAMILIES = {
+    "stated": "the density the paper states: noise norm Gamma(D, b)",
+    "exponential": "noise norm Gamma(1, b): NOT epsilon-private",
+    "ours": "certified bounds and public rules",
+}
+
+
+def draw_hamm(result: dict[str, Any], directory: Path) -> list[str]:
+    """Hamm 2016, Figures 2 to 4: accuracy against 1/epsilon, a figure a family of curves, a panel for each M."""
+    panels, axis = result["panels"], result["inverse_epsilons"]
+    places = [np.log10(axis[1]) - 0.7, *(np.log10(point) for point in axis[1:])]  # 0 has a place of its own
+    whole = [at for at, point in enumerate(axis) if point == 0 or np.log10(point) % 1 == 0]
+    name = f"{result['experiment']}{' (SYNTHETIC STAND-IN)' if result['stand_in'] else ''}"
+    paths = []
+    for family, title in _FAMILIES.items():
+        figure = _new_figure(len(panels))
+        for place, panel in enumerate(panels):
+            axes = figure.add_subplot(1, len(panels), place + 1)
+            for baseline, style in (("batch", "-"), ("indiv", "--")):
+                axes.axhline(panel[baseline]["mean"], linestyle=style, color="k", linewidth=1, label=baseline)
+            for method, points in panel["curves"][family].items():
+                line = [panel["nonprivate"].get(method, points[0]), *points]
+                axes.errorbar(
+                    places,
+                    [point["mean"] for point in line],
+                    yerr=[point["std"] for point in line],
+                    label=method,
+                    color=_COLOURS[method],
+                    marker="o",
+                    markersize=3,
+                    capsize=2,
+                )
+            axes.set_xticks([places[at] for at in whole], [f"{axis[at]:g}" for at in whole])
+            axes.set(xlabel="Privacy (1/eps)", ylabel="Accuracy", title=f"M={panel['parties']}")
+            axes.legend(fontsize=7)
+        figure.suptitle(f"{name}: {title}", fontsize=10)
+        paths.append(_save(figure, directory, f"{result['experiment']}-{family}"))
+    return paths
 
 
 def draw_pathak(result: dict[str, Any], directory: Path) -> list[str]:

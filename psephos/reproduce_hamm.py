@@ -14,12 +14,15 @@ batch (all data in one place) and indiv (each party alone) are not private and h
 private point is over `trials * draws` releases. Noise comes from a seed (`noise_source` is "simulation"): nothing here
 protects anybody. The counts are taken in the clear unless `encrypted`: then every party casts an encrypted ballot, the
 opened counts are checked against the clear ones entry by entry, and what follows is computed from the opened ones.
+With a journal, finished trials and encrypted counts are kept, and a sweep that was interrupted goes on from them.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,11 +52,12 @@ from psephos.datasets import Dataset, load, make_synthetic
 from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
 from psephos.engines import Engine, LocalEngine
 from psephos.journal import Journal
+from psephos.linear import LinearVoter, count_votes
 from psephos.methods import Request, average_method, erm_fit, erm_method, pate_method, statistic_method
 from psephos.preprocessing import PublicScaler, default_scaler
 from psephos.splits import Split, split
 
-__all__ = ["EXPERIMENTS", "HammOptions", "draw_figures", "reproduce_hamm"]
+__all__ = ["EXPERIMENTS", "HammOptions", "reproduce_hamm"]
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -106,7 +110,8 @@ class HammOptions:
         encrypted: count encrypted ballots instead of clear ones.
         mode, key_bits, holders, threshold, test_key: of the encryption.
         workers: processes.
-        journal: directory that the encrypted counts are kept in, continued when it is there.
+        journal: directory that finished trials and encrypted counts are kept in, continued when it is there. More
+            trials or panels may be asked for then.
         data_dir: where the data files are.
         seed: drives splits and noise.
         stand_in: use synthetic data of the URL data's shape, which is not published with this program.
@@ -144,8 +149,6 @@ class HammOptions:
             raise InvalidParameter(f"randomness is one of {', '.join(RANDOMNESS_MODES)}, not {self.mode!r}")
         if self.stand_in and self.name != "hamm-url":
             raise InvalidParameter("the synthetic stand-in is for hamm-url only; the other data sets are published")
-        if self.journal is not None and not self.encrypted:
-            raise InvalidParameter("a journal keeps encrypted counts; ask for encrypted ones")
 
 
 Progress = Callable[[str, int, int], object]
@@ -154,11 +157,10 @@ Progress = Callable[[str, int, int], object]
 def reproduce_hamm(
     options: HammOptions,
     *,
-    figures: str | Path | None = None,
     engine: Engine | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> dict[str, Any]:
-    """Run an experiment and return its JSON object; draw the figures into the directory `figures`, if given.
+    """Run an experiment and return its JSON object, which `psephos.figures.draw_hamm` draws.
 
     engine: of the encrypted counts; trials always run on this machine. Raises DataSetMissingError (hamm-url without
     its day files says what to fetch), DataError, JournalError, EngineError, InvalidParameter.
@@ -175,29 +177,20 @@ def reproduce_hamm(
     started = time.perf_counter()
     data = _stand_in(experiment) if options.stand_in else load(experiment.dataset, options.data_dir)
     reduced = options.quick and options.name != "hamm-har"
-    panels = options.parties or ((1000,) if reduced else experiment.parties)
     auxiliary = 4000 if reduced else experiment.auxiliary
     results = []
-    for parties in panels:
-        counted = _encrypted_counts(options, experiment, data, parties, auxiliary, engine, progress)
-        tasks = [
-            partial(
-                _Trial,
-                options,
-                experiment,
-                parties,
-                auxiliary,
-                number,
-                counted[number].counts if number in counted else None,
-            )
-            for number in range(options.trials)
-        ]
-        trials = []
-        for trial in LocalEngine(min(options.workers, len(tasks))).run(_run_trial, data, tasks):
-            trials.append(trial)
-            progress(f"trials, M = {parties}", len(trials), len(tasks))
-        results.append(_panel(options, parties, sorted(trials, key=lambda trial: int(trial["trial"])), counted))
-    document = {
+    with ExitStack() as opened:
+        journal = None
+        if options.journal is not None:
+            journal = opened.enter_context(Journal(options.journal, _identity(options)))
+        for parties in options.parties or ((1000,) if reduced else experiment.parties):
+            trials = [_Trial(options, experiment, parties, auxiliary, number) for number in range(options.trials)]
+            counted = {}
+            if options.encrypted:
+                counted = {trial.number: _encrypted_count(data, trial, engine, progress) for trial in trials}
+                trials = [replace(trial, counts=counted[trial.number].counts) for trial in trials]
+            results.append(_panel(options, parties, _run_trials(data, trials, journal, progress), counted))
+    return {
         "experiment": options.name,
         "paper": f"Hamm, Cao, Belkin 2016, section {experiment.section}, Figure {experiment.figure}",
         "data": data.source if not options.stand_in else f"SYNTHETIC STAND-IN, not the paper's data: {data.source}",
@@ -216,9 +209,12 @@ def reproduce_hamm(
         "seconds": round(time.perf_counter() - started, 1),
         "options": asdict(options),
     }
-    if figures is not None:
-        document["figures"] = draw_figures(document, figures)
-    return document
+
+
+def _identity(options: HammOptions) -> dict[str, Any]:
+    """What decides a trial's result, for the journal."""
+    other = ("parties", "trials", "workers", "journal", "data_dir")
+    return {name: value for name, value in asdict(options).items() if name not in other}
 
 
 FAMILIES = {
@@ -243,26 +239,51 @@ class _Trial:
     parties: int
     auxiliary: int | None
     number: int
-    counts: Counts | None = field(repr=False)
+    counts: Counts | None = field(default=None, repr=False)
 
     @property
     def seed(self) -> int:
         return self.options.seed + self.number
 
+    def deal(self, data: Dataset) -> tuple[Split, PublicScaler, Array]:
+        """Who holds what, the scaler learned on the auxiliary rows, and these rows scaled."""
+        samples = self.experiment.samples
+        spare = len(data.y_train) - self.parties * samples
+        if spare < 1:
+            raise InvalidParameter(
+                f"{self.parties} parties of {samples} samples need more than the {len(data.y_train)} training rows"
+            )
+        public = spare if self.auxiliary is None else min(self.auxiliary, spare)
+        dealt = split(data, self.parties, self.seed, samples_per_party=samples, auxiliary=public)
+        # The stand-in has 50 features already.
+        scaler = default_scaler("synthetic" if data.name == "synthetic" else self.experiment.dataset)
+        scaler.fit(dealt.X_auxiliary)
+        return dealt, scaler, scaler.transform(dealt.X_auxiliary)
 
-def _deal(experiment: Experiment, data: Dataset, parties: int, auxiliary: int | None, seed: int) -> Split:
-    spare = len(data.y_train) - parties * experiment.samples
-    if spare < 1:
-        raise InvalidParameter(
-            f"{parties} parties of {experiment.samples} samples need more than the {len(data.y_train)} training rows"
-        )
-    public = spare if auxiliary is None else min(auxiliary, spare)
-    return split(data, parties, seed, samples_per_party=experiment.samples, auxiliary=public)
+
+def _run_trials(
+    data: Dataset, trials: Sequence[_Trial], journal: Journal | None, progress: Progress
+) -> list[dict[str, Any]]:
+    """The results of all trials of a panel, in order; those that the journal holds are not run again."""
+    what, workers = f"trials, M = {trials[0].parties}", trials[0].options.workers
+    found: dict[int, dict[str, Any]] = {}
+    if journal is not None:
+        kept = {trial.number: journal.result(_name(trial)) for trial in trials}
+        found = {number: result for number, result in kept.items() if result is not None}
+    todo = {trial.number: trial for trial in trials if trial.number not in found}
+    progress(what, len(found), len(trials))
+    tasks = [partial(replace, trial) for trial in todo.values()]
+    for result in LocalEngine(max(1, min(workers, len(tasks)))).run(_run_trial, data, tasks):
+        number = int(result["trial"])
+        if journal is not None:
+            journal.keep_result(_name(todo[number]), result)
+        found[number] = result
+        progress(what, len(found), len(trials))
+    return [found[trial.number] for trial in trials]
 
 
-def _scaler(experiment: Experiment, data: Dataset) -> PublicScaler:
-    # The stand-in has 50 features already.
-    return default_scaler("synthetic" if data.name == "synthetic" else experiment.dataset)
+def _name(trial: _Trial) -> str:
+    return f"{trial.parties}-{trial.number}"
 
 
 def _train(dealt: Split, scaler: PublicScaler, classes: int) -> Array:
@@ -274,14 +295,6 @@ def _train(dealt: Split, scaler: PublicScaler, classes: int) -> Array:
     return np.concatenate(blocks)
 
 
-def _clear_counts(parameters: Array, auxiliary: Array, classes: int) -> Counts:
-    counts = np.zeros((len(auxiliary), classes), dtype=np.int64)
-    for _, block in votes_in_blocks(parameters, auxiliary):
-        for label in range(classes):
-            counts[:, label] += (block == label).sum(axis=0)
-    return counts
-
-
 def _run_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
     """One split: train, count, fit, release, score; one thread, as BLAS threads would only wait for each other here."""
     with threadpool_limits(limits=1):
@@ -290,14 +303,14 @@ def _run_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
 
 def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
     options, classes = trial.options, len(data.classes)
-    dealt = _deal(trial.experiment, data, trial.parties, trial.auxiliary, trial.seed)
-    scaler = _scaler(trial.experiment, data).fit(dealt.X_auxiliary)
-    auxiliary = scaler.transform(dealt.X_auxiliary)
+    dealt, scaler, auxiliary = trial.deal(data)
     loss = loss_named("logistic", classes)
     begun = time.perf_counter()
     parameters = _train(dealt, scaler, classes)
     seconds = {"train": time.perf_counter() - begun}
-    counts = _clear_counts(parameters, auxiliary, classes) if trial.counts is None else trial.counts
+    counts = trial.counts
+    if counts is None:
+        counts = count_votes((block for _, block in votes_in_blocks(parameters, auxiliary)), len(auxiliary), classes)
     generator = np.random.default_rng([trial.seed, 1])
 
     chosen: dict[str, Array] = {}
@@ -428,90 +441,43 @@ class _Counted:
     continued_from: int
 
 
-class _Linear:
-    """A linear classifier as a party votes with it."""
-
-    def __init__(self, w: Array) -> None:
-        self.w = w
-
-    def predict_votes(self, X: Array) -> NDArray[np.integer]:
-        ((_, chosen),) = votes_in_blocks(self.w[None], X)
-        return np.asarray(chosen[0])
-
-
-def _encrypted_counts(
-    options: HammOptions,
-    experiment: Experiment,
-    data: Dataset,
-    parties: int,
-    public: int | None,
-    engine: Engine | None,
-    progress: Progress,
-) -> dict[int, _Counted]:
-    """Of every trial, or nothing when the counts are taken in the clear."""
-    if not options.encrypted:
-        return {}
-    return {
-        number: _encrypted_count(options, experiment, data, parties, public, number, engine, progress)
-        for number in range(options.trials)
-    }
-
-
-def _encrypted_count(
-    options: HammOptions,
-    experiment: Experiment,
-    data: Dataset,
-    parties: int,
-    public: int | None,
-    number: int,
-    engine: Engine | None,
-    progress: Progress,
-) -> _Counted:
-    classes = len(data.classes)
+def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine | None, progress: Progress) -> _Counted:
+    """The trial's counts, opened from encrypted ballots and compared with the clear ones."""
+    options, classes, parties = trial.options, len(data.classes), trial.parties
     seconds: dict[str, float] = {}
     begun = time.perf_counter()
-    dealt = _deal(experiment, data, parties, public, options.seed + number)
-    scaler = _scaler(experiment, data).fit(dealt.X_auxiliary)
-    auxiliary = AuxiliarySet(scaler.transform(dealt.X_auxiliary))
+    dealt, scaler, scaled = trial.deal(data)
+    auxiliary = AuxiliarySet(scaled)
     seconds["scale"] = time.perf_counter() - begun
     begun = time.perf_counter()
     with threadpool_limits(limits=1):
-        voters = [_Linear(w) for w in _train(dealt, scaler, classes)]
+        voters = [LinearVoter(w) for w in _train(dealt, scaler, classes)]
     seconds["train"] = time.perf_counter() - begun
-    journal = None
-    if options.journal is not None:
-        journal = Journal(
-            Path(options.journal) / f"{options.name}-{parties}-{number}",
-            {
-                "experiment": options.name,
-                "parties": parties,
-                "auxiliary": auxiliary.digest.hex(),
-                "seed": options.seed + number,
-                "key_bits": options.key_bits,
-                "randomness": options.mode,
-                "holders": options.holders,
-                "threshold": options.threshold,
-            },
-        )
-    try:
+    done = 0
+
+    def step(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(f"encrypted ballots, M = {parties}, trial {trial.number}", done, parties)
+
+    hold = partial(
+        hold_ceremony,
+        parties,
+        key_bits=options.key_bits,
+        holders=options.holders,
+        threshold=options.threshold,
+        test_key=options.test_key,
+    )
+    with ExitStack() as opened:
+        journal = None
+        if options.journal is not None:
+            folder = Path(options.journal) / f"votes-{_name(trial)}"
+            identity = _identity(options) | {"parties": parties, "auxiliary": auxiliary.digest.hex()}
+            journal = opened.enter_context(Journal(folder, identity))
         begun = time.perf_counter()
-        hold = partial(
-            hold_ceremony,
-            parties,
-            key_bits=options.key_bits,
-            holders=options.holders,
-            threshold=options.threshold,
-            test_key=options.test_key,
-        )
         ceremony = hold() if journal is None else journal.ceremony(hold)
         seconds["keygen"] = time.perf_counter() - begun
         round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=options.test_key)
-        done = [0]
-
-        def step(count: int) -> None:
-            done[0] += count
-            progress(f"encrypted ballots, M = {parties}, trial {number}", done[0], parties)
-
         summed = run_encrypted_sum(
             round_,
             ceremony,
@@ -522,9 +488,6 @@ def _encrypted_count(
             journal=journal,
             progress=step,
         )
-    finally:
-        if journal is not None:
-            journal.close()
     layout = VoteLayout(len(auxiliary.samples), classes)
     return _Counted(
         layout.decode(summed.opened.sums, summed.opened.ballots),
@@ -593,11 +556,13 @@ _NUMBERS = {
 def _published(options: HammOptions, panels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The paper's own numbers and statements beside ours, each with a verdict. Its figures hold no readable numbers."""
     rows = []
-    largest = panels[-1]
+    largest = max(panels, key=lambda panel: int(panel["parties"]))
+    elsewhere = _elsewhere(options, largest)
     for name, paper in _NUMBERS[options.name].items():
         ours = largest[name] if name in ("batch", "indiv") else largest["nonprivate"][name]
         # The text says "around" and gives two digits.
         close = abs(ours["mean"] - paper) <= max(0.03, 2 * ours["std"])
+        why = "" if close else _WHY_NOT.get((options.name, name), "scaling and solver are not stated")
         rows.append(
             {
                 "what": f"{name}, not private",
@@ -605,13 +570,21 @@ def _published(options: HammOptions, panels: Sequence[dict[str, Any]]) -> list[d
                 "parties": largest["parties"],
                 "paper": f"{paper:.2f}",
                 "ours": f"{ours['mean']:.3f} ± {ours['std']:.3f}",
-                "reproduces": bool(close),
-                "why": "" if close else _WHY_NOT.get((options.name, name), "scaling and solver are not stated"),
+                "reproduces": bool(close) and not elsewhere,
+                "why": elsewhere or why,
             }
         )
     for family in ("stated", "exponential", "ours"):
         rows += _claims(options, largest, family)
     return rows
+
+
+def _elsewhere(options: HammOptions, panel: dict[str, Any]) -> str:
+    """Why a panel says nothing about the paper's statements; empty where it does."""
+    stated = EXPERIMENTS[options.name].parties[-1]
+    if options.stand_in:
+        return "not tested: the data are synthetic, not the paper's"
+    return "" if panel["parties"] == stated else f"not tested: the paper says it of M = {stated}"
 
 
 _WHY_NOT = {
@@ -622,141 +595,114 @@ _WHY_NOT = {
 }
 
 
+@dataclass(frozen=True)
+class _Score:
+    """One mean accuracy in a claim, and how far it is known, its releases taken as independent."""
+
+    name: str
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A sentence of the paper, as comparisons: (left, right, slack) says that left > right - slack."""
+
+    what: str
+    comparisons: Sequence[tuple[_Score, _Score, float]]
+    why_not: str
+
+    def verdict(self) -> bool | None:
+        """Whether it holds; None where that is within two standard errors."""
+        gaps = [
+            (left.mean - right.mean + slack, 2 * math.hypot(left.error, right.error))
+            for left, right, slack in self.comparisons
+        ]
+        if any(gap <= -noise for gap, noise in gaps):
+            return False
+        return True if all(gap > noise for gap, noise in gaps) else None
+
+    @property
+    def ours(self) -> str:
+        """The accuracies compared."""
+        scores = dict.fromkeys(score for left, right, _ in self.comparisons for score in (left, right))
+        return ", ".join(f"{score.name}: {score.mean:.3f}" for score in scores)
+
+
 def _claims(options: HammOptions, panel: dict[str, Any], family: str) -> list[dict[str, Any]]:
-    curves = panel["curves"][family]
-    stated = EXPERIMENTS[options.name].parties[-1]
-    other = "" if panel["parties"] == stated else f"not tested: the paper says it of M = {stated}"
     reasons = {
         "stated": "",
         "exponential": "does not follow from an exponential norm either",
         "ours": "other bounds and parameters than the paper's",
     }
-    indiv, batch = panel["indiv"]["mean"], panel["batch"]["mean"]
+    elsewhere = _elsewhere(options, panel)
+    rows = []
+    for claim in _sentences(options, panel, family):
+        holds = claim.verdict()
+        why = "undecided: within two standard errors" if holds is None else reasons[family] or claim.why_not
+        rows.append(
+            {
+                "what": claim.what,
+                "family": family,
+                "paper": "claims so",
+                "ours": claim.ours,
+                "parties": panel["parties"],
+                "reproduces": bool(holds) and not elsewhere,
+                "why": elsewhere or ("" if holds else why),
+            }
+        )
+    return rows
 
-    def at(name: str, point: float) -> float:
+
+def _sentences(options: HammOptions, panel: dict[str, Any], family: str) -> list[_Claim]:
+    """What the paper says of its figures."""
+    trials = options.trials
+
+    def at(name: str, point: float) -> _Score:
         points = options.inverse_epsilons
         nearest = min(range(len(points)), key=lambda place: abs(np.log(points[place] / point)))
-        return float(curves[name][nearest]["mean"])
+        found = panel["curves"][family][name][nearest]
+        error = found["std"] / math.sqrt(trials * options.draws)
+        return _Score(f"{name} at {points[nearest]:g}", found["mean"], error)
 
-    claims: list[tuple[str, str, bool, str]] = []
+    batch, indiv = (
+        _Score(name, panel[name]["mean"], panel[name]["std"] / math.sqrt(trials)) for name in ("batch", "indiv")
+    )
     if options.name == "hamm-har":
-        soft, avg, vote = at("soft", 1.0), at("avg", 1.0), at("vote", 0.1)
-        claims = [
-            (
+        return [
+            _Claim(
                 "soft and avg are better than indiv until 1/epsilon = 1",
-                f"soft {soft:.3f}, avg {avg:.3f}, indiv {indiv:.3f}",
-                soft > indiv - 0.02 and avg > indiv - 0.02,
+                [(at("soft", 1.0), indiv, 0.02), (at("avg", 1.0), indiv, 0.02)],
                 "the noise has norm D b with D = 300, not b",
             ),
-            (
+            _Claim(
                 "vote is useless even at 1/epsilon = 0.1",
-                f"vote {vote:.3f}, indiv {indiv:.3f}",
-                vote < indiv,
+                [(indiv, at("vote", 0.1), 0.0)],
                 "the certified bound and the rule for lambda make it better",
             ),
         ]
-    elif options.name == "hamm-kdd99":
-        soft, avg = at("soft", 10.0), at("avg", 10.0)
-        last = at("soft", 100.0)
-        claims = [
-            (
+    if options.name == "hamm-kdd99":
+        return [
+            _Claim(
                 "soft is nearly as good as batch until around 1/epsilon = 10 (largest M)",
-                f"soft {soft:.3f}, batch {batch:.3f}",
-                soft > batch - 0.03,
+                [(at("soft", 10.0), batch, 0.03)],
                 "the noise has norm D b with D = 123, not b",
             ),
-            (
+            _Claim(
                 "soft holds better than avg at 1/epsilon = 10 (largest M)",
-                f"soft {soft:.3f}, avg {avg:.3f}",
-                soft > avg,
+                [(at("soft", 10.0), at("avg", 10.0), 0.0)],
                 "for two classes both have the bound 2/(M lambda), and so the same noise",
             ),
-            (
+            _Claim(
                 "private algorithms fall under indiv as 1/epsilon grows",
-                f"soft at 100: {last:.3f}, indiv {indiv:.3f}",
-                last < indiv,
+                [(indiv, at("soft", 100.0), 0.0)],
                 "",
             ),
         ]
-    else:
-        claims = [
-            (
-                "the tendency of Figures 2 and 3: above indiv for small 1/epsilon, under it for large",
-                f"soft at 0.01: {at('soft', 0.01):.3f}, at 100: {at('soft', 100.0):.3f}, indiv {indiv:.3f}",
-                at("soft", 0.01) > indiv > at("soft", 100.0),
-                "",
-            )
-        ]
     return [
-        {
-            "what": what,
-            "family": family,
-            "paper": "claims so",
-            "ours": ours,
-            "parties": panel["parties"],
-            "reproduces": bool(holds) and panel["parties"] == stated,
-            "why": other or ("" if holds else reasons[family] or why),
-        }
-        for what, ours, holds, why in claims
+        _Claim(
+            "the tendency of Figures 2 and 3: above indiv for small 1/epsilon, under it for large",
+            [(at("soft", 0.01), indiv, 0.0), (indiv, at("soft", 100.0), 0.0)],
+            "",
+        )
     ]
-
-
-# -- figures
-
-
-_COLOURS = {"vote": "tab:green", "soft": "tab:red", "avg": "tab:blue", "statistic": "tab:purple", "pate": "tab:brown"}
-_TITLES = {
-    "stated": "the density the paper states: noise norm Gamma(D, b)",
-    "exponential": "noise norm Gamma(1, b): NOT epsilon-private",
-    "ours": "certified bounds and public rules",
-}
-
-
-def draw_figures(document: dict[str, Any], directory: str | Path) -> list[str]:
-    """One SVG a family, a panel for each M, drawn like the paper's; returns the paths. Needs the extra `report`.
-
-    `document`: what `reproduce_hamm` returned. `directory`: made if it is not there. Raises InvalidParameter when
-    matplotlib is not installed.
-    """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InvalidParameter("figures need matplotlib: install psephos[report], or run without figures") from error
-    folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
-    panels, axis = document["panels"], document["inverse_epsilons"]
-    places = [np.log10(axis[1]) - 0.7, *(np.log10(point) for point in axis[1:])]
-    paths = []
-    for family, title in _TITLES.items():
-        with mpl.rc_context({"svg.hashsalt": "psephos", "svg.fonttype": "none"}):
-            figure = Figure(figsize=(4.6 * len(panels), 3.9), layout="constrained")
-            for place, panel in enumerate(panels):
-                axes = figure.add_subplot(1, len(panels), place + 1)
-                for name, style in (("batch", "k-"), ("indiv", "k--")):
-                    axes.axhline(panel[name]["mean"], linestyle=style[1:], color="k", linewidth=1, label=name)
-                for name, points in panel["curves"][family].items():
-                    zero = panel["nonprivate"].get(name, points[0])
-                    line = [zero, *points]
-                    axes.errorbar(
-                        places,
-                        [p["mean"] for p in line],
-                        yerr=[p["std"] for p in line],
-                        label=name,
-                        color=_COLOURS[name],
-                        marker="o",
-                        markersize=3,
-                        capsize=2,
-                    )
-                whole = [at for at, point in enumerate(axis) if point == 0 or np.log10(point) % 1 == 0]
-                axes.set_xticks([places[at] for at in whole], [f"{axis[at]:g}" for at in whole])
-                axes.set_xlabel("Privacy (1/eps)")
-                axes.set_ylabel("Accuracy")
-                axes.set_title(f"M={panel['parties']}")
-                axes.legend(fontsize=7)
-            name = f"{document['experiment']}{' (SYNTHETIC STAND-IN)' if document['stand_in'] else ''}"
-            figure.suptitle(f"{name}: {title}", fontsize=10)
-            path = folder / f"{document['experiment']}-{family}.svg"
-            figure.savefig(path, metadata={"Date": None})
-        paths.append(str(path))
-    return paths

@@ -31,7 +31,7 @@ from curator.statistic import MechanismName, fit_statistic, plan_statistic, rele
 from parties.learners import LEARNERS, LocalClassifier, make_learner
 from parties.noise import contributors
 from parties.party import Voter
-from parties.training import train_parties, votes, votes_in_blocks
+from parties.training import train_parties, votes_in_blocks
 from protocol.accounting import compose
 from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
 from protocol.errors import InvalidParameter
@@ -54,6 +54,7 @@ from psephos.encrypted_sum import (
 )
 from psephos.engines import Engine, make_engine
 from psephos.journal import Journal
+from psephos.linear import LinearVoter, count_votes
 from psephos.methods import (
     Method,
     Request,
@@ -201,17 +202,6 @@ class RunOptions:
     def local_lam(self) -> float:
         """lambda of the parties' own classifiers, and of everything without noise."""
         return HAMM_LAMBDA if self.lam is None else self.lam
-
-
-@dataclass(frozen=True)
-class LinearVoter:
-    """A linear classifier w as a party votes with it: shape (d,) for two classes, (K, d) for more."""
-
-    w: Array = field(repr=False)
-
-    def predict_votes(self, X: Array) -> NDArray[np.integer]:
-        """Class indices, shape (N,)."""
-        return np.asarray(votes(self.w[None], X)[0])
 
 
 class Stage:
@@ -509,11 +499,8 @@ def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, d
 
 
 def _clear_counts(house: _House) -> NDArray[np.int64]:
-    counts = np.zeros((len(house.auxiliary), house.classes), dtype=np.int64)
-    for block in _vote_blocks(house.options, house.parameters, house.voters, house.auxiliary):
-        for k in range(house.classes):
-            counts[:, k] += (block == k).sum(axis=0)
-    return counts
+    blocks = _vote_blocks(house.options, house.parameters, house.voters, house.auxiliary)
+    return count_votes(blocks, len(house.auxiliary), house.classes)
 
 
 def _vote_blocks(
@@ -661,12 +648,8 @@ def _ensemble_accuracy(
     rows = min(len(test), max(1, ENSEMBLE_VOTES // len(voters)))
     chosen = np.random.default_rng(options.seed).permutation(len(test))[:rows]
     X, y = test[chosen], labels[chosen]
-    counts = np.zeros((rows, classes), dtype=np.int64)
-    right = 0
-    for block in _vote_blocks(options, parameters, voters, X):
-        right += int((block == y).sum())
-        for k in range(classes):
-            counts[:, k] += (block == k).sum(axis=0)
+    counts = count_votes(_vote_blocks(options, parameters, voters, X), rows, classes)
+    right = int(counts[np.arange(rows), y].sum())
     return {
         "indiv": right / (len(voters) * rows),
         "ensemble": float(np.mean(majority(counts) == y)),

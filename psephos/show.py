@@ -103,8 +103,11 @@ def _psgd(result: dict[str, Any]) -> None:
     for name, value in result["accuracy"].items():
         table.add_row(name, f"{value:.3f}")
     _console.print(table)
-    exact = "equal their references" if result["sums_equal_reference"] else "DIFFER FROM THEIR REFERENCES"
-    _say(f"{result['steps']} steps of {result['seconds']['per_step']:.2f} s; the opened sums {exact}.")
+    if result["sums_equal_reference"] is None:
+        _say(f"{result['steps']} steps, all found in the journal: nothing was opened here.")
+    else:
+        exact = "equal their references" if result["sums_equal_reference"] else "DIFFER FROM THEIR REFERENCES"
+        _say(f"{result['steps']} steps of {result['seconds']['per_step']:.2f} s; the opened sums {exact}.")
     transcript = result["epsilon_transcript"]
     covers = "no finite epsilon" if transcript is None else f"epsilon = {transcript:.4g}"
     final = result["epsilon_final"]
@@ -185,6 +188,10 @@ def _hamm(result: dict[str, Any]) -> None:
         verdict = "yes" if row["reproduces"] else "no"
         table.add_row(row["what"], row["family"], str(row["paper"]), str(row["ours"]), verdict)
     _console.print(table)
+    for panel in result["panels"]:
+        for one in panel.get("encrypted", []):
+            exact = "equal the clear ones exactly" if one["equals_plaintext"] else "DIFFER FROM THE CLEAR ONES"
+            _say(f"M = {panel['parties']}, split {one['trial']}: the counts opened from encrypted ballots {exact}.")
     for row in result["published"]:
         if not row["reproduces"]:
             _say(f"why not ({row['what']}; {row['family']}): {row['why']}")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import psephos
 from protocol.encryption import Encryptor
 from protocol.errors import JournalError
 from protocol.messages import Ballot
@@ -93,7 +94,7 @@ def test_it_gives_back_what_was_committed(written: Path, ceremony: Ceremony) -> 
 def test_nobody_else_can_read_it(written: Path) -> None:
     assert stat.S_IMODE(written.stat().st_mode) == 0o700
     for file in written.rglob("*"):
-        assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 or file.name == "messages", file
+        assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0, file
         if file.is_dir():
             assert stat.S_IMODE(file.stat().st_mode) == 0o700
     written.chmod(0o755)
@@ -189,6 +190,35 @@ def test_a_folder_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(JournalError, match="cannot be made"):
         Journal(file, IDENTITY)
+
+
+def test_a_journal_that_died_while_it_was_made_is_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.mkdir(mode=0o700)
+    (path / "lock").touch()
+    (path / "run.json.begun").write_text('{"form')
+    Journal(path, IDENTITY).close()
+    Journal(path, IDENTITY).close()
+
+
+def test_another_version_of_the_program_is_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may deal, train or vote differently: half of the parties each way would be a count of nothing."""
+    monkeypatch.setattr(psephos, "__version__", "99.0")
+    with pytest.raises(JournalError, match=r"version: .* there, '99.0' here"):
+        Journal(written, IDENTITY)
+
+
+def test_results_are_kept_whole_or_not_at_all(written: Path) -> None:
+    with Journal(written, IDENTITY) as journal:
+        assert journal.result("a") is None
+        journal.keep_result("a", {"value": 0.1, "none": None})
+        assert journal.result("a") == {"value": 0.1, "none": None}
+        (written / "a.result").rename(written / "b.result")
+        with pytest.raises(JournalError, match="damaged"):
+            journal.result("b")
+        (written / "b.result").write_bytes((written / "b.result").read_bytes()[:-1])
+        with pytest.raises(JournalError, match="damaged"):
+            journal.result("b")
 
 
 def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: Ceremony) -> None:

@@ -174,6 +174,7 @@ def test_the_command_prints_one_json_object_and_nothing_else() -> None:
         (["run", "--report", "/proc/nowhere"], 1, "/proc/nowhere"),
         (["reproduce", "hamm-mnist"], 2, "hamm-har"),
         (["reproduce", "pathak-adult", "--encrypted"], 2, "--encrypted"),
+        (["reproduce", "hamm-url", "--stand-in", "--figures", "/proc/nowhere"], 1, "/proc/nowhere"),
         (["reproduce", "hamm-har", "--parties", "ten"], 2, "ten"),
         (["report", "/nowhere.json"], 1, "/nowhere.json"),
         (["audit", "rsa"], 2, "tally"),
@@ -189,6 +190,27 @@ def test_errors_are_one_line_with_a_status(arguments: list[str], status: int, sa
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_a_wrong_count_is_shown_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from psephos import cli
+
+    wrong = {"tally_equals_plaintext": False}
+    monkeypatch.setattr(cli, "run_tally", lambda *options, **more: wrong)
+    done = CliRunner().invoke(cli.app, ["run", "--json"])
+    assert (done.exit_code, json.loads(done.stdout)) == (1, wrong)
+    monkeypatch.setattr(cli, "run_tally", lambda *options, **more: {"tally_equals_plaintext": True})
+    assert CliRunner().invoke(cli.app, ["run", "--json"]).exit_code == 0
+
+
+def test_a_finished_walk_is_shown_again(tmp_path) -> None:
+    walk = ["run", "--protocol", "psgd", "--parties", "3", "--steps", "1", "--key-bits", "1024", "--test-key"]
+    first, again = (command(*walk, "--journal", str(tmp_path / "journal")) for _ in range(2))
+    assert "the opened sums equal their references" in " ".join(first.stdout.split())
+    assert again.returncode == 0, again.stderr
+    assert "all found in the journal" in " ".join(again.stdout.split())
 
 
 def test_help_has_examples() -> None:
