@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import psephos
+from parties.learners import LEARNERS
 from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
 from protocol.errors import InvalidParameter, PsephosError, ReportError
 from protocol.transcript import Transcript
@@ -41,7 +42,14 @@ _notes = Console(stderr=True)
 _BAD_USAGE = 2
 _FAILED = 1
 
+_INTERRUPTED = 130
+
 _REPORT_NEEDS = ("jinja2", "matplotlib")
+
+
+def _examples(*lines: str) -> str:
+    """An epilogue of one example a line; \\b keeps them from being filled into one paragraph."""
+    return "\n".join(("\b", "Examples:", *("  " + line for line in lines)))
 
 
 class _Bars(Stage):
@@ -127,15 +135,21 @@ _TALLY_ONLY = [
 
 
 @app.command(
-    epilog="Examples:  psephos run   |   psephos run --dataset digits --parties 50 --learner logistic,tree,knn   |   "
-    "psephos run --dataset har --parties 1000 --data-dir DIR --epsilon 3 --draws 20 --json   |   "
-    "psephos run --reveal statistic --colluders 3   |   psephos run --protocol pathak --variant printed   |   "
-    "psephos run --protocol psgd --steps 50"
+    epilog=_examples(
+        "psephos run",
+        "psephos run --dataset digits --parties 50 --learner logistic,tree,knn",
+        "psephos run --dataset har --parties 1000 --data-dir DIR --epsilon 3 --json",
+        "psephos run --reveal statistic --colluders 3",
+        "psephos run --protocol pathak --variant printed",
+        "psephos run --protocol psgd --steps 50",
+    )
 )
 def run(
     context: typer.Context,
     protocol: Annotated[str, typer.Option(help="tally, pathak or psgd.")] = "tally",
-    dataset: Annotated[str, typer.Option(help=f"One of {', '.join(NAMES)}.")] = _DEFAULT.dataset,
+    dataset: Annotated[
+        str, typer.Option(help=f"One of {', '.join(NAMES)}. Your own CSV file: see docs/own-data.md.")
+    ] = _DEFAULT.dataset,
     parties: Annotated[int | None, typer.Option(help="Data owners, M.", show_default="25; pathak 5, psgd 15")] = None,
     samples_per_party: Annotated[
         int | None, typer.Option(help="Samples of each party.", show_default="90 % of the training data, dealt evenly")
@@ -171,7 +185,8 @@ def run(
     dropouts: Annotated[int, typer.Option(help="Parties that may stay away (joint noise).")] = 0,
     loss: Annotated[str, typer.Option(help="logistic (softmax for several classes) or huber.")] = _DEFAULT.loss,
     learner: Annotated[
-        str, typer.Option(help="Local classifiers, by name, dealt to the parties in turn: NAME[,NAME...].")
+        str,
+        typer.Option(help=f"Local classifiers, dealt to the parties in turn: NAME[,NAME...] of {', '.join(LEARNERS)}."),
     ] = "logistic",
     key_bits: Annotated[int, typer.Option(help="Length of the Paillier modulus.")] = _DEFAULT.key_bits,
     test_key: Annotated[
@@ -198,7 +213,8 @@ def run(
     variant: Annotated[
         str | None,
         typer.Option(
-            help="pathak: printed or repaired. psgd: paper, or another by name.", show_default="repaired; paper"
+            help="pathak: printed or repaired. psgd: paper, footnote-4, halving or gaussian.",
+            show_default="repaired; paper",
         ),
     ] = None,
     noise: Annotated[
@@ -306,9 +322,11 @@ def _check_report(directory: Path | None, what: str = "a report", needs: tuple[s
     """Find out that a report cannot be written before hours are spent on what it is about."""
     if directory is None:
         return
+    if directory.exists() and not directory.is_dir():
+        raise ReportError(f"{what} is written into a directory, and {directory} is a file; name another one")
     missing = [package for package in needs if find_spec(package) is None]
     if missing:
-        raise ReportError(f"{what} needs {' and '.join(missing)}: pip install 'psephos[report]'")
+        raise ReportError(f"{what} needs {' and '.join(missing)}: {sys.executable} -m pip install {' '.join(missing)}")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -351,9 +369,7 @@ def _finish(
         table(result)
 
 
-@app.command(
-    epilog="Examples:  psephos audit tally   |   psephos audit --thorough --json   |   psephos audit --privacy"
-)
+@app.command(epilog=_examples("psephos audit tally", "psephos audit --thorough --json", "psephos audit --privacy"))
 def audit(
     protocol: Annotated[
         str | None,
@@ -405,9 +421,12 @@ _EXPERIMENTS = ("hamm-har", "hamm-kdd99", "hamm-url", "pathak-adult", "rajkumar-
 
 
 @app.command(
-    epilog="Examples:  psephos reproduce hamm-har --data-dir DIR --quick --figures figures   |   "
-    "psephos reproduce hamm-kdd99 --encrypted --randomness short --journal DIR   |   "
-    "psephos reproduce pathak-adult --json   |   psephos reproduce rajkumar-wdbc --quick"
+    epilog=_examples(
+        "psephos reproduce rajkumar-wdbc --quick",
+        "psephos reproduce hamm-har --data-dir DIR --quick --figures figures",
+        "psephos reproduce hamm-kdd99 --encrypted --randomness short --journal DIR",
+        "psephos reproduce pathak-adult --json",
+    )
 )
 def reproduce(
     context: typer.Context,
@@ -513,7 +532,7 @@ def _mode(name: str) -> RandomnessMode:
     raise InvalidParameter(f"the randomness is one of {', '.join(RANDOMNESS_MODES)}, not {name!r}")
 
 
-@app.command(epilog="Example:  psephos plan --parties 20000 --samples 43000 --classes 2 --randomness short --workers 2")
+@app.command(epilog=_examples("psephos plan --parties 20000 --samples 43000 --randomness short"))
 def plan(
     parties: Annotated[int, typer.Option(help="M.")],
     samples: Annotated[int, typer.Option(help="Auxiliary samples, N.")],
@@ -543,7 +562,7 @@ def plan(
     _finish(result, None, as_json, None, show.plan)
 
 
-@app.command(epilog="Examples:  psephos bench   |   psephos bench --bits 2048,3072,4096 --repetitions 15 --json")
+@app.command(epilog=_examples("psephos bench", "psephos bench --bits 2048,3072,4096 --repetitions 15 --json"))
 def bench(
     bits: Annotated[str, typer.Option(help="Key sizes: N[,N...].")] = "2048,3072",
     repetitions: Annotated[int, typer.Option(help="Interleaved repetitions; medians are shown.")] = 7,
@@ -558,7 +577,9 @@ def bench(
     _finish(result, None, as_json, None, show.bench)
 
 
-@app.command(name="report", epilog="Example:  psephos run --json > result.json; psephos report result.json")
+@app.command(
+    name="report", epilog=_examples("psephos run --json > result.json", "psephos report result.json --output out")
+)
 def report_(
     file: Annotated[Path, typer.Argument(help="What a command printed with --json, or a report's own JSON.")],
     output: Annotated[Path, typer.Option(help="Directory to write into.")] = Path("report"),
@@ -583,6 +604,17 @@ def main() -> None:
     except PsephosError as error:
         _notes.print(f"psephos: {error}", highlight=False, markup=False, soft_wrap=True)
         sys.exit(_BAD_USAGE if isinstance(error, InvalidParameter) else _FAILED)
-    except KeyboardInterrupt:
-        _notes.print("psephos: interrupted", highlight=False)
-        sys.exit(_FAILED)
+    except SystemExit as leaving:
+        # Typer makes this of Ctrl-C, without a word.
+        if leaving.code == _INTERRUPTED:
+            _notes.print(
+                f"psephos: interrupted; {_how_to_go_on(sys.argv[1:])}", highlight=False, markup=False, soft_wrap=True
+            )
+        raise
+
+
+def _how_to_go_on(words: list[str]) -> str:
+    if any(word.split("=")[0] == "--journal" for word in words):
+        return "the same command goes on from its journal"
+    can = words[:1] == ["run"] and "pathak" not in words
+    return "nothing is kept to go on from" + ("; with --journal DIR it would be" if can else "")

@@ -94,7 +94,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, **parameters
         return _BUNDLED[name](name)
     if name in _PUBLISHED:
         return _PUBLISHED[name](data_folder(data_dir))
-    raise InvalidParameter(f"unknown data set {name!r}; known: {', '.join(NAMES)}")
+    own = "; your own CSV file is read as docs/own-data.md shows"
+    raise InvalidParameter(f"unknown data set {name!r}; known: {', '.join(NAMES)}{own}")
 
 
 def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
@@ -217,7 +218,8 @@ def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path
     paths = [next((p for p in (below / f, folder / f) if p.is_file()), None) for f in files]
     missing = [f for f, path in zip(files, paths, strict=True) if path is None]
     if missing:
-        automatic = "" if name == "url" else f', or let psephos.datasets.download("{name}") fetch them'
+        fetch = f"from psephos.datasets import download; download('{name}')"
+        automatic = "" if name == "url" else f', or fetch them: python -c "{fetch}"'
         raise DataSetMissingError(
             f"data set {name!r}: {', '.join(missing)} not found in {below} or {folder}; "
             f"published at {home}; put the files there, or name their folder by --data-dir or PSEPHOS_DATA{automatic}"

@@ -132,7 +132,7 @@ class RunOptions:
             check_positive(self.lam, "lambda")
         check_delta(self.delta)
         if self.workers < 1 or self.draws < 1:
-            raise InvalidParameter("workers and draws are at least 1")
+            raise InvalidParameter(f"--workers and --draws are at least 1, not {self.workers} and {self.draws}")
         for name, chosen, known in (
             ("loss", self.loss, ("logistic", "huber")),
             ("bound", self.bound, ("certified", "paper")),
@@ -147,11 +147,13 @@ class RunOptions:
             self._check_joint()
         elif self.colluders or self.dropouts:
             raise InvalidParameter(
-                "colluders and dropouts size the shares of joint noise: use them with reveal=statistic"
+                "--colluders and --dropouts size the shares of joint noise: use them with --reveal statistic"
             )
         unknown = [name for name in self.learners if name not in LEARNERS]
         if unknown or not self.learners:
-            raise InvalidParameter(f"learners are one or more of {', '.join(LEARNERS)}, not {unknown or 'none'}")
+            raise InvalidParameter(
+                f"learners are one or more of {', '.join(LEARNERS)}, not {', '.join(unknown) or 'none'}"
+            )
         if not self.parties >= 2:
             raise InvalidParameter(f"a run has at least 2 parties, not {self.parties}")
         if not 1 <= self.threshold <= self.holders:
@@ -172,11 +174,13 @@ class RunOptions:
     def _check_joint(self) -> None:
         contributors(self.parties, self.colluders, self.dropouts)
         if self.draws != 1:
-            raise InvalidParameter("with reveal=statistic the parties add the noise themselves, once: draws is 1")
+            raise InvalidParameter(
+                "with --reveal statistic the parties add the noise themselves, once: leave --draws out"
+            )
         if self.loss != "logistic":
             raise InvalidParameter("the linear statistic carries the logistic and softmax losses only, not huber")
         if self.protect_auxiliary:
-            raise InvalidParameter("the statistic release does not protect auxiliary samples; use reveal=alpha")
+            raise InvalidParameter("the statistic release does not protect auxiliary samples; use --reveal alpha")
         if self.min_ballots is not None and self.min_ballots < self.parties - self.dropouts:
             raise InvalidParameter(
                 f"the joint noise is whole only with {self.parties - self.dropouts} ballots; a minimum of "

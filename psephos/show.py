@@ -27,6 +27,10 @@ def _table(title: str, *headings: str, caption: str | None = None) -> Table:
     return table
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
 def _say(text: str) -> None:
     _console.print(text, highlight=False, markup=False)
 
@@ -65,9 +69,9 @@ def _tally(result: dict[str, Any]) -> None:
     _console.print(table)
     exact = "equals the clear one exactly" if result["tally_equals_plaintext"] else "DIFFERS FROM THE CLEAR ONE"
     _say(
-        f"{result['ballots']} ballots under {result['key_bits']} bits ({result['randomness']}), "
-        f"{result['ciphertexts_per_ballot']} ciphertexts and {result['bytes_per_ballot']:,} bytes each; opened by "
-        f"{result['threshold']} of {result['holders']} holders; the opened sum {exact}."
+        f"{result['ballots']} ballots under a {result['key_bits']}-bit key (randomness {result['randomness']}), "
+        f"{_count(result['ciphertexts_per_ballot'], 'ciphertext')} and {result['bytes_per_ballot']:,} bytes each; "
+        f"opened by {result['threshold']} of {result['holders']} holders; the opened sum {exact}."
     )
     if 2 * result["threshold"] <= result["holders"]:
         _say(
@@ -222,15 +226,30 @@ def _pathak_adult(result: dict[str, Any]) -> None:
 
 
 def _rajkumar(result: dict[str, Any]) -> None:
-    rows = result["rows"]
-    methods = [name for name in rows[0] if isinstance(rows[0][name], dict)]
-    table = _table(f"{result['experiment']}: test error", "panel", "lambda", "epsilon", *methods)
-    for row in rows:
-        cells = (f"{row[name]['mean']:.3f} ± {row[name]['std']:.3f}" for name in methods)
-        table.add_row(f"{row['panel']} {row['place']}", f"{row['lambda']:g}", f"{row['epsilon']:g}", *cells)
-    _console.print(table)
+    panels: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in result["rows"]:
+        panels.setdefault((row["panel"], str(row["place"])), []).append(row)
+    # Methods are rows and settings columns: the other way round is wider than a terminal.
+    for (panel, place), rows in panels.items():
+        settings = [f"lambda {row['lambda']:g}\nepsilon {row['epsilon']:g}" for row in rows]
+        table = _table(f"{result['experiment']}: test error, {panel} {place}", "method", *settings)
+        for name in (name for name in rows[0] if isinstance(rows[0][name], dict)):
+            cells = (f"{row[name]['mean']:.3f}±{row[name]['std']:.3f}" for row in rows)
+            table.add_row(name.replace("_", " "), *cells)
+        _console.print(table)
     for claim, answer in result["claims"].items():
-        _say(f"{claim.replace('_', ' ')}: {answer}")
+        _claim(claim.replace("_", " "), answer)
+
+
+def _claim(words: str, answer: Any) -> None:
+    """An answer, or a table of answers by method."""
+    if not isinstance(answer, dict):
+        _say(f"{words}: {answer:.3g}" if isinstance(answer, float) else f"{words}: {answer}")
+        return
+    table = _table(words, "method", *next(iter(answer.values())))
+    for name, numbers in answer.items():
+        table.add_row(name.replace("_", " "), *(f"{number:.3f}" for number in numbers.values()))
+    _console.print(table)
 
 
 def bench(result: dict[str, Any]) -> None:
