@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from protocol.errors import InvalidParameter
-from psephos.security.case_pathak import PATHAK_PRINTED, PATHAK_REPAIRED
-from psephos.security.case_psgd import PSGD
-from psephos.security.case_statistic import STATISTIC
+from psephos.security.case_pathak import PATHAK
+from psephos.security.case_psgd import PSGD, PSGD_GAUSSIAN
+from psephos.security.case_statistic import STATISTIC, STATISTIC_GAUSSIAN
 from psephos.security.case_tally import TALLY
 from psephos.security.compare import detectable_accuracy
 from psephos.security.model import Case, Context, Result, judge
@@ -17,7 +17,8 @@ from psephos.security.mutants import MUTANTS, caught_by
 
 __all__ = ["CASES", "PROTOCOLS", "as_expected", "audit"]
 
-CASES: dict[str, Case] = {case.name: case for case in (TALLY, STATISTIC, PATHAK_PRINTED, PATHAK_REPAIRED, PSGD)}
+_ALL = (TALLY, STATISTIC, STATISTIC_GAUSSIAN, *PATHAK, PSGD, PSGD_GAUSSIAN)
+CASES: dict[str, Case] = {case.name: case for case in _ALL}
 """Every audited protocol by its name."""
 PROTOCOLS = tuple(CASES)
 """Their names, as `psephos audit` takes them."""
@@ -92,7 +93,7 @@ def audit(
                         "change": mutant.change,
                         "caught": by is not None,
                         "by": by,
-                        "evidence": result.evidence if result else "",
+                        "evidence": result.evidence,
                     }
                 )
         protocols.append(

@@ -1,4 +1,9 @@
-"""Pathak, Rane and Raj (2010), printed and repaired: four parties, of which party 3 is the smallest, and Charlie.
+"""Pathak, Rane and Raj (2010): four parties, of which party 3 is the smallest, and Charlie; in four kinds.
+
+* `printed`: as on the page: all pairs compared, one Laplace variable per entry, drawn by the smallest party.
+* `spherical`: the smallest party's own vector too, but spherical, which is private; a tournament of comparisons.
+* `repaired`: everybody's shares at the smallest party's rung; a tournament. The default.
+* `all-pairs`: the same with all pairs compared.
 
 The simulator plays the honest roles with made-up data: sizes in a random order (the true ones where the coalition has
 them by design), parameters of unrelated samples, noise of its own. One honest party's vector is corrected by what the
@@ -12,8 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, Literal
 
 import gmpy2
 import numpy as np
@@ -24,9 +31,11 @@ from scipy.stats import binomtest
 import psephos.pathak as stage
 from curator.pathak import PathakCurator
 from parties.pathak import PathakParty
+from parties.pathak_noise import own_noise, rung_shares
 from protocol.ciphertexts import decode_ciphertexts
-from protocol.comparison import Asker, answer
+from protocol.comparison import Answer, Asker, answer
 from protocol.dgk import DgkPrivateKey, generate_dgk_key
+from protocol.errors import InvalidParameter
 from protocol.keys import PublicKey
 from protocol.pathak import (
     CURATOR,
@@ -36,24 +45,23 @@ from protocol.pathak import (
     Answers,
     Outgoing,
     Terms,
-    Variant,
     role,
 )
-from protocol.permutation import inverse
+from protocol.permutation import inverse, permute
 from protocol.private_key import generate_private_key
 from protocol.randomness import SYSTEM, Randomness
 from protocol.resharing import split_vector
 from protocol.transcript import Message, Transcript
 from psephos.pathak import PathakKeys, make_terms, run_protocol
 from psephos.security.compare import outcomes, two_sample
-from psephos.security.ideal import ideal_pathak
+from psephos.security.ideal import ideal_pathak, joint_noise, spherical_noise
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.sums import comparison_result
 from psephos.security.views import Sealed, jacobi, stale
 
 __all__ = [
-    "PATHAK_PRINTED",
-    "PATHAK_REPAIRED",
+    "PATHAK",
+    "Kind",
     "Run",
     "exact_comparison",
     "exact_resharing",
@@ -65,8 +73,18 @@ __all__ = [
 PARTIES, FEATURES = 4, 2
 SIZES = (24, 30, 17, 20)
 SMALLEST = 3
+LAMBDA, EPSILON = 0.1, 1.0
 HEADER = 8 + 1 + 32 + 6
 SECRETS = ("data", "classifier", "noise", "sizes", "who is smallest")
+
+Kind = Literal["printed", "spherical", "repaired", "all-pairs"]
+KINDS: dict[Kind, dict[str, Any]] = {
+    "printed": {"variant": "printed", "comparisons": "all-pairs"},
+    "spherical": {"variant": "printed", "noise": "spherical"},
+    "repaired": {"variant": "repaired"},
+    "all-pairs": {"variant": "repaired", "comparisons": "all-pairs"},
+}
+"""What differs in the terms (`psephos.pathak.make_terms`): both variants, both comparisons, both laws of noise."""
 
 Records = tuple[NDArray[np.float64], NDArray[np.int64]]
 Row = dict[str, float]
@@ -141,7 +159,21 @@ def records_of(context: Context, inputs: str) -> list[Records]:
     return context.once(("pathak data", inputs), make)
 
 
-def _play(context: Context, variant: Variant, records: Sequence[Records], label: str, party_class: Any) -> Run:
+def _terms(context: Context, kind: Kind, label: str) -> Terms:
+    return make_terms(
+        parties=PARTIES,
+        features=FEATURES,
+        lam=LAMBDA,
+        epsilon=EPSILON,
+        tolerance=1e-6,
+        smallest_size=16,
+        largest_size=32,
+        **KINDS[kind],
+        randomness=context.coins(label, "terms"),
+    )
+
+
+def _play(context: Context, kind: Kind, records: Sequence[Records], label: str, party_class: Any) -> Run:
     parties: dict[int, PathakParty] = {}
     curators: list[PathakCurator] = []
 
@@ -156,28 +188,18 @@ def _play(context: Context, variant: Variant, records: Sequence[Records], label:
     if party_class is not PathakParty:
         party_class.puppets = parties
     transcript = SeededTranscript(lambda name: context.coins(label, name))
-    terms = make_terms(
-        parties=PARTIES,
-        features=FEATURES,
-        lam=0.1,
-        epsilon=1.0,
-        tolerance=1e-6,
-        variant=variant,
-        smallest_size=16,
-        largest_size=32,
-        randomness=context.coins(label, "terms"),
-    )
+    terms = _terms(context, kind, label)
     with replaced(stage, "PathakParty", party), replaced(stage, "PathakCurator", curator):
         outcome = run_protocol(records, terms, keys=keys_of(context), test_key=True, transcript=transcript)
     return Run(terms, keys_of(context), transcript, parties, curators[0], outcome.total)
 
 
-def real_runs(context: Context, variant: Variant, inputs: str = "honest") -> list[Run]:
+def real_runs(context: Context, kind: Kind, inputs: str = "honest") -> list[Run]:
     """As many runs of the real protocol as the context has views."""
     return context.once(
-        ("pathak", variant, inputs),
+        ("pathak", kind, inputs),
         lambda: [
-            _play(context, variant, records_of(context, inputs), f"pathak {variant} {inputs} {i}", PathakParty)
+            _play(context, kind, records_of(context, inputs), f"pathak {kind} {inputs} {i}", PathakParty)
             for i in range(context.views)
         ],
     )
@@ -208,24 +230,18 @@ class _Puppet(PathakParty):
         return super().reshare()
 
 
-def _simulated(context: Context, variant: Variant, members: Members) -> list[Run]:
+def _simulated(context: Context, kind: Kind, members: Members) -> list[Run]:
     def make() -> list[Run]:
-        real = real_runs(context, variant)
+        real = real_runs(context, kind)
         parameters = [real[0].parties[j].clear_values()[1] for j in range(1, PARTIES + 1)]
         honest = [j for j in range(1, PARTIES + 1) if j not in members.parties]
         runs = []
         for i in range(context.views):
-            label = f"pathak simulated {variant} {members} {i}"
+            label = f"pathak simulated {kind} {members} {i}"
             generator = np.random.default_rng([context.seed, i, 77])
             terms = real[0].terms
             # What the functionality hands out: the sum under noise for the true smallest size, of the honest parties.
-            output = ideal_pathak(
-                parameters,
-                terms.scale(min(SIZES)) if variant == "printed" else terms.scale(terms.ladder[terms.rung(min(SIZES))]),
-                generator,
-                shares=None if variant == "printed" else len(honest),
-                contributors=PARTIES - terms.excluded,
-            )
+            wanted = ideal_pathak(parameters, _ideal_noise(terms, len(honest), generator))
             made_up = list(SIZES) if members.curator and members.parties else [16, 17, 18, 19]
             if not (members.curator and members.parties):
                 generator.shuffle(made_up)
@@ -236,28 +252,46 @@ def _simulated(context: Context, variant: Variant, members: Members) -> list[Run
                 for j in range(1, PARTIES + 1)
             ]
             puppet: Any = type("Puppet", (_Puppet,), {"corrector": honest[-1]})
-            puppet.wanted = _WithOwnShares(output.total, puppet, members, variant, min(SIZES))
-            runs.append(_play(context, variant, records, label, puppet))
+            puppet.wanted = _WithOwnShares(wanted, puppet, members, terms)
+            runs.append(_play(context, kind, records, label, puppet))
         return runs
 
     # Who has no party's inputs gets the same simulation: the curator's and the consumer's views are read off one world.
     both = bool(members.curator and members.parties)
-    return context.once(("pathak simulated", variant, members.parties, both), make)
+    return context.once(("pathak simulated", kind, members.parties, both), make)
+
+
+def _ideal_noise(terms: Terms, honest: int, generator: np.random.Generator) -> list[int]:
+    """What the functionality draws: all the noise (printed), or the honest parties' shares at the rung (repaired).
+
+    Its scale is worked out from epsilon here; the solver's tolerance adds less than 2^-15 of it.
+    """
+    smallest = min(SIZES)
+    if terms.variant == "repaired":
+        smallest = max(int(rung) for rung in terms.ladder if rung <= smallest)
+    record = 2 / (smallest * 2 * LAMBDA)  # L2, of one party's minimiser; objective (2) is 2 lambda-strongly convex
+    in_units = 1 / (EPSILON * terms.pitch)
+    if terms.noise == "spherical":
+        return spherical_noise(Fraction((record + FEATURES**0.5 * terms.pitch) * in_units), FEATURES, generator)
+    if terms.variant == "printed":
+        paper = PARTIES * 2 / (smallest * LAMBDA)
+        return joint_noise(Fraction(paper * in_units), FEATURES, 1, 1, generator)
+    snapped = FEATURES**0.5 * record + FEATURES * terms.pitch  # L1, on the grid
+    return joint_noise(Fraction(snapped * in_units), FEATURES, honest, PARTIES - terms.excluded, generator)
 
 
 class _WithOwnShares:
     """The ideal total; in the repaired protocol the coalition's own shares at the true rung are part of it."""
 
-    def __init__(self, total: Sequence[int], puppet: Any, members: Members, variant: Variant, smallest: int) -> None:
-        self._total, self._puppet, self._members = total, puppet, members
-        self._variant, self._smallest = variant, smallest
+    def __init__(self, total: Sequence[int], puppet: Any, members: Members, terms: Terms) -> None:
+        self._total, self._puppet, self._members, self._terms = total, puppet, members, terms
 
     def __iter__(self) -> Iterator[int]:
         total = list(self._total)
-        if self._variant == "repaired":
+        if self._terms.variant == "repaired":
+            rung = self._terms.rung(min(SIZES))
             for number in self._members.parties:
-                party = self._puppet.puppets[number]
-                own = party.clear_values()[2][party.terms.rung(self._smallest)]
+                own = self._puppet.puppets[number].clear_values()[2][rung]
                 total = [t + e for t, e in zip(total, own, strict=True)]
         return iter(total)
 
@@ -321,7 +355,7 @@ def _open_message(run: Run, members: Members, message: Message, table: dict[mpz,
         row["opponents"] = int.from_bytes(body[2:4], "big")
     elif kind == "answers":
         public = keys.comparison.public_key
-        size = 1 + (KEYED_SIZE_BITS + 1) * public.ciphertext_bytes
+        size = Answer.encoded_length(public, KEYED_SIZE_BITS)
         given = Answers.decode(body, public, len(body) // size).answers
         for number, one in enumerate(given):
             plain_bits = [
@@ -368,7 +402,8 @@ def _row(run: Run, members: Members, table: dict[mpz, int]) -> Row:
         for number in members.parties:
             for rung, noise in enumerate(run.parties[number].clear_values()[2]):
                 row[f"total {place} less the noise {rung} of party {number}"] = (value - noise[place]) / unit
-    if members.parties and not members.curator:
+    tournament = run.terms.comparisons == "tournament"
+    if members.parties and not members.curator and tournament:
         # The parties know pi_1: if pi_2 were known, a second comparison would show whose data set was the smaller.
         again = {m.receiver for m in run.transcript.messages if m.kind in ("questions", "opponents") and _turn(m) == 1}
         order = inverse(run.parties[members.parties[0]]._permutation)
@@ -379,12 +414,29 @@ def _row(run: Run, members: Members, table: dict[mpz, int]) -> Row:
     if members.curator and not members.parties:
         # Charlie knows pi_2: if pi_1 were known, he would know who is smallest, and what follows from the total.
         row["smallest, if pi_1 were the identity"] = inverse(run.curator._permutation)[run.curator._standing[0]]
+        for place, rank in {} if tournament else dict(enumerate(_ranks(run))).items():
+            row[f"rank of party {place + 1}, if pi_1 were the identity"] = rank
         opened, scale = run.curator._contribution, 2.0**run.terms.mask_bits
         for place, value in enumerate(run.total):
             row[f"total {place} less the masked noise"] = (value - opened[place]) / scale
         differences = (run.total[0] - run.total[1]) - (opened[0] - opened[1])
         row["total less the masked noise, first less second"] = differences / scale
     return row
+
+
+def _ranks(run: Run) -> list[int]:
+    """All pairs: how many others are smaller than the data set at each place of pi_1, which is what Charlie learns."""
+    public, curator = run.keys.comparison.public_key, run.curator
+    size = Answer.encoded_length(public, KEYED_SIZE_BITS)
+    answers: list[Answer] = []
+    for message in run.transcript.messages:
+        if message.kind == "answers" and message.data is not None:
+            body = message.data[HEADER:]
+            answers += Answers.decode(body, public, len(body) // size).answers
+    ranks = [0] * PARTIES
+    for (place, other), larger in zip(curator._pairs, curator._asker.conclude(answers), strict=True):
+        ranks[place if larger else other] += 1
+    return permute(inverse(curator._permutation), ranks)
 
 
 def _turn(message: Message) -> int:
@@ -405,10 +457,10 @@ def _compare(context: Context, left: Sequence[Run], right: Sequence[Run], member
 # -- freshness, and what a search would find
 
 
-def _fresh(context: Context, variant: Variant, members: Members) -> Result:
+def _fresh(context: Context, kind: Kind, members: Members) -> Result:
     """No ciphertext that the coalition cannot open is related to one it has seen, in each run."""
     looked = 0
-    for run in real_runs(context, variant)[:12]:
+    for run in real_runs(context, kind)[:12]:
         for key, kinds, own_kinds in _sealed_kinds(run, members):
             sealed: list[Sealed] = []
             own: list[Sealed] = []
@@ -428,7 +480,9 @@ def _fresh(context: Context, variant: Variant, members: Members) -> Result:
             relation = stale(key, sealed, own, search=256)
             if relation:
                 return Result(True, relation)
-    explained = _explained(real_runs(context, variant)[0], members)
+    if not looked:
+        raise InvalidParameter("this coalition opens all it receives: there is nothing to look at for freshness")
+    explained = _explained(real_runs(context, kind)[0], members)
     if explained:
         return Result(True, explained)
     return Result(False, f"{looked} ciphertexts, each with randomness of its own")
@@ -451,14 +505,14 @@ def _ciphertexts(message: Message, key: PublicKey) -> tuple[mpz, ...]:
     return decode_ciphertexts(key, body, len(body) // key.ciphertext_bytes)
 
 
-def _traced(context: Context, variant: Variant, members: Members) -> Result:
+def _traced(context: Context, kind: Kind, members: Members) -> Result:
     """Whether the parties of a coalition find shares they know among the masked ones: that would give pi_2 away.
 
     A masked share a + r and a known a are tied if r is 40 bits shorter than agreed, two of them if the masks are equal;
     both happen by chance with probability below 2^-39 a pair.
     """
     pairs = 0
-    for run in real_runs(context, variant)[:20]:
+    for run in real_runs(context, kind)[:20]:
         masked = {number: run.parties[number]._masked for number in members.parties}
         known = set()
         for message in run.transcript.messages:
@@ -481,13 +535,13 @@ def _traced(context: Context, variant: Variant, members: Members) -> Result:
     return Result(False, f"{pairs} pairs of a masked share and a known one, none tied")
 
 
-def _order_of_places(context: Context, variant: Variant, members: Members) -> Result:
+def _order_of_places(context: Context, kind: Kind, members: Members) -> Result:
     """Whether the winner of a first comparison is the smaller data set that pi_1 alone would put at that place.
 
     The coalition knows pi_1 and, at its own place, who is asked again. With a uniform pi_2 its prediction is right by a
     coin toss, once a run.
     """
-    right, runs, place = 0, real_runs(context, variant), members.parties[0]
+    right, runs, place = 0, real_runs(context, kind), members.parties[0]
     for run in runs:
         owners = inverse(run.parties[place]._permutation)
         partner = place + 1 if place % 2 else place - 1
@@ -523,16 +577,16 @@ def _explained(run: Run, members: Members) -> str | None:
     return None
 
 
-def _parity(context: Context, variant: Variant) -> Result:
+def _parity(context: Context, kind: Kind) -> Result:
     """Whether the Jacobi symbol of a noise factor is the one that its bases and the noise predict."""
     agree = tried = 0
-    for run in real_runs(context, variant):
+    for run in real_runs(context, kind):
         zeta = run.keys.curator.public_key
         for message in run.transcript.messages:
             if message.kind != "noise factor":
                 continue
             party = run.parties[int(message.sender.split()[1])]
-            bases = [party._selected] if variant == "printed" else list(party._rungs)
+            bases = [party._selected] if run.terms.variant == "printed" else list(party._rungs)
             packed = [party._plan.pack([e + run.terms.noise_bound for e in noise]) for noise in party._noise]
             for place, c in enumerate(_ciphertexts(message, zeta)):
                 predicted = 1
@@ -546,6 +600,29 @@ def _parity(context: Context, variant: Variant) -> Result:
         f"{agree} of {tried} noise factors have the Jacobi symbol that the noise's parity predicts, p = {p_value:.2g}"
     )
     return Result(p_value <= context.rate, told, p_value)
+
+
+def _noise_law(context: Context, kind: Kind) -> Result:
+    """The noise of the smallest party (printed), or the shares of all that are not excluded (repaired), and its law.
+
+    On a coarse grid and with one rung, to be quick; all but one share excluded, so that one share is the whole law.
+    """
+    rows, honest = 12 * context.views, 1
+    terms = replace(_terms(context, kind, "noise law"), pitch_exponent=-5, largest_size=20, excluded=PARTIES - honest)
+    generator = np.random.default_rng([context.seed, 82])
+    sides: list[list[NDArray[np.float64]]] = [[], []]
+    for i in range(rows):
+        if terms.variant == "printed":
+            drawn = own_noise(terms, min(SIZES), context.coins("noise law", i))
+        else:
+            drawn = rung_shares(terms, context.coins("noise law", i))[terms.rung(min(SIZES))]
+        for side, noise in zip(sides, (drawn, _ideal_noise(terms, honest, generator)), strict=True):
+            entries = np.array(noise, dtype=float)
+            side.append(np.concatenate([entries, np.abs(entries), [np.abs(entries).sum()]]))
+    names = [f"{what} {place}" for what in ("noise", "|noise|") for place in range(FEATURES)] + ["sum of |noise|"]
+    found = two_sample(np.array(sides[0]), np.array(sides[1]), rate=context.rate, names=names, seed=context.seed)
+    whose = "the smallest party's noise" if terms.variant == "printed" else "the share of the one honest party"
+    return comparison_result(found, f"{whose} against the law", rows, len(names))
 
 
 # -- exact checks of the building blocks
@@ -584,7 +661,10 @@ def exact_comparison(context: Context) -> Result:
 
 
 def blinded_answers(context: Context) -> Result:
-    """Whether an answer is a function of question, share and small coins: then the share can be searched."""
+    """Whether an answer is a function of question, share and small coins: then the share can be searched.
+
+    Batches of two comparisons of one share, as all pairs and a long tournament have them: no blind h^r serves twice.
+    """
     key = context.once(
         "tiny comparison key",
         lambda: generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=context.coins("tiny")),
@@ -593,8 +673,8 @@ def blinded_answers(context: Context) -> Result:
     questions = [tuple(public.encrypt([1], context.coins("blind question")))]
     seen: set[mpz] = set()
     for i in range(50):
-        given = answer(public, [2], questions, bits=1, randomness=context.coins("blind", i))[0]
-        for c in given.ciphertexts:
+        batch = answer(public, [2, 2], questions * 2, bits=1, randomness=context.coins("blind", i))
+        for c in (c for given in batch for c in given.ciphertexts):
             if c in seen:
                 return Result(True, "two answers to one question share a ciphertext: the blinds h^r are not fresh")
             seen.add(c)
@@ -602,23 +682,30 @@ def blinded_answers(context: Context) -> Result:
 
 
 def wide_comparison(context: Context) -> Result:
-    """The same by sampling at full width: blinds, order and masked bit of a 96-bit comparison, opened by the asker."""
+    """Batches of two 12-bit comparisons with the same two outcomes, opened by the asker: blinds, order, masked bits.
+
+    In each batch the low bits of the second comparison are the other way round, which a coin shared with the first one
+    would show.
+    """
     key = keys_of(context).comparison
     public, table = key.public_key, _plain_dgk(key)
     rows: list[list[list[float]]] = [[], []]
-    bits = 12
+    bits, first = 12, ((100, 37), (4095, 2047))  # all x >= y
+    second = ((100, 37), (4096, 4095))  # 0 < 4095 in the low bits of the last
     for i in range(context.views):
-        for side, (x, y) in enumerate(((100, 37), (2**bits - 1, 2047))):  # both x >= y
+        for side in (0, 1):
             coins = context.coins("wide", i, side)
+            xs, ys = zip(first[side], second[side], strict=True)
             asker = Asker(key, bits=bits, randomness=coins)
-            given = answer(public, [x], asker.ask([y]), bits=bits, randomness=coins)[0]
-            plain = [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
-            zero = plain.index(0) if 0 in plain else -1
-            top = y >> bits & 1
-            rows[side].append([float(zero), given.bit ^ top, *map(float, plain)])
-    names = ["zero at", "bit", *(f"entry {i}" for i in range(bits + 1))]
+            row = []
+            for given, y in zip(answer(public, xs, asker.ask(ys), bits=bits, randomness=coins), ys, strict=True):
+                plain = [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
+                row += [float(plain.index(0)) if 0 in plain else -1.0, given.bit ^ (y >> bits & 1), *map(float, plain)]
+            rows[side].append([*row, row[1] != row[1 + len(row) // 2]])
+    one = ["zero at", "bit", *(f"entry {i}" for i in range(bits + 1))]
+    names = [f"{name} of comparison {number}" for number in (1, 2) for name in one] + ["bits differ"]
     found = two_sample(np.array(rows[0]), np.array(rows[1]), rate=context.rate, names=names, seed=context.seed)
-    return comparison_result(found, "two comparisons with one outcome", context.views, len(names))
+    return comparison_result(found, "two batches with the same outcomes", context.views, len(names))
 
 
 def exact_resharing(context: Context) -> Result:
@@ -639,9 +726,9 @@ def exact_resharing(context: Context) -> Result:
 # -- cells
 
 
-def _reads_sizes(variant: Variant) -> Callable[[Context], Result]:
+def _reads_sizes(kind: Kind) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
-        first = real_runs(context, variant)[0]
+        first = real_runs(context, kind)[0]
         shares = {}
         for message in first.transcript.messages:
             if message.kind == "indexed share" and message.data is not None:
@@ -657,9 +744,9 @@ def _reads_sizes(variant: Variant) -> Callable[[Context], Result]:
     return run
 
 
-def _reads_noise(variant: Variant) -> Callable[[Context], Result]:
+def _reads_noise(kind: Kind) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
-        first = real_runs(context, variant)[0]
+        first = real_runs(context, kind)[0]
         # P_1 knows s; Charlie opens eta + s.
         mask = [w - c for w, c in zip(first.parties[1]._parameters, first.parties[1]._contribution, strict=True)]
         noise = [v - m for v, m in zip(first.curator._contribution, mask, strict=True)]
@@ -670,10 +757,10 @@ def _reads_noise(variant: Variant) -> Callable[[Context], Result]:
     return run
 
 
-def _insider(variant: Variant) -> Callable[[Context], Result]:
+def _insider(kind: Kind) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
         hits = 0
-        runs = real_runs(context, variant)
+        runs = real_runs(context, kind)
         for one in runs:
             sums = [sum(p.clear_values()[1][i] for p in one.parties.values()) for i in range(FEATURES)]
             hits += any(
@@ -684,6 +771,10 @@ def _insider(variant: Variant) -> Callable[[Context], Result]:
         return Result(hits > 0, told)
 
     return run
+
+
+def _insider_leaks(kind: Kind) -> bool:
+    return bool(KINDS[kind]["variant"] == "printed")
 
 
 MEMBERS: dict[str, Members] = {
@@ -697,7 +788,7 @@ MEMBERS: dict[str, Members] = {
 }
 
 
-def _coalitions(variant: Variant) -> tuple[Coalition, ...]:
+def _coalitions(kind: Kind) -> tuple[Coalition, ...]:
     both = "Charlie and any party hold both keys and pi_1 between them"
     mask = "Charlie and party 1 hold the noise and its mask between them"
     coalitions = []
@@ -708,38 +799,38 @@ def _coalitions(variant: Variant) -> tuple[Coalition, ...]:
         if m.curator and 1 in m.parties:
             granted["noise"] = mask
         leaks = {}
-        if variant == "printed" and SMALLEST in m.parties:
+        if _insider_leaks(kind) and SMALLEST in m.parties:
             leaks = {"noise": "the insider: the noise is this party's own vector (DESIGN section 5, finding 6)"}
         coalitions.append(Coalition(name, tuple(sorted(m.names)), granted, leaks))
     return tuple(coalitions)
 
 
-def _checks(variant: Variant) -> tuple[Check, ...]:
+def _checks(kind: Kind) -> tuple[Check, ...]:
     checks: list[Check] = []
     for name, m in MEMBERS.items():
-        coalition = next(c for c in _coalitions(variant) if c.name == name)
+        coalition = next(c for c in _coalitions(kind) if c.name == name)
         known = {*coalition.granted, *coalition.known_leaks}
         hidden = tuple(s for s in SECRETS if s not in known)
 
         def simulation(context: Context, m: Members = m) -> Result:
             return _compare(
-                context, real_runs(context, variant), _simulated(context, variant, m), m, "real against simulated"
+                context, real_runs(context, kind), _simulated(context, kind, m), m, "real against simulated"
             )
 
         def exchanged(context: Context, m: Members = m) -> Result:
             return _compare(
-                context, real_runs(context, variant), real_runs(context, variant, "exchanged"), m, "data sets exchanged"
+                context, real_runs(context, kind), real_runs(context, kind, "exchanged"), m, "data sets exchanged"
             )
 
         def fresh(context: Context, m: Members = m) -> Result:
-            return _fresh(context, variant, m)
+            return _fresh(context, kind, m)
 
         if coalition.known_leaks:
             # The real view is not what any simulator could make: that is the finding.
             checks.append(
                 Check(f"simulation, {name}", name, tuple(coalition.known_leaks), simulation, statistical=True)
             )
-            checks.append(Check(f"insider, {name}", name, ("noise",), _insider(variant)))
+            checks.append(Check(f"insider, {name}", name, ("noise",), _insider(kind)))
         else:
             checks.append(Check(f"simulation, {name}", name, hidden, simulation, statistical=True))
         if not {2, SMALLEST} & set(m.parties) and not known:
@@ -749,30 +840,35 @@ def _checks(variant: Variant) -> tuple[Check, ...]:
             masked = Members(parties=m.parties)
 
             def rest(context: Context, m: Members = masked) -> Result:
-                return _compare_rest(context, variant, m)
+                return _compare_rest(context, kind, m)
 
             checks.append(Check(f"simulation but for the total, {name}", name, hidden, rest, statistical=True))
-        checks.append(Check(f"freshness, {name}", name, tuple(s for s in ("noise", "sizes") if s in hidden), fresh))
+        if bool(m.parties) != m.curator:  # others open all they receive, or receive nothing sealed
+            sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
+            checks.append(Check(f"freshness, {name}", name, sealed, fresh))
         if m.parties and not m.curator:
 
             def traced(context: Context, m: Members = m) -> Result:
-                return _traced(context, variant, m)
+                return _traced(context, kind, m)
 
             def places(context: Context, m: Members = m) -> Result:
-                return _order_of_places(context, variant, m)
+                return _order_of_places(context, kind, m)
 
             about_sizes = ("sizes", "who is smallest")
-            checks.append(Check(f"order of places, {name}", name, about_sizes, places, statistical=True))
+            if KINDS[kind].get("comparisons") != "all-pairs":  # in which no message depends on an order
+                checks.append(Check(f"order of places, {name}", name, about_sizes, places, statistical=True))
             checks.append(Check(f"masked shares, {name}", name, ("sizes", "who is smallest"), traced))
         if "sizes" in coalition.granted:
-            checks.append(Check(f"sizes read, {name}", name, ("sizes", "who is smallest"), _reads_sizes(variant)))
+            checks.append(Check(f"sizes read, {name}", name, ("sizes", "who is smallest"), _reads_sizes(kind)))
         if "noise" in coalition.granted:
-            checks.append(Check(f"noise read, {name}", name, ("noise",), _reads_noise(variant)))
-    one, charlie, smallest = list(MEMBERS)[1], "curator", list(MEMBERS)[2]
-    if variant == "repaired":
-        checks.append(Check(f"insider, {smallest}", smallest, ("noise",), _insider(variant)))
+            checks.append(Check(f"noise read, {name}", name, ("noise",), _reads_noise(kind)))
+    consumer, one, smallest = list(MEMBERS)[:3]
+    charlie, law = "curator", partial(_noise_law, kind=kind)
+    if not _insider_leaks(kind):
+        checks.append(Check(f"insider, {smallest}", smallest, ("noise",), _insider(kind)))
     checks += [
-        Check(f"Jacobi symbols, {one}", one, ("noise",), lambda context: _parity(context, variant), statistical=True),
+        Check(f"Jacobi symbols, {one}", one, ("noise",), lambda context: _parity(context, kind), statistical=True),
+        Check("noise law", consumer, ("data", "classifier"), law, statistical=True),
         Check("comparison enumerated", charlie, ("sizes",), exact_comparison),
         Check("comparison's blinds", charlie, ("sizes",), blinded_answers),
         Check("comparison at width", charlie, ("sizes",), wide_comparison, statistical=True),
@@ -781,9 +877,9 @@ def _checks(variant: Variant) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def _compare_rest(context: Context, variant: Variant, members: Members) -> Result:
+def _compare_rest(context: Context, kind: Kind, members: Members) -> Result:
     """The view without the published total, which the insider's own noise opens."""
-    left, right = real_runs(context, variant), _simulated(context, variant, members)
+    left, right = real_runs(context, kind), _simulated(context, kind, members)
     table = _plain_dgk(left[0].keys.comparison)
     opened = [[_row(run, members, table) for run in side] for side in (left, right)]
     names = sorted({name for side in opened for row in side for name in row if "total" not in name})
@@ -792,5 +888,4 @@ def _compare_rest(context: Context, variant: Variant, members: Members) -> Resul
     return comparison_result(found, "real against simulated, but for the total", len(left), len(names))
 
 
-PATHAK_PRINTED = Case("pathak-printed", SECRETS, _coalitions("printed"), _checks("printed"))
-PATHAK_REPAIRED = Case("pathak-repaired", SECRETS, _coalitions("repaired"), _checks("repaired"))
+PATHAK = tuple(Case(f"pathak-{kind}", SECRETS, _coalitions(kind), _checks(kind)) for kind in KINDS)

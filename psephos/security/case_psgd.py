@@ -1,8 +1,11 @@
-"""Private SGD (Rajkumar 2012, with the paper's noise): three parties, three steps, three holders of which two open.
+"""Private SGD (Rajkumar 2012): three parties, three steps, three holders of which two open.
+
+Two cases: `psgd` with the paper's noise (eta once, spherical Laplace rho at every step) and `psgd-gaussian`, where
+Skellam shares at every step cover the whole transcript and there is no eta.
 
 The functionality walks: at each step it hands the curator the sum of the parties' gradients at the public point plus
-the honest parties' noise (eta once, rho afresh) plus the coalition's own vectors. The sizes of the data sets are
-public here.
+the honest parties' noise plus the coalition's own vectors. How much noise that must be is worked out here from epsilon
+and delta (`_agreed_noise`), not read from the series. The sizes of the data sets are public.
 """
 
 from __future__ import annotations
@@ -11,36 +14,39 @@ import hashlib
 import struct
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from fractions import Fraction
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from curator import rajkumar_bounds as bounds
 from curator.losses import Logistic
-from curator.psgd import Agreement, Curator, agree
+from curator.psgd import Agreement, Curator, Variant, agree
 from curator.tally import Tally
 from parties.gradients import gradient_sum, margin_slope
 from parties.psgd import GradientParty, OpeningRecord, StepHolder
 from protocol.encryption import Encryptor
 from protocol.errors import PsephosError
 from protocol.messages import Ballot
-from protocol.noise import simulate_spherical_laplace, snap
+from protocol.noise import snap
 from protocol.randomness import SYSTEM, Randomness
 from protocol.rounds import Round
 from protocol.series import Announcement
 from protocol.transcript import BOARD, Transcript
 from psephos.security.compare import two_sample
-from psephos.security.ideal import ideal_psgd_step
+from psephos.security.ideal import ideal_psgd_step, joint_skellam, spherical_noise
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.sums import Extra, Members, compare_views, comparison_result, deviations, fresh, lowered_threshold
 from psephos.security.worlds import Setup, SumRun, open_sum, setup
 
-__all__ = ["PSGD", "agreement_of"]
+__all__ = ["PSGD", "PSGD_GAUSSIAN", "agreement_of"]
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
 SECRETS = ("data", "gradients", "noise", "sizes")
 SLOPE = margin_slope("logistic")
+EPSILON, DELTA, LAMBDA, FRACTION_BITS = 2.0, 1e-3, 0.5, 12
 
 Array = NDArray[np.float64]
 
@@ -56,20 +62,21 @@ def _world(context: Context) -> Setup:
     return context.once("psgd world", lambda: setup(context.coins("psgd world"), PARTIES, key_bits=320))
 
 
-def agreement_of(context: Context, label: str) -> Agreement:
+def agreement_of(context: Context, label: str, variant: Variant = "paper", colluders: int = 0) -> Agreement:
     """What is agreed on before a series; its nonce depends on the label."""
     agreement = context.once(
-        "psgd agreement",
+        ("psgd agreement", variant, colluders),
         lambda: agree(
-            variant="paper",
-            epsilon=2.0,
-            delta=1e-3,
-            lam=0.5,
+            variant=variant,
+            epsilon=EPSILON,
+            delta=DELTA,
+            lam=LAMBDA,
             sizes=[RECORDS] * PARTIES,
             dimension=FEATURES,
             steps=STEPS,
             loss=Logistic(),
-            fraction_bits=12,
+            colluders=colluders,
+            fraction_bits=FRACTION_BITS,
             randomness=context.coins("series"),
         ),
     )
@@ -118,10 +125,10 @@ def _walk(
     return runs
 
 
-def _real(context: Context, inputs: str = "honest") -> list[list[SumRun]]:
+def _real(context: Context, variant: Variant = "paper", inputs: str = "honest") -> list[list[SumRun]]:
     def one(i: int) -> list[SumRun]:
-        label = f"psgd {inputs} {i}"
-        agreement, world = agreement_of(context, label), _world(context)
+        label = f"psgd {variant} {inputs} {i}"
+        agreement, world = agreement_of(context, label, variant), _world(context)
         coins = {p: context.coins(label, "party", p) for p in range(PARTIES)}
         parties = [_party(context, agreement, p, inputs, coins[p]) for p in range(PARTIES)]
         records = [OpeningRecord() for _ in world.ceremony.shares]
@@ -145,20 +152,20 @@ def _real(context: Context, inputs: str = "honest") -> list[list[SumRun]]:
 
         return _walk(context, label, answer, agreement)
 
-    return context.once(("psgd", inputs), lambda: [one(i) for i in range(context.views)])
+    return context.once(("psgd", variant, inputs), lambda: [one(i) for i in range(context.views)])
 
 
-def _simulated(context: Context, members: Members) -> list[list[SumRun]]:
+def _simulated(context: Context, variant: Variant, members: Members) -> list[list[SumRun]]:
     records = _records(context)
     honest = [p for p in range(PARTIES) if p not in members.parties]
 
     def one(i: int) -> list[SumRun]:
-        label = f"psgd simulated {members} {i}"
-        agreement = agreement_of(context, label)
+        label = f"psgd simulated {variant} {members} {i}"
+        agreement = agreement_of(context, label, variant)
         series = agreement.series
         generator = np.random.default_rng([context.seed, i, 80])
         own = {p: _party(context, agreement, p, "honest", context.coins(label, p)) for p in members.parties}
-        eta = sum(generator.normal(scale=series.fixed_sigmas[p], size=FEATURES) for p in honest)
+        drawn = [_ideal_noise(variant, generator) for _ in honest]
 
         def answer(
             announcement: Announcement, round_: Round, transcript: Transcript
@@ -166,9 +173,7 @@ def _simulated(context: Context, members: Members) -> list[list[SumRun]]:
             vectors = {p: party.vector(announcement.step, announcement.point) for p, party in own.items()}
             point = np.array(announcement.point)
             gradients = [snap(gradient_sum(*records[p], point, SLOPE), series.pitch) for p in honest]
-            scale = series.scale_at(announcement.step)
-            rho = [simulate_spherical_laplace(FEATURES, scale, generator) for _ in honest]
-            noise = [np.rint(e / series.pitch).astype(int).tolist() for e in (eta, *rho)]
+            noise = [steps[announcement.step - 1].tolist() for steps in drawn]
             # The point is public and depends on the sums before: the functionality's, whoever watches.
             sums = ideal_psgd_step([*gradients, *vectors.values()], noise)["curator"]["sum"]
 
@@ -193,7 +198,37 @@ def _simulated(context: Context, members: Members) -> list[list[SumRun]]:
 
         return _walk(context, label, answer, agreement)
 
-    return context.once(("psgd simulated", members), lambda: [one(i) for i in range(context.views)])
+    return context.once(("psgd simulated", variant, members), lambda: [one(i) for i in range(context.views)])
+
+
+@lru_cache(maxsize=4)
+def _agreed_noise(variant: Variant, colluders: int) -> tuple[float, float]:
+    """What one party must add, from what was asked for, in lattice units: eta's deviation, rho's scale or variance.
+
+    `paper`: eta of all but the colluders has the deviation of Theorem 4.2 as corrected (finding 8), rho the scale
+    2/epsilon by itself. `gaussian`: the Skellam shares of all but the colluders and oneself cover T sums whose L2
+    sensitivity is 2. Snapping and rounding add 2^-11 of it at most.
+    """
+    pitch = 2.0**-FRACTION_BITS
+    sensitivity = 2.0  # one record of norm 1 replaced, |phi'| <= 1
+    if variant == "gaussian":
+        l2 = sensitivity / pitch
+        whole = bounds.skellam_variance(EPSILON, DELTA, min(FEATURES**0.5 * l2, l2 * l2), l2, STEPS)
+        return 0.0, whole / (PARTIES - colluders - 1)
+    slack = bounds.compute_slack(EPSILON, LAMBDA, RECORDS * PARTIES, Logistic().smoothness)
+    sigma = bounds.sigma_from_density_ratio(FEATURES, slack.epsilon, DELTA, sensitivity=sensitivity)
+    return sigma / (PARTIES - colluders) ** 0.5 / pitch, sensitivity / EPSILON / pitch
+
+
+def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: int = 0) -> NDArray[np.int64]:
+    """One party's noise in all steps, drawn by numpy: int (T, d), in lattice units."""
+    fixed, fresh = _agreed_noise(variant, colluders)
+    if variant == "gaussian":
+        return np.array([joint_skellam(fresh, FEATURES, 1, 1, generator) for _ in range(STEPS)])
+    eta = np.rint(generator.normal(scale=fixed, size=FEATURES)).astype(np.int64)
+    rho = [spherical_noise(Fraction(fresh), FEATURES, generator) for _ in range(STEPS)]
+    noise: NDArray[np.int64] = eta + np.array(rho)
+    return noise
 
 
 def _extra(members: Members, walks: dict[int, list[SumRun]]) -> Extra:
@@ -254,36 +289,32 @@ def _last(walk: list[SumRun]) -> SumRun:
 # -- checks
 
 
-def _noise_law(context: Context) -> Result:
-    """What two honest parties add in the first two steps, against the functionality's noise drawn by numpy."""
-    rows, series = 6 * context.views, agreement_of(context, "noise law").series
+def _noise_law(context: Context, variant: Variant) -> Result:
+    """One party's noise in all steps, sized for a colluder, against the functionality's, drawn by numpy."""
+    rows, agreement = 12 * context.views, agreement_of(context, "noise law", variant, colluders=1)
     generator = np.random.default_rng([context.seed, 81])
     sides: list[list[Array]] = [[], []]
-    point = np.zeros(FEATURES)
-    clean = [snap(gradient_sum(*_records(context)[p], point, SLOPE), series.pitch) for p in range(2)]
+    point = (0.0,) * FEATURES
+    clean = snap(gradient_sum(*_records(context)[0], np.array(point), SLOPE), agreement.series.pitch)
     for i in range(rows):
-        drawn = np.zeros((2, FEATURES))
-        wanted = np.zeros((2, FEATURES))
-        for p in range(2):
-            agreement = agreement_of(context, "noise law")
-            party = _party(context, agreement, p, "honest", context.coins("noise law", i, p))
-            drawn += [np.subtract(party.vector(step, tuple(point.tolist())), clean[p]) for step in (1, 2)]
-            wanted += generator.normal(scale=series.fixed_sigmas[p], size=FEATURES) / series.pitch
-            for step in (1, 2):
-                rho = simulate_spherical_laplace(FEATURES, series.scale_at(step), generator)
-                wanted[step - 1] += rho / series.pitch
-        for side, noise in zip(sides, (drawn, wanted), strict=True):
-            side.append(np.concatenate([noise.ravel(), np.abs(noise).ravel(), noise[1] - noise[0]]))
-    names = [f"{what} {step}, {place}" for what in ("noise", "|noise|") for step in (1, 2) for place in range(FEATURES)]
-    names += [f"difference, {place}" for place in range(FEATURES)]
+        party = _party(context, agreement, 0, "honest", context.coins("noise law", i))
+        drawn = np.array([np.subtract(party.vector(step + 1, point), clean) for step in range(STEPS)])
+        for side, noise in zip(sides, (drawn, _ideal_noise(variant, generator, colluders=1)), strict=True):
+            apart = np.diff(noise, axis=0)
+            sums = [np.abs(noise).sum(), np.abs(apart).sum()]
+            side.append(np.concatenate([noise.ravel(), np.abs(noise).ravel(), apart.ravel(), sums]))
+    entries = [f"{step}, {place}" for step in range(1, STEPS + 1) for place in range(FEATURES)]
+    names = [f"{what} {entry}" for what in ("noise", "|noise|") for entry in entries]
+    names += [f"noise {entry} less the step before" for entry in entries[FEATURES:]]
+    names += ["sum of |noise|", "sum of |differences|"]
     found = two_sample(np.array(sides[0]), np.array(sides[1]), rate=context.rate, names=names, seed=context.seed)
-    return comparison_result(found, "two parties' noise in two steps against its law", rows, len(names))
+    return comparison_result(found, f"one party's noise in {STEPS} steps against its law", rows, len(names))
 
 
-def _steps(context: Context) -> Result:
+def _steps(context: Context, variant: Variant) -> Result:
     """A party answers each step once, at one point, and no more than agreed; a holder opens one product of a step."""
     label = "psgd steps"
-    agreement, world = agreement_of(context, label), _world(context)
+    agreement, world = agreement_of(context, label, variant), _world(context)
     party = _party(context, agreement, 0, "honest", context.coins(label))
     series = agreement.series
 
@@ -311,9 +342,9 @@ def _steps(context: Context) -> Result:
         pass
     else:
         return Result(True, "a party answered more steps than agreed")
-    _, ballots = _ballots(context, "one product")
-    _, others = _ballots(context, "one product")  # parties that lost their state: the same round, other noise
-    same, record = _ballots_round(context, "one product"), OpeningRecord()
+    same, ballots = _ballots(context, variant, "one product")
+    _, others = _ballots(context, variant, "one product")  # parties that lost their state: the same round, other noise
+    record = OpeningRecord()
     for chosen, allowed in ((ballots, True), (ballots, True), (others, False)):
         holder = StepHolder(world.ceremony.shares[0], same, record)
         holder.observe_all(chosen)
@@ -330,14 +361,8 @@ def _steps(context: Context) -> Result:
     return Result(False, "a step is answered once and one product of it is opened: the same again, or a refusal")
 
 
-def _ballots_round(context: Context, label: str) -> Round:
-    agreement = agreement_of(context, label)
-    announcement = Announcement.create(agreement.series, 1, (0.0,) * FEATURES, context.coins(label, "nonce"))
-    return _round(context, agreement, announcement)
-
-
-def _ballots(context: Context, label: str) -> tuple[Round, list[Ballot]]:
-    agreement = agreement_of(context, label)
+def _ballots(context: Context, variant: Variant, label: str) -> tuple[Round, list[Ballot]]:
+    agreement = agreement_of(context, label, variant)
     announcement = Announcement.create(agreement.series, 1, (0.0,) * FEATURES, context.coins(label, "nonce"))
     round_ = _round(context, agreement, announcement)
     # The noise is the system's: asked twice, it differs.
@@ -345,12 +370,17 @@ def _ballots(context: Context, label: str) -> tuple[Round, list[Ballot]]:
     return round_, [party.answer(announcement, round_) for party in parties]
 
 
-def _threshold(context: Context, members: Members) -> Result:
-    return lowered_threshold(_world(context), [_only(walk[0]) for walk in _real(context)], members)
+def _threshold(context: Context, variant: Variant, members: Members) -> Result:
+    return lowered_threshold(_world(context), [_only(walk[0]) for walk in _real(context, variant)], members)
 
 
-def _reads_sizes(context: Context) -> Result:
-    return Result(True, "the sizes are part of what is agreed on before the first step")
+def _reads_sizes(context: Context, variant: Variant) -> Result:
+    """From what is public before the first step: N, and the bound of a gradient, L times the largest size."""
+    agreement = agreement_of(context, "sizes", variant)
+    largest = round(agreement.series.bound)  # L = 1
+    smallest = agreement.records - (PARTIES - 1) * largest
+    told = f"N = {agreement.records} and the gradients' bound of {largest} are public: nobody has fewer than {smallest}"
+    return Result(largest == smallest == RECORDS, told)
 
 
 def _coalitions() -> tuple[Coalition, ...]:
@@ -365,42 +395,38 @@ def _coalitions() -> tuple[Coalition, ...]:
     )
 
 
-def _checks() -> tuple[Check, ...]:
+def _checks(variant: Variant) -> tuple[Check, ...]:
     checks: list[Check] = []
     hidden = ("data", "gradients", "noise")
     for name, m in MEMBERS.items():
 
         def simulation(context: Context, m: Members = m) -> Result:
-            return _compare(context, _real(context), _simulated(context, m), m, "real against simulated")
+            real, simulated = _real(context, variant), _simulated(context, variant, m)
+            return _compare(context, real, simulated, m, "real against simulated")
 
         def swapped(context: Context, m: Members = m) -> Result:
-            return _compare(context, _real(context), _real(context, "swapped"), m, "data swapped")
+            return _compare(context, _real(context, variant), _real(context, variant, "swapped"), m, "data swapped")
 
         def steps_fresh(context: Context, m: Members = m) -> Result:
-            return fresh([_only(run) for walk in _real(context) for run in walk], m)
+            return fresh([_only(run) for walk in _real(context, variant) for run in walk], m)
 
         checks.append(Check(f"simulation, {name}", name, hidden, simulation, statistical=True))
         checks.append(Check(f"data swapped, {name}", name, ("data", "gradients"), swapped, statistical=True))
         checks.append(Check(f"freshness, {name}", name, ("gradients",), steps_fresh))
-        checks.append(Check(f"sizes agreed, {name}", name, ("sizes",), _reads_sizes))
+        checks.append(Check(f"sizes read, {name}", name, ("sizes",), partial(_reads_sizes, variant=variant)))
         if m.holders:
-            checks.append(
-                Check(
-                    f"threshold, {name}",
-                    name,
-                    ("gradients",),
-                    partial(_threshold, members=m),
-                )
-            )
+            threshold = partial(_threshold, variant=variant, members=m)
+            checks.append(Check(f"threshold, {name}", name, ("gradients",), threshold))
     both = "curator and a party, t - 1 holders"
-    checks.append(Check("noise law", both, ("gradients", "noise"), _noise_law, statistical=True))
-    checks.append(Check("steps answered once", both, ("gradients",), _steps))
+    law, steps = partial(_noise_law, variant=variant), partial(_steps, variant=variant)
+    checks.append(Check("noise law", both, ("gradients", "noise"), law, statistical=True))
+    checks.append(Check("steps answered once", both, ("gradients",), steps))
     checks.append(
         Check(
-            "deviating requests",
+            f"deviating requests, {both}",
             both,
             ("gradients",),
-            lambda context: deviations(context, _world(context), lambda label: _ballots(context, label)),
+            lambda context: deviations(context, _world(context), lambda label: _ballots(context, variant, label)),
         )
     )
     return tuple(checks)
@@ -415,4 +441,5 @@ def _only(run: SumRun) -> SumRun:
     return replace(run, transcript=transcript)
 
 
-PSGD = Case("psgd", SECRETS, _coalitions(), _checks())
+PSGD = Case("psgd", SECRETS, _coalitions(), _checks("paper"))
+PSGD_GAUSSIAN = Case("psgd-gaussian", SECRETS, _coalitions(), _checks("gaussian"))

@@ -1,4 +1,6 @@
-"""The statistic reveal with joint noise (DESIGN section 4): five parties, noise shares sized for one colluder.
+"""The statistic reveal with joint noise (DESIGN section 4): five parties, noise shares sized for three colluders.
+
+Both kinds of noise: Polya shares, which sum to discrete Laplace noise (pure epsilon), and Skellam shares (delta).
 
 The functionality adds the honest parties' part of the noise to the sum; the coalition's own vectors, shares included,
 are its inputs. So the curator has neither alpha nor the noise, and what a colluder takes off the sum leaves the whole
@@ -10,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.noise import PolyaShares, contributors
+from parties.noise import PolyaShares, SkellamShares, contributors
 from parties.party import Party
-from parties.statistic import entry_range, noisy_contribution
+from parties.statistic import Shares, entry_range, noisy_contribution
 from protocol.encryption import Encryptor
+from protocol.errors import InvalidParameter
 from protocol.messages import Ballot
 from protocol.packing import PackingPlan
 from protocol.randomness import Randomness
@@ -25,7 +29,7 @@ from protocol.rounds import Round
 from protocol.statistic_grid import StatisticGrid
 from protocol.threshold import combine
 from psephos.security.compare import two_sample
-from psephos.security.ideal import ideal_statistic, joint_noise
+from psephos.security.ideal import ideal_statistic, joint_noise, joint_skellam
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.sums import (
@@ -38,13 +42,18 @@ from psephos.security.sums import (
     fresh,
     lowered_threshold,
 )
-from psephos.security.worlds import Setup, SumRun, run_sum, setup
+from psephos.security.worlds import Setup, SumRun, TrainedVoter, run_sum, setup
+from psephos.statistic_round import StatisticContribution
 
-__all__ = ["STATISTIC"]
+__all__ = ["STATISTIC", "STATISTIC_GAUSSIAN"]
 
-PARTIES, SAMPLES, COLLUDERS = 5, 12, 1
+PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 SECRETS = ("data", "classifier", "votes", "noise", "sizes", "alpha")
-SCALE = Fraction(60)
+HONEST = PARTIES - COLLUDERS - 1
+"""Whose shares must make up the whole law: neither the colluders' nor one's own. One: the largest coalition here."""
+SCALE, VARIANCE = Fraction(60), Fraction(7200)
+
+Kind = Literal["laplace", "skellam"]
 
 MEMBERS = {
     "outsider (the board)": Members(),
@@ -72,8 +81,18 @@ def _grid(context: Context) -> StatisticGrid:
     return context.once("grid", make)
 
 
-def _shares() -> PolyaShares:
-    return PolyaShares(2, PARTIES, contributors(PARTIES, COLLUDERS), SCALE)
+def _shares(kind: Kind) -> Shares:
+    honest = contributors(PARTIES, COLLUDERS)
+    if kind == "skellam":
+        return SkellamShares(2, PARTIES, honest, VARIANCE)
+    return PolyaShares(2, PARTIES, honest, SCALE)
+
+
+def _ideal_noise(kind: Kind, shares: int, generator: np.random.Generator) -> list[int]:
+    """So many shares of the agreed law, of which `HONEST` make up the whole, drawn by numpy."""
+    if kind == "skellam":
+        return joint_skellam(VARIANCE, 2, shares, HONEST, generator)
+    return joint_noise(SCALE, 2, shares, HONEST, generator)
 
 
 def _votes(context: Context, inputs: str = "honest") -> NDArray[np.int64]:
@@ -81,9 +100,9 @@ def _votes(context: Context, inputs: str = "honest") -> NDArray[np.int64]:
     return votes[[1, 0, 2, 3, 4]] if inputs == "swapped" else votes
 
 
-def _round(context: Context, label: str) -> Round:
+def _round(context: Context, kind: Kind, label: str) -> Round:
     ceremony, grid = _world(context).ceremony, _grid(context)
-    low, high = entry_range(grid, _shares())
+    low, high = entry_range(grid, _shares(kind))
     key = ceremony.threshold_key.key
     return Round.create(
         "statistic",
@@ -96,8 +115,8 @@ def _round(context: Context, label: str) -> Round:
     )
 
 
-def _vector(context: Context, votes: NDArray[np.int64], coins: Randomness) -> list[int]:
-    return noisy_contribution(_grid(context), votes, _shares(), coins)
+def _vector(context: Context, kind: Kind, votes: NDArray[np.int64], coins: Randomness) -> list[int]:
+    return noisy_contribution(_grid(context), votes, _shares(kind), coins)
 
 
 def _cast(context: Context, party: int, round_: Round, vector: list[int], coins: Randomness) -> Ballot:
@@ -106,30 +125,30 @@ def _cast(context: Context, party: int, round_: Round, vector: list[int], coins:
     return sender.contribute(round_, "statistic", _grid(context).digest, vector, encryptor=encryptor)
 
 
-def _real(context: Context, inputs: str = "honest") -> list[SumRun]:
+def _real(context: Context, kind: Kind, inputs: str = "honest") -> list[SumRun]:
     def one(i: int) -> SumRun:
-        label, vectors, votes = f"statistic {inputs} {i}", {}, _votes(context, inputs)
+        label, vectors, votes = f"statistic {kind} {inputs} {i}", {}, _votes(context, inputs)
 
         def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
-            vectors[party] = _vector(context, votes[party], coins)
+            vectors[party] = _vector(context, kind, votes[party], coins)
             return _cast(context, party, round_, vectors[party], coins)
 
-        run = run_sum(_world(context), _round(context, label), cast, lambda name: context.coins(label, name))
+        run = run_sum(_world(context), _round(context, kind, label), cast, lambda name: context.coins(label, name))
         run.vectors.update(vectors)
         return run
 
-    return context.once(("statistic", inputs), lambda: [one(i) for i in range(context.views)])
+    return context.once(("statistic", kind, inputs), lambda: [one(i) for i in range(context.views)])
 
 
-def _simulated(context: Context, members: Members) -> list[SumRun]:
+def _simulated(context: Context, kind: Kind, members: Members) -> list[SumRun]:
     votes, grid = _votes(context), _grid(context)
     honest = [p for p in range(PARTIES) if p not in members.parties]
 
     def one(i: int) -> SumRun:
-        label = f"statistic simulated {members} {i}"
+        label = f"statistic simulated {kind} {members} {i}"
         generator = np.random.default_rng([context.seed, i, 78])
-        vectors = {p: _vector(context, votes[p], context.coins(label, "own vector", p)) for p in members.parties}
-        noise = joint_noise(SCALE, grid.length, len(honest), _shares().contributors, generator)
+        vectors = {p: _vector(context, kind, votes[p], context.coins(label, "own vector", p)) for p in members.parties}
+        noise = _ideal_noise(kind, len(honest), generator)
         output = ideal_statistic([*(grid.contribution(votes[p]) for p in honest), *vectors.values()], noise)
         sums = output["curator"]["sum"] if members.curator else [0] * grid.length
 
@@ -138,7 +157,7 @@ def _simulated(context: Context, members: Members) -> list[SumRun]:
 
         run = simulate_sum(
             _world(context),
-            _round(context, label),
+            _round(context, kind, label),
             corrupt_holders=members.holders,
             own_ballot=own,
             sums=sums,
@@ -147,7 +166,7 @@ def _simulated(context: Context, members: Members) -> list[SumRun]:
         run.vectors.update(vectors)
         return run
 
-    return context.once(("statistic simulated", members), lambda: [one(i) for i in range(context.views)])
+    return context.once(("statistic simulated", kind, members), lambda: [one(i) for i in range(context.views)])
 
 
 def _extra(members: Members) -> Extra | None:
@@ -168,27 +187,27 @@ def _extra(members: Members) -> Extra | None:
 # -- checks
 
 
-def _noise_law(context: Context) -> Result:
-    """The honest shares that a colluder and one more party leave, against discrete Laplace drawn by numpy."""
-    shares, rows = _shares(), 12 * context.views
+def _noise_law(context: Context, kind: Kind) -> Result:
+    """The honest shares that the colluders and one more party leave, against the whole law drawn by numpy."""
+    shares, rows = _shares(kind), 12 * context.views
     generator = np.random.default_rng([context.seed, 79])
     real = np.array(
         [
-            np.sum([shares.share(context.coins("share", i, j)) for j in range(shares.contributors)], axis=0)
+            np.sum([shares.share(context.coins("share", kind, i, j)) for j in range(HONEST)], axis=0)
             for i in range(rows)
         ],
         dtype=float,
     )
-    wanted = np.array([joint_noise(SCALE, 2, 1, 1, generator) for _ in range(rows)], dtype=float)
-    sides = [np.column_stack([side, np.abs(side)]) for side in (real, wanted)]
-    names = ["entry 0", "entry 1", "|entry 0|", "|entry 1|"]
+    wanted = np.array([_ideal_noise(kind, HONEST, generator) for _ in range(rows)], dtype=float)
+    sides = [np.column_stack([side, np.abs(side), np.abs(side).sum(axis=1)]) for side in (real, wanted)]
+    names = ["entry 0", "entry 1", "|entry 0|", "|entry 1|", "|entry 0| + |entry 1|"]
     found = two_sample(sides[0], sides[1], rate=context.rate, names=names, seed=context.seed)
-    return comparison_result(found, f"{shares.contributors} shares against the whole law", rows, 4)
+    return comparison_result(found, f"{HONEST} honest share against the whole law", rows, len(names))
 
 
-def _shares_differ(context: Context) -> Result:
+def _shares_differ(context: Context, kind: Kind) -> Result:
     """No share is a function of another: nobody knows the noise from its own share."""
-    rows = _real(context)
+    rows = _real(context, kind)
     contributions = [_grid(context).contribution(v) for v in _votes(context)]
     noise = np.array(
         [[np.subtract(run.vectors[p], contributions[p]) for p in range(PARTIES)] for run in rows], dtype=float
@@ -204,25 +223,27 @@ def _shares_differ(context: Context) -> Result:
     return Result(False, f"two of {PARTIES} shares alike in {alike} of {len(rows)} runs, no two runs alike")
 
 
-def _fresh(context: Context, members: Members) -> Result:
-    return fresh(_real(context), members)
+def _fresh(context: Context, kind: Kind, members: Members) -> Result:
+    return fresh(_real(context, kind), members)
 
 
-def _threshold(context: Context, members: Members) -> Result:
-    return lowered_threshold(_world(context), _real(context), members)
+def _threshold(context: Context, kind: Kind, members: Members) -> Result:
+    return lowered_threshold(_world(context), _real(context, kind), members)
 
 
-def _ballots(context: Context, label: str) -> tuple[Round, list[Ballot]]:
-    round_, votes = _round(context, label), _votes(context)
+def _ballots(context: Context, kind: Kind, label: str) -> tuple[Round, list[Ballot]]:
+    round_, votes = _round(context, kind, label), _votes(context)
     return round_, [
-        _cast(context, p, round_, _vector(context, votes[p], context.coins(label, p)), context.coins(label, p, "r"))
+        _cast(
+            context, p, round_, _vector(context, kind, votes[p], context.coins(label, p)), context.coins(label, p, "r")
+        )
         for p in range(PARTIES)
     ]
 
 
-def _reads_ballot(members: Members) -> Callable[[Context], Result]:
+def _reads_ballot(kind: Kind, members: Members) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
-        first = _real(context)[0]
+        first = _real(context, kind)[0]
         message = first.transcript.messages[0]
         assert message.data is not None
         ballot = Ballot.decode(message.data, first.round)
@@ -255,51 +276,62 @@ def _coalitions() -> tuple[Coalition, ...]:
     )
 
 
-def _checks() -> tuple[Check, ...]:
+def _checks(kind: Kind) -> tuple[Check, ...]:
     checks: list[Check] = []
     for name, m in MEMBERS.items():
 
         def simulation(context: Context, m: Members = m) -> Result:
-            return compare_views(
-                context, _world(context), _real(context), _simulated(context, m), m, "real against simulated", _extra(m)
-            )
+            real, simulated = _real(context, kind), _simulated(context, kind, m)
+            return compare_views(context, _world(context), real, simulated, m, "real against simulated", _extra(m))
 
         def swapped(context: Context, m: Members = m) -> Result:
-            return compare_views(
-                context, _world(context), _real(context), _real(context, "swapped"), m, "votes swapped", _extra(m)
-            )
+            real, other = _real(context, kind), _real(context, kind, "swapped")
+            return compare_views(context, _world(context), real, other, m, "votes swapped", _extra(m))
 
+        # The simulation hides the votes; that a ballot depends on nothing else hides what the votes were made from.
+        checks.append(Check(f"same votes, {name}", name, ("data", "classifier", "sizes"), partial(_inputs, kind=kind)))
         if m.opens:
-            checks.append(Check(f"opening, {name}", name, ("votes", "noise", "alpha"), _reads_ballot(m)))
-            checks.append(Check(f"inputs, {name}", name, ("data", "classifier", "sizes"), _inputs))
+            checks.append(Check(f"opening, {name}", name, ("votes", "noise", "alpha"), _reads_ballot(kind, m)))
             continue
-        checks.append(Check(f"simulation, {name}", name, SECRETS, simulation, statistical=True))
-        checks.append(Check(f"votes swapped, {name}", name, ("votes", "data", "classifier"), swapped, statistical=True))
-        checks.append(Check(f"freshness, {name}", name, ("votes",), partial(_fresh, members=m)))
+        hidden = ("votes", "noise", "alpha")
+        checks.append(Check(f"simulation, {name}", name, hidden, simulation, statistical=True))
+        checks.append(Check(f"votes swapped, {name}", name, ("votes",), swapped, statistical=True))
+        checks.append(Check(f"freshness, {name}", name, ("votes",), partial(_fresh, kind=kind, members=m)))
         if m.holders:
-            checks.append(Check(f"threshold, {name}", name, ("votes",), partial(_threshold, members=m)))
+            checks.append(Check(f"threshold, {name}", name, ("votes",), partial(_threshold, kind=kind, members=m)))
     both, party = "curator and t - 1 holders", "curator and a party"
     checks += [
         Check(
-            "deviating requests",
+            f"deviating requests, {both}",
             both,
             ("votes",),
-            lambda context: deviations(context, _world(context), lambda label: _ballots(context, label)),
+            lambda context: deviations(context, _world(context), lambda label: _ballots(context, kind, label)),
         ),
-        Check("dealt shares", both, ("votes",), dealt_shares, statistical=True),
-        Check("noise law", party, ("alpha", "votes"), _noise_law, statistical=True),
-        Check("shares differ", party, ("noise",), _shares_differ),
+        Check(f"dealt shares, {both}", both, ("votes",), dealt_shares, statistical=True),
+        Check("noise law", party, ("alpha", "votes"), partial(_noise_law, kind=kind), statistical=True),
+        Check("shares differ", party, ("noise",), partial(_shares_differ, kind=kind)),
     ]
     return tuple(checks)
 
 
-def _inputs(context: Context) -> Result:
-    """What a party encrypts is a function of its votes and its noise alone; nothing else of it is in any message."""
-    lengths = {m.size for run in _real(context) for m in run.transcript.messages if m.kind == "ballot"}
-    votes = _votes(context)[0]
-    same = _vector(context, votes, context.coins("x")) == _vector(context, votes.copy(), context.coins("x"))
-    told = "a ballot is a function of the votes and the noise: data, classifier and size do not enter it"
-    return Result(len(lengths) != 1 or not same, told)
+def _inputs(context: Context, kind: Kind) -> Result:
+    """Two data sets of other sizes, whose classifiers vote alike, make the very same ballot from the same coins."""
+    ballots, votes = [], []
+    for copies in (1, 5):
+        voter = TrainedVoter(context.seed, copies, 2)
+        auxiliary = np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
+        source = StatisticContribution([voter], auxiliary, _grid(context), _shares(kind), simulation_seed=3)
+        round_ = _round(context, kind, "same votes")
+        encryptor = Encryptor(round_.key, randomness=context.coins("same votes"), expected=8)
+        signing_keys = _world(context).ceremony.signing_keys[:1]
+        votes.append(voter.predict_votes(auxiliary).tolist())
+        ballots += [b.encode() for b in source.ballots(round_, range(1), signing_keys, encryptor)]
+    if votes[0] != votes[1]:
+        raise InvalidParameter("the two classifiers were to vote alike")
+    told = "the ballots of two data sets, one five times the other, with the same votes and coins"
+    alike = ballots[0] == ballots[1]
+    return Result(not alike, f"{told} are {'equal byte for byte' if alike else 'different: they tell which it was'}")
 
 
-STATISTIC = Case("statistic", SECRETS, _coalitions(), _checks())
+STATISTIC = Case("statistic", SECRETS, _coalitions(), _checks("laplace"))
+STATISTIC_GAUSSIAN = Case("statistic-gaussian", SECRETS, _coalitions(), _checks("skellam"))

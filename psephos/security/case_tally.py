@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.statistic import plan_statistic, release_statistic
 from parties.party import Party, Voter
 from protocol.encryption import Encryptor
 from protocol.errors import AlreadyCastError
 from protocol.messages import Ballot
-from protocol.randomness import Randomness
+from protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
 from protocol.rounds import Round
 from protocol.votes import VoteLayout, vote_round
 from psephos.security.ideal import ideal_tally
@@ -19,7 +21,7 @@ from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.sums import Members, compare_views, dealt_shares, deviations, fresh, lowered_threshold
 from psephos.security.views import openable
-from psephos.security.worlds import FixedVoter, Setup, SumRun, run_tally_round, setup
+from psephos.security.worlds import FixedVoter, Setup, SumRun, TrainedVoter, run_tally_round, setup
 
 __all__ = ["TALLY"]
 
@@ -64,25 +66,8 @@ def _voters(context: Context, inputs: str) -> Sequence[Voter]:
         votes = votes[[1, 0, 2, 3, 4]]
     voters: list[Voter] = [FixedVoter(v) for v in votes]
     if inputs in ("trained", "twin"):
-        generator = np.random.default_rng([context.seed, 2])
-        X = generator.normal(size=(40, 2))
-        y = np.digitize(X[:, 0], (-0.5, 0.5))
-        if inputs == "twin":  # five times the data, at twice the scale: votes are the same
-            X, y = np.repeat(X, 5, axis=0), np.repeat(y, 5)
-        voters[0] = context.once(("voter", inputs), lambda: _Trained(X, y))
+        voters[0] = TrainedVoter(context.seed, 5 if inputs == "twin" else 1, CLASSES)
     return voters
-
-
-class _Trained:
-    """The nearest class mean of its own data: repeating every sample changes the data and no vote."""
-
-    def __init__(self, X: Array, y: NDArray[np.integer]) -> None:
-        self.samples = X
-        self.means = np.stack([X[y == k].mean(axis=0) for k in range(CLASSES)])
-
-    def predict_votes(self, X: Array) -> NDArray[np.integer]:
-        distance: NDArray[np.integer] = np.linalg.norm(X[:, None] - self.means, axis=2).round(9).argmin(axis=1)
-        return distance
 
 
 def _real(context: Context, inputs: str = "honest") -> list[SumRun]:
@@ -245,16 +230,25 @@ def _reads_votes(members: Members) -> Run:
 
 
 def _curator_noise(context: Context) -> Result:
-    return Result(True, "the curator draws the noise of the release itself")
+    """The curator's tape alone makes the released statistic from the counts once more: it can take the noise off."""
+    counts = VoteLayout(SAMPLES, CLASSES).decode(_real(context)[0].opened.sums, PARTIES)
+    plan = plan_statistic(_auxiliary(context), CLASSES, PARTIES, epsilon=1.0)
+    tape = RecordedRandomness(context.coins("release"))
+    released = release_statistic(counts, plan, tape).T
+    again = release_statistic(counts, plan, ReplayedRandomness(tape.tape())).T
+    bare = release_statistic(counts, replace(plan, mechanism=None)).T
+    known = np.array_equal(released, again) and not np.array_equal(released, bare)
+    return Result(known, "the curator's own coins replay the noise of the release")
 
 
 def _noise_after(context: Context) -> Result:
-    run = _real(context)[0]
-    last = run.transcript.messages[-1]
-    return Result(
-        last.receiver != "curator",
-        "the noise is drawn after the last message, which the curator receives: no message depends on it",
-    )
+    """The release's noise is the curator's coins; all messages are made without them."""
+    voters, label = _voters(context, "honest"), "honest 0"
+    again = run_tally_round(context, _world(context), _auxiliary(context), CLASSES, voters, label).transcript.messages
+    first = _real(context)[0].transcript.messages
+    alike = [m.data for m in again] == [m.data for m in first]
+    told = f"all {len(first)} messages follow from the parties' inputs and coins" if alike else "the messages differ"
+    return Result(not alike, f"replayed, {told}: the curator's, which make the noise, enter none")
 
 
 def _coalitions() -> tuple[Coalition, ...]:
@@ -304,7 +298,10 @@ def _checks() -> tuple[Check, ...]:
         add(same, name, ("data", "classifier", "sizes"), _pair(m, "trained", "twin", same), statistical=True)
         if m.curator:
             add("alpha read", name, ("alpha",), _reads_alpha)
-        add("noise drawn", name, ("noise",), _curator_noise if m.curator else _noise_after)
+        if m.curator:
+            add("noise replayed", name, ("noise",), _curator_noise)
+        else:
+            add("messages replayed", name, ("noise",), _noise_after)
     both = "curator and t - 1 holders"
     add("deviating requests", both, ("votes",), _deviations)
     add("second ballot", both, ("votes",), _votes_once)

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["counts_of", "ideal_pathak", "ideal_psgd_step", "ideal_statistic", "ideal_tally", "joint_noise"]
+__all__ = [
+    "counts_of",
+    "ideal_pathak",
+    "ideal_psgd_step",
+    "ideal_statistic",
+    "ideal_tally",
+    "joint_noise",
+    "joint_skellam",
+    "spherical_noise",
+]
 
 Outputs = dict[str, dict[str, Any]]
 
@@ -45,11 +53,27 @@ def joint_noise(
     return [int(a) - int(b) for a, b in zip(*drawn, strict=True)]
 
 
+def joint_skellam(
+    variance: Fraction | float, dimension: int, shares: int, contributors: int, generator: np.random.Generator
+) -> list[int]:
+    """`shares` of `contributors` shares of Skellam noise of that variance: differences of two Poisson variables."""
+    mean = float(variance) / 2 * shares / contributors
+    drawn = [generator.poisson(mean, dimension) for _ in range(2)]
+    return [int(a) - int(b) for a, b in zip(*drawn, strict=True)]
+
+
+def spherical_noise(scale: Fraction, dimension: int, generator: np.random.Generator) -> list[int]:
+    """Density proportional to exp(-||eta||/scale), rounded: a Gamma(dimension) norm and a normal vector's direction."""
+    direction = generator.normal(size=dimension)
+    norm = float(scale) * generator.gamma(dimension)
+    return [int(e) for e in np.rint(direction * (norm / np.linalg.norm(direction)))]
+
+
 def ideal_statistic(vectors: Sequence[Sequence[int]], noise: Sequence[int]) -> Outputs:
     """Statistic reveal: the curator gets the sum of the vectors plus the noise of the honest parties' shares.
 
-    The functionality draws that noise (`joint_noise`). A party of the coalition hands in its statistic with its own
-    share added, as it may choose both.
+    The functionality draws that noise (`joint_noise`, `joint_skellam`). A party of the coalition hands in its
+    statistic with its own share added, as it may choose both.
     """
     return {"curator": {"sum": [sum(column) for column in zip(*vectors, noise, strict=True)]}, "party": {}}
 
@@ -60,27 +84,13 @@ def ideal_psgd_step(gradients: Sequence[Sequence[int]], noise: Sequence[Sequence
     return {"curator": {"sum": total}, "party": {}}
 
 
-@dataclass(frozen=True)
-class PathakOutput:
-    """`total`: K w_s in units of the grid, published. Sizes, who is smallest and the noise belong to nobody."""
+def ideal_pathak(parameters: Sequence[Sequence[int]], noise: Sequence[int]) -> list[int]:
+    """Pathak: everybody gets K w_s in units of the grid, the sum of the parameters and noise for the smallest data set.
 
-    total: list[int]
-
-
-def ideal_pathak(
-    parameters: Sequence[Sequence[int]],
-    scale: Fraction,
-    generator: np.random.Generator,
-    *,
-    shares: int | None = None,
-    contributors: int = 1,
-) -> PathakOutput:
-    """Pathak: everybody gets K w_s, the sum of the parameters plus noise scaled for the smallest data set.
-
-    Printed: one discrete Laplace variable per entry. Repaired: the functionality draws `shares` (the honest parties')
-    of `contributors` shares, each a difference of negative binomials of shape 1/contributors, and adds the coalition's
-    own shares, which it was given as inputs. Drawn with numpy, so that it is not the protocol's own sampler.
+    The functionality draws the noise. Printed: all of it, one discrete Laplace variable per entry (`joint_noise`) or a
+    spherical vector (`spherical_noise`). Repaired: the honest parties' shares at the rung of the smallest; a party of
+    the coalition hands in its own share for every rung. How the smallest is found (tournament, all pairs) changes
+    nothing: sizes, their order, who is smallest and the noise belong to nobody. What Charlie sees besides is an order
+    of the parties that is uniform and independent of everything, which a simulator draws for itself.
     """
-    count = contributors if shares is None else shares
-    noise = joint_noise(scale, len(parameters[0]), count, contributors, generator)
-    return PathakOutput([sum(column) + e for column, e in zip(zip(*parameters, strict=True), noise, strict=True)])
+    return [sum(column) + e for column, e in zip(zip(*parameters, strict=True), noise, strict=True)]

@@ -16,20 +16,24 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import curator.pathak
+import curator.psgd
 import parties.noise
 import parties.party
 import parties.pathak
+import parties.pathak_noise
 import parties.psgd
 import parties.statistic
 import protocol.comb
 import protocol.comparison
 import protocol.encryption
 import protocol.messages
+import protocol.noise
+import protocol.pathak
 import protocol.product
 import protocol.resharing
 import protocol.sharing
@@ -92,7 +96,7 @@ class Mutant:
         name: what is broken, in the field's words.
         protocol: whose analysis must catch it.
         owner, function, old, new: the edit.
-        checks: those that should see it, in the order they are tried.
+        check: the one that must see it.
         views: per side of a two-sample test; enough that the leak is seen at any seed.
     """
 
@@ -102,7 +106,7 @@ class Mutant:
     function: str
     old: str
     new: str
-    checks: tuple[str, ...]
+    check: str
     views: int = 60
 
     @property
@@ -111,24 +115,20 @@ class Mutant:
         return f"{self.owner.__name__}.{self.function}: `{self.old}` becomes `{self.new}`"
 
 
-def caught_by(mutant: Mutant, case: Case, context: Context) -> tuple[str | None, Result | None]:
-    """The first check that notices, with what it found; (None, last result) when none does."""
+def caught_by(mutant: Mutant, case: Case, context: Context) -> tuple[str | None, Result]:
+    """The check, if it notices, and what it found."""
     own = Context(seed=context.seed + 1, views=mutant.views, rate=context.rate)
-    result: Result | None = None
     with edited(mutant.owner, mutant.function, mutant.old, mutant.new):
-        for name in mutant.checks:
-            result = case.check(name).run(own)
-            if result.leaks:
-                return name, result
-    return None, result
+        result = case.check(mutant.check).run(own)
+    return (mutant.check if result.leaks else None), result
 
 
-_TALLY_FRESH = ("freshness, curator",)
-_DEVIATING = ("deviating requests, curator and t - 1 holders",)
+_TALLY_FRESH = "freshness, curator"
+_DEVIATING = "deviating requests, curator and t - 1 holders"
 _PARTY_1 = "party 1 (draws pi_1, the key and the mask)"
 _LAST_MASKS = "masks = [self._randomness.bits(MASK_BITS) - (1 << (MASK_BITS - 1)) for _ in self._parties]"
 
-MUTANTS: tuple[Mutant, ...] = (
+_OWN: tuple[Mutant, ...] = (
     # -- the tally
     Mutant(
         "ballots without randomness",
@@ -173,7 +173,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "deal_integer",
         "coefficients = [delta * secret]",
         "coefficients = [secret]",
-        ("dealt shares, curator and t - 1 holders",),
+        "dealt shares, curator and t - 1 holders",
     ),
     Mutant(
         "small coefficients",
@@ -182,7 +182,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "deal_integer",
         "(delta * delta * bound) << STATISTICAL_BITS",
         "bound",
-        ("dealt shares, curator and t - 1 holders",),
+        "dealt shares, curator and t - 1 holders",
     ),
     Mutant(
         "threshold off by one",
@@ -191,7 +191,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "deal_integer",
         "range(threshold - 1)",
         "range(threshold - 2)",
-        ("threshold, curator and t - 1 holders",),
+        "threshold, curator and t - 1 holders",
     ),
     Mutant(
         "a round opened twice",
@@ -254,7 +254,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "cast",
         "if not self._votes_cast.claim(",
         "if not bytes(",
-        ("second ballot, curator and t - 1 holders",),
+        "second ballot, curator and t - 1 holders",
     ),
     # -- the statistic
     Mutant(
@@ -264,7 +264,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "noisy_contribution",
         "[value + noise for",
         "[value for",
-        ("simulation, curator",),
+        "simulation, curator",
         views=110,
     ),
     Mutant(
@@ -274,7 +274,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "noisy_contribution",
         "shares.share(randomness)",
         f"shares.share({_SEEDED})",
-        ("shares differ",),
+        "shares differ",
     ),
     Mutant(
         "noise sized for all parties, colluders included",
@@ -283,7 +283,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "_jumps",
         "self.contributors",
         "self.parties",
-        ("noise law",),
+        "noise law",
     ),
     Mutant(
         "noise of one sign",
@@ -292,7 +292,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "share",
         "jump if entry % 2 else -jump",
         "jump",
-        ("noise law",),
+        "noise law",
     ),
     Mutant(
         "shares clipped short",
@@ -301,9 +301,72 @@ MUTANTS: tuple[Mutant, ...] = (
         "share",
         "bound = self.bound",
         "bound = 20",
-        ("noise law",),
+        "noise law",
+    ),
+    Mutant(
+        "one's own share counted on",
+        "statistic",
+        parties.noise,
+        "contributors",
+        "left = parties - colluders - dropouts - 1",
+        "left = parties - colluders - dropouts",
+        "noise law",
+    ),
+    Mutant(
+        "noise sized for all parties, colluders included",
+        "statistic-gaussian",
+        parties.noise.SkellamShares,
+        "share",
+        "(2 * self.contributors)",
+        "(2 * self.parties)",
+        "noise law",
+    ),
+    Mutant(
+        "noise of one sign",
+        "statistic-gaussian",
+        parties.noise.SkellamShares,
+        "share",
+        "poisson(mean, randomness) - poisson(mean, randomness)",
+        "poisson(mean, randomness)",
+        "noise law",
+    ),
+    Mutant(
+        "shares clipped short",
+        "statistic-gaussian",
+        parties.noise.SkellamShares,
+        "share",
+        "bound = self.bound",
+        "bound = 20",
+        "noise law",
     ),
     # -- Pathak, printed and repaired
+    Mutant(
+        "noise for the average put on the sum",
+        "pathak-printed",
+        protocol.pathak.Terms,
+        "scale",
+        "2 * self.parties / (",
+        "2 / (",
+        "noise law",
+    ),
+    Mutant(
+        "a spherical vector of exponential norm, finding 1",
+        "pathak-spherical",
+        protocol.noise.SphericalLaplace,
+        "sample",
+        "_mpfr.sqrt(chi)",
+        "_mpfr.div(_mpfr.sqrt(chi), self.dimension)",
+        "noise law",
+    ),
+    Mutant(
+        "noise sized for all parties, those excluded included",
+        "pathak-repaired",
+        parties.pathak_noise,
+        "rung_shares",
+        "contributors = terms.parties - terms.excluded",
+        "contributors = terms.parties",
+        "noise law",
+    ),
     Mutant(
         "noise factors not re-randomised, as printed",
         "pathak-printed",
@@ -311,7 +374,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "add_noise",
         "self._full(self._curator_key, tuple(powers))",
         "tuple(powers)",
-        (f"freshness, {_PARTY_1}",),
+        f"freshness, {_PARTY_1}",
     ),
     Mutant(
         "the sealed share sent by its owner, as printed",
@@ -320,7 +383,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "forward_share",
         "forwarded.send(self._session, self.number, CURATOR)",
         "forwarded.send(self._session, sender, CURATOR)",
-        ("data sets exchanged, curator", "simulation, curator"),
+        "data sets exchanged, curator",
     ),
     Mutant(
         "no mask in Stage 1",
@@ -329,7 +392,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "blind_and_permute",
         _LAST_MASKS,
         "masks = [0 for _ in self._parties]",
-        ("masked shares, all parties but two",),
+        "masked shares, all parties but two",
     ),
     Mutant(
         "a narrow mask in Stage 1",
@@ -338,7 +401,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "blind_and_permute",
         _LAST_MASKS,
         "masks = [self._randomness.bits(SHARE_BITS) for _ in self._parties]",
-        ("masked shares, all parties but two",),
+        "masked shares, all parties but two",
     ),
     Mutant(
         "one mask for all shares in Stage 1",
@@ -347,7 +410,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "blind_and_permute",
         _LAST_MASKS,
         "masks = [self._randomness.bits(MASK_BITS)] * self.terms.parties",
-        ("masked shares, all parties but two",),
+        "masked shares, all parties but two",
     ),
     Mutant(
         "Charlie does not re-randomise",
@@ -356,7 +419,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "blind_and_permute",
         'fresh = Encryptor(group_key, "full", randomness=self._randomness).rerandomize(masked)',
         "fresh = masked",
-        ("freshness, all parties but two",),
+        "freshness, all parties but two",
     ),
     Mutant(
         "pi_2 fixed",
@@ -365,7 +428,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "blind_and_permute",
         "random_permutation(self.terms.parties, self._randomness)",
         "tuple(range(self.terms.parties))",
-        ("order of places, all parties but two",),
+        "order of places, all parties but two",
     ),
     Mutant(
         "pi_1 fixed",
@@ -374,7 +437,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "accept_proposal",
         "random_permutation(self.terms.parties, self._randomness)",
         "tuple(range(self.terms.parties))",
-        ("data sets exchanged, curator",),
+        "data sets exchanged, curator",
     ),
     Mutant(
         "a narrow share of the size",
@@ -383,7 +446,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "share_size",
         "share = self._randomness.bits(SHARE_BITS)",
         "share = self._randomness.bits(TIE_BITS)",
-        ("simulation, curator",),
+        "simulation, curator",
         views=110,
     ),
     Mutant(
@@ -393,7 +456,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "vote_rung",
         "self._full(self._curator_key, tuple(rungs))",
         "tuple(rungs)",
-        (f"freshness, {_PARTY_1}",),
+        f"freshness, {_PARTY_1}",
     ),
     Mutant(
         "the Jacobi symbol kept by the noise factors",
@@ -402,7 +465,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "add_noise",
         "self._full(self._curator_key, tuple(powers))",
         _HALF,
-        (f"Jacobi symbols, {_PARTY_1}",),
+        f"Jacobi symbols, {_PARTY_1}",
     ),
     Mutant(
         "no mask on the noise",
@@ -411,7 +474,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "mask_noise",
         "mask = [self._randomness.bits(self.terms.mask_bits) for",
         "mask = [0 for",
-        ("simulation, curator",),
+        "simulation, curator",
         views=110,
     ),
     Mutant(
@@ -421,7 +484,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "mask_noise",
         "mask = [self._randomness.bits(self.terms.mask_bits) for",
         "mask = [self._randomness.bits(16) for",
-        ("simulation, curator",),
+        "simulation, curator",
         views=110,
     ),
     Mutant(
@@ -431,7 +494,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "mask_noise",
         "mask = [self._randomness.bits(self.terms.mask_bits) for _ in range(self.terms.features)]",
         "mask = [self._randomness.bits(self.terms.mask_bits)] * self.terms.features",
-        ("simulation, curator",),
+        "simulation, curator",
         views=110,
     ),
     Mutant(
@@ -441,7 +504,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "split_vector",
         "randomness.bits(modulus_bits) for _ in vector",
         "int(randomness.bits(24) * 2.0 ** (modulus_bits - 24)) for _ in vector",
-        ("simulation, all parties but two",),
+        "simulation, all parties but two",
     ),
     Mutant(
         "narrow shares",
@@ -450,7 +513,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "split_vector",
         "randomness.bits(modulus_bits) for _ in vector",
         "randomness.bits(modulus_bits - 1) for _ in vector",
-        ("resharing enumerated",),
+        "resharing enumerated",
     ),
     Mutant(
         "one encryption of zero for Charlie's whole selection",
@@ -459,7 +522,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "randomizers",
         "[comb.random_power(self._randomness) for _ in range(count)]",
         "[comb.random_power(self._randomness)] * count",
-        (f"freshness, {_PARTY_1}",),
+        f"freshness, {_PARTY_1}",
     ),
     Mutant(
         "the order of the comparison's answers leaked",
@@ -468,7 +531,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "answer",
         "random_permutation(len(blinded), randomness)",
         "tuple(range(len(blinded)))",
-        ("comparison enumerated",),
+        "comparison enumerated",
     ),
     Mutant(
         "small blinds in the comparison",
@@ -477,7 +540,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "_blinded",
         "randomness.below(key.u - 1)",
         "randomness.below(3)",
-        ("comparison enumerated",),
+        "comparison enumerated",
     ),
     Mutant(
         "the comparison's coin fixed",
@@ -486,7 +549,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "answer",
         "delta = randomness.bits(1)",
         "delta = 0",
-        ("comparison enumerated",),
+        "comparison enumerated",
     ),
     Mutant(
         "no fresh h^r in the comparison's answers",
@@ -495,13 +558,31 @@ MUTANTS: tuple[Mutant, ...] = (
         "_blinded",
         "gmpy2.powmod(c, r, n) * h % n",
         "gmpy2.powmod(c, r, n)",
-        ("comparison's blinds",),
+        "comparison's blinds",
+    ),
+    Mutant(
+        "one set of blinds for all comparisons of a batch",
+        "pathak-all-pairs",
+        protocol.comparison,
+        "answer",
+        "blinds[number * (bits + 1) : (number + 1) * (bits + 1)]",
+        "blinds[: bits + 1]",
+        "comparison's blinds",
+    ),
+    Mutant(
+        "one coin for all comparisons of a batch",
+        "pathak-all-pairs",
+        protocol.comparison,
+        "answer",
+        "delta = randomness.bits(1)",
+        "delta = delta if number else randomness.bits(1)",
+        "comparison at width",
     ),
     # -- PSGD
     Mutant(
-        "no rho", "psgd", parties.psgd.GradientParty, "vector", "[u + e + r for", "[u + e for", ("simulation, curator",)
+        "no rho", "psgd", parties.psgd.GradientParty, "vector", "[u + e + r for", "[u + e for", "simulation, curator"
     ),
-    Mutant("no eta", "psgd", parties.psgd.GradientParty, "vector", "[u + e + r for", "[u + r for", ("noise law",)),
+    Mutant("no eta", "psgd", parties.psgd.GradientParty, "vector", "[u + e + r for", "[u + r for", "noise law"),
     Mutant(
         "rho that everybody knows",
         "psgd",
@@ -509,7 +590,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "vector",
         "step_share(self.series, step, self._randomness)",
         f"step_share(self.series, step, {_SEEDED})",
-        ("simulation, curator",),
+        "simulation, curator",
     ),
     Mutant(
         "a step answered again with fresh noise",
@@ -518,7 +599,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "answer",
         "if announcement.step <= self._step:",
         "if announcement.step < self._step:",
-        ("steps answered once",),
+        "steps answered once",
     ),
     Mutant(
         "two products opened in one step",
@@ -527,7 +608,64 @@ MUTANTS: tuple[Mutant, ...] = (
         "claim",
         "self._record.first(digest, product) == product",
         "bool(self._record.first(digest, product))",
-        ("steps answered once",),
+        "steps answered once",
+    ),
+    Mutant(
+        "eta sized for all parties, the colluder included",
+        "psgd",
+        curator.psgd,
+        "agree",
+        "sigma / math.sqrt(honest)",
+        "sigma / math.sqrt(parties)",
+        "noise law",
+    ),
+    Mutant(
+        "noise sized for all parties, the colluder included",
+        "psgd-gaussian",
+        curator.psgd,
+        "agree",
+        "l1, l2, steps) / honest",
+        "l1, l2, steps) / parties",
+        "noise law",
+    ),
+    Mutant(
+        "noise for one step in each of many",
+        "psgd-gaussian",
+        curator.psgd,
+        "agree",
+        "l1, l2, steps) / honest",
+        "l1, l2, 1) / honest",
+        "noise law",
+    ),
+)
+
+_AGAIN: dict[tuple[str, str], tuple[str, ...]] = {
+    ("statistic", "statistic-gaussian"): ("no noise", "noise that everybody knows", "one's own share counted on"),
+    ("pathak-repaired", "pathak-all-pairs"): (
+        "no mask in Stage 1",
+        "a narrow mask in Stage 1",
+        "one mask for all shares in Stage 1",
+        "Charlie does not re-randomise",
+        "pi_1 fixed",
+        "a narrow share of the size",
+    ),
+    ("pathak-repaired", "pathak-spherical"): ("no mask on the noise", "a narrow mask on the noise"),
+    ("psgd", "psgd-gaussian"): (
+        "no rho",
+        "rho that everybody knows",
+        "a step answered again with fresh noise",
+        "two products opened in one step",
+    ),
+}
+"""Which of one case's mutants touch what another case does differently: the comparisons, the law of the noise."""
+
+MUTANTS: tuple[Mutant, ...] = (
+    *_OWN,
+    *(
+        replace(mutant, protocol=other)
+        for (protocol_, other), names in _AGAIN.items()
+        for mutant in _OWN
+        if mutant.protocol == protocol_ and mutant.name in names
     ),
 )
 """Every broken protocol, one expression away from the real one."""
@@ -549,6 +687,10 @@ UNCAUGHT: dict[str, str] = {
     "the holder's check of the ballots it was asked for, alone": (
         "not a leak: leaving out `asked - seen` or `seen - asked` in KeyHolder.partially_decrypt changes nothing that "
         "can be opened, since the product's digest is compared as well"
+    ),
+    "pi_2 fixed, where all pairs are compared": (
+        "not a leak: every party is asked once and no message to a party depends on an order, so pi_2 protects nothing in "
+        "`all-pairs`; in a tournament the second turn does, and the mutant is caught there"
     ),
     "a dealer who keeps p and q": "whether he forgot them cannot be seen in any view",
     "timing, memory accesses and traffic": (

@@ -30,7 +30,7 @@ from protocol.votes import vote_round
 from psephos.ceremony import Ceremony
 from psephos.security.model import Context
 
-__all__ = ["FixedVoter", "Setup", "SumRun", "open_sum", "run_tally_round", "setup"]
+__all__ = ["FixedVoter", "Setup", "SumRun", "TrainedVoter", "open_sum", "run_tally_round", "setup"]
 
 KEY_BITS = 128
 
@@ -64,6 +64,25 @@ class FixedVoter:
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
         """The choices, shape (N,)."""
         return self.choices
+
+
+class TrainedVoter:
+    """The nearest class mean of data of its own: repeating every sample changes the data and no vote.
+
+    `samples` and `means` are what the cells "data" and "classifier" are about; their number is its size.
+    """
+
+    def __init__(self, seed: int, copies: int, classes: int) -> None:
+        generator = np.random.default_rng([seed, 2])
+        X = generator.normal(size=(40, 2))
+        y = np.digitize(X[:, 0], np.linspace(-0.5, 0.5, classes - 1))
+        self.samples, labels = np.repeat(X, copies, axis=0), np.repeat(y, copies)
+        self.means = np.stack([self.samples[labels == k].mean(axis=0) for k in range(classes)])
+
+    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
+        """The class of the nearest mean for each row of X, shape (N,)."""
+        distance: NDArray[np.integer] = np.linalg.norm(X[:, None] - self.means, axis=2).round(9).argmin(axis=1)
+        return distance
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,20 @@
 """What the papers leave wrong or open (docs/security/findings.md), worked out again without the library's own formulas.
 
-Findings 4, 5 and 6 are attacks (test_attacks.py), 9 is also in test_psgd_attacks.py; 7 needs the Adult data and is in
-`psephos reproduce pathak-adult`.
+Findings 4, 5 and 6 are attacks (test_attacks.py), 9 is also in test_psgd_attacks.py. 7 is tested on rows of Adult's
+shape, and on Adult itself where PSEPHOS_DATA names a folder with it.
 """
 
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq, minimize_scalar
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import gammaln, lambertw
 from scipy.stats import chi2
 
@@ -18,6 +22,8 @@ from curator import sensitivity
 from curator.rajkumar_bounds import pure_composition, sigma_as_printed, sigma_from_density_ratio
 from parties.training import train_parties
 from protocol.noise import simulate_spherical_laplace
+from psephos import reproduce_pathak
+from psephos.datasets import Dataset, load
 
 
 def test_1_the_norm_of_theorem_3s_noise_is_gamma_and_an_exponential_norm_is_not_private() -> None:
@@ -63,6 +69,72 @@ def test_3_theorem_4_1_gives_another_epsilon() -> None:
     assert real(1.0, 123, 5) == pytest.approx(1.109, abs=5e-4)
     assert 2 * real(1.0, 123, 5) == pytest.approx(2.218, abs=1e-3)  # (lambda/2) ||w||^2
     assert real(1.0, 10, 15) == pytest.approx(0.105, abs=1e-3)  # about ten times more noise than needed
+    # One record less in the smallest data set and the scale is another: the log-ratio of two Laplace densities of
+    # different scale has no bound, so there is no pure epsilon under adding or removing.
+    ratios = [abs(x) / (2 / 10) - abs(x) / (2 / 9) for x in (1.0, 10.0, 100.0)]
+    assert ratios[2] > 10 * ratios[0] > 0
+    assert ratios[2] > 30
+
+
+def _objective_two(X: NDArray[np.float64], y: NDArray[np.int64], lam: float) -> NDArray[np.float64]:
+    """The minimiser of Pathak's objective (2), mean log-loss plus lambda ||w||^2, straight from scipy."""
+    signs = 2.0 * y - 1
+
+    def value(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        margins = signs * (X @ w)
+        slope = -(X.T @ (signs * np.exp(-np.logaddexp(0, margins)))) / len(y) + 2 * lam * w
+        return float(np.logaddexp(0, -margins).mean() + lam * w @ w), slope
+
+    found = minimize(value, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+    return np.asarray(found.x)
+
+
+def _of_adults_shape(seed: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Up to 14 attributes, one-hot, three of them sometimes missing; about a quarter of the rows positive."""
+    generator = np.random.default_rng(seed)
+    values, X = 6, np.zeros((rows, 14 * 6))
+    effects = np.random.default_rng(0).normal(scale=0.8, size=(14, values))  # the same in training and test
+    score = np.full(rows, -1.6)
+    for attribute in range(14):
+        chosen = generator.integers(values, size=rows)
+        present = generator.random(rows) > (0.05 if attribute < 3 else 0)
+        X[np.arange(rows)[present], (attribute * values + chosen)[present]] = 1
+        score += np.where(present, effects[attribute, chosen], 0) / 2
+    return X, (generator.random(rows) < 1 / (1 + np.exp(-score))).astype(np.int64)
+
+
+def _check_finding_7(result: dict[str, Any], data: Dataset, majority: float) -> None:
+    X, X_test = (np.asarray(m.toarray() if hasattr(m, "toarray") else m, float) for m in (data.X_train, data.X_test))
+    as_printed, unit_ball, smaller = result["settings"]
+    for lam, scale, setting in ((1.0, 1.0, as_printed), (1.0, 14**0.5, unit_ball), (1e-3, 14**0.5, smaller)):
+        positive = X_test @ _objective_two(X / scale, data.y_train, lam) > 0
+        error = np.mean(positive != (data.y_test == 1))
+        assert setting["pooled_error"] == pytest.approx(error, abs=2e-3)
+        assert setting["pooled_always_says_majority"] == (not positive.any())
+    for setting in (as_printed, unit_ball):
+        assert setting["pooled_always_says_majority"]
+        assert setting["pooled_error"] == result["majority_error"] == pytest.approx(majority, abs=5e-4)
+    assert not smaller["pooled_always_says_majority"]
+    assert smaller["pooled_error"] < majority - 0.02
+    assert result["ones_per_row"] == [11, 14]
+    assert np.linalg.norm(X, axis=1).max() == pytest.approx(14**0.5)  # 3.7, where 1 is assumed
+
+
+def test_7_at_lambda_1_the_pooled_classifier_says_nothing_but_the_majority(monkeypatch: pytest.MonkeyPatch) -> None:
+    (X, y), (X_test, y_test) = _of_adults_shape(1, 4000), _of_adults_shape(2, 2000)
+    data = Dataset("adult", X, y, X_test, y_test, ("<=50K", ">50K"), "made up")
+    monkeypatch.setattr(reproduce_pathak, "load", lambda name, data_dir: data)
+    monkeypatch.setattr(reproduce_pathak, "SPLITS", dict.fromkeys(reproduce_pathak.SPLITS, (800,) * 5))
+    result = reproduce_pathak.reproduce_pathak_adult(executions=1, deals=1, epsilons=(1.0,))
+    _check_finding_7(result, data, float(y_test.mean()))
+
+
+def test_7_on_adult_itself() -> None:
+    folder = os.environ.get("PSEPHOS_DATA")
+    if folder is None or not (Path(folder) / "a9a").exists():
+        pytest.skip("PSEPHOS_DATA names no folder with Adult")
+    result = reproduce_pathak.reproduce_pathak_adult(data_dir=folder, executions=1, deals=1, epsilons=(1.0,))
+    _check_finding_7(result, load("adult", folder), 0.236)
 
 
 def test_8_sigma_as_printed_is_not_private() -> None:

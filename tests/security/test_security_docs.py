@@ -9,7 +9,10 @@ import pytest
 
 from protocol.messages import Ballot, PartialDecryption
 from protocol.pathak import Step
+from protocol.series import Announcement
 from psephos.security.audit import CASES
+from psephos.security.case_psgd import agreement_of
+from psephos.security.model import Context
 from psephos.security.mutants import MUTANTS, UNCAUGHT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +49,12 @@ def test_the_table_of_mutants_is_complete_and_says_who_caught_them() -> None:
     told = {(row[0], row[1]): row[2] for row in rows(section)[2:]}
     assert set(told) == {(m.protocol, m.name) for m in MUTANTS}
     for mutant in MUTANTS:
-        assert told[mutant.protocol, mutant.name] in mutant.checks
+        assert told[mutant.protocol, mutant.name] == mutant.check
+
+
+def test_every_case_has_its_place_in_the_threat_model() -> None:
+    table = page("index").split("## Threat model")[1].split("## Assumptions")[0]
+    assert all(f"`{name}`" in table for name in CASES)
 
 
 def test_what_is_not_caught_is_documented() -> None:
@@ -68,8 +76,10 @@ def test_the_ten_findings_have_their_evidence() -> None:
     table = rows(text)[2:]
     assert [row[0] for row in table] == [str(i) for i in range(1, 11)]
     tests = (ROOT / "tests/security/test_findings.py").read_text(encoding="utf-8")
-    for number in re.findall(r"test_(\d+)_\.\.\.", text):
-        assert f"def test_{number}_" in tests
+    numbers = re.findall(r"test_(\d+)_\.\.\.", text)
+    assert set(numbers) == set(re.findall(r"def test_(\d+)_", tests))
+    # Each has a test of its own, or an attack that the suite runs.
+    assert all(re.search(r"test_\d+_\.\.\.|attack `", row[2]) for row in table)
     for script in re.findall(r"attack `(\w+\.py)`", text):
         assert (ROOT / "docs" / "examples" / "attacks" / script).exists()
         assert script.removesuffix(".py") in (ROOT / "tests/security/test_attacks.py").read_text(encoding="utf-8")
@@ -79,5 +89,9 @@ def test_message_lengths_and_pathaks_messages() -> None:
     text = page("protocols")
     assert f"| ballot | {Ballot._HEADER} + 768" in text
     assert f"| partial decryption | {PartialDecryption._HEADER} + 768" in text
+    series = agreement_of(Context(seed=1), "docs").series
+    point = (0.0,) * series.dimension
+    length = len(Announcement.create(series, 1, point).encode())
+    assert f"| announcement | {length - 8 * series.dimension} + 8 d" in text
     for step in Step:
         assert step.kind in text, step.kind

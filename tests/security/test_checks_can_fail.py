@@ -1,0 +1,195 @@
+"""No check is one that cannot fail: each kind is seen to change its mind about a protocol that was broken for it.
+
+Mutants (psephos.security.mutants) do that for the leaks one would make by mistake. Here are the kinds of checks that no
+mutant needs: a check that hides must find a leak, a check that reveals must fail to read what is no longer there. Views
+are few and the leaks gross, so the fixed seed is not what makes a test pass.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import curator.psgd
+import curator.statistic
+import parties.pathak_noise
+import parties.statistic
+import protocol.resharing
+import protocol.sharing
+from parties.holder import KeyHolder
+from parties.party import Party
+from parties.pathak import PathakParty
+from parties.psgd import GradientParty
+from protocol.encryption import Encryptor
+from psephos.security.audit import CASES, RATE
+from psephos.security.model import Context
+from psephos.security.mutants import MUTANTS, edited
+from psephos.statistic_round import StatisticContribution
+
+# The plaintext decides the randomness: a guessed vote can be encrypted and compared.
+CONVERGENT = (
+    Encryptor,
+    "encrypt",
+    "(1 + m * n) * r % modulus for m, r",
+    "(1 + m * n) * gmpy2.powmod(m + 2, n, modulus) % modulus for m, r",
+)
+NO_NOISE = (parties.statistic, "noisy_contribution", "[value + noise for", "[value for")
+NO_RANDOMNESS = (Encryptor, "encrypt", "(1 + m * n) * r % modulus", "(1 + m * n) % modulus")
+OPENED_TWICE = (KeyHolder, "partially_decrypt", "if not self._openings.claim(self.round.digest):", "if False:")
+LOW_DEGREE = (protocol.sharing, "deal_integer", "range(threshold - 1)", "range(threshold - 2)")
+F0_IS_S = (protocol.sharing, "deal_integer", "coefficients = [delta * secret]", "coefficients = [secret]")
+# Votes for the next class: whoever reads anything does not read the votes that were given.
+OTHER_VOTES = (
+    Party,
+    "cast",
+    "self._voter.predict_votes(public.samples)",
+    "(self._voter.predict_votes(public.samples) + 1) % len(self.classes)",
+)
+ZEROS = (Party, "contribute", "self._encrypt(round_, values,", "self._encrypt(round_, [0] * len(values),")
+
+
+Edit = tuple[Any, str, str, str]
+
+
+@dataclass(frozen=True, init=False)
+class Break:
+    """Edits, and the check that must answer differently while they last."""
+
+    protocol: str
+    check: str
+    edits: tuple[Edit, ...]
+    views: int
+
+    def __init__(self, protocol: str, check: str, *edits: Edit, views: int = 24) -> None:
+        for name, value in (("protocol", protocol), ("check", check), ("edits", edits), ("views", views)):
+            object.__setattr__(self, name, value)
+
+
+BREAKS = (
+    Break("tally", "simulation, curator", CONVERGENT),
+    Break("tally", "votes swapped, curator", CONVERGENT),
+    Break(
+        "tally",
+        "other data, same votes, curator",
+        (
+            Party,
+            "cast",
+            "self._voter.predict_votes(public.samples)",
+            "np.roll(self._voter.predict_votes(public.samples), len(getattr(self._voter, 'samples', ())) // 100)",
+        ),
+    ),
+    Break(
+        "tally",
+        "messages replayed, party",
+        (Encryptor, "randomizers", "comb.random_power(self._randomness)", "comb.random_power(SYSTEM)"),
+    ),
+    Break(
+        "tally",
+        "noise replayed, curator",
+        (
+            curator.statistic,
+            "release_statistic",
+            "plan.mechanism.sample(randomness)",
+            "plan.mechanism.sample(SYSTEM)",
+        ),
+    ),
+    Break("tally", "output, curator", OTHER_VOTES),
+    Break("tally", "alpha read, curator", OTHER_VOTES),
+    Break("tally", "last party, curator and all parties but one", OTHER_VOTES),
+    Break("tally", "opening, t holders", OTHER_VOTES),
+    Break("tally", "opening, dealer", OTHER_VOTES),
+    Break(
+        "statistic",
+        "same votes, curator",
+        (
+            StatisticContribution,
+            "ballots",
+            "noisy_contribution(self.grid, votes,",
+            "noisy_contribution(self.grid, np.roll(votes, len(self.voters[0].samples) // 100),",
+        ),
+    ),
+    Break("statistic", "votes swapped, outsider (the board)", CONVERGENT, NO_NOISE),
+    Break("statistic", "freshness, curator", NO_RANDOMNESS),
+    Break("statistic", "threshold, curator and t - 1 holders", LOW_DEGREE),
+    Break("statistic", "deviating requests, curator and t - 1 holders", OPENED_TWICE),
+    Break("statistic", "dealt shares, curator and t - 1 holders", F0_IS_S, views=60),
+    Break("statistic", "opening, t holders", ZEROS),
+    Break("statistic", "opening, dealer", ZEROS),
+    Break(
+        "pathak-printed",
+        "simulation but for the total, party 3 (the smallest)",
+        # Party 3 is handed every vector whole, and everybody else zeros.
+        (
+            protocol.resharing,
+            "split_vector",
+            "[*drawn, last]",
+            "[[0] * len(vector)] * (parts - 2) + [[v & mask for v in vector], [0] * len(vector)]",
+        ),
+        views=36,
+    ),
+    Break(
+        "pathak-repaired",
+        "insider, party 3 (the smallest)",
+        (
+            parties.pathak_noise,
+            "rung_shares",
+            "PolyaShares(terms.features, terms.parties, contributors, terms.scale(size)).share(randomness)",
+            "[0] * terms.features",
+        ),
+    ),
+    Break(
+        "pathak-printed",
+        "insider, party 3 (the smallest)",
+        (PathakParty, "clear_values", "self._noise", "[[e + 1 for e in noise] for noise in self._noise]"),
+    ),
+    Break(
+        "pathak-repaired",
+        "sizes read, curator and a party",
+        (PathakParty, "share_size", "self._size << TIE_BITS", "16 << TIE_BITS"),
+    ),
+    Break(
+        "pathak-repaired",
+        "noise read, curator and party 1",
+        (PathakParty, "clear_values", "self._parameters, self", "[w + 1 for w in self._parameters], self"),
+    ),
+    # Weighted by the party's number, and without noise: the sum tells whose gradient was whose.
+    Break(
+        "psgd",
+        "data swapped, curator",
+        (GradientParty, "vector", "[u + e + r for", "[u * (1 + self.number) for"),
+    ),
+    Break("psgd", "freshness, curator", NO_RANDOMNESS),
+    Break("psgd", "threshold, party", LOW_DEGREE),
+    Break("psgd", "deviating requests, curator and a party, t - 1 holders", OPENED_TWICE),
+    Break("psgd", "sizes read, curator", (curator.psgd, "agree", "loss.lipschitz * largest * (1", "records * (1")),
+)
+
+
+def kind(protocol_: str, check: str) -> tuple[str, str]:
+    """Cases of one family share their checks' code: (family, the check's name without its coalition)."""
+    return protocol_.split("-")[0], check.split(", ")[0]
+
+
+def run(broken: Break) -> bool:
+    return CASES[broken.protocol].check(broken.check).run(Context(seed=31, views=broken.views, rate=RATE)).leaks
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=lambda b: f"{b.protocol}: {b.check}")
+def test_a_check_changes_its_mind(broken: Break) -> None:
+    granted = {c.name: {*c.granted, *c.known_leaks} for c in CASES[broken.protocol].coalitions}
+    check = CASES[broken.protocol].check(broken.check)
+    reveals = bool(set(check.secrets) & granted[check.coalition])
+    with ExitStack() as stack:
+        for edit in broken.edits:
+            stack.enter_context(edited(*edit))
+        assert run(broken) is not reveals
+
+
+def test_every_kind_of_check_was_seen_to_fail() -> None:
+    every = {kind(name, check.name) for name, case in CASES.items() for check in case.checks}
+    seen = {kind(m.protocol, m.check) for m in MUTANTS} | {kind(b.protocol, b.check) for b in BREAKS}
+    assert every - seen == set()
+    assert seen - every == set()
