@@ -569,11 +569,11 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Speed and size on this machine, beside the Paillier libraries that are installed."""
-    from psephos.bench import measure
+    from psephos.bench import PHASES, measure
 
     sizes = _numbers(bits)
     with _Bars() as bars:
-        result = measure(sizes, repetitions, bars.phase("benchmarks", 3 * len(sizes)))
+        result = measure(sizes, repetitions, bars.phase("benchmarks", PHASES * len(sizes)))
     _finish(result, None, as_json, None, show.bench)
 
 

@@ -279,3 +279,12 @@ def bench(result: dict[str, Any]) -> None:
         _console.print(table)
         for name, why in measured["not_measured"].items():
             _say(f"{name} is not measured: {why}")
+    for measured in result.get("comparison", []):
+        bits = f"{measured['key_bits']} bits, integers of {measured['compared_bits']}"
+        table = _table(f"one secure comparison, {bits}", "library", "CPU ms", "times TNO's speed")
+        for name, taken in measured["milliseconds"].items():
+            ratio = measured["times_faster_than_tno"] if name == "psephos" else 1.0
+            table.add_row(name, f"{taken:.1f}", "" if ratio is None else f"{ratio:.1f}")
+        _console.print(table)
+        for name, why in measured["not_measured"].items():
+            _say(f"{name} is not measured: {why}")

@@ -1,4 +1,4 @@
-"""Speed and size on this machine, beside the Paillier libraries that are installed (`psephos bench`, `make bench`)."""
+"""Speed and size on this machine, beside the libraries that are installed (`psephos bench`, `make bench`)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,40 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from protocol.errors import InvalidParameter
+from psephos.bench.comparisons import comparison
 from psephos.bench.core import addition, encryption
 from psephos.bench.peers import peers
 
-__all__ = ["LIBRARIES", "SHAPES", "measure"]
+__all__ = ["LIBRARIES", "PHASES", "SHAPES", "measure"]
 
-LIBRARIES = ("gmpy2", "phe", "numpy", "cryptography", "pypaillier", "sf-heu", "tno.mpc.encryption_schemes.paillier")
+LIBRARIES = (
+    "gmpy2",
+    "phe",
+    "numpy",
+    "cryptography",
+    "pypaillier",
+    "sf-heu",
+    "tno.mpc.encryption_schemes.paillier",
+    "tno.mpc.encryption_schemes.dgk",
+    "tno.mpc.protocols.secure_comparison",
+)
 """Whose versions a measurement names."""
 
 SHAPES = ((1352, 6, 1000, "HAR"), (43_000, 2, 20_000, "KDD-99"))
 """Ballots to count: auxiliary samples, classes, parties, and the data set that has them."""
 
+PHASES = 4
+"""How often `measure` tells its progress, for each key size."""
+
 
 def measure(
     bits: Sequence[int], repetitions: int = 7, progress: Callable[[int], object] = lambda done: None
 ) -> dict[str, Any]:
-    """Encryption, counting and the peers at each key size: medians on one core, ratios within this run.
+    """Encryption, counting, the peers and comparisons at each key size: medians on one core, ratios within this run.
 
     Args:
         bits: key sizes. repetitions: interleaved repetitions of each measurement. progress: called with 1 after each
-            of the three measurements of each key size.
+            of the `PHASES` measurements of each key size.
 
     Raises InvalidParameter for no key size or no repetition.
     """
@@ -40,6 +54,7 @@ def measure(
         "encryption": [],
         "addition": [],
         "peers": [],
+        "comparison": [],
     }
     for size in bits:
         results["encryption"].append(encryption(size, repetitions))
@@ -48,6 +63,8 @@ def measure(
             results["addition"].append({"like": name, **addition(size, samples, classes, parties, repetitions)})
         progress(1)
         results["peers"].append(peers(size, repetitions))
+        progress(1)
+        results["comparison"].append(comparison(size, repetitions))
         progress(1)
     return results
 

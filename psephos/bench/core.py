@@ -6,11 +6,8 @@ the same run, and the median over the repetitions is reported.
 
 from __future__ import annotations
 
-import gc
 import secrets
 import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,18 +23,11 @@ from protocol.signing import SigningKey
 from protocol.threshold import deal
 from protocol.vectors import EncryptedVector
 from protocol.votes import VoteLayout
+from psephos.bench.clock import clock
 
 __all__ = ["addition", "encryption"]
 
 PARTIES = 20_000
-
-
-def _clock(work: Callable[[], object]) -> float:
-    # Processor time: what else the machine does meanwhile does not count.
-    gc.collect()
-    started = time.process_time()
-    work()
-    return time.process_time() - started
 
 
 def encryption(bits: int, repetitions: int = 7) -> dict[str, Any]:
@@ -56,7 +46,7 @@ def encryption(bits: int, repetitions: int = 7) -> dict[str, Any]:
     samples: dict[str, list[float]] = {name: [] for name in (*modes, "online", "phe")}
     pool = RandomizerPool(encryptors["half"])
     for _ in range(repetitions):
-        samples["phe"].append(_clock(lambda: [theirs.encrypt(1) for _ in range(10)]) / 10)
+        samples["phe"].append(clock(lambda: [theirs.encrypt(1) for _ in range(10)]) / 10)
         for mode in modes:
             times = counts[mode] // plan.ciphertexts
 
@@ -64,14 +54,14 @@ def encryption(bits: int, repetitions: int = 7) -> dict[str, Any]:
                 for _ in range(times):
                     EncryptedVector.encrypt(encryptors[mode], plan, layout.encode(votes))
 
-            samples[mode].append(_clock(vote) / counts[mode])
+            samples[mode].append(clock(vote) / counts[mode])
         pool.fill(plan.ciphertexts * 20)
 
         def online() -> None:
             for _ in range(20):
                 EncryptedVector.encrypt(encryptors["half"], plan, layout.encode(votes), pool)
 
-        samples["online"].append(_clock(online) / (plan.ciphertexts * 20))
+        samples["online"].append(clock(online) / (plan.ciphertexts * 20))
     ratios = {
         name: statistics.median(p / s for p, s in zip(samples["phe"], samples[name], strict=True))
         for name in (*modes, "online")
@@ -137,8 +127,8 @@ def addition(bits: int, samples: int, classes: int, parties: int = PARTIES, repe
 
     bare_times, counted_times = [], []
     for _ in range(repetitions):
-        bare_times.append(_clock(bare) / batch)
-        counted_times.append(_clock(counted) / batch)
+        bare_times.append(clock(bare) / batch)
+        counted_times.append(clock(counted) / batch)
     return {
         "key_bits": bits,
         "ciphertexts_per_ballot": round_.plan.ciphertexts,

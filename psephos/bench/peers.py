@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from gmpy2 import mpz
 
 from protocol.encryption import Encryptor
 from protocol.private_key import PrivateKey, generate_private_key
+from psephos.bench.clock import cpu_seconds
 
 __all__ = ["OPERATIONS", "peers"]
 
@@ -118,7 +118,7 @@ def peers(bits: int, repetitions: int = 5) -> dict[str, Any]:
     for _ in range(repetitions):
         for name, work in libraries.items():
             for operation, do in work.items():
-                samples[name][operation].append(_cpu_seconds(do))
+                samples[name][operation].append(cpu_seconds(do))
     return {
         "key_bits": bits,
         "milliseconds": {
@@ -127,13 +127,3 @@ def peers(bits: int, repetitions: int = 5) -> dict[str, Any]:
         },
         "not_measured": missing,
     }
-
-
-def _cpu_seconds(work: Callable[[], object], least: float = 0.03) -> float:
-    # Of this process and all its threads: a library that uses several cores gains nothing by it here.
-    times = 0
-    started = time.process_time()
-    while time.process_time() - started < least:
-        work()
-        times += 1
-    return (time.process_time() - started) / times

@@ -1,0 +1,135 @@
+"""Secure comparison beside TNO's (`tno.mpc.protocols.secure_comparison`), where that is installed.
+
+Both compare two 32-bit integers that are encrypted under the Paillier key of the one who decrypts, by Veugen's protocol
+over DGK ciphertexts with subgroups of the same size; both roles in one process, nothing serialised. What they end with
+differs: with ours the owner of the keys learns the bit (Pathak's stage 1 needs no more), with TNO's the other side gets
+it encrypted, which takes three more Paillier encryptions. TNO's publishes versions 3 of its Paillier and version 4 of
+its templates for this; with newer ones it does not import, and the row says so.
+"""
+
+from __future__ import annotations
+
+import statistics
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from protocol.comparison import Asker, answer, mask_encrypted_difference
+from protocol.dgk import generate_dgk_key
+from protocol.encryption import Encryptor
+from protocol.keys import security_bits
+from protocol.private_key import generate_private_key
+from psephos.bench.clock import cpu_seconds
+
+__all__ = ["COMPARED_BITS", "comparison"]
+
+COMPARED_BITS = 32
+"""Of the integers compared."""
+
+Prepare = Callable[[int, int], Callable[[], Any]]
+"""(a, b) encrypts them once; what it returns is timed."""
+
+Read = Callable[[Any], bool]
+"""What the timed work came to, as the bit [a >= b]."""
+
+
+def _ours(bits: int) -> tuple[Prepare, Read]:
+    private = generate_private_key(bits, test_key=bits < 2048)
+    comparing = generate_dgk_key(bits, comparison_bits=COMPARED_BITS, test_key=bits < 2048)
+    paillier, dgk = private.public_key, comparing.public_key
+
+    def prepared(a: int, b: int) -> Callable[[], bool]:
+        left, right = Encryptor(paillier, "full").encrypt([a, b])
+
+        def compare() -> bool:
+            masked, mask = mask_encrypted_difference(paillier, left, right, bits=COMPARED_BITS)
+            asker = Asker(comparing, bits=COMPARED_BITS)
+            questions = asker.ask([-private.raw_decrypt(masked)])
+            return asker.conclude(answer(dgk, [-mask], questions, bits=COMPARED_BITS))[0]
+
+        return compare
+
+    return prepared, bool
+
+
+def _tno(bits: int) -> tuple[Prepare, Read]:
+    warnings.simplefilter("ignore")  # that randomness is made when it is needed
+    from tno.mpc.encryption_schemes.dgk import DGK
+    from tno.mpc.encryption_schemes.paillier import Paillier
+    from tno.mpc.encryption_schemes.utils import next_prime
+    from tno.mpc.protocols.secure_comparison import Initiator, KeyHolder
+
+    size = COMPARED_BITS
+    paillier = Paillier.from_security_parameter(key_length=bits)
+    dgk = DGK.from_security_parameter(
+        v_bits=2 * security_bits(bits), n_bits=bits, u=next_prime(1 << (size + 2)), full_decryption=False
+    )
+
+    def prepared(a: int, b: int) -> Callable[[], bool]:
+        x, y = paillier.encrypt(b), paillier.encrypt(a)
+
+        # The steps of Initiator.perform_secure_comparison and KeyHolder.perform_secure_comparison, in order.
+        def compare() -> Any:
+            z, r = Initiator.step_1(x, y, size, paillier)
+            z.randomize()
+            opened, beta = KeyHolder.step_2(z, size, paillier)
+            d = KeyHolder.step_4a(opened, dgk, paillier, size)
+            bits_of_beta = KeyHolder.step_4b(beta, size, dgk)
+            for ciphertext in (d, *bits_of_beta):
+                ciphertext.randomize()
+            alpha = Initiator.step_3(r, size)
+            d = Initiator.step_4c(d, r, dgk, paillier)
+            differing = Initiator.step_4d(alpha, bits_of_beta)
+            w, corrected = Initiator.step_4e(r, alpha, differing, d, paillier)
+            sign, delta = Initiator.step_4g()
+            c = Initiator.step_4h(sign, alpha, corrected, d, bits_of_beta, Initiator.step_4f(w), delta, dgk)
+            c = Initiator.step_4i(c, dgk, do_shuffle=True)
+            for ciphertext in c:
+                ciphertext.randomize()
+            zeta_1, zeta_2, found = KeyHolder.step_5(opened, size, KeyHolder.step_4j(c, dgk), paillier)
+            for ciphertext in (zeta_1, zeta_2, found):
+                ciphertext.randomize()
+            smaller = Initiator.step_6(delta, found)
+            return Initiator.step_7(zeta_1, zeta_2, r, size, smaller, paillier)
+
+        return compare
+
+    return prepared, lambda encrypted: bool(paillier.decrypt(encrypted))
+
+
+_MAKERS: dict[str, Callable[[int], tuple[Prepare, Read]]] = {"psephos": _ours, "tno.mpc": _tno}
+
+
+def comparison(bits: int, repetitions: int = 5) -> dict[str, Any]:
+    """CPU milliseconds of one core per comparison under keys of `bits` bits, the median over interleaved repetitions.
+
+    `times_faster_than_tno`: the median of the ratios; None where TNO's is not installed.
+    """
+    compared: dict[str, Callable[[], Any]] = {}
+    missing: dict[str, str] = {}
+    for name, make in _MAKERS.items():
+        try:
+            prepare, read = make(bits)
+            for a, b in ((5, 7), (7, 5), (6, 6), ((1 << COMPARED_BITS) - 1, 0), (0, (1 << COMPARED_BITS) - 1)):
+                compared[name] = prepare(a, b)
+                if read(compared[name]()) is not (a >= b):
+                    raise AssertionError(f"{a} >= {b} was answered wrongly")
+        except Exception as error:  # whatever a foreign library cannot do here is a line of the report
+            if name == "psephos":
+                raise
+            compared.pop(name, None)
+            missing[name] = f"{type(error).__name__}: {error}"
+    samples: dict[str, list[float]] = {name: [] for name in compared}
+    for _ in range(repetitions):
+        for name, compare in compared.items():
+            samples[name].append(cpu_seconds(compare))
+    ratio = None
+    if "tno.mpc" in samples:
+        ratio = statistics.median(t / o for t, o in zip(samples["tno.mpc"], samples["psephos"], strict=True))
+    return {
+        "key_bits": bits,
+        "compared_bits": COMPARED_BITS,
+        "milliseconds": {name: 1e3 * statistics.median(taken) for name, taken in samples.items()},
+        "times_faster_than_tno": ratio,
+        "not_measured": missing,
+    }
