@@ -290,8 +290,9 @@ def _last(walk: list[SumRun]) -> SumRun:
 
 
 def _noise_law(context: Context, variant: Variant) -> Result:
-    """One party's noise in all steps, sized for a colluder, against the functionality's, drawn by numpy."""
-    rows, agreement = 12 * context.views, agreement_of(context, "noise law", variant, colluders=1)
+    """One party's noise in all steps, sized for as many colluders as may be, against the functionality's by numpy."""
+    colluders = PARTIES - 2 if variant == "gaussian" else PARTIES - 1  # one's own share counts where eta is drawn
+    rows, agreement = 12 * context.views, agreement_of(context, "noise law", variant, colluders)
     generator = np.random.default_rng([context.seed, 81])
     sides: list[list[Array]] = [[], []]
     point = (0.0,) * FEATURES
@@ -299,7 +300,7 @@ def _noise_law(context: Context, variant: Variant) -> Result:
     for i in range(rows):
         party = _party(context, agreement, 0, "honest", context.coins("noise law", i))
         drawn = np.array([np.subtract(party.vector(step + 1, point), clean) for step in range(STEPS)])
-        for side, noise in zip(sides, (drawn, _ideal_noise(variant, generator, colluders=1)), strict=True):
+        for side, noise in zip(sides, (drawn, _ideal_noise(variant, generator, colluders)), strict=True):
             apart = np.diff(noise, axis=0)
             sums = [np.abs(noise).sum(), np.abs(apart).sum()]
             side.append(np.concatenate([noise.ravel(), np.abs(noise).ravel(), apart.ravel(), sums]))

@@ -19,9 +19,9 @@ __all__ = ["measure"]
 
 
 def measure(
-    seeds: int, views: int, progress: Callable[[int, int], object] = lambda seed, alarms: None
+    seeds: int, views: int, progress: Callable[[int, str, int], object] = lambda seed, protocol, alarms: None
 ) -> dict[str, Any]:
-    """Run all checks once per seed.
+    """Run all checks once per seed; `progress` is called after each protocol with the alarms so far.
 
     Returns tests (how many statistical ones were made), alarms (those that cried), expected_at_most (tests times the
     rate), alarms_at: how many p-values lie below 0.01 and 0.1, each with the number that uniform ones would give.
@@ -41,7 +41,7 @@ def measure(
                     p_values.append(result.p_value)
                 if result.leaks:
                     cried.append(f"seed {seed}: {case.name}: {check.name}: {result.evidence}")
-        progress(seed, len(cried))
+            progress(seed, case.name, len(cried))
     return {
         "seeds": seeds,
         "views": views,
@@ -59,5 +59,9 @@ def measure(
 if __name__ == "__main__":
     arguments = [int(a) for a in sys.argv[1:3]]
     seeds, views = [*arguments, *(50, 40)[len(arguments) :]]
-    found = measure(seeds, views, lambda seed, alarms: print(f"seed {seed}: {alarms} alarms", file=sys.stderr))
+    found = measure(
+        seeds,
+        views,
+        lambda seed, protocol, alarms: print(f"seed {seed} of {seeds}: {protocol}: {alarms} alarms", file=sys.stderr),
+    )
     print(json.dumps(found, indent=1))

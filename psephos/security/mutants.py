@@ -350,12 +350,12 @@ _OWN: tuple[Mutant, ...] = (
         "noise law",
     ),
     Mutant(
-        "a spherical vector of exponential norm, finding 1",
+        "a spherical vector of mean norm b and not d b, finding 1",
         "pathak-spherical",
         protocol.noise.SphericalLaplace,
         "sample",
-        "_mpfr.sqrt(chi)",
-        "_mpfr.div(_mpfr.sqrt(chi), self.dimension)",
+        "self.scale / self.pitch",
+        "self.scale / self.pitch / self.dimension",
         "noise law",
     ),
     Mutant(
@@ -580,7 +580,14 @@ _OWN: tuple[Mutant, ...] = (
     ),
     # -- PSGD
     Mutant(
-        "no rho", "psgd", parties.psgd.GradientParty, "vector", "[u + e + r for", "[u + e for", "simulation, curator"
+        "no rho",
+        "psgd",
+        parties.psgd.GradientParty,
+        "vector",
+        "[u + e + r for",
+        "[u + e for",
+        "simulation, curator",
+        views=90,
     ),
     Mutant("no eta", "psgd", parties.psgd.GradientParty, "vector", "[u + e + r for", "[u + r for", "noise law"),
     Mutant(
@@ -611,7 +618,7 @@ _OWN: tuple[Mutant, ...] = (
         "steps answered once",
     ),
     Mutant(
-        "eta sized for all parties, the colluder included",
+        "eta sized for all parties, colluders included",
         "psgd",
         curator.psgd,
         "agree",
@@ -689,8 +696,8 @@ UNCAUGHT: dict[str, str] = {
         "can be opened, since the product's digest is compared as well"
     ),
     "pi_2 fixed, where all pairs are compared": (
-        "not a leak: every party is asked once and no message to a party depends on an order, so pi_2 protects nothing in "
-        "`all-pairs`; in a tournament the second turn does, and the mutant is caught there"
+        "not a leak: every party is asked once and no message to a party depends on an order, so pi_2 protects nothing "
+        "there; in a tournament the second turn does, and the mutant is caught"
     ),
     "a dealer who keeps p and q": "whether he forgot them cannot be seen in any view",
     "timing, memory accesses and traffic": (
