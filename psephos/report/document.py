@@ -32,6 +32,8 @@ ALPHA_NOTICE = "known to the curator, not private, not for release"
 
 LIBRARIES = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "dp-accounting", "joblib")
 
+_EXTRA = ("jinja2", "markupsafe", "matplotlib")
+
 _MESSAGE_FIELDS = {"phase": str, "from": str, "to": str, "kind": str, "bytes": int, "sha256": str}
 
 _PHASES = ("keygen", "train", "encrypt", "aggregate", "decrypt", "fit")
@@ -104,8 +106,8 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
     except (OSError, UnicodeDecodeError) as error:
         raise ReportError(f"{path} cannot be read: {error}") from error
     try:
-        loaded = json.loads(text, parse_constant=_no_constant)
-    except ValueError as error:
+        loaded = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
         raise ReportError(
             f"{path} is no complete JSON ({error}): it was truncated, or more than one object was written to it; "
             "save the output of --json again"
@@ -176,11 +178,13 @@ def _write(document: Any, directory: Path) -> Path:
         from psephos.report.figures import draw_figures
         from psephos.report.page import render
     except ImportError as error:
+        if error.name not in _EXTRA:  # a fault of this installation, which no other package mends
+            raise
         raise ReportError(f"{error.name} is not installed; reports need: pip install 'psephos[report]'") from error
     try:
         drawn = draw_figures(document)
-        page = render(document, {name: figure.inline for name, figure in drawn.items()})
-    except (AttributeError, LookupError, TypeError, ValueError, TemplateError) as error:
+        page = render(document, {name: figure.inline for name, figure in drawn.items()}).encode()
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError, TemplateError) as error:
         raise ReportError(f"this result is not one that psephos writes, or was edited: {error!r}") from error
     try:
         (directory / "figures").mkdir(parents=True, exist_ok=True)
@@ -189,7 +193,7 @@ def _write(document: Any, directory: Path) -> Path:
             _replace(directory / "figures" / f"{name}.png", figure.png)
         _replace(directory / "report.json", (json.dumps(document, indent=1) + "\n").encode())
         # Last, so that a page is never newer than what it was drawn from.
-        return _replace(directory / "report.html", page.encode())
+        return _replace(directory / "report.html", page)
     except OSError as error:
         raise ReportError(
             f"the report cannot be written to {directory}: {error.strerror}; choose a directory that you can write"
@@ -217,7 +221,9 @@ def _check(document: Any) -> None:
         raise ReportError(f"a report has not these parts: {', '.join(sorted(map(str, document)))}")
     result = document["result"]
     if not isinstance(result, dict) or not _is_ours(result):
-        raise ReportError("this JSON is no result of psephos run, reproduce or audit: it names no protocol")
+        raise ReportError(
+            "this JSON is no result of psephos run, reproduce or audit: it names no protocol and no experiment"
+        )
     for path, number in _accuracies(result):
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
             raise ReportError(f"{path} is a share between 0 and 1, not {number!r}")
@@ -232,7 +238,14 @@ def _check(document: Any) -> None:
 
 
 def _is_ours(result: Mapping[str, Any]) -> bool:
-    return bool({"protocol", "protocols", "experiment"} & set(result)) or {"name", "paper", "settings"} <= set(result)
+    protocol = str(result.get("protocol"))
+    experiment = str(result.get("experiment", result.get("name")))
+    return (
+        protocol == "privacy-audit"
+        or protocol.partition("-")[0] in _EXPECTED
+        or isinstance(result.get("protocols"), list)
+        or experiment.startswith(("hamm-", "pathak-", "rajkumar-"))
+    )
 
 
 def _check_messages(messages: Any) -> None:
@@ -279,6 +292,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} has no place in a result")
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text} is no finite number")
+    return number
 
 
 def _no_constant(name: str) -> Any:

@@ -7,11 +7,13 @@ can be read. Drawn without pyplot: nothing global is touched, and the same docum
 from __future__ import annotations
 
 import io
+import math
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import matplotlib
@@ -158,19 +160,23 @@ def _accuracy(result: Mapping[str, Any]) -> Figure:
 def _curves(panel: Panel) -> Figure:
     figure, axes = _axes(330 + 18 * -(-len(panel.curves) // 3))
     tops: list[float] = []
+    values = sorted({x for curve in panel.curves for x in curve.x})
     for place, curve in enumerate(panel.curves):
         colour, marker, dash = style_of(curve.algorithm, place)
         ink = LIGHT[colour]
         tops += curve.mean
-        axes.plot(curve.x, curve.mean, marker=marker, linestyle=dash, color=ink, label=curve.algorithm)
+        side = (place / (len(panel.curves) - 1) if len(panel.curves) > 1 else 0.5) - 0.5
+        x = _beside(curve.x, values, side, log=panel.log)
+        axes.plot(x, curve.mean, marker=marker, linestyle=dash, color=ink, label=curve.algorithm)
         if curve.std is not None:
             low = [m - s for m, s in zip(curve.mean, curve.std, strict=True)]
             high = [m + s for m, s in zip(curve.mean, curve.std, strict=True)]
             tops += high
-            axes.fill_between(curve.x, low, high, color=ink, alpha=0.1, linewidth=0)
+            axes.fill_between(x, low, high, color=ink, alpha=0.1, linewidth=0)
+            # The bands overlap and are faint; these reach the contrast of a mark, and say whose band ends where.
+            axes.errorbar(x, curve.mean, yerr=curve.std, fmt="none", color=ink, ecolor=ink, elinewidth=1, capsize=2.5)
     if panel.log:
         axes.set_xscale("log")
-    values = sorted({x for curve in panel.curves for x in curve.x})
     every = -(-len(values) // 6)
     axes.set_xticks(values[::every], [f"{x:g}" for x in values[::every]])
     axes.minorticks_off()
@@ -182,6 +188,17 @@ def _curves(panel: Panel) -> Figure:
         axes.set_title(textwrap.fill(panel.title, 48))
     figure.legend(loc="outside lower center", ncols=2, frameon=False, handlelength=3.2, columnspacing=1.2)
     return figure
+
+
+def _beside(x: Sequence[float], values: Sequence[float], place: float, *, log: bool) -> list[float]:
+    """A little to one side (`place`: -1/2 to 1/2), so that curves that agree do not hide each other."""
+    if len(values) < 2 or (log and values[0] <= 0):
+        return list(x)
+    if log:
+        least = min(math.log(b / a) for a, b in pairwise(values))
+        return [at * math.exp(0.3 * least * place) for at in x]
+    least = min(b - a for a, b in pairwise(values))
+    return [at + 0.25 * least * place for at in x]
 
 
 def _alpha(alpha: Mapping[str, Any]) -> Figure:
@@ -210,11 +227,13 @@ def _bars(values: Mapping[str, float], texts: Sequence[str], label: str, colour:
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(label)
     axes.locator_params(axis="x", nbins=4)
+    axes.xaxis.set_major_formatter(lambda value, place: f"{value:,g}" if value < 1e6 else f"{value:.3g}")
     return figure
 
 
 def _seconds(seconds: Mapping[str, float | None]) -> Figure:
-    known = {phase: taken for phase, taken in seconds.items() if taken is not None}
+    # A time per step is no phase: beside the phases it would look like one more.
+    known = {phase: taken for phase, taken in seconds.items() if taken is not None and not phase.startswith("per_")}
     return _bars(known, [f"{taken:.3g} s" for taken in known.values()], "seconds", "blue")
 
 

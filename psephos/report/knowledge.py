@@ -6,6 +6,7 @@ its protocol, from the same ideal functionalities, and says that it is that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """One protocol: `rows` of (coalition, members, a cell for each of `secrets`), and numbered `notes` to them."""
+    """One protocol: `rows` of (coalition, members, a cell for each of `secrets`), and `notes`, numbered from 1.
+
+    A cell's evidence names the notes that hold for it: one test tells about several secrets.
+    """
 
     name: str
     secrets: tuple[str, ...]
@@ -66,6 +70,7 @@ def _untested(case: Case) -> Matrix:
 
 def _audited(protocol: Mapping[str, Any]) -> Matrix:
     secrets: dict[str, None] = {}
+    notes: dict[str, int] = {}
     for coalition in protocol.get("coalitions", []):
         secrets |= dict.fromkeys(coalition.get("cells", {}))
     rows = []
@@ -76,13 +81,17 @@ def _audited(protocol: Mapping[str, Any]) -> Matrix:
             (
                 str(coalition.get("name", "")),
                 members if isinstance(members, str) else ", ".join(map(str, members)),
-                tuple(_cell(cells.get(secret)) for secret in secrets),
+                tuple(_cell(cells.get(secret), notes) for secret in secrets),
             )
         )
-    return Matrix(str(protocol.get("name", "")), tuple(secrets), tuple(rows), tested=True)
+    return Matrix(str(protocol.get("name", "")), tuple(secrets), tuple(rows), tested=True, notes=tuple(notes))
 
 
-def _cell(cell: Mapping[str, Any] | None) -> Cell:
+def _cell(cell: Mapping[str, Any] | None, notes: dict[str, int]) -> Cell:
     if cell is None:
         return Cell("not examined")
-    return Cell(str(cell.get("verdict", "not examined")), cell.get("expected"), cell.get("evidence"))
+    # As `judge` joins them; a semicolon in brackets belongs to one of them.
+    tests = [test for test in re.split(r"; (?![^(]*\))", str(cell.get("evidence") or "")) if test]
+    numbers = [str(notes.setdefault(test, len(notes) + 1)) for test in tests]
+    words = f"{'test' if len(numbers) == 1 else 'tests'} {', '.join(numbers)}" if numbers else None
+    return Cell(str(cell.get("verdict", "not examined")), cell.get("expected"), words)

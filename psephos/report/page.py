@@ -6,21 +6,24 @@ Every number of the result stands in a `<data value="...">` element: people read
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from curator import rajkumar_bounds
+from curator.losses import loss_named
 from psephos.report.document import ALPHA_NOTICE, gaps
-from psephos.report.experiments import compared, panels, scores, tables
+from psephos.report.experiments import charges, compared, facts, panels, scores, tables
 from psephos.report.figures import bytes_by_phase
 from psephos.report.knowledge import VERDICTS, matrices
 from psephos.report.palette import DARK, LIGHT
-from psephos.report.sequence import LOOKS, arrange, contents_of, family, size_text, svg
+from psephos.report.sequence import LOOKS, arrange, contents_of, family, received, size_text, svg
 
-__all__ = ["LISTED", "number", "render", "share"]
+__all__ = ["LISTED", "code", "number", "render", "share"]
 
 LISTED = 2000
 """A longer transcript is listed up to here; report.json has the rest."""
@@ -40,6 +43,12 @@ _ALGORITHMS = {
     "average": "the average of the parties' parameters, without noise",
     "pooled": "all data in one place; what nobody may do",
     "majority": "always the most frequent class",
+    "gop": "Gaussian objective perturbation: one place holds all data",
+    "la_printed": "local aggregation (Pathak 2010), with the noise as printed",
+    "la_repaired": "local aggregation, with the factor 1/K and spherical noise",
+    "psgd_transcript": "ours: private in everything that the curator sees",
+    "gop_sigma_printed": "the paper's sigma as printed: NOT private",
+    "pooled + noise": "all data in one place, with the noise of one party",
 }
 
 _PATHS = {
@@ -50,6 +59,10 @@ _PATHS = {
     "tally_equals_plaintext": "the comparison of the opened counts with the clear ones",
     "shares_equal_reference": "the comparison of the published shares with the clear computation",
     "sums_equal_reference": "the comparison of the opened sums with the clear ones",
+    "steps": "the number of gradient steps",
+    "epsilon_proved": "the epsilon that was proved",
+    "epsilon_final": "the epsilon of the final classifier",
+    "epsilon_transcript": "the epsilon of everything that the curator saw",
 }
 
 
@@ -58,7 +71,8 @@ def render(document: Mapping[str, Any], figures: Mapping[str, Markup]) -> str:
     result = document["result"]
     transcript = document["transcript"]
     lanes, blocks = arrange(transcript) if transcript else ([], [])
-    kinds = {message["kind"]: None for message in transcript or []}
+    shown = panels(result)
+    drawn = dict.fromkeys(curve.algorithm for panel in shown for curve in panel.curves)
     text: str = _template().render(
         document=document,
         result=result,
@@ -69,16 +83,21 @@ def render(document: Mapping[str, Any], figures: Mapping[str, Markup]) -> str:
         warnings=list(_warnings(document)),
         missing=[_gap(path) for path in gaps(document)],
         seed=_seed(result),
+        repeat=_repeat(result),
+        lead=_lead(result),
         accuracies=scores(result),
         words=_ALGORITHMS,
         ledger=list(_ledger(result)),
-        panels=panels(result),
+        panels=shown,
+        curves=[(name, _ALGORITHMS[name]) for name in drawn if name in _ALGORITHMS and not scores(result)],
         comparison=compared(result),
         tables=tables(result),
         sequence=svg(lanes, blocks, _members(lanes, transcript)) if transcript else None,
-        kinds=[(kind, contents_of(kind)) for kind in kinds],
+        inside=[
+            (role, [(kind, contents_of(kind)) for kind in kinds]) for role, kinds in received(transcript or []).items()
+        ],
         looks=LOOKS,
-        phases=bytes_by_phase(transcript) if transcript else {},
+        phases=_phases(result, bytes_by_phase(transcript) if transcript else {}),
         matrices=matrices(result),
         mutants=[
             (p.get("name"), {"by": ""} | m) for p in result.get("protocols") or [] for m in p.get("mutants") or []
@@ -105,8 +124,13 @@ def number(value: Any, digits: int = 4) -> Markup:
     elif isinstance(value, float):
         text = repr(value) if digits >= 17 else f"{value:.{digits}g}"
     else:
-        text = str(value)
+        text = str(value) or "(empty)"
     return Markup('<data value="{}">{}</data>').format(exact, text)
+
+
+def code(text: str) -> Markup:
+    """Words in which `this` is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped first
 
 
 def share(value: float) -> Markup:
@@ -123,7 +147,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "share": share, "size": size_text}
+    environment.filters |= {"code": code, "number": number, "share": share, "size": size_text}
     return environment.get_template("report.html.jinja")
 
 
@@ -131,7 +155,10 @@ def _title(result: Mapping[str, Any]) -> str:
     if "experiment" in result or "name" in result:
         return f"Psephos: {result.get('experiment', result.get('name'))}"
     if "protocols" in result:
-        return "Psephos: who learned what"
+        names = [str(one.get("name")) for one in result["protocols"]]
+        return "Psephos: who learned what" + (f" in {names[0]}" if len(names) == 1 else "")
+    if result.get("protocol") == "privacy-audit":
+        return "Psephos: audit of the noise"
     return f"Psephos: {result['protocol']}" + (f" on {result['dataset']}" if "dataset" in result else "")
 
 
@@ -147,6 +174,12 @@ def _facts(result: Mapping[str, Any]) -> Iterator[tuple[str, Markup]]:
                 words,
                 Markup('<data value="{}">{}</data>').format(json.dumps(result[key]), good if result[key] else bad),
             )
+    if isinstance(result.get("as_expected"), bool):
+        good, bad = "as expected, all of them", "NOT AS EXPECTED"
+        words = good if result["as_expected"] else bad
+        yield "Verdicts", Markup('<data value="{}">{}</data>').format(json.dumps(result["as_expected"]), words)
+    for words, value in facts(result):
+        yield words, number(value)
     if "parties" in result:
         ballots = result.get("ballots")
         counted = Markup(", {} ballots counted").format(number(ballots)) if ballots is not None else ""
@@ -156,6 +189,8 @@ def _facts(result: Mapping[str, Any]) -> Iterator[tuple[str, Markup]]:
     if "epsilon" in result:
         what = "per release and party" if result.get("protocol") in ("tally", "statistic") else ""
         yield "epsilon", number(result["epsilon"]) + (f" {what}" if what else "")
+    if "steps" in result and "records" in result:
+        yield "Gradient steps", number(result["steps"]) + Markup(" on {} records").format(number(result["records"]))
     if "key_bits" in result:
         mode = Markup(", randomness {}").format(result["randomness"]) if "randomness" in result else ""
         yield "Paillier key", number(result["key_bits"]) + " bits" + mode
@@ -174,6 +209,10 @@ def _warnings(document: Mapping[str, Any]) -> Iterator[str]:
     for key in ("tally_equals_plaintext", "shares_equal_reference", "sums_equal_reference"):
         if result.get(key) is False:
             yield f"{key} is false: what was opened is not the sum of what was sent. Do not use this result."
+    if result.get("as_expected") is False:
+        yield "Not everything is as expected: something leaks, a mutant was missed, or an epsilon does not hold."
+    if result.get("quick"):
+        yield "Run with --quick: fewer trials and points than the paper's. Nothing here is to be cited."
     if isinstance(result.get("key_bits"), int) and result["key_bits"] < 2048:
         yield f"A {result['key_bits']}-bit key is a test key: it protects nothing."
 
@@ -183,6 +222,56 @@ def _seed(result: Mapping[str, Any]) -> Any:
         if isinstance(place, dict) and "seed" in place:
             return place["seed"]
     return None
+
+
+def _repeat(result: Mapping[str, Any]) -> str:
+    """What the seed does, in the kind of run that this was."""
+    if "protocols" in result:
+        return (
+            "it drives the views that are compared and the tests. The command takes fresh coins each time; "
+            "`psephos.security.audit.audit(..., seed=...)` repeats this very run."
+        )
+    simulated = "simulation" in str(result.get("noise_source", "system"))
+    if {"experiment", "name"} & set(result) and simulated:
+        return "it drives splits, training and noise, so every number but the times comes out the same."
+    noise = "" if simulated else ", the noise"
+    return (
+        "it drives splits and training, never keys or encryption, so everything but the keys, the ciphertexts"
+        f"{noise} and the times comes out the same."
+    )
+
+
+def _lead(result: Mapping[str, Any]) -> str:
+    """What a reader of an audit's or an experiment's report has before them; a run needs no words for that."""
+    if result.get("protocol") == "privacy-audit":
+        return (
+            "Every noise mechanism, sampled. No message was sent and no data set was used, so there is no table of who "
+            "learned what; `psephos audit` without --privacy makes that one."
+        )
+    if "protocols" in result:
+        return (
+            "The security analysis: each role's and each coalition's view was compared with what a simulator makes "
+            "from the coalition's input and output alone, and attacked. Then the protocol was broken on purpose, to "
+            "see that the tests notice. Views hold secrets, so the page has verdicts and no messages; "
+            "`psephos run --report DIR` draws those."
+        )
+    if {"experiment", "name"} & set(result):
+        return (
+            "An experiment of a paper, run again. It shows what privacy costs in accuracy. The messages of the "
+            "protocol and who learns what from them are in the reports of `psephos run` and `psephos audit`."
+        )
+    return ""
+
+
+def _phases(
+    result: Mapping[str, Any], sizes: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[float | None, int, int]]:
+    """Seconds, messages and bytes of each phase: the transcript's, or what the result says where there is none."""
+    stages = result.get("stages")
+    stages = stages if isinstance(stages, dict) else {}
+    if not sizes:
+        return {name: (stage["seconds"], stage["messages"], stage["bytes"]) for name, stage in stages.items()}
+    return {name: (stages.get(name, {}).get("seconds"), *pair) for name, pair in sizes.items()}
 
 
 def _gap(path: str) -> tuple[str, str]:
@@ -204,23 +293,68 @@ def _ledger(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"release": name, **{key: entry.get(key) for key in _LEDGER}, "chosen": chosen}
         return
     if "epsilon_proved" in result:
-        row = {"mechanism": result.get("noise"), "delta": result.get("delta")}
-        yield _row("shares", **row, epsilon=result["epsilon_proved"], unit=result.get("epsilon_proved_for"))
-        if "epsilon_party_level" in result:
-            yield _row("shares", **row, epsilon=result["epsilon_party_level"], unit="party")
+        yield from _pathak_ledger(result)
         return
     if "epsilon_transcript" in result and "protocol" in result:
-        guarantee = result.get("guarantee") or {}
-        row = {"mechanism": result.get("variant"), "delta": result.get("delta"), "unit": guarantee.get("unit")}
-        yield _row("final classifier", **row, epsilon=result.get("epsilon_final"), source=guarantee.get("final_is"))
-        source = "every noisy sum that the curator opened, composed"
-        yield _row("everything the curator saw", **row, epsilon=result["epsilon_transcript"], source=source)
+        yield from _psgd_ledger(result)
+        return
+    if charged := list(charges(result)):
+        for row in charged:
+            yield _row(**row)
         return
     sensitivity = result.get("sensitivity")
     for name, value in sensitivity.items() if isinstance(sensitivity, dict) else ():
         said = (result.get("sensitivity_source") or {}).get(name)
         row = {"mechanism": result.get("mechanism"), "epsilon": result.get("epsilon"), "delta": result.get("delta")}
         yield _row(name, **row, sensitivity=value, source=said)
+
+
+def _pathak_ledger(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """One release, two notions of privacy. Its sensitivity grows with 1/n_(1), and that size is a secret."""
+    noise, printed = result.get("noise"), result.get("variant") == "printed"
+    known = {"delta": result.get("delta"), "sensitivity": "a secret: it tells the smallest size n_(1)"}
+    known["mechanism"] = f"{noise}, " + ("one party's own noise" if printed else "a share of noise from every party")
+    grid = "L2, S + g sqrt(d)" if noise == "spherical" else "L1, sqrt(d) S + g d"
+    source = f"{grid} on a grid of pitch g; S = (2/n_(1) + 2 tau)/mu (Chaudhuri and Monteleoni 2008, corollary 2)"
+    unit = result.get("epsilon_proved_for")
+    yield _row("the published shares", **known, epsilon=result["epsilon_proved"], unit=unit, source=source)
+    if "epsilon_party_level" in result:
+        source = "no minimiser is longer than R: S = 2 R, whatever the party's data; the paper claims nothing here"
+        known |= {"epsilon": result["epsilon_party_level"], "unit": "party, its size apart"}
+        yield _row("the same release, for a party", **known, source=source)
+
+
+def _psgd_ledger(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The final classifier and everything that led to it: two statements about one run."""
+    guarantee = result.get("guarantee") or {}
+    unit = guarantee.get("unit")
+    known: dict[str, Any] = {"delta": result.get("delta"), "unit": unit, "norm": "l2"}
+    if unit == "party" and "gradient_bound" in result:
+        known |= {"sensitivity": 2 * result["gradient_bound"]}
+        source = "twice the bound of a party's gradient"
+    else:
+        lipschitz = loss_named(str(result.get("loss", "logistic")), 2).lipschitz
+        known |= {"sensitivity": rajkumar_bounds.gradient_sensitivity(lipschitz)}
+        source = "2 L: one record's gradient, ||x|| <= 1 (Rajkumar 2012, section 4)"
+    if result.get("epsilon_final") is not None:
+        mechanism = "Gaussian objective perturbation, a share from every party"
+        chosen = {"sigma": result["sigma"]} if "sigma" in result else {}
+        epsilon = result["epsilon_final"]
+        words = f"{source}; {guarantee.get('final_is', '')}".rstrip("; ")
+        yield _row("final classifier", **known, mechanism=mechanism, epsilon=epsilon, source=words, chosen=chosen)
+    epsilon = result["epsilon_transcript"]
+    joint = result.get("variant") == "gaussian"
+    mechanism = "Skellam shares at every step" if joint else "spherical Laplace at every step, from every party"
+    steps = f", {result['steps_agreed']:,} steps composed" if "steps_agreed" in result else ", all steps composed"
+    samplers = guarantee.get("delta_samplers")
+    yield _row(
+        "everything the curator saw",
+        **known,
+        mechanism=mechanism,
+        epsilon="without a finite bound" if epsilon is None else epsilon,
+        source=f"{source} and the grid{steps}",
+        chosen={} if samplers is None else {"delta of the samplers": samplers},
+    )
 
 
 def _row(release: str, **known: Any) -> dict[str, Any]:

@@ -15,10 +15,13 @@ from typing import Any, Literal
 
 from markupsafe import Markup, escape
 
-__all__ = ["Arrow", "Block", "Contents", "arrange", "contents_of", "family", "size_text", "svg"]
+__all__ = ["Arrow", "Block", "Contents", "arrange", "contents_of", "family", "received", "size_text", "svg"]
 
 SINGLE = 12
 """Up to so many messages are drawn one by one."""
+
+LANES = 6
+"""Between at most so many roles: more do not fit a telephone or a page."""
 
 REPEATS = 4
 """Phases that differ in their number only are gathered when there are more than so many."""
@@ -34,10 +37,13 @@ class Contents:
         look: sealed (ciphertext it cannot open alone), masked (a value hidden by one it does not know), part (a piece
             that means something only together with others), open (readable by every receiver).
         inside: the same in a sentence.
+        together: what the receiver holds once it has put all of them together, where that is more than one of them
+            tells; the diagram says it where it happens.
     """
 
     look: Look
     inside: str
+    together: str = ""
 
 
 LOOKS: Mapping[Look, str] = {
@@ -62,6 +68,7 @@ _KINDS: Mapping[str, Contents] = {
     "partial decryption": Contents(
         "part",
         "One holder's part of opening the sum. Enough parts give the sum of all counted ballots, fewer give nothing.",
+        "the sum of all counted ballots, once enough parts are there",
     ),
     # Pathak 2010, in the order of the protocol
     "proposal": Contents("open", "The terms of the run and the curator's public keys."),
@@ -91,6 +98,7 @@ _KINDS: Mapping[str, Contents] = {
     "answers": Contents(
         "masked",
         "Blinded answers: the curator opens whether one of them is zero, half of the comparison's result.",
+        "half of each comparison's result, uniform without the other half",
     ),
     "selection": Contents(
         "sealed",
@@ -102,11 +110,13 @@ _KINDS: Mapping[str, Contents] = {
     "masked noise": Contents(
         "masked",
         "Parameters, noise and P_1's mask in one ciphertext: the curator opens it and sees a uniform vector.",
+        "a masked vector, uniform without P_1's mask",
     ),
     "reshare": Contents("part", "An additive share of what the sender holds: uniform without all the others."),
     "published share": Contents(
         "part",
         "A share of the noisy sum, for everybody. It means nothing without all the others.",
+        "the noisy sum of the parameters: the release",
     ),
 }
 
@@ -151,12 +161,24 @@ def contents_of(kind: str) -> Contents:
     return _KINDS.get(kind, Contents("unknown", "Not described here; see the protocol's page in the documentation."))
 
 
+def received(messages: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The kinds of message that each kind of role received, both in order of appearance.
+
+    `messages`: of `Transcript.redacted()`.
+    """
+    kinds: dict[str, dict[str, None]] = {}
+    for message in messages:
+        kinds.setdefault(family(message["to"]), {})[message["kind"]] = None
+    return {role: list(found) for role, found in kinds.items()}
+
+
 def arrange(messages: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Block]]:
     """The lanes, in order of appearance, and what is drawn between them from top to bottom.
 
     `messages`: of `Transcript.redacted()`. The counts and bytes of all arrows add up to those of the messages.
     """
-    one_by_one = len(messages) <= SINGLE
+    roles = {message[end] for message in messages for end in ("from", "to")}
+    one_by_one = len(messages) <= SINGLE and len(roles) <= LANES
     lane = str if one_by_one else family
     phases: list[tuple[str, list[Arrow]]] = []
     for message in messages:
@@ -226,6 +248,8 @@ def size_text(size: int) -> str:
 
 
 _LANE = 96
+_TOP = 58
+_PAGE = 560  # units: with the width that the style gives a printed diagram, a page
 _MARGIN = 50
 _LINE = 14
 _CHARACTER = 6.3  # a generous width of one character at 11 units, so that no label leaves the picture
@@ -234,31 +258,72 @@ _CHARACTER = 6.3  # a generous width of one character at 11 units, so that no la
 def svg(lanes: Sequence[str], blocks: Sequence[Block], members: Mapping[str, int]) -> Markup:
     """The diagram as inline SVG; colours are the page's, so it follows light and dark.
 
-    `members`: how many roles a lane stands for. Every arrow is a group with data-kind, data-count and data-bytes.
+    A long one is several pictures, each of which fits a printed page and names its lanes again. `members`: how many
+    roles a lane stands for. Every arrow is a group with data-kind, data-count and data-bytes.
     """
     # Never narrower than a phone, so that two lanes leave room for their labels.
     step = max(_LANE, (400 - 2 * _MARGIN) // max(1, len(lanes) - 1))
     width = 2 * _MARGIN + step * max(1, len(lanes) - 1)
     at = {name: _MARGIN + step * place for place, name in enumerate(lanes)}
-    parts: list[Markup] = []
-    y = 58
+    pictures: list[tuple[list[Markup], int]] = []
     for block in blocks:
-        times = f" ({block.times} times)" if block.times > 1 else ""
-        parts.append(
-            Markup('<rect class="band" x="0" y="{}" width="{}" height="20"/><text class="phase" x="6" y="{}">{}</text>')
-            .format(y, width, y + 14, block.phase + times)
-        )  # fmt: skip
-        y += 24
-        for arrow in block.arrows:
-            drawn, y = _arrow(arrow, at, y, width)
+        drawn, end = _block(block, at, pictures[-1][1] if pictures else _TOP, width)
+        if not pictures or end > _PAGE:
+            drawn, end = _block(block, at, _TOP, width)
+            pictures.append(([], end))
+        pictures[-1] = ([*pictures[-1][0], *drawn], end)
+    return Markup().join(
+        Markup(
+            '<svg class="sequence" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" role="img" '
+            'style="max-width:{2}px;min-width:{3}px;--units:{0}" aria-labelledby="sequence-title-{4}">'
+            '<title id="sequence-title-{4}">Who sent what to whom{5}</title>{6}{7}</svg>'
+        ).format(
+            width,
+            bottom,
+            round(width * 1.35),
+            round(width * 0.9),
+            number,
+            f", part {number} of {len(pictures)}" if len(pictures) > 1 else "",
+            Markup().join(_lane(name, members.get(name, 1), at[name], bottom) for name in lanes),
+            Markup().join(parts),
+        )
+        for number, (parts, bottom) in enumerate(pictures, 1)
+    )
+
+
+def _block(block: Block, at: Mapping[str, int], y: int, width: int) -> tuple[list[Markup], int]:
+    """A phase from `y` downwards, and where it ends."""
+    times = f" ({block.times} times)" if block.times > 1 else ""
+    parts = [
+        Markup('<rect class="band" x="0" y="{}" width="{}" height="20"/><text class="phase" x="6" y="{}">{}</text>')
+        .format(y, width, y + 14, block.phase + times)
+    ]  # fmt: skip
+    y += 24
+    for arrow in block.arrows:
+        drawn, y = _arrow(arrow, at, y, width)
+        parts.append(drawn)
+    for receiver, together in dict.fromkeys((a.receiver, contents_of(a.kind).together) for a in block.arrows):
+        if together:
+            drawn, y = _sees(receiver, together, at[receiver], y, width)
             parts.append(drawn)
-        y += 6
-    heads = [_lane(name, members.get(name, 1), at[name], y) for name in lanes]
-    return Markup(
-        '<svg class="sequence" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" role="img" '
-        'style="max-width:{2}px;min-width:{3}px" aria-labelledby="sequence-title"><title id="sequence-title">'
-        "Who sent what to whom</title>{4}{5}</svg>"
-    ).format(width, y, round(width * 1.35), min(width, 360), Markup().join(heads), Markup().join(parts))
+    return parts, y + 6
+
+
+def _sees(role: str, together: str, x: int, y: int, width: int) -> tuple[Markup, int]:
+    """What a role holds in the end, beside a mark on its lane: inside of several messages, so it is no arrow."""
+    who = "everybody sees" if role == "board" else "sees"
+    lines = textwrap.wrap(f"{who} {together}", 40)
+    longest = max(len(line) for line in lines) * _CHARACTER
+    left, anchor = (x + 10, "start") if x + 10 + longest < width else (x - 10, "end")
+    text = Markup().join(
+        Markup('<text class="sum" text-anchor="{}" x="{}" y="{}">{}</text>').format(
+            anchor, left, y + 11 + _LINE * n, line
+        )
+        for n, line in enumerate(lines)
+    )
+    mark = f"M{x} {y + 1}l6 6l-6 6l-6 -6z"
+    drawn = Markup('<g class="sees" data-role="{}">{}<path class="head" d="{}"/></g>').format(role, text, mark)
+    return drawn, y + _LINE * len(lines) + 8
 
 
 def _lane(name: str, members: int, x: int, bottom: int) -> Markup:

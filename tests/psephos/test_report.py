@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import json
 import os
 import re
-import shutil
-import subprocess
+import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,10 +17,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from protocol.errors import ReportError, ReportVersionError
 from protocol.transcript import Transcript
-from psephos.report import report_from_json, write_report
+from psephos.cli import app
+from psephos.pathak import run_pathak
+from psephos.psgd import run_psgd
+from psephos.report import FORMAT, report_from_json, write_report
 from psephos.report.document import ALPHA_NOTICE, alpha_summary, gaps
 from psephos.report.figures import style_of
 from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
@@ -30,6 +34,8 @@ from psephos.security.audit import CASES
 from psephos.security.model import expected
 
 Row = list[tuple[str, str | None]]
+
+DASH = "\N{EN DASH}"
 
 
 class Page(HTMLParser):
@@ -42,7 +48,9 @@ class Page(HTMLParser):
         self.tags: Counter[str] = Counter()
         self.ids: list[str] = []
         self.loads: list[str] = []
+        self.unclosed: list[str] = []
         self._table: str | None = None
+        self._cell = False
         self.source = path.read_text(encoding="utf-8")
         self.text = ""
         self.feed(self.source)
@@ -50,6 +58,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self.tags[tag] += 1
+        if tag not in ("meta", "br", "hr", "img", "input"):
+            self.unclosed.append(tag)
         if "id" in given:
             self.ids.append(given["id"])
         self.loads += [given[name] for name in ("src", "href", "xlink:href", "action", "srcset") if name in given]
@@ -60,18 +70,28 @@ class Page(HTMLParser):
             self.tables[self._table].append([])
         elif tag in ("td", "th") and self._table is not None:
             self.tables[self._table][-1].append(("", None))
+            self._cell = True
         elif tag == "data" and self._table is not None:
             self.tables[self._table][-1][-1] = ("", given["value"])
         elif tag == "g" and "data-count" in given:
             self.arrows.append(given)
 
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if self.unclosed[-1:] == [tag]:
+            self.unclosed.pop()
+
     def handle_endtag(self, tag: str) -> None:
+        assert self.unclosed[-1:] == [tag], f"</{tag}> closes <{self.unclosed[-1:]}>"
+        self.unclosed.pop()
         if tag == "table":
             self._table = None
+        elif tag in ("td", "th"):
+            self._cell = False
 
     def handle_data(self, data: str) -> None:
         self.text += data
-        if self._table is not None and self.tables[self._table] and self.tables[self._table][-1]:
+        if self._table is not None and self._cell:
             text, value = self.tables[self._table][-1][-1]
             self.tables[self._table][-1][-1] = (text + data, value)
 
@@ -128,7 +148,7 @@ def test_the_table_has_exactly_the_numbers_of_the_result(result: dict[str, Any],
         values = [json.loads(value) if value is not None else None for _, value in row[1:]]
         shown[name] = dict(zip(("nonprivate", "private", "private_std"), values, strict=True))
         for (text, value), exact in zip(row[1:], values, strict=True):
-            assert text.strip() == ("" if value is None else f"{exact:.3f}")
+            assert text.strip() == (DASH if value is None else f"{exact:.3f}")
     expected = {
         name: {key: (value if isinstance(value, dict) else {"nonprivate": value}).get(key) for key in shown["batch"]}
         for name, value in result["accuracy"].items()
@@ -256,7 +276,8 @@ def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -
         assert row[0][0].strip() == coalition.name
         for secret, (text, _) in zip(case.secrets, row[1:], strict=True):
             assert expected(coalition, secret) in text
-            assert all(why in page.text for why in (*coalition.granted.values(), *coalition.known_leaks.values()))
+            reasons = (*coalition.granted.values(), *coalition.known_leaks.values())
+            assert all(why.replace("`", "") in page.text for why in reasons)
 
 
 @pytest.mark.parametrize(("protocol", "name"), [("pathak-repaired", "private"), ("psgd", "psgd")])
@@ -300,8 +321,12 @@ def test_curves_are_drawn_and_tabulated(result: dict[str, Any], tmp_path: Path) 
 
 def test_an_audit_shows_every_cell_and_every_mutant(tmp_path: Path) -> None:
     cells = {
-        "votes": {"verdict": "hidden", "expected": "hidden", "evidence": "two-sample test"},
-        "noise": {"verdict": "LEAK", "expected": "hidden", "evidence": "small exponent searched"},
+        "votes": {
+            "verdict": "hidden",
+            "expected": "hidden",
+            "evidence": "two samples (alike; p = 0.5); the `exponent` searched",
+        },
+        "noise": {"verdict": "LEAK", "expected": "hidden", "evidence": "the `exponent` searched"},
     }
     audit = {
         "protocols": [
@@ -318,11 +343,17 @@ def test_an_audit_shows_every_cell_and_every_mutant(tmp_path: Path) -> None:
     (row,) = page.body("matrix stack")
     assert [re.sub(r"\s+", " ", text).strip() for text, _ in row] == [
         "a party party 1",
-        "○ hiddentwo-sample test",
-        "✖ LEAK (expected: hidden)small exponent searched",
+        "○ hiddentests 1, 2",
+        "✖ LEAK (expected: hidden)test 2",
+    ]
+    notes = re.search(r'<ol class="quiet notes">(.*?)</ol>', page.source)
+    assert notes
+    assert re.findall(r"<li>(.*?)</li>", notes[1]) == [
+        "two samples (alike; p = 0.5)",
+        "the <code>exponent</code> searched",
     ]
     assert [[text.strip() for text, _ in row] for row in page.body("mutants")] == [
-        ["pathak-printed", "no mask", "yes", "freshness"]
+        ["no mask", "pathak-printed", "yes", "freshness"]
     ]
 
 
@@ -330,6 +361,10 @@ def test_an_audit_shows_every_cell_and_every_mutant(tmp_path: Path) -> None:
 
 
 def test_the_page_is_self_contained(page: Page) -> None:
+    check_alone(page)
+
+
+def check_alone(page: Page) -> None:
     assert not {"script", "link", "img", "iframe", "object", "embed", "form", "foreignobject"} & set(page.tags)
     assert all(target.startswith("#") for target in page.loads)
     assert {target[1:] for target in page.loads} <= set(page.ids)
@@ -386,25 +421,166 @@ def test_figures_can_be_read_at_400_pixels(page: Page) -> None:
     assert min(sizes) >= 11
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+KINDS = (
+    "tally", "statistic", "pathak", "psgd", "interrupted", "audit", "privacy-audit", "hamm", "pathak-adult", "rajkumar",
+)  # fmt: skip
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine; the static checks above hold without it")
-def test_it_opens_in_chromium_without_a_word_and_without_a_request(whole: Path, tmp_path: Path) -> None:
-    path = whole / "report.html"
-    log = tmp_path / "net.json"
-    command = [
-        str(CHROMIUM), "--headless=new", "--disable-gpu", "--no-sandbox", "--no-first-run", "--disable-extensions",
-        "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}",
-        f"--log-net-log={log}", "--enable-logging=stderr", "--dump-dom", path.as_uri(),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert "Who sent what to whom" in done.stdout
-    assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    asked = set(re.findall(r'"url":"((?:https?|wss?):[^"]+)"', log.read_text(errors="replace")))
-    # The browser's own services, switched off above as far as it lets itself be, are not the page's requests.
-    own = ("google.com", "googleapis.com", "gstatic.com", "gvt1.com")
-    assert not [url for url in asked if not any(host in url for host in own)]
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_report_stands_alone(kind: str, reports: dict[str, Path]) -> None:
+    """Without a browser: it is well-formed, what it refers to is in it, and it refers to nothing else."""
+    page = Page(reports[kind])
+    check_alone(page)
+    assert page.unclosed == []
+    referred = set(re.findall(r'(?:aria-labelledby|aria-describedby)="([^"]+)"', page.source))
+    referred |= set(re.findall(r"url\(#([^)]+)\)", page.source))
+    assert {name for names in referred for name in names.split()} <= set(page.ids)
+    assert not re.search(r"(?:fill|stroke|color)\s*[:=]\s*\"?#[0-9a-fA-F]{3,6}", page.source.split("</style>", 1)[1])
+    for words in ("Repeat it", "Every number", "Time and bytes"):
+        assert words in page.text
+    empty = [name for name, rows in page.tables.items() for row in rows[1:] for text, _ in row if not text.strip()]
+    assert empty == [], "a cell that says nothing"
+
+
+@pytest.mark.parametrize("kind", ["tally", "statistic", "pathak", "psgd"])
+def test_a_runs_report_has_everything_that_a_reader_is_promised(kind: str, reports: dict[str, Path]) -> None:
+    """Results; a ledger with mechanism, sensitivity and source; a diagram with what is inside; a matrix; costs."""
+    page = Page(reports[kind])
+    assert {"bought", "privacy", "messages", "knowledge", "cost", "repeat", "numbers"} <= set(page.ids)
+    headings = [text for text, _ in page.tables["ledger"][0]]
+    for row in page.body("ledger"):
+        told = dict(zip(headings, [text.strip() for text, _ in row], strict=True))
+        for column in headings[1:]:
+            assert told[column] not in ("", DASH, "not recorded"), (column, told)
+    saved = json.loads(reports[kind].with_name("report.json").read_text())
+    received = {(family(m["to"]), m["kind"]) for m in saved["transcript"]}
+    shown = {(row[0][0].split()[0], row[1][0]) for row in page.body("kinds")}
+    assert shown == received
+    assert all(contents_of(row[1][0]).inside == row[3][0] for row in page.body("kinds"))
+    assert "not recorded" not in page.text.lower()
+    sees = re.findall(r'<g class="sees" data-role="([^"]+)">', page.source)
+    assert set(sees) == {"board" if kind == "pathak" else "curator"} | ({"curator"} if kind == "pathak" else set())
+
+
+def test_experiments_say_what_was_run_what_it_cost_and_what_the_paper_says(reports: dict[str, Path]) -> None:
+    for kind in ("hamm", "pathak-adult", "rajkumar"):
+        page = Page(reports[kind])
+        assert {"curves", "paper", "privacy"} <= set(page.ids), kind
+        assert len(page.body("comparison")) >= 1
+        assert len(page.body("ledger")) >= 1
+    hamm = Page(reports["hamm"])
+    assert [[text for text, _ in row][3:] for row in hamm.body("comparison")] == [
+        ["reproduces", DASH],
+        ["does not reproduce", "scaling is not stated"],
+        ["not tested", "the paper says it of M = 1000"],
+    ]
+    assert [row[2][0] for row in hamm.body("ledger")] == ["the axis", "NONE: not private"]
+
+
+def test_a_mechanism_that_does_worse_than_it_claims_is_convicted(tmp_path: Path) -> None:
+    one = {"name": "laplace", "dimension": 1, "epsilon": 1.0, "delta": 0.0, "samples": 9, "confidence": 0.99}
+    audit = {
+        "protocol": "privacy-audit",
+        "mechanisms": [{**one, "lower_bound": 0.5}, {**one, "lower_bound": 1.5}],
+        "as_expected": False,
+    }
+    page = Page(write_report(audit, None, tmp_path))
+    assert [row[4][0] for row in page.body("records stack")] == ["holds", "VIOLATED"]
+    assert "NOT AS EXPECTED" in page.text
+
+
+BROWSER = importlib.util.spec_from_file_location(
+    "docs_config_chromium", Path(__file__).resolve().parents[2] / "docs" / "config" / "chromium.py"
+)
+assert BROWSER is not None
+assert BROWSER.loader is not None
+browser = importlib.util.module_from_spec(BROWSER)
+BROWSER.loader.exec_module(browser)
+
+LOOK = """(() => {
+  const faults = [];
+  const channels = text => text.match(/[\\d.]+/g).map(Number);
+  const light = c => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+  const behind = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const c = channels(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement, words = walker.currentNode.data.trim();
+    if (!words || element.closest("title,style") || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element), drawn = element.closest("svg");
+    const ink = channels(drawn ? style.fill : style.color);
+    if (ratio(ink, behind(element)) < 4.5) faults.push(`contrast ${ratio(ink, behind(element)).toFixed(2)}: ${words}`);
+    let size = parseFloat(style.fontSize);
+    if (drawn) size *= Math.hypot(element.getScreenCTM().a, element.getScreenCTM().b);
+    if (size < 9.5) faults.push(`text of ${size.toFixed(1)} px: ${words}`);
+  }
+  for (const svg of document.querySelectorAll("svg.figure, svg.sequence")) {
+    const boxes = [...svg.querySelectorAll("text")].filter(t => t.textContent.trim())
+      .map(t => [t.textContent.trim(), t.getBoundingClientRect()]);
+    boxes.forEach(([one, a], n) => boxes.slice(n + 1).forEach(([two, b]) => {
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 2 && high > 3) faults.push(`"${one}" and "${two}" overlap`);
+    }));
+    const frame = svg.getBoundingClientRect();
+    boxes.forEach(([one, a]) => {
+      if (a.left < frame.left - 1 || a.right > frame.right + 1) faults.push(`"${one}" is cut off`);
+    });
+  }
+  const wide = document.documentElement.scrollWidth;
+  if (wide > WIDTH) faults.push(`the page is ${wide} px wide on a screen of WIDTH`);
+  return faults;
+})()"""
+
+
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here; the static checks above hold without it")
+def test_every_kind_of_report_opens_in_chromium(reports: dict[str, Path]) -> None:
+    """No console message and no request; each text in contrast and large enough, none over another, nothing cut off."""
+    faults = {}
+    with browser.chromium() as chromium:
+        for kind in KINDS:
+            for width, dark, media in ((1200, False, ""), (400, True, ""), (700, True, "print")):
+                chromium.open(reports[kind], width=width, dark=dark, media=media)
+                where = f"{kind}, {width} px, {'dark' if dark else 'light'} {media}"
+                found = [*chromium.said(), *chromium.value(LOOK.replace("WIDTH", str(width)))]
+                found += chromium.requested() - {reports[kind].resolve().as_uri()}
+                background = chromium.value("getComputedStyle(document.documentElement).backgroundColor")
+                if (background == "rgb(255, 255, 255)") == (dark and media != "print"):
+                    found.append(f"the page is {background}")
+                faults |= {where: found} if found else {}
+    assert faults == {}
+
+
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
+def test_the_browsers_eyes_are_open(tmp_path: Path) -> None:
+    """What the test above looks for, it finds."""
+    (tmp_path / "bad.html").write_text(
+        "<!doctype html><meta name='viewport' content='width=device-width'><body style='background:#fff'>"
+        "<p style='color:#999'>pale</p><p style='font-size:8px'>tiny</p>"
+        "<div style='width:900px'>wide</div><svg class='figure' width='100' height='40'><text x='5' y='20'>one</text>"
+        "<text x='10' y='22'>two</text><text x='80' y='20'>outside</text></svg>"
+        "<script>console.log('word')</script><img src='http://127.0.0.1:9/x.png'></body>"
+    )
+    with browser.chromium() as chromium:
+        chromium.open(tmp_path / "bad.html", width=400, dark=False)
+        found = " ".join(chromium.value(LOOK.replace("WIDTH", "400")))
+        assert any("word" in text for text in chromium.said())
+        assert "http://127.0.0.1:9/x.png" in chromium.requested()
+    for fault in (
+        "contrast 2.85: pale",
+        "text of 8.0 px: tiny",
+        'one" and "two" overlap',
+        'outside" is cut',
+        "px wide",
+    ):
+        assert fault in found, fault
 
 
 # -- bad input
@@ -470,6 +646,13 @@ def test_what_json_printed_of_another_format_is_refused(result: dict[str, Any], 
         ("[]", "one JSON object"),
         ("3", "one JSON object"),
         ('{"name": "something else"}', "no result of psephos"),
+        ('{"protocol": "https", "name": "a router"}', "no result of psephos"),
+        ('{"seconds": {"encrypt": 1.0}, "bytes": {}}', "no result of psephos"),
+        ('{"protocols": 3}', "no result of psephos"),
+        ('{"protocols": [3]}', "not one that psephos writes"),
+        ('{"protocol": "tally", "dataset": "\\ud800"}', "not one that psephos writes"),
+        ('{"protocol": "tally", "epsilon": 1e999}', "no finite number"),
+        ("[" * 100_000, "truncated"),
         ('{"protocol": "tally", "accuracy": {"batch": 1.5}}', "accuracy.batch is a share"),
         ('{"protocol": "tally", "accuracy": {"soft": {"private": "good"}}}', "accuracy.soft.private is a share"),
         ('{"protocol": "tally", "accuracy": 3}', "table by algorithm"),
@@ -548,48 +731,233 @@ def test_no_two_curves_of_a_picture_look_alike_without_colour() -> None:
         assert len(set(looks)) == len(looks)
 
 
-def test_each_papers_experiment_is_drawn(tmp_path: Path) -> None:
-    """Small results of the shapes that `psephos reproduce` writes; the curve table has exactly their numbers."""
-    point = {"mean": 0.5, "std": 0.125}
-    hamm = {
-        "experiment": "hamm-har",
-        "inverse_epsilons": [0.0, 1.0, 10.0],
-        "families": {"stated": "the paper's", "exponential": "NOT epsilon-private"},
-        "panels": [
-            {
-                "parties": 9,
-                "batch": point,
-                "indiv": point,
-                "curves": {"exponential": {"soft": [point, {**point, "mean": 0.25}]}},
-            }
-        ],
-        "published": [
-            {
-                "what": "soft",
-                "family": "none",
-                "paper": "0.76",
-                "ours": "0.5 ± 0.1",
-                "reproduces": False,
-                "why": "noise",
-            }
-        ],
-    }
-    page = Page(write_report(hamm, None, tmp_path / "hamm"))
+def test_each_papers_experiment_is_drawn(reports: dict[str, Path]) -> None:
+    """The curve table has exactly the numbers of the results."""
+    page = Page(reports["hamm"])
     shown = [tuple(json.loads(value or "") for _, value in row[1:]) for row in page.body("curve-table")]
     assert shown == [(1.0, 0.5, 0.125), (10.0, 0.25, 0.125)] + 2 * [(1.0, 0.5, 0.125), (10.0, 0.5, 0.125)]
     assert "NOT epsilon-private" in page.text
-    assert [text.strip() for text, _ in page.body("comparison")[0]][3:] == ["does not reproduce", "noise"]
 
-    pathak = {
-        "name": "pathak-adult",
-        "paper": {},
-        "settings": [{"name": "as printed", "points": [{"series": "even", "epsilon": 0.1, "error": 0.25, "std": 0.5}]}],
-    }
-    page = Page(write_report(pathak, None, tmp_path / "pathak"))
-    assert [json.loads(value or "") for _, value in page.body("curve-table")[0][1:]] == [0.1, 0.25, 0.5]
+    page = Page(reports["pathak-adult"])
+    assert [[json.loads(value or "") for _, value in row[1:]] for row in page.body("curve-table")] == [
+        [0.1, 0.25, 0.5],
+        [1.0, 0.125, 0.5],
+    ]
+    assert [row[3][0] for row in page.body("comparison")] == ["holds", "FAILS"]
+    assert [[text for text, _ in row][1:] for row in page.body("records stack")] == [
+        ["even", "no", "0.001", "0.0005", "holds"],
+        ["uneven", "yes", "0.001", "0.002", "FAILS"],
+    ]
 
-    row = {"panel": "parties", "place": 5, "lambda": 0.1, "epsilon": 0.2, "psgd": point, "gop": point}
-    rajkumar = {"experiment": "rajkumar-wdbc", "rows": [row, {**row, "place": 10}], "settings": {}}
-    page = Page(write_report(rajkumar, None, tmp_path / "rajkumar"))
-    assert len(page.body("curve-table")) == 4
+    page = Page(reports["rajkumar"])
+    assert len(page.body("curve-table")) == 8
     assert "lambda = 0.1, epsilon = 0.2, parties" in page.text
+    assert "Each party's share of the records, 1: 0.5, 0.5; 2: 0.1, 0.9" in page.text
+    assert "la_printed 0.250, 0.500" in page.text
+
+
+def test_a_spread_is_drawn_so_that_it_can_be_seen(reports: dict[str, Path]) -> None:
+    """A band is too faint for a contrast of 3: each also has bars in its curve's own colour."""
+    for kind, bars in (("hamm", 3), ("pathak-adult", 1), ("rajkumar", 2)):
+        drawn = (reports[kind].parent / "figures" / "panel-1.svg").read_text()
+        assert len(re.findall(r'<g id="LineCollection_', drawn)) == bars, kind
+        assert len(re.findall(r'<g id="FillBetweenPolyCollection_|<g id="PolyCollection_', drawn)) == bars, kind
+
+
+# -- the command
+
+
+def test_drawing_again_speaks_json_like_the_others(result: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"format": FORMAT, **result}))
+    arguments = ["report", str(tmp_path / "run.json"), "--output", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0
+    written = json.loads(done.stdout)
+    assert written.pop("format") == FORMAT
+    for path in (written["report"], written["json"], *written["figures"]):
+        assert Path(path).exists()
+    assert len(written["figures"]) >= 4
+    assert CliRunner().invoke(app, arguments).stdout.strip() == written["report"]
+
+
+def test_what_the_command_prints_names_its_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psephos.plan.plan", lambda *_, **__: {"seconds": {}})
+    done = CliRunner().invoke(app, ["plan", "--parties", "3", "--samples", "3", "--json"])
+    assert json.loads(done.stdout) == {"format": FORMAT, "seconds": {}}
+
+
+def test_an_interrupted_run_leaves_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("psephos.cli.run_tally", stopped)
+    monkeypatch.setattr("sys.argv", ["psephos", "run", "--report", "here"])
+    assert CliRunner().invoke(app, ["run", "--report", str(tmp_path)]).exit_code != 0
+    page = Page(tmp_path / "report.html")
+    assert "psephos run --report here" in page.text
+    assert "This run was interrupted" in page.text
+    assert "No message had been sent" in page.text
+    assert "Nothing was released" in page.text
+
+
+def test_a_broken_installation_is_not_blamed_on_a_missing_package(
+    result: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psephos.report.page", None)
+    with pytest.raises(ImportError, match=r"psephos\.report\.page"):
+        write_report(result, None, tmp_path)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ReportError, match="jinja2 is not installed"):
+        write_report(result, None, tmp_path)
+
+
+# -- one report of every kind, for the tests of what they have in common
+
+
+POINT = {"mean": 0.5, "std": 0.125}
+
+
+def experiments() -> dict[str, dict[str, Any]]:
+    """Small results of the shapes that `psephos reproduce` writes."""
+    published = {"what": "soft", "family": "none", "paper": "0.76", "ours": "0.5 ± 0.1"}
+    setting = {"rows_in_unit_ball": True, "lam": 1.0, "pooled_always_says_majority": False}
+    theorem = {"bound": 0.001}
+    row = {"lambda": 0.1, "epsilon": 0.2, "psgd": POINT, "gop": POINT}
+    means = {"la_printed": {"1": 0.25, "2": 0.5}, "psgd": {"1": 0.5, "2": 0.5}}
+    return {
+        "hamm": {
+            "experiment": "hamm-har",
+            "paper": "Hamm 2016",
+            "trials": 2,
+            "quick": True,
+            "noise_source": "simulation",
+            "inverse_epsilons": [0.0, 1.0, 10.0],
+            "families": {"stated": "the paper's", "exponential": "NOT epsilon-private"},
+            "panels": [
+                {
+                    "parties": 9,
+                    "batch": POINT,
+                    "indiv": POINT,
+                    "curves": {"exponential": {"soft": [POINT, {**POINT, "mean": 0.25}]}},
+                }
+            ],
+            "published": [
+                {**published, "reproduces": True, "why": ""},
+                {**published, "reproduces": False, "why": "scaling is not stated"},
+                {**published, "reproduces": False, "why": "not tested: the paper says it of M = 1000"},
+            ],
+            "seconds": 1.5,
+            "options": {"seed": 0},
+        },
+        "pathak-adult": {
+            "name": "pathak-adult",
+            "paper": {"figure": 2},
+            "epsilon_real_per_epsilon": 1.109,
+            "seed": 0,
+            "noise_source": "simulation",
+            "settings": [
+                {
+                    "name": "as printed",
+                    **setting,
+                    "points": [
+                        {"series": "even", "epsilon": 0.1, "error": 0.25, "std": 0.5},
+                        {"series": "even", "epsilon": 1.0, "error": 0.125, "std": 0.5},
+                    ],
+                    "claims": {"errors fall with epsilon": True, "even split best": False},
+                    "theorems": [
+                        {
+                            "split": "even",
+                            "hypotheses_hold": False,
+                            "theorem_4_2": {**theorem, "distance_max": 0.0005, "holds": True},
+                        },
+                        {
+                            "split": "uneven",
+                            "hypotheses_hold": True,
+                            "theorem_4_2": {**theorem, "distance_max": 0.002, "holds": False},
+                        },
+                    ],
+                }
+            ],
+        },
+        "rajkumar": {
+            "experiment": "rajkumar-wdbc",
+            "settings": {"delta": 0.05, "seed": 0, "skews": [[0.5, 0.5], [0.1, 0.9]]},
+            "rows": [
+                {"panel": panel, "place": place, **row}
+                for panel, place in (("parties", 5), ("parties", 10), ("skew", 1), ("skew", 2))
+            ],
+            "claims": {
+                "rows": 4,
+                "psgd_within_one_std_of_gop_rows": 4,
+                "largest_gap_psgd_gop": 0.01,
+                "psgd_better_than_la_printed_rows": 0,
+                "psgd_better_than_la_repaired_rows": 1,
+                "mean_error_by_parties": means,
+                "mean_error_by_skew": means,
+            },
+            "epsilon_transcript": {"0.2": {"psgd": 9.5, "psgd_pure": None, "psgd_transcript": 0.2}},
+            "seconds": 1.5,
+        },
+    }
+
+
+def audits() -> dict[str, dict[str, Any]]:
+    """Results of the shapes that `psephos audit` writes: of a protocol, as its analysis expects it; of the noise."""
+    case = CASES["pathak-printed"]
+    coalitions = [
+        {
+            "name": coalition.name,
+            "members": list(coalition.members),
+            "cells": {
+                secret: {
+                    "verdict": expected(coalition, secret),
+                    "expected": expected(coalition, secret),
+                    "evidence": f"simulation, {coalition.name}: 80 + 80 views; {secret} swapped: alike",
+                }
+                for secret in case.secrets
+            },
+        }
+        for coalition in case.coalitions
+    ]
+    mutant = {"name": "no mask", "caught": True, "by": "freshness", "change": "a becomes b", "evidence": "seen"}
+    mechanism = {"name": "laplace", "dimension": 2, "epsilon": 1.0, "delta": 0.0, "lower_bound": 0.75}
+    return {
+        "audit": {
+            "protocols": [{"name": case.name, "coalitions": coalitions, "mutants": [mutant]}],
+            "as_expected": True,
+            "false_alarm_rate": 0.01,
+            "power": 0.8,
+            "views": 80,
+            "seed": 1,
+            "seconds": 2.5,
+        },
+        "privacy-audit": {
+            "protocol": "privacy-audit",
+            "mechanisms": [{**mechanism, "samples": 1000, "confidence": 0.9999}],
+            "as_expected": True,
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of every kind, by name: runs that were really made, and results of the other commands' shapes."""
+    pages = {"tally": whole / "report.html"}
+    command = ["psephos", "run"]
+
+    def write(kind: str, result: dict[str, Any], transcript: Transcript | None = None) -> None:
+        messages = None if transcript is None else transcript.redacted()
+        pages[kind] = write_report(result, messages, tmp_path_factory.mktemp(kind), command=command)
+
+    small: dict[str, Any] = {"key_bits": 512, "test_key": True}
+    transcript = Transcript()
+    options = RunOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
+    write("statistic", run_tally(options, transcript=transcript), transcript)
+    transcript = Transcript()
+    write("pathak", run_pathak(parties=3, variant="printed", transcript=transcript, **small), transcript)
+    transcript = Transcript()
+    write("psgd", run_psgd(parties=4, steps=6, transcript=transcript, **small), transcript)
+    write("interrupted", {"protocol": "tally", "dataset": "digits", "interrupted": "stopped"}, Transcript())
+    for kind, result in (*audits().items(), *experiments().items()):
+        write(kind, result)
+    return pages
