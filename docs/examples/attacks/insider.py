@@ -58,5 +58,6 @@ if __name__ == "__main__":
     for variant, parties in attack().items():
         for party, (bare, gained) in parties.items():
             print(
-                f"{variant}: party {party}: the bare sum in {bare:.0%} of the runs, its own loss falls by {gained:.2f}"
+                f"{variant}: party {party} takes its own noise off the published sum: no noise is left in "
+                f"{bare:.0%} of the runs; the loss on its samples falls by {gained:.2f}"
             )

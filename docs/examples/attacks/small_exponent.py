@@ -49,5 +49,5 @@ def attack(noise: int = -123_456_789) -> tuple[int | None, int | None]:
 
 if __name__ == "__main__":
     found, nothing = attack()
-    print(f"as printed: the noise is {found}")
-    print(f"re-randomised: {nothing}")
+    print(f"as printed, the search finds the noise: {found}")
+    print(f"re-randomised, as it is here, it finds {'nothing' if nothing is None else nothing}")
