@@ -137,8 +137,9 @@ class DaskEngine:
     """A Dask cluster, through joblib's own backend. Needs the extra `dask`.
 
     address: of its scheduler, host:port, tcp:// or tls://. timeout: seconds to wait for it and for its first worker.
-    Raises SchedulerMissingError when nothing answers there, or the cluster has no worker. Dask itself works again on
-    the batches of workers that died; WorkersLostError when one batch has cost it several workers.
+    Raises SchedulerMissingError when nothing answers there, or the cluster has no worker; EngineError for workers that
+    have another version of this program, or none. Dask itself works again on the batches of workers that died;
+    WorkersLostError when one batch has cost it several workers.
     """
 
     address: str
@@ -157,7 +158,15 @@ class DaskEngine:
         self, function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Callable[[], Task]]
     ) -> Iterator[Result]:
         client = self._client()
-        from distributed import CancelledError, KilledWorker  # after _client, which says what to install
+        # After _client, which says what to install.
+        from distributed import CancelledError, KilledWorker
+        from joblib._dask import DaskDistributedBackend
+
+        class Backend(DaskDistributedBackend):  # type: ignore[misc]
+            """joblib would do the work in this process where the cluster has one thread so far."""
+
+            def effective_n_jobs(self, n_jobs: int) -> int:
+                return max(2, int(super().effective_n_jobs(n_jobs)))
 
         try:
             try:
@@ -166,9 +175,10 @@ class DaskEngine:
                 raise SchedulerMissingError(
                     f"the Dask scheduler at {self.address} has no workers; start some (dask worker {self.address})"
                 ) from error
+            self._check_versions(client)
             todo = (delayed(function)(shared, task()) for task in tasks)
             with (
-                parallel_config(backend="dask", client=client, scatter=[shared], n_jobs=-1),
+                parallel_config(backend=Backend(client=client, scatter=[shared]), n_jobs=-1),
                 _closed_quietly(Parallel(return_as="generator_unordered")(todo)) as results,
             ):
                 yield from results
@@ -179,6 +189,17 @@ class DaskEngine:
             ) from error
         finally:
             client.close()
+
+    def _check_versions(self, client: Any) -> None:
+        """Workers of another version may train or vote differently."""
+        versions = client.get_versions(packages=["psephos"])
+        ours = versions["client"]["packages"]["psephos"]
+        theirs = {str(worker["packages"].get("psephos")) for worker in versions["workers"].values()}
+        if theirs != {ours}:
+            raise EngineError(
+                f"this is psephos {ours}, and the workers of the cluster at {self.address} have "
+                f"{', '.join(sorted(theirs))}: install the same version everywhere"
+            )
 
     def _client(self) -> Any:
         try:
@@ -191,6 +212,11 @@ class DaskEngine:
         except (OSError, TimeoutError, ValueError) as error:
             raise SchedulerMissingError(
                 f"no Dask scheduler answers at {self.address!r}: start one (dask scheduler), or check --scheduler"
+            ) from error
+        except TypeError as error:  # what distributed makes of certificates that are not there
+            raise EngineError(
+                f"the connection to {self.address} cannot be secured: Dask's configuration names no certificates for "
+                "it (distributed.comm.tls)"
             ) from error
 
 

@@ -28,7 +28,7 @@ from psephos.journal import Journal
 
 # Worker processes inherit the path, and find there what they are to import.
 sys.path.insert(0, str(Path(__file__).parent / "workers"))
-from trapped_voter import Fixed
+from trapped_voter import Fixed, process
 
 PARTIES, SAMPLES, CLASSES = 3 * BATCH + 5, 9, 3
 AUXILIARY = np.random.default_rng(1).normal(size=(SAMPLES, 2)) / 10
@@ -325,6 +325,38 @@ def test_a_cluster_whose_workers_keep_dying_is_given_up(cluster, ceremony: Cerem
         run_encrypted_sum(
             fresh_round(ceremony), ceremony, contribution(trap), engine=DaskEngine(cluster.scheduler_address)
         )
+
+
+@dask
+@quiet
+def test_workers_of_another_version_are_refused(
+    cluster, ceremony: Ceremony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
+    from distributed import versions
+
+    honest = versions._version_cached
+    monkeypatch.setattr(versions, "_version_cached", lambda name: "99.0" if name == "psephos" else honest(name))
+    with pytest.raises(EngineError, match=r"this is psephos 99\.0.*have 0\.1"):
+        run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(cluster.scheduler_address))
+
+
+@dask
+@quiet
+def test_a_cluster_of_one_thread_does_the_work_itself(ceremony: Ceremony) -> None:
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as one:
+        (there,) = set(DaskEngine(one.scheduler_address).run(process, None, [int, int]))
+    assert there != os.getpid()
+
+
+@dask
+@quiet
+def test_a_scheduler_that_cannot_be_trusted(ceremony: Ceremony) -> None:
+    with pytest.raises(EngineError, match="certificates"):
+        run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("tls://127.0.0.1:1"))
 
 
 @dask

@@ -25,3 +25,8 @@ class Fixed:
                 Path(self.trap).unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         return self.votes
+
+
+def process(shared: None, task: int) -> int:
+    """A task that says where it is done."""
+    return os.getpid()
