@@ -128,7 +128,8 @@ def _text(results: dict[str, Any]) -> str:
         "--parties 20000 --randomness MODE --epsilon 0.1 --journal DIR --json > FILE`, then "
         "`python -m benchmarks.run --full-size FILE`. "
         "Counting is voting, encrypting, signing, the checks of the curator and of all five holders, and opening; "
-        "`foreseen` is what `psephos plan` says of that.\n",
+        "`foreseen` is what `psephos plan` says of that. MB is the peak of the whole run, data set, training and fits "
+        "included.\n",
         _table(
             [
                 "run",
@@ -142,7 +143,7 @@ def _text(results: dict[str, Any]) -> str:
                 "ratio",
                 "all s",
                 "MB",
-                "foreseen MB",
+                "",
             ],
             [
                 [
@@ -156,8 +157,8 @@ def _text(results: dict[str, Any]) -> str:
                     f"{row['predicted_seconds']:,.0f}",
                     f"{row['predicted_seconds'] / row['taken_seconds']:.2f}",
                     f"{row['total_seconds']:,.0f}",
-                    f"{row['taken_mb']:,.0f}",
-                    f"{row['predicted_mb']:,.0f}",
+                    f"{row['peak_memory_mb']:,.0f}",
+                    row["note"],
                 ]
                 for name, row in results.get("full_size", {}).items()
             ],

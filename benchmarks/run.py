@@ -53,10 +53,11 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=here.parent / "docs")
     parser.add_argument("--page", action="store_true", help="only draw the page again from the saved results")
     parser.add_argument("--full-size", type=Path, help="the JSON that a large `psephos run --json` printed")
+    parser.add_argument("--note", default="", help="what a reader of that large run's row should know")
     options = parser.parse_args()
     console = Console()
     if options.full_size:
-        row = full_size(json.loads(options.full_size.read_text()))
+        row = full_size(json.loads(options.full_size.read_text()), options.note)
         results = json.loads(options.output.read_text())
         results["full_size"] = {**results.get("full_size", {}), f"{row['dataset']} {row['randomness']}": row}
         options.output.write_text(json.dumps(results, indent=1) + "\n")

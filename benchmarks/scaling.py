@@ -198,7 +198,7 @@ def plan_accuracy(workers: int = 2) -> list[dict[str, Any]]:
     return rows
 
 
-def full_size(run: dict[str, Any]) -> dict[str, Any]:
+def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
     """One row about a finished `psephos run --json`, with what `psephos plan` foresees for it on this machine now."""
     shape = {name: run[name] for name in ("parties", "auxiliary", "classes", "features", "key_bits", "randomness")}
     foreseen = plan(
@@ -224,6 +224,6 @@ def full_size(run: dict[str, Any]) -> dict[str, Any]:
         "total_seconds": sum(run["seconds"].values()),
         "predicted_seconds": round(sum(foreseen["seconds"][phase] for phase in phases), 1),
         "taken_seconds": round(sum(run["seconds"][phase] for phase in phases), 1),
-        "predicted_mb": foreseen["memory_mb"],
-        "taken_mb": run["peak_memory_mb"],
+        "peak_memory_mb": run["peak_memory_mb"],
+        "note": note,
     }
