@@ -218,8 +218,8 @@ def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path
     paths = [next((p for p in (below / f, folder / f) if p.is_file()), None) for f in files]
     missing = [f for f, path in zip(files, paths, strict=True) if path is None]
     if missing:
-        fetch = f"from psephos.datasets import download; download('{name}')"
-        automatic = "" if name == "url" else f', or fetch them: python -c "{fetch}"'
+        call = f'from psephos.datasets import download; download("{name}")'
+        automatic = "" if name == "url" else f", or fetch them: python -c '{call}'"
         raise DataSetMissingError(
             f"data set {name!r}: {', '.join(missing)} not found in {below} or {folder}; "
             f"published at {home}; put the files there, or name their folder by --data-dir or PSEPHOS_DATA{automatic}"
