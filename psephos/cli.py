@@ -432,8 +432,12 @@ def reproduce(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(_EXPERIMENTS)}.")],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer trials and points: nothing to cite.")] = False,
-    trials: Annotated[int | None, typer.Option(help="Splits, deals or data sets.", show_default="the paper's")] = None,
-    draws: Annotated[int | None, typer.Option(help="Noise draws for each of them.", show_default="the paper's")] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Splits, deals or data sets.", show_default="the paper's")
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Noise draws for each of them.", show_default="the paper's")
+    ] = None,
     parties: Annotated[str | None, typer.Option(help="hamm: M[,M...].", show_default="the paper's")] = None,
     encrypted: Annotated[
         bool,
@@ -509,13 +513,11 @@ def reproduce(
 def _reproduce_rajkumar(
     name: str, quick: bool, trials: int | None, draws: int | None, seed: int, bars: _Bars
 ) -> dict[str, Any]:
-    from psephos.reproduce_rajkumar import reproduce_simulated, reproduce_wdbc, sweep_runs
+    from psephos.reproduce_rajkumar import reproduce_rajkumar, sweep_runs
 
     count, times, steps = trials or (2 if quick else 5), draws or (1 if quick else 2), 1000 if quick else 10_000
     done = bars.phase(name, sweep_runs(datasets=count))
-    if name == "rajkumar-simulated":
-        return reproduce_simulated(seed=seed, datasets=count, draws=times, steps=steps, progress=done)
-    return reproduce_wdbc(seed=seed, folds=count, draws=times, steps=steps, progress=done)
+    return reproduce_rajkumar(name, seed=seed, datasets=count, draws=times, steps=steps, progress=done)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ the simplex has at least one record. Its numbers are in figures only, so its cla
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,7 @@ from psephos.datasets import load
 from psephos.preprocessing import PublicScaler
 from psephos.psgd import SgdRun, clear_descent, signed_labels
 
-__all__ = ["SKEWS", "reproduce_simulated", "reproduce_wdbc", "sizes_from", "sweep_runs"]
+__all__ = ["EXPERIMENTS", "SKEWS", "reproduce_rajkumar", "sizes_from", "sweep_runs"]
 
 Array = NDArray[np.float64]
 Progress = Callable[[int], object]
@@ -92,18 +92,23 @@ def sizes_from(shares: Sequence[float], records: int) -> list[int]:
     return [int(size) for size in sizes]
 
 
-def _simulated(seed: int, number: int) -> _Problem:
+def _simulated(seed: int, datasets: int) -> list[_Problem]:
     """1000 + 1000 points uniform in the 10-dimensional unit ball, labelled by a random hyperplane."""
-    generator = np.random.default_rng([seed, number, 1])
-    points = generator.normal(size=(2000, 10))
-    points *= (generator.random(2000) ** 0.1 / np.linalg.norm(points, axis=1))[:, None]
-    truth = generator.normal(size=10)
-    labels = np.where(points @ truth > 0, 1, -1)
-    return _Problem(points[:1000], labels[:1000], points[1000:], labels[1000:])
+    problems = []
+    for number in range(datasets):
+        generator = np.random.default_rng([seed, number, 1])
+        points = generator.normal(size=(2000, 10))
+        points *= (generator.random(2000) ** 0.1 / np.linalg.norm(points, axis=1))[:, None]
+        truth = generator.normal(size=10)
+        labels = np.where(points @ truth > 0, 1, -1)
+        problems.append(_Problem(points[:1000], labels[:1000], points[1000:], labels[1000:]))
+    return problems
 
 
 def _wdbc(seed: int, folds: int) -> list[_Problem]:
     """The Wisconsin breast cancer data, each of `folds` parts once the validation set."""
+    if folds < 2:
+        raise InvalidParameter(f"with {folds} fold nothing is left to train on; take at least 2")
     data = load("breast-cancer")
     order = np.random.default_rng([seed, 2]).permutation(len(data.y_train))
     labels = signed_labels(data.y_train)
@@ -114,6 +119,13 @@ def _wdbc(seed: int, folds: int) -> list[_Problem]:
         X, X_test = scaler.transform(data.X_train[kept]), scaler.transform(data.X_train[held])
         problems.append(_Problem(X, labels[kept], X_test, labels[held]))
     return problems
+
+
+EXPERIMENTS: Mapping[str, Callable[[int, int], list[_Problem]]] = {
+    "rajkumar-simulated": _simulated,
+    "rajkumar-wdbc": _wdbc,
+}
+"""(seed, how many) to the data sets, by the name that `psephos reproduce` takes."""
 
 
 def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[float, ...]]]:
@@ -208,25 +220,40 @@ class _Sweep:
         self.equal = self.equal and run.sums_equal is True
 
 
-def _sweep(
+def reproduce_rajkumar(
     name: str,
-    problems: Sequence[_Problem],
     *,
-    seed: int,
-    lambdas: Sequence[float],
-    epsilons: Sequence[float],
-    delta: float,
-    steps: int,
-    transcript_steps: int,
-    draws: int,
-    check_steps: int,
-    key_bits: int,
-    test_key: bool,
-    transcript: Transcript | None,
-    progress: Progress,
+    seed: int = 0,
+    datasets: int = 5,
+    lambdas: Sequence[float] = LAMBDAS,
+    epsilons: Sequence[float] = EPSILONS,
+    delta: float = 0.05,
+    steps: int = 10_000,
+    transcript_steps: int = 100,
+    draws: int = 2,
+    check_steps: int = 2,
+    key_bits: int = DEFAULT_KEY_BITS,
+    test_key: bool = False,
+    transcript: Transcript | None = None,
+    progress: Progress = lambda runs: None,
 ) -> dict[str, Any]:
-    if draws < 1 or not problems or not lambdas or not epsilons:
+    """Figure 1 (`rajkumar-simulated`) or Figure 2 (`rajkumar-wdbc`), as a table ready for JSON.
+
+    Args:
+        name: which; as `psephos reproduce` takes it.
+        datasets: how many random data sets, or folds of the Wisconsin breast cancer data, at least 2 of these.
+        draws: draws of the noise for each.
+        steps: of PSGD. transcript_steps: of the variant whose guarantee covers the transcript.
+        check_steps: encrypted steps per run, 0 for none.
+        progress: called with the number of runs done since the last call; `sweep_runs` gives the total.
+
+    Raises InvalidParameter for arguments that make no sweep.
+    """
+    if name not in EXPERIMENTS:
+        raise InvalidParameter(f"an experiment of Rajkumar 2012 is one of {', '.join(EXPERIMENTS)}, not {name!r}")
+    if datasets < 1 or draws < 1 or not lambdas or not epsilons:
         raise InvalidParameter("a sweep has at least one data set, draw, lambda and epsilon")
+    problems = EXPERIMENTS[name](seed, datasets)
     begun = time.perf_counter()
     ceremony = hold_ceremony(max(PARTIES), key_bits=key_bits, holders=3, threshold=2, test_key=test_key)
     sweep = _Sweep(steps, transcript_steps, delta, draws, check_steps, ceremony, test_key, seed, transcript)
@@ -308,82 +335,3 @@ def _claims(rows: list[dict[str, Any]]) -> dict[str, Any]:
             method: {str(place): mean(method, "skew", place) for place in (1, 2, 3)} for method in METHODS
         },
     }
-
-
-def reproduce_simulated(
-    *,
-    seed: int = 0,
-    datasets: int = 5,
-    lambdas: Sequence[float] = LAMBDAS,
-    epsilons: Sequence[float] = EPSILONS,
-    delta: float = 0.05,
-    steps: int = 10_000,
-    transcript_steps: int = 100,
-    draws: int = 2,
-    check_steps: int = 2,
-    key_bits: int = DEFAULT_KEY_BITS,
-    test_key: bool = False,
-    transcript: Transcript | None = None,
-    progress: Progress = lambda runs: None,
-) -> dict[str, Any]:
-    """Figure 1 (`psephos reproduce rajkumar-simulated`), as a table ready for JSON.
-
-    Args:
-        datasets: how many random data sets. draws: draws of the noise for each. steps: of PSGD. transcript_steps: of
-            the variant whose guarantee covers the transcript. check_steps: encrypted steps per run, 0 for none.
-        progress: called with the number of runs done since the last call; `sweep_runs` gives the total.
-
-    Raises InvalidParameter for arguments that make no sweep.
-    """
-    problems = [_simulated(seed, number) for number in range(datasets)]
-    return _sweep(
-        "rajkumar-simulated",
-        problems,
-        seed=seed,
-        lambdas=lambdas,
-        epsilons=epsilons,
-        delta=delta,
-        steps=steps,
-        transcript_steps=transcript_steps,
-        draws=draws,
-        check_steps=check_steps,
-        key_bits=key_bits,
-        test_key=test_key,
-        transcript=transcript,
-        progress=progress,
-    )
-
-
-def reproduce_wdbc(
-    *,
-    seed: int = 0,
-    folds: int = 5,
-    lambdas: Sequence[float] = LAMBDAS,
-    epsilons: Sequence[float] = EPSILONS,
-    delta: float = 0.05,
-    steps: int = 10_000,
-    transcript_steps: int = 100,
-    draws: int = 2,
-    check_steps: int = 2,
-    key_bits: int = DEFAULT_KEY_BITS,
-    test_key: bool = False,
-    transcript: Transcript | None = None,
-    progress: Progress = lambda runs: None,
-) -> dict[str, Any]:
-    """Figure 2 (`psephos reproduce rajkumar-wdbc`): the same on the Wisconsin breast cancer data, `folds` folds."""
-    return _sweep(
-        "rajkumar-wdbc",
-        _wdbc(seed, folds),
-        seed=seed,
-        lambdas=lambdas,
-        epsilons=epsilons,
-        delta=delta,
-        steps=steps,
-        transcript_steps=transcript_steps,
-        draws=draws,
-        check_steps=check_steps,
-        key_bits=key_bits,
-        test_key=test_key,
-        transcript=transcript,
-        progress=progress,
-    )

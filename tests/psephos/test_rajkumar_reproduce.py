@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from protocol.errors import InvalidParameter
 from protocol.transcript import Transcript
-from psephos.reproduce_rajkumar import METHODS, SKEWS, reproduce_simulated, reproduce_wdbc, sizes_from, sweep_runs
+from psephos.reproduce_rajkumar import METHODS, SKEWS, reproduce_rajkumar, sizes_from, sweep_runs
 
-SMALL = {"lambdas": (0.1,), "epsilons": (0.2,), "steps": 1000, "draws": 1, "check_steps": 1, "key_bits": 512}
+SMALL = {
+    "name": "rajkumar-simulated", "lambdas": (0.1,), "epsilons": (0.2,), "steps": 1000, "draws": 1, "check_steps": 1,
+    "key_bits": 512,
+}  # fmt: skip
 
 
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=20), st.integers(20, 3000))
@@ -40,7 +43,7 @@ def test_the_papers_skews() -> None:
 def test_simulated_sweep() -> None:
     done: list[int] = []
     transcript = Transcript()
-    result = reproduce_simulated(**SMALL, datasets=2, test_key=True, progress=done.append, transcript=transcript)
+    result = reproduce_rajkumar(**SMALL, datasets=2, test_key=True, progress=done.append, transcript=transcript)
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert sum(done) == sweep_runs(datasets=2, lambdas=(0.1,), epsilons=(0.2,)) == 12
     assert [(row["panel"], row["place"]) for row in result["rows"]] == [
@@ -64,13 +67,13 @@ def test_simulated_sweep() -> None:
 
 def test_psgd_is_near_gop() -> None:
     """The paper's claim; common eta, so the gap is what rho and the number of steps cost."""
-    result = reproduce_simulated(**{**SMALL, "steps": 10_000, "check_steps": 0}, datasets=1, test_key=True)
+    result = reproduce_rajkumar(**{**SMALL, "steps": 10_000, "check_steps": 0}, datasets=1, test_key=True)
     assert result["claims"]["largest_gap_psgd_gop"] <= 0.03
     assert result["sums_equal_reference"] is None
 
 
 def test_wdbc_sweep() -> None:
-    result = reproduce_wdbc(**{**SMALL, "steps": 100}, test_key=True, folds=3)
+    result = reproduce_rajkumar(**{**SMALL, "name": "rajkumar-wdbc", "steps": 100}, test_key=True, datasets=3)
     assert result["settings"]["dimension"] == 30
     assert result["settings"]["data_sets"] == 3
     assert result["sums_equal_reference"] is True
@@ -79,11 +82,19 @@ def test_wdbc_sweep() -> None:
 
 def test_the_same_seed_gives_the_same_table() -> None:
     options = {**SMALL, "check_steps": 0, "steps": 50, "datasets": 1, "test_key": True}
-    assert reproduce_simulated(**options)["rows"] == reproduce_simulated(**options)["rows"]
-    assert reproduce_simulated(**options)["rows"] != reproduce_simulated(**options, seed=1)["rows"]
+    assert reproduce_rajkumar(**options)["rows"] == reproduce_rajkumar(**options)["rows"]
+    assert reproduce_rajkumar(**options)["rows"] != reproduce_rajkumar(**options, seed=1)["rows"]
 
 
-@pytest.mark.parametrize("change", [{"datasets": 0}, {"draws": 0}, {"lambdas": ()}, {"delta": 0.0}, {"steps": 0}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"datasets": 0}, {"draws": 0}, {"lambdas": ()}, {"delta": 0.0}, {"steps": 0}, {"name": "rajkumar-wdbc"},
+        {"name": "pathak-adult"},
+    ],
+    ids=str,
+)  # fmt: skip
 def test_bad_input(change: dict[str, object]) -> None:
+    """One fold, in particular, leaves nothing to train on."""
     with pytest.raises(InvalidParameter):
-        reproduce_simulated(**{**SMALL, "test_key": True, "datasets": 1, **change})
+        reproduce_rajkumar(**{**SMALL, "test_key": True, "datasets": 1, **change})

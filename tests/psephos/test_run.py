@@ -176,6 +176,8 @@ def test_the_command_prints_one_json_object_and_nothing_else() -> None:
         (["reproduce", "pathak-adult", "--encrypted"], 2, "--encrypted"),
         (["reproduce", "hamm-url", "--stand-in", "--figures", "/proc/nowhere"], 1, "/proc/nowhere"),
         (["reproduce", "hamm-har", "--parties", "ten"], 2, "ten"),
+        (["reproduce", "hamm-har", "--trials", "0"], 2, "--trials"),
+        (["reproduce", "rajkumar-wdbc", "--trials", "1"], 2, "at least 2"),
         (["report", "/nowhere.json"], 1, "/nowhere.json"),
         (["audit", "rsa"], 2, "tally"),
         (["audit", "tally", "--privacy"], 2, "privacy"),
