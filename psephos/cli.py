@@ -618,5 +618,5 @@ def main() -> None:
 def _how_to_go_on(words: list[str]) -> str:
     if any(word.split("=")[0] == "--journal" for word in words):
         return "the same command goes on from its journal"
-    can = words[:1] == ["run"] and "pathak" not in words
+    can = (words[:1] == ["run"] and "pathak" not in words) or any(word.startswith("hamm-") for word in words)
     return "nothing is kept to go on from" + ("; with --journal DIR it would be" if can else "")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import http.client
 import io
 import os
 import tarfile
@@ -491,9 +492,11 @@ def _fetch(address: str, target: Path, verify: Callable[[Path], None]) -> None:
             with urllib.request.urlopen(address, timeout=60) as answer, path.open("wb") as out:  # noqa: S310
                 while block := answer.read(1 << 20):
                     out.write(block)
-        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
             raise DataSetMissingError(
                 f"{address} could not be fetched ({error}); put the file at {target} by hand"
             ) from error
+        except OSError as error:
+            raise DataError(f"{target} cannot be written: {error.strerror}; nothing was left behind") from error
         verify(path)
         path.replace(target)

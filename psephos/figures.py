@@ -59,9 +59,11 @@ def draw_hamm(result: dict[str, Any], directory: Path) -> list[str]:
             for baseline, style in (("batch", "-"), ("indiv", "--")):
                 axes.axhline(panel[baseline]["mean"], linestyle=style, color="k", linewidth=1, label=baseline)
             for method, points in panel["curves"][family].items():
-                line = [panel["nonprivate"].get(method, points[0]), *points]
+                # statistic and pate have no point without noise here.
+                zero = [panel["nonprivate"][method]] if method in panel["nonprivate"] else []
+                line = [*zero, *points]
                 axes.errorbar(
-                    places,
+                    places[-len(line) :],
                     [point["mean"] for point in line],
                     yerr=[point["std"] for point in line],
                     label=method,

@@ -42,6 +42,8 @@ def test_help_names_every_learner_and_variant() -> None:
         (["run", "--protocol", "pathak"], "nothing is kept to go on from"),
         (["run", "--journal", "kept"], "the same command goes on from its journal"),
         (["run", "--journal=kept"], "the same command goes on from its journal"),
+        (["reproduce", "hamm-har"], "nothing is kept to go on from; with --journal DIR it would be"),
+        (["reproduce", "pathak-adult"], "nothing is kept to go on from"),
     ],
 )
 def test_an_interrupt_says_how_to_go_on(
@@ -52,6 +54,7 @@ def test_an_interrupt_says_how_to_go_on(
 
     monkeypatch.setattr(cli, "_run_tally", stopped)
     monkeypatch.setattr(cli, "_run_pathak", stopped)
+    monkeypatch.setattr(cli, "_check_report", stopped)
     monkeypatch.setattr(sys, "argv", ["psephos", *words])
     with pytest.raises(SystemExit) as leaving:
         cli.main()

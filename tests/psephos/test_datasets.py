@@ -12,6 +12,8 @@ import hashlib
 import http.server
 import io
 import os
+import resource
+import signal
 import tarfile
 import threading
 import zipfile
@@ -380,6 +382,20 @@ def test_a_broken_download_leaves_nothing_behind(
     (folder / "a9a" / "a9a").write_bytes(A9A)
     download("adult", target, homes)
     assert (target / "a9a" / "a9a").read_bytes() == A9A
+
+
+def test_a_full_disk_is_named_and_nothing_left(server: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    target = tmp_path_factory.mktemp("target")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
+        with pytest.raises(DataError, match="cannot be written"):
+            download("adult", target, {"a9a": f"{server}/a9a/a9a"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert list((target / "a9a").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["digits", "url", "synthetic", "iris"])
