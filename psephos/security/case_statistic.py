@@ -27,7 +27,6 @@ from protocol.packing import PackingPlan
 from protocol.randomness import Randomness
 from protocol.rounds import Round
 from protocol.statistic_grid import StatisticGrid
-from protocol.threshold import combine
 from psephos.security.compare import two_sample
 from psephos.security.ideal import ideal_statistic, joint_noise, joint_skellam
 from psephos.security.model import Case, Check, Coalition, Context, Result
@@ -41,6 +40,7 @@ from psephos.security.sums import (
     deviations,
     fresh,
     lowered_threshold,
+    opened_ballot,
 )
 from psephos.security.worlds import Setup, SumRun, TrainedVoter, run_sum, setup
 from psephos.statistic_round import StatisticContribution
@@ -244,17 +244,8 @@ def _ballots(context: Context, kind: Kind, label: str) -> tuple[Round, list[Ball
 def _reads_ballot(kind: Kind, members: Members) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
         first = _real(context, kind)[0]
-        message = first.transcript.messages[0]
-        assert message.data is not None
-        ballot = Ballot.decode(message.data, first.round)
-        if members.holders:
-            shares = [_world(context).ceremony.shares[h - 1] for h in members.holders]
-            parts = {s.holder: s.partially_decrypt(ballot.ciphertexts) for s in shares}
-            plain = combine(first.round.threshold_key, parts)
-        else:
-            plain = [_world(context).private_key.raw_decrypt(c) for c in ballot.ciphertexts]
-        opened = first.round.plan.unpack(plain, 1)
-        return Result(opened == first.vectors[0], "it opens the ballot of party 0, under one share of the noise only")
+        right = opened_ballot(_world(context), first, members) == first.vectors[0]
+        return Result(right, "it opens the ballot of party 0, under one share of the noise only")
 
     return run
 

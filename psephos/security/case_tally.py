@@ -1,4 +1,8 @@
-"""The encrypted tally with alpha (DESIGN sections 2 and 4): five parties, three holders, two of which open."""
+"""The encrypted tally with alpha (DESIGN sections 2 and 4): five parties, three holders, two of which open.
+
+`psephos run` takes two sums in this protocol: of the votes, and, for the method avg, of the parties' parameters. The
+curator gets both exactly, and adds the noise of every release itself.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +17,30 @@ from parties.party import Party, Voter
 from protocol.encryption import Encryptor
 from protocol.errors import AlreadyCastError
 from protocol.messages import Ballot
+from protocol.packing import PackingPlan
 from protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
 from protocol.rounds import Round
 from protocol.votes import VoteLayout, vote_round
 from psephos.security.ideal import ideal_tally
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum
-from psephos.security.sums import Members, compare_views, dealt_shares, deviations, fresh, lowered_threshold
-from psephos.security.views import openable
-from psephos.security.worlds import FixedVoter, Setup, SumRun, TrainedVoter, run_tally_round, setup
+from psephos.security.sums import (
+    Members,
+    compare_views,
+    dealt_shares,
+    deviations,
+    fresh,
+    lowered_threshold,
+    opened_ballot,
+)
+from psephos.security.worlds import FixedVoter, Setup, SumRun, TrainedVoter, run_sum, run_tally_round, setup
 
 __all__ = ["TALLY"]
 
 PARTIES, SAMPLES, CLASSES = 5, 25, 3
-SECRETS = ("data", "classifier", "votes", "noise", "sizes", "alpha")
+SECRETS = ("data", "classifier", "votes", "noise", "sizes", "alpha", "sum of parameters")
+LARGEST = 5000
+"""Of a parameter in fixed point, here."""
 
 Array = NDArray[np.float64]
 Run = Callable[[Context], Result]
@@ -126,6 +140,61 @@ def _simulated(context: Context, members: Members) -> list[SumRun]:
     return [one(i) for i in range(context.views)]
 
 
+def _parameters(context: Context) -> list[list[int]]:
+    """Every party's parameters in fixed point."""
+    drawn = np.random.default_rng([context.seed, 3]).integers(-LARGEST, LARGEST + 1, size=(PARTIES, 4))
+    return [[int(w) for w in row] for row in drawn]
+
+
+def _parameters_round(context: Context, label: str) -> Round:
+    ceremony = _world(context).ceremony
+    plan = PackingPlan.for_key(ceremony.threshold_key.key, length=4, addends=PARTIES, minimum=-LARGEST, maximum=LARGEST)
+    coins = context.coins(label, "round")
+    return Round.create(
+        "parameters", ceremony.threshold_key, plan, ceremony.roster, context=bytes(32), test_key=True, randomness=coins
+    )
+
+
+def _contribute(context: Context, party: int, round_: Round, coins: Randomness) -> Ballot:
+    sender = Party(party, _world(context).ceremony.signing_keys[party], classes=range(CLASSES))
+    encryptor = Encryptor(round_.key, randomness=coins, expected=8)
+    return sender.contribute(round_, "parameters", bytes(32), _parameters(context)[party], encryptor=encryptor)
+
+
+def _real_parameters(context: Context) -> list[SumRun]:
+    def one(i: int) -> SumRun:
+        label = f"parameters {i}"
+
+        def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
+            return _contribute(context, party, round_, coins)
+
+        round_ = _parameters_round(context, label)
+        return run_sum(_world(context), round_, cast, lambda name: context.coins(label, name))
+
+    return context.once("tally parameters", lambda: [one(i) for i in range(context.views)])
+
+
+def _simulated_parameters(context: Context, members: Members) -> list[SumRun]:
+    total = [sum(column) for column in zip(*_parameters(context), strict=True)]
+
+    def one(i: int) -> SumRun:
+        label = f"parameters simulated {members} {i}"
+
+        def own(party: int, round_: Round, coins: Randomness) -> Ballot | None:
+            return _contribute(context, party, round_, coins) if party in members.parties else None
+
+        return simulate_sum(
+            _world(context),
+            _parameters_round(context, label),
+            corrupt_holders=members.holders,
+            own_ballot=own,
+            sums=total if members.curator else [0] * len(total),
+            coins=lambda name: context.coins(label, name),
+        )
+
+    return [one(i) for i in range(context.views)]
+
+
 # -- the checks
 
 
@@ -207,22 +276,7 @@ def _reads_last(context: Context) -> Result:
 
 def _reads_votes(members: Members) -> Run:
     def run(context: Context) -> Result:
-        world, first = _world(context), _real(context)[0]
-        message = first.transcript.messages[0]
-        assert message.data is not None
-        ballot = Ballot.decode(message.data, first.round)
-        if members.holders:
-            shares = [world.ceremony.shares[h - 1] for h in members.holders]
-            found = [
-                openable(first.round.threshold_key, {s.holder: s.partially_decrypt([c])[0] for s in shares})
-                for c in ballot.ciphertexts
-            ]
-        else:
-            found = [world.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
-        plain = [m for m in found if m is not None]
-        if len(plain) < len(found):
-            return Result(False, "its shares open nothing")
-        opened = first.round.plan.unpack(plain, 1)
+        opened = opened_ballot(_world(context), _real(context)[0], members)
         right = opened == VoteLayout(SAMPLES, CLASSES).encode(_votes(context)[0]).tolist()
         return Result(right, "it opens the ballot of party 0 and reads its votes")
 
@@ -251,8 +305,38 @@ def _noise_after(context: Context) -> Result:
     return Result(not alike, f"replayed, {told}: the curator's, which make the noise, enter none")
 
 
+def _parameters_simulated(members: Members) -> Run:
+    def run(context: Context) -> Result:
+        real, simulated = _real_parameters(context), _simulated_parameters(context, members)
+        what = "the sum of parameters, real against simulated"
+        return compare_views(context, _world(context), real, simulated, members, what)
+
+    return run
+
+
+def _reads_sum(context: Context) -> Result:
+    total = [sum(column) for column in zip(*_parameters(context), strict=True)]
+    return Result(_real_parameters(context)[0].opened.sums == total, "the exact sum of the parameters is opened")
+
+
+def _reads_last_parameters(context: Context) -> Result:
+    own = [sum(column) for column in zip(*_parameters(context)[1:], strict=True)]
+    left = [t - o for t, o in zip(_real_parameters(context)[0].opened.sums, own, strict=True)]
+    return Result(left == _parameters(context)[0], "the sum less their own parameters is party 0's classifier")
+
+
+def _opens_parameters(members: Members) -> Run:
+    def run(context: Context) -> Result:
+        first = _real_parameters(context)[0]
+        plain = opened_ballot(_world(context), first, members)
+        return Result(plain == _parameters(context)[0], "it opens party 0's parameters, and so everybody's")
+
+    return run
+
+
 def _coalitions() -> tuple[Coalition, ...]:
-    counts = "the counts are the curator's output"
+    counts = "the counts and the sum of parameters are the curator's output"
+    last = "the sums less one's own votes and parameters are the last party's"
     noise = "the curator adds the noise in this protocol; `statistic` is the one where nobody can"
     opens = "outside the threat model: it can open every ballot"
     return tuple(
@@ -265,9 +349,9 @@ def _coalitions() -> tuple[Coalition, ...]:
                 + ["dealer"] * (name == "dealer")
             ),
             {
-                **({"alpha": counts, "noise": noise} if m.curator else {}),
-                **({"alpha": opens, "votes": opens} if m.opens else {}),
-                **({"votes": "the count less one's own votes is the last party's"} if len(m.parties) == 4 else {}),
+                **({"alpha": counts, "sum of parameters": counts, "noise": noise} if m.curator else {}),
+                **(dict.fromkeys(("alpha", "votes", "classifier", "sum of parameters"), opens) if m.opens else {}),
+                **(dict.fromkeys(("votes", "classifier"), last) if len(m.parties) == 4 else {}),
             },
         )
         for name, m in MEMBERS.items()
@@ -282,11 +366,18 @@ def _checks() -> tuple[Check, ...]:
 
     for name, m in MEMBERS.items():
         granted = {c.name: c.granted for c in _coalitions()}[name]
-        hidden = tuple(s for s in ("data", "classifier", "votes", "sizes", "alpha") if s not in granted)
+        hidden = tuple(s for s in ("data", "votes", "sizes", "alpha") if s not in granted)
+        about = tuple(s for s in ("classifier", "sum of parameters") if s not in granted)
         if m.opens:
             add("opening", name, ("votes", "alpha"), _reads_votes(m))
+            add("opening parameters", name, ("classifier", "sum of parameters"), _opens_parameters(m))
         else:
             add("simulation", name, hidden, _simulation(m), statistical=True)
+            # Data enter the sum of parameters through the classifier alone.
+            shown = about or ("data",)
+            add("parameters simulated", name, shown, _parameters_simulated(m), statistical=True)
+        if m.curator:
+            add("sum read", name, ("sum of parameters",), _reads_sum)
         if "votes" in hidden:
             add("freshness", name, ("votes",), _freshness(m))
             add("votes swapped", name, ("votes",), _pair(m, "honest", "swapped", "votes swapped"), statistical=True)
@@ -294,8 +385,10 @@ def _checks() -> tuple[Check, ...]:
                 add("threshold", name, ("votes",), _threshold(m))
         elif not m.opens:
             add("last party", name, ("votes",), _reads_last)
+            add("last party's parameters", name, ("classifier",), _reads_last_parameters)
         same = "other data, same votes"
-        add(same, name, ("data", "classifier", "sizes"), _pair(m, "trained", "twin", same), statistical=True)
+        votes_only = tuple(s for s in ("data", "classifier", "sizes") if s not in granted)
+        add(same, name, votes_only, _pair(m, "trained", "twin", same), statistical=True)
         if m.curator:
             add("alpha read", name, ("alpha",), _reads_alpha)
         if m.curator:

@@ -24,7 +24,16 @@ from psephos.security.model import Context, Result
 from psephos.security.views import Sealed, jacobi, openable, stale, structure
 from psephos.security.worlds import Setup, SumRun, setup
 
-__all__ = ["Members", "compare_views", "dealt_shares", "deviations", "fresh", "lowered_threshold", "rows_of"]
+__all__ = [
+    "Members",
+    "compare_views",
+    "dealt_shares",
+    "deviations",
+    "fresh",
+    "lowered_threshold",
+    "opened_ballot",
+    "rows_of",
+]
 
 Array = NDArray[np.float64]
 
@@ -224,6 +233,21 @@ def dealt_shares(context: Context) -> Result:
             rows.append(row)
     found = two_sample(np.array(real), np.array(simulated), rate=context.rate, names=names, seed=context.seed)
     return comparison_result(found, "shares of s against shares of 0", context.views, len(names))
+
+
+def opened_ballot(world: Setup, run: SumRun, members: Members) -> list[int] | None:
+    """What a coalition with t shares, or the dealer, reads in the first ballot of a run; None when it opens nothing."""
+    message = run.transcript.messages[0]
+    assert message.data is not None
+    ballot = Ballot.decode(message.data, run.round)
+    if members.holders:
+        shares = [world.ceremony.shares[h - 1] for h in members.holders]
+        parts = [{s.holder: s.partially_decrypt([c])[0] for s in shares} for c in ballot.ciphertexts]
+        plain = [openable(run.round.threshold_key, part) for part in parts]
+    else:
+        plain = [world.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
+    found = [m for m in plain if m is not None]
+    return run.round.plan.unpack(found, 1) if len(found) == len(plain) else None
 
 
 # -- what a curator may ask for and must not get

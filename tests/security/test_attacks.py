@@ -6,10 +6,18 @@ Seeds are fixed in the examples; the bounds leave room for chance all the same.
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from protocol.messages import Ballot
+from protocol.randomness import Randomness
+from protocol.rounds import Round
+from psephos.security import case_tally
+from psephos.security.model import Context
+from psephos.security.worlds import run_sum
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "examples" / "attacks"
 
@@ -47,6 +55,24 @@ def test_differencing() -> None:
     opened, refusal = example("differencing").attack()
     assert opened
     assert "voted on this auxiliary set before" in refusal
+
+
+def test_two_sums_of_parameters_still_tell_the_absent_partys() -> None:
+    """Votes are cast once on an auxiliary set; nothing refuses a second sum of parameters, and docs/security says so."""
+    context = Context(seed=9, views=1)
+    world = case_tally._world(context)
+    sums = []
+    for present in (range(5), range(1, 5)):
+        label = f"parameters of {len(present)}"
+        round_ = case_tally._parameters_round(context, label)
+        round_ = replace(round_, minimum_ballots=4)
+
+        def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
+            return case_tally._contribute(context, party, round_, coins)
+
+        opened = run_sum(world, round_, cast, lambda name, label=label: context.coins(label, name), present=present)
+        sums.append(opened.opened.sums)
+    assert [a - b for a, b in zip(*sums, strict=True)] == case_tally._parameters(context)[0]
 
 
 def test_single_ballot() -> None:
