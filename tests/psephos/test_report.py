@@ -448,6 +448,8 @@ def test_a_runs_report_has_everything_that_a_reader_is_promised(kind: str, repor
     page = Page(reports[kind])
     assert {"bought", "privacy", "messages", "knowledge", "cost", "repeat", "numbers"} <= set(page.ids)
     headings = [text for text, _ in page.tables["ledger"][0]]
+    source = "Where the sensitivity comes from"
+    assert headings == ["Release", "Mechanism", "Sensitivity", "epsilon", "delta", "Protects one", source]
     for row in page.body("ledger"):
         told = dict(zip(headings, [text.strip() for text, _ in row], strict=True))
         for column in headings[1:]:
