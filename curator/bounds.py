@@ -12,33 +12,20 @@ from __future__ import annotations
 
 import math
 
-from curator.erm import check_positive
+from curator.checks import check_count, check_positive, check_probability
 from protocol.errors import InvalidParameter
 
 __all__ = ["equation_11", "lemma_5", "lemma_6", "theorem_4"]
-
-
-def _probability(value: float, name: str) -> float:
-    number = check_positive(value, name)
-    if number >= 1:
-        raise InvalidParameter(f"{name} is a probability of failure and must be below 1, not {number}")
-    return number
-
-
-def _whole(value: int, name: str) -> int:
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise InvalidParameter(f"{name} must be a whole number, at least 1, not {value}")
-    return int(value)
 
 
 def lemma_5(shape: int, scale: float, delta: float) -> float:
     """X ~ Gamma(k, theta), k an integer, is at most k theta log(k/delta) with probability at least 1 - delta.
 
     (Chaudhuri et al. 2011, Lemma 17: X is a sum of k exponential variables, none of which exceeds theta log(k/delta)
-    but with probability delta/k each.)
+    but with probability delta/k each.) Raises InvalidParameter for an argument out of range, as all bounds here.
     """
-    k = _whole(shape, "the shape of the Gamma variable")
-    return k * check_positive(scale, "the scale") * math.log(k / _probability(delta, "delta"))
+    k = check_count(shape, "the shape of the Gamma variable")
+    return k * check_positive(scale, "the scale") * math.log(k / check_probability(delta, "delta"))
 
 
 def lemma_6(
@@ -55,11 +42,12 @@ def lemma_6(
 
     R_S(w_p) - R_S(w_s) <= 2 d^2 (c + lambda) log^2(d/delta_p) / (lambda^2 M^2 epsilon^2).
 
-    It is (c + lambda)/2 times the square of Lemma 5's bound of ||w_p - w_s||.
+    It is (c + lambda)/2 times the square of Lemma 5's bound of ||w_p - w_s||. Raises InvalidParameter for an argument
+    out of range.
     """
     lam = check_positive(lam, "lambda")
     if sensitivity is None:
-        sensitivity = 2 / (_whole(parties, "the number of parties") * lam)
+        sensitivity = 2 / (check_count(parties, "the number of parties") * lam)
     scale = check_positive(sensitivity, "the sensitivity") / check_positive(epsilon, "epsilon")
     distance = lemma_5(dimension, scale, delta_p)
     return (check_positive(smoothness, "the smoothness c") + lam) / 2 * distance**2
@@ -87,7 +75,7 @@ def theorem_4(
     Raises InvalidParameter when the probabilities of failure add up to 1 or more, or a hypothesis cannot hold.
     """
     lam = check_positive(lam, "lambda")
-    if _probability(delta_p, "delta_p") + _probability(delta_s, "delta_s") >= 1:
+    if check_probability(delta_p, "delta_p") + check_probability(delta_s, "delta_s") >= 1:
         raise InvalidParameter("delta_p + delta_s must be below 1, or the bound promises nothing")
     if not (math.isfinite(reference_norm) and reference_norm >= 0):
         raise InvalidParameter(
@@ -102,7 +90,7 @@ def theorem_4(
         delta_p=delta_p,
         sensitivity=sensitivity,
     )
-    sampling = 16 * (32 + math.log(1 / delta_s)) / (lam * _whole(samples, "the number of auxiliary samples"))
+    sampling = 16 * (32 + math.log(1 / delta_s)) / (lam * check_count(samples, "the number of auxiliary samples"))
     return 2 * noise + sampling + lam / 2 * reference_norm**2
 
 
@@ -124,7 +112,7 @@ def equation_11(
     2/lambda of Theorem 1 in place of 2/(M lambda), and gives
 
     4 d^2 (c + lambda) log^2(d/delta_p) / (lambda^2 epsilon^2) + 16 (32 + log(1/delta_s)) / (lambda N)
-    + (lambda/2) ||w_0||^2.
+    + (lambda/2) ||w_0||^2. Raises InvalidParameter as `theorem_4`.
     """
     return theorem_4(
         dimension=dimension,

@@ -11,12 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.labels import check_counts
 from curator.pate import plan_pate, release_pate
 from curator.sensitivity import average, with_lattice
 from protocol.accounting import PrivacyEvent, pure_event
 from protocol.errors import DataError
 from protocol.fixed_point import project
-from protocol.noise import SphericalLaplace, check_epsilon, choose_pitch, release
+from protocol.noise import SAMPLER_DISTANCE, SphericalLaplace, check_epsilon, choose_pitch, release
 from protocol.randomness import SYSTEM, Randomness
 
 __all__ = ["all_classifiers", "all_classifiers_event", "noisy_majority"]
@@ -32,19 +33,20 @@ def noisy_majority(
     Hamm 2016, section 3.2; the noise is that of LNMax (Papernot et al. 2017) with every row a query.
 
     Raises:
-        DataError: counts that are no such table, or a row that does not sum to `parties`.
-        InvalidParameter: no party, or an epsilon outside (0, 64].
+        DataError: counts that are no such table, or a row that does not sum to `parties`, at least 1.
+        InvalidParameter: an epsilon outside (0, 64].
     """
-    counts = np.asarray(counts)
-    if counts.ndim != 2 or counts.shape[1] < 2 or len(counts) == 0:
-        raise DataError(f"counts must be a table of queries by classes, not of shape {counts.shape}")
+    counts = check_counts(counts, parties)
     plan = plan_pate(len(counts), counts.shape[1], parties, epsilon=epsilon, aggregator="lnmax", queries=len(counts))
     return release_pate(counts, plan, randomness).answers, plan.event
 
 
 def all_classifiers_event(epsilon: float) -> PrivacyEvent:
-    """What publishing every perturbed classifier costs each party: its own is the only one that depends on it."""
-    return pure_event("all classifiers", epsilon, distance=2.0**-160)
+    """What publishing every perturbed classifier costs each party: its own is the only one that depends on it.
+
+    Raises InvalidParameter for an epsilon outside (0, 64].
+    """
+    return pure_event("all classifiers", epsilon, distance=SAMPLER_DISTANCE)
 
 
 def all_classifiers(

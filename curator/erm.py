@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from curator.checks import check_positive
 from curator.losses import Loss
 from curator.sensitivity import largest_row_norm
 from protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
@@ -27,7 +28,6 @@ __all__ = [
     "NORM_SLACK",
     "Minimiser",
     "check_auxiliary",
-    "check_positive",
     "gradient",
     "minimise",
     "norm_bound",
@@ -48,16 +48,6 @@ released charges for it (`curator.release`)."""
 _UNIT = 2.0**-53
 _DENSE_LIMIT = 1024  # unknowns up to which a Hessian is formed and factored; beyond, conjugate gradients
 _MAX_STEPS = 100_000
-
-
-def check_positive(value: float, name: str) -> float:
-    """`value` as a float if it is a positive finite number; InvalidParameter otherwise (epsilon, lambda, tau, ...)."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InvalidParameter(f"{name} must be a number, not {type(value).__name__}")
-    number = float(value)
-    if not math.isfinite(number) or number <= 0:
-        raise InvalidParameter(f"{name} must be positive and finite, not {number}")
-    return number
 
 
 def check_auxiliary(features: ArrayLike, width: int | None = None) -> Array:

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from curator import rajkumar_bounds as bounds
-from curator.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary, check_positive, rounding_floor
+from curator.checks import check_positive
+from curator.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary, rounding_floor
 from curator.labels import one_hot
 from curator.losses import Loss
 from protocol.errors import ConvergenceError, DataError, InvalidParameter

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from curator.labels import check_counts
 from curator.sensitivity import Sensitivity
 from protocol.accounting import PrivacyEvent, event_of
 from protocol.errors import DataError, InvalidParameter
@@ -76,7 +77,7 @@ class PateRelease:
 def choose_queries(
     samples: int, classes: int, parties: int, epsilon: float, delta: float, aggregator: Aggregator
 ) -> int:
-    """Q by the module's rule."""
+    """Q by the module's rule; raises InvalidParameter for an epsilon or delta out of range."""
     limit = parties / _NOISE_SHARE[aggregator]
     if aggregator == "gnmax":
         most = (limit / gaussian_sigma(math.sqrt(2), epsilon, delta)) ** 2
@@ -124,14 +125,11 @@ def plan_pate(
 def release_pate(counts: NDArray[np.integer], plan: PatePlan, randomness: Randomness = SYSTEM) -> PateRelease:
     """The class with the largest noisy count for each query; `counts` int (N, K). Ties go to the lower class number.
 
-    Papernot et al. 2017 (LNMax) and 2018 (GNMax). Raises DataError for counts of another shape, or whose rows are not
-    integers that sum to the plan's parties.
+    Papernot et al. 2017 (LNMax) and 2018 (GNMax). Raises DataError for counts of another shape, or as `check_counts`.
     """
-    counts = np.asarray(counts)
-    if counts.ndim != 2 or counts.shape[1] != plan.classes or len(counts) <= int(plan.queries.max()):
+    counts = check_counts(counts, plan.parties)
+    if counts.shape[1] != plan.classes or len(counts) <= int(plan.queries.max()):
         raise DataError(f"counts of shape {counts.shape} do not fit a plan for {plan.classes} classes")
-    if counts.dtype.kind not in "iu" or not np.all(counts.sum(axis=1) == plan.parties):
-        raise DataError(f"every row of the counts must be integers summing to the plan's {plan.parties} ballots")
     noise = plan.mechanism.sample(randomness)
     steps = round(1 / plan.mechanism.pitch)
     noisy = [int(c) * steps + e for c, e in zip(counts[plan.queries].ravel(), noise, strict=True)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from curator.checks import check_positive
 from curator.sensitivity import radius
 from protocol.errors import InvalidParameter
 from protocol.pathak import Regulariser, Terms
@@ -30,8 +31,7 @@ __all__ = [
 
 def _check(**values: float) -> None:
     for name, value in values.items():
-        if not (math.isfinite(value) and value > 0):
-            raise InvalidParameter(f"{name} must be positive and finite, not {value}")
+        check_positive(value, name)
 
 
 def _mu(lam: float, regulariser: Regulariser) -> float:
@@ -48,14 +48,18 @@ def average_sensitivity(*, parties: int, smallest: int, lam: float, regulariser:
 
     That is 1/(K n_(1) lambda) in objective (2) and 2/(K n_(1) lambda) in the other convention: spherical noise of this
     over epsilon is epsilon-private. One record changes one party's minimiser, by 2/(n_j mu) (two gradients of norm at
-    most 1, over n_j, over the strong convexity), and the average by a K-th.
+    most 1, over n_j, over the strong convexity), and the average by a K-th. Raises InvalidParameter for a number that
+    is not positive and finite.
     """
     _check(parties=parties, smallest=smallest, lam=lam)
     return 2 / (parties * smallest * _mu(lam, regulariser))
 
 
 def theorem_4_1(epsilon: float) -> float:
-    """The paper's claim: per-coordinate Laplace noise of scale 2/(n_(1) epsilon lambda) gives this epsilon."""
+    """The paper's claim: per-coordinate Laplace noise of scale 2/(n_(1) epsilon lambda) gives this epsilon.
+
+    Raises InvalidParameter for an epsilon that is not positive and finite.
+    """
     _check(epsilon=epsilon)
     return epsilon
 
@@ -66,7 +70,8 @@ def printed_epsilon(*, epsilon: float, features: int, parties: int, regulariser:
     The proof of Theorem 4.1 takes the L2 bound of the sensitivity for an L1 bound (a factor sqrt(d) too little) and
     forgets that the average divides it by K. So: L1 sensitivity sqrt(d) 2/(K n_(1) mu), over the scale
     2/(n_(1) epsilon lambda). Nothing pure holds when a record is added or removed: n_(1) sets the scale, and the
-    ratio of two Laplace densities of different scales is unbounded.
+    ratio of two Laplace densities of different scales is unbounded. Raises InvalidParameter for a number that is not
+    positive and finite.
     """
     _check(epsilon=epsilon, features=features, parties=parties)
     return math.sqrt(features) * epsilon / (parties * _mu(1.0, regulariser))
@@ -94,7 +99,8 @@ def party_level_epsilon(terms: Terms, smallest: int) -> float:
 
     No minimiser is longer than R (curator.sensitivity.radius), so the sum moves by at most 2 R in L2 and, on the grid,
     by sqrt(d) 2 R/g + d in L1, whatever the party's data. The paper does not claim anything at party level, and the
-    result says why: the noise is made for one record in n_(1), and 2 R does not shrink with n.
+    result says why: the noise is made for one record in n_(1), and 2 R does not shrink with n. Raises DataError for a
+    `smallest` outside the terms' bounds.
     """
     mu = terms.strong_convexity
     reach = 2 * (radius(mu) + terms.tolerance / mu) / terms.pitch
@@ -109,7 +115,10 @@ def party_level_epsilon(terms: Terms, smallest: int) -> float:
 
 
 def theorem_4_2(*, parties: int, smallest: int, lam: float) -> float:
-    """The claimed bound (K - 1)/(n_(1) lambda) of ||w_hat - w*||_2. False in general: see `counterexample`."""
+    """The claimed bound (K - 1)/(n_(1) lambda) of ||w_hat - w*||_2. False in general: see `counterexample`.
+
+    Raises InvalidParameter for a number that is not positive and finite.
+    """
     _check(parties=parties, smallest=smallest, lam=lam)
     return (parties - 1) / (smallest * lam)
 
@@ -131,7 +140,10 @@ def theorem_4_3(*, parties: int, smallest: int, lam: float, features: int, epsil
 def theorem_4_4(
     *, parties: int, smallest: int, lam: float, features: int, epsilon: float, delta: float, samples: int
 ) -> float:
-    """The claimed bound of the true excess risk: twice that of Theorem 4.3 and 16/(lambda n) (32 + log(1/delta))."""
+    """The claimed bound of the true excess risk: twice that of Theorem 4.3 and 16/(lambda n) (32 + log(1/delta)).
+
+    Raises InvalidParameter as `theorem_4_3`.
+    """
     _check(samples=samples)
     empirical = theorem_4_3(
         parties=parties, smallest=smallest, lam=lam, features=features, epsilon=epsilon, delta=delta
@@ -156,7 +168,8 @@ def counterexample(copies: int, *, lam: float = 0.01) -> Counterexample:
     """K = 2, `copies` times (x = 1, y = +1) against as many (x = 0.1, y = -1), objective (2).
 
     Nothing ties the parties' data to each other, so the distance does not depend on `copies`, and the bound shrinks as
-    1/copies: Theorem 4.2 is false from some size on (lambda = 0.01: distance 1.599, bound 100/copies).
+    1/copies: Theorem 4.2 is false from some size on (lambda = 0.01: distance 1.599, bound 100/copies). Raises
+    InvalidParameter for a number that is not positive and finite.
     """
     _check(copies=copies, lam=lam)
     first = _minimiser([(1.0, 1.0)], lam)

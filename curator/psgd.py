@@ -18,15 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator import rajkumar_bounds as bounds
-from curator.erm import check_positive
+from curator.checks import check_positive
 from curator.losses import Loss
 from curator.tally import OpenedSum
 from protocol.errors import DivergenceError, InvalidParameter, WrongRoundError
-from protocol.noise import check_delta, check_epsilon
+from protocol.noise import SAMPLER_DISTANCE, check_delta, check_epsilon
 from protocol.randomness import SYSTEM, Randomness
 from protocol.series import Announcement, Series
 
-__all__ = ["VARIANTS", "Agreement", "Curator", "Guarantee", "StepSizes", "StoppingRule", "Unit", "Variant", "agree"]
+__all__ = [
+    "VARIANTS",
+    "Agreement",
+    "Curator",
+    "Guarantee",
+    "StepSizes",
+    "StoppingRule",
+    "Unit",
+    "Variant",
+    "agree",
+    "descend",
+    "into_ball",
+]
 
 Array = NDArray[np.float64]
 Variant = Literal["paper", "footnote-4", "halving", "gaussian"]
@@ -87,7 +99,7 @@ class StoppingRule:
     """Stop when the iterate moved by at most `tolerance` times its norm during the last `window` steps.
 
     A function of sums that are paid for; but the guarantee is that of all agreed steps, since when to stop depends on
-    the noise. tolerance 0 never stops early.
+    the noise. tolerance 0 never stops early. Raises InvalidParameter for a negative tolerance or an empty window.
     """
 
     tolerance: float = 0.0
@@ -142,6 +154,7 @@ class Agreement:
         ridge: lambda + Delta.
         slack: Delta.
         sigma: standard deviation per entry of the sum of the parties' fixed noise; 0 without.
+        records: N.
     """
 
     series: Series
@@ -294,7 +307,7 @@ def agree(
     if not spared:
         # Truncation and samplers (2^-160 a vector) make a step (epsilon, delta_t)-private, with its own epsilon in
         # delta_t and not the transcript's; the deltas of composed steps add.
-        distance = series.truncation + (steps + 1) * parties * 2.0**-160
+        distance = series.truncation + (steps + 1) * parties * SAMPLER_DISTANCE
         spared = min(1.0, (1 + math.exp(epsilon)) * distance)
     guarantee = Guarantee(unit, delta, final, final_is, step_epsilon, transcript, pure, spared, assumed)
     return Agreement(series, guarantee, lam + extra_ridge, extra_ridge, sigma, records)
@@ -325,6 +338,7 @@ class Curator:
 
         Raises:
             DivergenceError: a step size that cannot converge.
+            InvalidParameter: a radius that is not positive and finite.
         """
         smoothness = loss.smoothness + agreement.ridge
         self.agreement = agreement
@@ -377,7 +391,7 @@ class Curator:
         self.advance_by(np.array([float(s) for s in opened.sums]) * self.agreement.series.pitch)
 
     def advance_by(self, noisy_sum: Array) -> None:
-        """The same with the sum in real units, (d,)."""
+        """The same with the sum in real units, (d,). Raises DivergenceError when the iterate is no longer finite."""
         w = self._path[-1]
         w = descend(w, noisy_sum, self.agreement.records, self.agreement.ridge, self.step_sizes(self.steps_done))
         w = into_ball(w, self.radius)
@@ -389,11 +403,11 @@ class Curator:
 
 
 def descend(w: Array, noisy_sum: Array, records: int, ridge: float, step_size: float) -> Array:
-    """w - z ((1/N) S + (lambda + Delta) w)."""
+    """w - z ((1/N) S + (lambda + Delta) w), Algorithm 1's step: `w` and `noisy_sum` (d,)."""
     return w - step_size * (noisy_sum / records + ridge * w)
 
 
 def into_ball(w: Array, radius: float) -> Array:
-    """The nearest point of the ball around 0."""
+    """The nearest point, (d,), of the ball around 0 to `w`, (d,)."""
     norm = math.hypot(*w.tolist())  # does not overflow before its result does
     return w if norm <= radius else w * (radius / norm)

@@ -17,9 +17,9 @@ from dp_accounting.pld import common, privacy_loss_distribution
 from dp_accounting.rdp import rdp_privacy_accountant
 from scipy.stats import chi2
 
-from curator.erm import check_positive
+from curator.checks import check_count, check_positive
 from protocol.errors import InvalidParameter
-from protocol.noise import MAX_EPSILON, check_delta
+from protocol.noise import check_delta, check_epsilon, skellam_rdp
 
 __all__ = [
     "ORDERS",
@@ -34,7 +34,6 @@ __all__ = [
     "sigma_as_printed",
     "sigma_from_density_ratio",
     "skellam_epsilon",
-    "skellam_rdp",
     "skellam_variance",
     "t_hat",
     "t_hat_bound",
@@ -45,24 +44,14 @@ __all__ = [
 ]
 
 
-def _check_epsilon(epsilon: float) -> float:
-    value = check_positive(epsilon, "epsilon")
-    if value > MAX_EPSILON:
-        raise InvalidParameter(f"epsilon is {value:g}; above {MAX_EPSILON:g} it protects nobody")
-    return value
-
-
-def _check_count(value: int, name: str) -> int:
-    if isinstance(value, bool) or value != int(value) or value < 1:
-        raise InvalidParameter(f"{name} is a whole number of at least 1, not {value}")
-    return int(value)
-
-
 # -- Proposition 3.1
 
 
 def gradient_sensitivity(lipschitz: float) -> float:
-    """2L: how far one record can move the sum of loss gradients, in L2 (Proposition 3.1; ||x|| <= 1)."""
+    """2L: how far one record can move the sum of loss gradients, in L2 (Proposition 3.1; ||x|| <= 1).
+
+    Raises InvalidParameter for an L that is not positive and finite.
+    """
     return 2 * check_positive(lipschitz, "the Lipschitz constant")
 
 
@@ -81,10 +70,11 @@ def compute_slack(epsilon: float, lam: float, records: int, smoothness: float) -
     """Procedure 2: epsilon~ = epsilon - 2 log(1 + c/(N lambda)), or half of epsilon with an extra ridge.
 
     The subtracted term pays for the change of volume of the map from noise to minimiser. (One record changes that
-    determinant by a factor of at most 1 + c/(N lambda), so half of it would do; this is the paper's.)
+    determinant by a factor of at most 1 + c/(N lambda), so half of it would do; this is the paper's.) Raises
+    InvalidParameter for an argument out of range.
     """
-    epsilon, lam, c = _check_epsilon(epsilon), check_positive(lam, "lambda"), check_positive(smoothness, "c")
-    n = _check_count(records, "the number of records")
+    epsilon, lam, c = check_epsilon(epsilon), check_positive(lam, "lambda"), check_positive(smoothness, "c")
+    n = check_count(records, "the number of records")
     left = epsilon - 2 * math.log1p(c / (n * lam))
     if left > 0:
         return Slack(0.0, left)
@@ -98,11 +88,11 @@ def compute_slack_party(
 
     They change the determinant of N (lambda + Delta) I + sum c_i x_i x_i^T by at most (1 + m c/(r N lambda))^r with
     m = party_records and r = min(m, d): the product of r factors 1 + e_i with sum e_i <= m c/(N lambda) is largest
-    when they are equal.
+    when they are equal. Raises InvalidParameter for an argument out of range.
     """
-    epsilon, lam, c = _check_epsilon(epsilon), check_positive(lam, "lambda"), check_positive(smoothness, "c")
-    n, m = _check_count(records, "the number of records"), _check_count(party_records, "a party's number of records")
-    rank = min(m, _check_count(dimension, "the dimension"))
+    epsilon, lam, c = check_epsilon(epsilon), check_positive(lam, "lambda"), check_positive(smoothness, "c")
+    n, m = check_count(records, "the number of records"), check_count(party_records, "a party's number of records")
+    rank = min(m, check_count(dimension, "the dimension"))
     left = epsilon - rank * math.log1p(m * c / (rank * n * lam))
     if left > 0:
         return Slack(0.0, left)
@@ -129,10 +119,8 @@ def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, se
 
     Raises InvalidParameter when epsilon or delta is out of range or no finite sigma exists.
     """
-    dimension = _check_count(dimension, "the dimension")
-    return _sigma(
-        dimension, _check_epsilon(epsilon), check_delta(delta), check_positive(sensitivity, "the sensitivity")
-    )
+    dimension = check_count(dimension, "the dimension")
+    return _sigma(dimension, check_epsilon(epsilon), check_delta(delta), check_positive(sensitivity, "the sensitivity"))
 
 
 def sigma_as_printed(dimension: int, epsilon: float, delta: float) -> float:
@@ -141,7 +129,7 @@ def sigma_as_printed(dimension: int, epsilon: float, delta: float) -> float:
     NOT PRIVATE: 0.23 instead of 85.8 at d = 10, epsilon = 0.1, delta = 0.05; the condition lost a power of sigma. Kept
     to show it. Raises InvalidParameter as `sigma_from_density_ratio`.
     """
-    dimension, epsilon, delta = _check_count(dimension, "the dimension"), _check_epsilon(epsilon), check_delta(delta)
+    dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
     return 2 / (epsilon + 2 * math.sqrt(float(chi2.isf(delta, dimension))))
 
 
@@ -178,25 +166,32 @@ def footnote_four(
 
 
 def epsilon_schedule_halving(epsilon: float, step: int) -> float:
-    """epsilon_t = epsilon/2^t for t = 1, 2, ...: section 3.2's first attempt. All steps together cost epsilon, pure."""
-    return math.ldexp(_check_epsilon(epsilon), -_check_count(step, "the step, counted from 1,"))
+    """epsilon_t = epsilon/2^t for t = 1, 2, ...: section 3.2's first attempt. All steps together cost epsilon, pure.
+
+    Raises InvalidParameter for an epsilon outside (0, 64] or a step below 1.
+    """
+    return math.ldexp(check_epsilon(epsilon), -check_count(step, "the step, counted from 1,"))
 
 
 # -- Theorem 5.1, Proposition 5.2, Theorem 5.3
 
 
 def t_hat(dimension: int, sigma: float, confidence: float) -> float:
-    """T^ of Theorem 5.1: P(||eta||^2 <= T^) = 1 - delta', `confidence` being delta'."""
-    dimension, sigma = _check_count(dimension, "the dimension"), check_positive(sigma, "sigma")
+    """T^ of Theorem 5.1: P(||eta||^2 <= T^) = 1 - delta', `confidence` being delta'.
+
+    Raises InvalidParameter for an argument out of range.
+    """
+    dimension, sigma = check_count(dimension, "the dimension"), check_positive(sigma, "sigma")
     return sigma * sigma * float(chi2.isf(check_delta(confidence), dimension))
 
 
 def t_hat_bound(dimension: int, sigma: float, confidence: float) -> float:
     """Proposition 5.2 with its constants: T^ <= sigma^2 (d + 2 sqrt(d ln 1/delta') + 2 ln 1/delta').
 
-    Laurent and Massart 2000, lemma 1. With sigma above it is O(d^2 log(1/delta) log(1/delta')/epsilon^2).
+    Laurent and Massart 2000, lemma 1. With sigma above it is O(d^2 log(1/delta) log(1/delta')/epsilon^2). Raises
+    InvalidParameter for an argument out of range.
     """
-    dimension, sigma = _check_count(dimension, "the dimension"), check_positive(sigma, "sigma")
+    dimension, sigma = check_count(dimension, "the dimension"), check_positive(sigma, "sigma")
     log = math.log(1 / check_delta(confidence))
     return sigma * sigma * (dimension + 2 * math.sqrt(dimension * log) + 2 * log)
 
@@ -206,13 +201,13 @@ def theorem_5_1(
 ) -> float:
     """Theorem 5.1: J(w_gop) - J(w*) <= (c + lambda) T^/(2 N^2 lambda^2) with probability 1 - delta'.
 
-    Raises InvalidParameter when computeSlack added a ridge: the theorem is for Delta = 0.
+    Raises InvalidParameter when computeSlack added a ridge (the theorem is for Delta = 0), or out of range.
     """
     if ridge != 0:
         raise InvalidParameter(
             "Theorem 5.1 is for Delta = 0; a larger epsilon, N or lambda makes computeSlack return 0"
         )
-    n, lam, c = _check_count(records, "N"), check_positive(lam, "lambda"), check_positive(smoothness, "c")
+    n, lam, c = check_count(records, "N"), check_positive(lam, "lambda"), check_positive(smoothness, "c")
     return (c + lam) / (2 * n * n * lam * lam) * t_hat(dimension, sigma, confidence)
 
 
@@ -220,9 +215,9 @@ def theorem_5_1_sharper(dimension: int, sigma: float, confidence: float, *, reco
     """T^/(2 N^2 lambda), ours: never above Theorem 5.1's and free of c.
 
     w~ minimises J + eta.w/N, so J(w~) - J(w*) <= |eta.(w* - w~)|/N - (lambda/2)||w* - w~||^2 (strong convexity at w~),
-    and a t - lambda t^2/2 <= a^2/(2 lambda) with a = ||eta||/N.
+    and a t - lambda t^2/2 <= a^2/(2 lambda) with a = ||eta||/N. Raises InvalidParameter for an argument out of range.
     """
-    n, lam = _check_count(records, "N"), check_positive(lam, "lambda")
+    n, lam = check_count(records, "N"), check_positive(lam, "lambda")
     return t_hat(dimension, sigma, confidence) / (2 * n * n * lam)
 
 
@@ -231,10 +226,11 @@ def theorem_5_3_samples(
 ) -> float:
     """Theorem 5.3's N > kappa max(||w0||^2 log(1/delta')/tau^2, c ||w0||^2/(tau epsilon), ||w0|| T^^(1/2)/tau).
 
-    `norm` is ||w0||, `excess` tau. The paper leaves kappa unspecified; `theorem_5_3_explicit` does not.
+    `norm` is ||w0||, `excess` tau. The paper leaves kappa unspecified; `theorem_5_3_explicit` does not. Raises
+    InvalidParameter for an argument out of range.
     """
     norm, tau = check_positive(norm, "the norm of w0"), check_positive(excess, "the excess risk tau")
-    epsilon, kappa = _check_epsilon(epsilon), check_positive(kappa, "kappa")
+    epsilon, kappa = check_epsilon(epsilon), check_positive(kappa, "kappa")
     terms = (
         norm**2 * math.log(1 / check_delta(confidence)) / tau**2,
         check_positive(smoothness, "c") * norm**2 / (tau * epsilon),
@@ -251,12 +247,12 @@ def theorem_5_3_explicit(
     Sridharan, Srebro, Shalev-Shwartz 2008, theorem 1 with a = 1: the expected objective exceeds its minimum by at most
     twice the empirical excess plus 16 (32 + log(1/delta'))/(lambda N). Empirical excess by `theorem_5_1_sharper`, the
     ridge of w0 costs tau/2, and each of the other two terms gets tau/4. The middle term keeps Delta at 0 and leaves at
-    least half of epsilon.
+    least half of epsilon. Raises InvalidParameter for an argument out of range.
     """
     norm, tau = check_positive(norm, "the norm of w0"), check_positive(excess, "the excess risk tau")
     lam = tau / norm**2
     statistical = 64 * (32 + math.log(1 / check_delta(confidence))) / (lam * tau)
-    slack = check_positive(smoothness, "c") / (lam * math.expm1(_check_epsilon(epsilon) / 4))
+    slack = check_positive(smoothness, "c") / (lam * math.expm1(check_epsilon(epsilon) / 4))
     noise = math.sqrt(4 * check_positive(t_hat, "T^") / (lam * tau))
     return max(statistical, slack, noise), lam
 
@@ -269,10 +265,10 @@ def pure_composition(epsilon: float, steps: int, delta: float) -> float:
 
     The worst of them is randomised response, whose privacy loss is plus or minus epsilon; dp-accounting composes it.
     On a grid of pitch epsilon every loss is a grid point, so nothing is lost to discretisation. Never above
-    steps * epsilon, which is what `delta` = 0 would give.
+    steps * epsilon, which is what `delta` = 0 would give. Raises InvalidParameter for an argument out of range.
     """
     epsilon = check_positive(epsilon, "epsilon")
-    steps, delta = _check_count(steps, "the number of steps"), check_delta(delta)
+    steps, delta = check_count(steps, "the number of steps"), check_delta(delta)
     loss = privacy_loss_distribution.from_privacy_parameters(
         common.DifferentialPrivacyParameters(epsilon, 0.0), value_discretization_interval=epsilon
     )
@@ -284,18 +280,11 @@ ORDERS: tuple[int, ...] = (*range(2, 64), *range(64, 256, 8), *range(256, 1025, 
 """Integer Renyi orders; the Skellam bound is proved for integers."""
 
 
-def skellam_rdp(order: int, variance: float, l1: float, l2: float) -> float:
-    """Renyi divergence of integer order between Skellam noise of this variance per entry and its shift.
-
-    alpha l2^2/(2 mu) + min(((2 alpha - 1) l2^2 + 6 l1)/(4 mu^2), 3 l1/(2 mu)) (Agarwal, Kairouz, Liu 2021, theorem
-    3.5).
-    """
-    main = order * l2**2 / (2 * variance)
-    return main + min(((2 * order - 1) * l2**2 + 6 * l1) / (4 * variance**2), 3 * l1 / (2 * variance))
-
-
 def skellam_epsilon(variance: float, l1: float, l2: float, steps: int, delta: float) -> float:
-    """epsilon at `delta` of `steps` adaptive Skellam releases: Renyi curves add, dp-accounting converts."""
+    """epsilon at `delta` of `steps` adaptive Skellam releases: Renyi curves add, dp-accounting converts.
+
+    Raises InvalidParameter for a variance or delta out of range.
+    """
     variance = check_positive(variance, "the variance")
     curve = [steps * skellam_rdp(order, variance, l1, l2) for order in ORDERS]
     epsilon, _order = rdp_privacy_accountant.compute_epsilon(ORDERS, curve, check_delta(delta))
@@ -305,10 +294,10 @@ def skellam_epsilon(variance: float, l1: float, l2: float, steps: int, delta: fl
 def skellam_variance(epsilon: float, delta: float, l1: float, l2: float, steps: int) -> float:
     """The least variance per entry, rounded up, that makes `steps` sums together (epsilon, delta)-private.
 
-    Raises InvalidParameter when none below 2^100 does.
+    Raises InvalidParameter when none below 2^100 does, or for an epsilon, delta or number of steps out of range.
     """
-    epsilon, delta = _check_epsilon(epsilon), check_delta(delta)
-    steps = _check_count(steps, "the number of steps")
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    steps = check_count(steps, "the number of steps")
     low = high = 1.0
     while skellam_epsilon(high, l1, l2, steps, delta) > epsilon:
         low, high = high, 4 * high

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import lambertw
 
-from protocol.errors import DataError, InvalidParameter
+from curator.checks import check_count, check_positive
+from protocol.errors import DataError
 
 __all__ = [
     "Sensitivity",
@@ -47,9 +48,7 @@ __all__ = [
     "radius",
     "rho",
     "statistic",
-    "statistic_l1",
     "with_lattice",
-    "with_solver_tolerance",
 ]
 
 Loss = Literal["logistic", "lipschitz"]
@@ -66,6 +65,8 @@ class Sensitivity:
     norm: the norm it is measured in, 'l1' or 'l2'.
     unit: what neighbours differ in: 'party', 'party and one auxiliary sample', or 'record'.
     source: the equation it comes from.
+
+    Raises InvalidParameter for a bound that is not a positive finite number.
     """
 
     value: float
@@ -74,25 +75,12 @@ class Sensitivity:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.value) and self.value > 0):
-            raise InvalidParameter(f"the sensitivity is {self.value}; it must be a finite number above 0")
+        check_positive(self.value, "a sensitivity")
 
 
 def _up(value: float) -> float:
     """`value` plus a margin for the few roundings that led to it and for rows of norm 1 + 2^-45."""
     return value * (1.0 + 2.0**-44)
-
-
-def _positive(name: str, value: float) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise InvalidParameter(f"{name} is {value}; it must be a finite number above 0")
-    return float(value)
-
-
-def _count(name: str, value: int, least: int) -> int:
-    if int(value) != value or value < least:
-        raise InvalidParameter(f"{name} is {value}; it must be a whole number, at least {least}")
-    return int(value)
 
 
 # -- quantities of the public features
@@ -133,7 +121,7 @@ def operator_norm(x: NDArray[np.float64]) -> float:
 
     t I - X'X is shown positive semidefinite by a floating-point Cholesky factorisation that runs to its end (Rump 2006:
     its backward error is at most gamma_{d+1} times the trace); the errors of forming X'X are added. The bound
-    exceeds the true norm by a relative 1e-9 or so.
+    exceeds the true norm by a relative 1e-9 or so. Raises DataError as `largest_row_norm`.
     """
     x = _features(x)
     if x.shape[0] < x.shape[1]:
@@ -172,58 +160,71 @@ def radius(lam: float, classes: int = 2) -> float:
 
     `classes` = 2 is both the logistic loss with one weight vector and the softmax with two. Whatever the data, the
     labels (hard or soft) and the features' norms: take the inner product of the stationarity condition with w; a
-    sample contributes at most max_m m / (1 + e^m / (K - 1)) = W0((K - 1)/e).
+    sample contributes at most max_m m / (1 + e^m / (K - 1)) = W0((K - 1)/e). Raises InvalidParameter for a lambda or K
+    out of range.
     """
-    lam, classes = _positive("lambda", lam), _count("the number of classes", classes, 2)
+    lam, classes = check_positive(lam, "lambda"), check_count(classes, "the number of classes", 2)
     return math.sqrt(float(lambertw((classes - 1) / math.e).real) / lam) * (1 + 2.0**-40)
 
 
 # -- empirical risk minimisers (Hamm, Algorithms 1 and 2), party-level
 
 
+def _over_lambda(numerator: float, lam: float, parties: int = 1) -> float:
+    """numerator / (M lambda)."""
+    return numerator / (check_count(parties, "the number of parties") * check_positive(lam, "lambda"))
+
+
 def binary_majority(lam: float, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
     """Algorithm 1, labels +-1: min(rho/lambda, 2 R) for the logistic loss, 2 rho/lambda for a 1-Lipschitz one.
 
-    All labels may flip, and where one does the gradients differ by (l'(t) + l'(-t)) x (Hamm, equation (27)).
+    All labels may flip, and where one does the gradients differ by (l'(t) + l'(-t)) x (Hamm, equation (27)). Raises
+    InvalidParameter for a lambda or rho that is not positive and finite.
     """
-    lam, rho = _positive("lambda", lam), _positive("rho", rho)
+    reach = _over_lambda(check_positive(rho, "rho"), lam)
     if loss == "logistic":
-        return Sensitivity(_up(min(rho / lam, 2 * radius(lam))), source="min(rho/lambda, 2 R); Hamm (27)")
-    return Sensitivity(_up(2 * rho / lam), source="2 rho/lambda; Hamm Theorem 1")
+        return Sensitivity(_up(min(reach, 2 * radius(lam))), source="min(rho/lambda, 2 R); Hamm (27)")
+    return Sensitivity(_up(2 * reach), source="2 rho/lambda; Hamm Theorem 1")
 
 
 def binary_soft(lam: float, parties: int, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
     """Algorithm 2, binary: rho/(M lambda) for the logistic loss, 2 rho/(M lambda) for a 1-Lipschitz one.
 
     alpha_i moves by at most 1/M, and the gradient by (alpha_i - alpha_i') (l'(t) + l'(-t)) x_i (Hamm, equation (30)).
+    Raises InvalidParameter for a lambda, M or rho out of range.
     """
-    lam, rho = _positive("lambda", lam), _positive("rho", rho)
-    parties = _count("the number of parties", parties, 1)
+    reach = _over_lambda(check_positive(rho, "rho"), lam, parties)
     if loss == "logistic":
-        value = min(rho / (parties * lam), 2 * radius(lam))
-        return Sensitivity(_up(value), source="min(rho/(M lambda), 2 R); Hamm (30), l'(t) + l'(-t) = -1")
-    return Sensitivity(_up(2 * rho / (parties * lam)), source="2 rho/(M lambda); Hamm Theorem 3")
+        source = "min(rho/(M lambda), 2 R); Hamm (30), l'(t) + l'(-t) = -1"
+        return Sensitivity(_up(min(reach, 2 * radius(lam))), source=source)
+    return Sensitivity(_up(2 * reach), source="2 rho/(M lambda); Hamm Theorem 3")
 
 
 def multiclass_majority(lam: float, classes: int, rho: float = 1.0) -> Sensitivity:
-    """Algorithm 1, softmax: min(sqrt(2) rho/lambda, 2 R); one-hot labels differ by sqrt(2) (Hamm, equation (52))."""
-    lam, rho = _positive("lambda", lam), _positive("rho", rho)
-    value = min(math.sqrt(2) * rho / lam, 2 * radius(lam, classes))
-    return Sensitivity(_up(value), source="min(sqrt(2) rho/lambda, 2 R); Hamm B.2")
+    """Algorithm 1, softmax: min(sqrt(2) rho/lambda, 2 R); one-hot labels differ by sqrt(2) (Hamm, equation (52)).
+
+    Raises InvalidParameter for a lambda, K or rho out of range.
+    """
+    reach = _over_lambda(math.sqrt(2) * check_positive(rho, "rho"), lam)
+    return Sensitivity(_up(min(reach, 2 * radius(lam, classes))), source="min(sqrt(2) rho/lambda, 2 R); Hamm B.2")
 
 
 def multiclass_soft(lam: float, parties: int, classes: int, rho: float = 1.0) -> Sensitivity:
-    """Algorithm 2, softmax: sqrt(2) rho/(M lambda); two entries of alpha_i move by 1/M (Hamm, equation (59))."""
-    lam, rho = _positive("lambda", lam), _positive("rho", rho)
-    parties = _count("the number of parties", parties, 1)
-    value = min(math.sqrt(2) * rho / (parties * lam), 2 * radius(lam, classes))
-    return Sensitivity(_up(value), source="min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3")
+    """Algorithm 2, softmax: sqrt(2) rho/(M lambda); two entries of alpha_i move by 1/M (Hamm, equation (59)).
+
+    Raises InvalidParameter for a lambda, M, K or rho out of range.
+    """
+    reach = _over_lambda(math.sqrt(2) * check_positive(rho, "rho"), lam, parties)
+    return Sensitivity(_up(min(reach, 2 * radius(lam, classes))), source="min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3")
 
 
 def average(projection_radius: float, parties: int) -> Sensitivity:
-    """The mean of M parameter vectors, each projected on the ball of public radius C: 2 C/M."""
-    value = 2 * _positive("the projection radius", projection_radius) / _count("the number of parties", parties, 1)
-    return Sensitivity(_up(value), source="2 C/M")
+    """The mean of M parameter vectors, each projected on the ball of public radius C: 2 C/M.
+
+    Raises InvalidParameter for a radius or an M out of range.
+    """
+    diameter = 2 * check_positive(projection_radius, "the projection radius")
+    return Sensitivity(_up(diameter / check_count(parties, "the number of parties")), source="2 C/M")
 
 
 # -- a party and one auxiliary sample (Hamm 4.5, corrected): the features are private too, so rho must not be used
@@ -235,42 +236,45 @@ _BOTH = "party and one auxiliary sample"
 def binary_soft_private_auxiliary(lam: float, parties: int, samples: int, loss: Loss = "logistic") -> Sensitivity:
     """2/(M lambda) (N + M - 1)/N for a 1-Lipschitz loss, 1/(M lambda) (N + 2M - 1)/N for the logistic one.
 
-    N - 1 samples keep their features and move as before; the one that changes moves the sum by at most 2.
+    N - 1 samples keep their features and move as before; the one that changes moves the sum by at most 2. Raises
+    InvalidParameter for a lambda, M or N out of range.
     """
-    lam, parties = _positive("lambda", lam), _count("the number of parties", parties, 1)
-    samples = _count("the number of auxiliary samples", samples, 1)
+    samples = check_count(samples, "the number of auxiliary samples")
+    reach = _over_lambda(1, lam, parties) / samples
     if loss == "logistic":
-        value = min((samples + 2 * parties - 1) / (parties * samples * lam), 2 * radius(lam))
+        value = min((samples + 2 * parties - 1) * reach, 2 * radius(lam))
         return Sensitivity(_up(value), unit=_BOTH, source="(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected")
-    value = 2 * (samples + parties - 1) / (parties * samples * lam)
+    value = 2 * (samples + parties - 1) * reach
     return Sensitivity(_up(value), unit=_BOTH, source="2 (N + M - 1)/(N M lambda); Hamm 4.5")
 
 
 def binary_majority_private_auxiliary(lam: float, samples: int, loss: Loss = "logistic") -> Sensitivity:
-    """(N + 1)/(N lambda) for the logistic loss, capped by 2 R; 2/lambda, unchanged, for a 1-Lipschitz one."""
-    lam, samples = _positive("lambda", lam), _count("the number of auxiliary samples", samples, 1)
+    """(N + 1)/(N lambda) for the logistic loss, capped by 2 R; 2/lambda, unchanged, for a 1-Lipschitz one.
+
+    Raises InvalidParameter for a lambda or N out of range.
+    """
+    samples = check_count(samples, "the number of auxiliary samples")
     if loss == "logistic":
-        value = min((samples + 1) / (samples * lam), 2 * radius(lam))
+        value = min(_over_lambda((samples + 1) / samples, lam), 2 * radius(lam))
         return Sensitivity(_up(value), unit=_BOTH, source="min((N + 1)/(N lambda), 2 R)")
-    return Sensitivity(_up(2 / lam), unit=_BOTH, source="2/lambda; Hamm 4.5")
+    return Sensitivity(_up(_over_lambda(2, lam)), unit=_BOTH, source="2/lambda; Hamm 4.5")
 
 
 def multiclass_soft_private_auxiliary(lam: float, parties: int, samples: int, classes: int) -> Sensitivity:
-    """sqrt(2)/(M lambda) (N + 2M - 1)/N: the sample that changes moves the sum by at most 2 sqrt(2)."""
-    lam, parties = _positive("lambda", lam), _count("the number of parties", parties, 1)
-    samples = _count("the number of auxiliary samples", samples, 1)
-    value = math.sqrt(2) * (samples + 2 * parties - 1) / (parties * samples * lam)
-    return Sensitivity(
-        _up(min(value, 2 * radius(lam, classes))),
-        unit=_BOTH,
-        source="sqrt(2) (N + 2M - 1)/(N M lambda); Hamm 4.5 corrected",
-    )
+    """sqrt(2)/(M lambda) (N + 2M - 1)/N: the sample that changes moves the sum by at most 2 sqrt(2).
+
+    Raises InvalidParameter for a lambda, M, N or K out of range.
+    """
+    samples = check_count(samples, "the number of auxiliary samples")
+    value = (samples + 2 * parties - 1) / samples * _over_lambda(math.sqrt(2), lam, parties)
+    source = "sqrt(2) (N + 2M - 1)/(N M lambda); Hamm 4.5 corrected"
+    return Sensitivity(_up(min(value, 2 * radius(lam, classes))), unit=_BOTH, source=source)
 
 
 def multiclass_majority_private_auxiliary(lam: float, samples: int, classes: int) -> Sensitivity:
-    """min(sqrt(2) (N + 1)/(N lambda), 2 R)."""
-    lam, samples = _positive("lambda", lam), _count("the number of auxiliary samples", samples, 1)
-    value = min(math.sqrt(2) * (samples + 1) / (samples * lam), 2 * radius(lam, classes))
+    """min(sqrt(2) (N + 1)/(N lambda), 2 R); raises InvalidParameter for a lambda, N or K out of range."""
+    samples = check_count(samples, "the number of auxiliary samples")
+    value = min(_over_lambda(math.sqrt(2) * (samples + 1) / samples, lam), 2 * radius(lam, classes))
     return Sensitivity(_up(value), unit=_BOTH, source="min(sqrt(2) (N + 1)/(N lambda), 2 R)")
 
 
@@ -278,37 +282,25 @@ def multiclass_majority_private_auxiliary(lam: float, samples: int, classes: int
 
 
 def statistic(parties: int, classes: int, rho: float) -> Sensitivity:
-    """L2: sqrt(2) rho/M for K classes, rho/M for a binary T (one row). Not valid with private auxiliary samples."""
-    parties, classes = _count("the number of parties", parties, 1), _count("the number of classes", classes, 2)
+    """L2: sqrt(2) rho/M for K classes, rho/M for a binary T (one row). Not valid with private auxiliary samples.
+
+    Raises InvalidParameter for an M, K or rho out of range.
+    """
+    parties, classes = check_count(parties, "the number of parties"), check_count(classes, "the number of classes", 2)
     factor = 1.0 if classes == 2 else math.sqrt(2)
-    return Sensitivity(_up(factor * _positive("rho", rho) / parties), source="sqrt(2) rho/M, binary rho/M")
-
-
-def statistic_l1(parties: int, classes: int, rho: float, width: int) -> Sensitivity:
-    """L1, by Cauchy and Schwarz over the (K - 1) d released entries: sqrt((K - 1) d) times the L2 sensitivity."""
-    dimension = (_count("the number of classes", classes, 2) - 1) * _count("the number of features", width, 1)
-    value = math.sqrt(dimension) * statistic(parties, classes, rho).value
-    return Sensitivity(_up(value), norm="l1", source="sqrt((K - 1) d) times L2")
+    return Sensitivity(_up(factor * check_positive(rho, "rho") / parties), source="sqrt(2) rho/M, binary rho/M")
 
 
 # -- what else a release must add
 
 
-def with_solver_tolerance(sensitivity: Sensitivity, tau: float, lam: float) -> Sensitivity:
-    """Plus 2 tau/lambda: a solver that stops at gradient norm tau is within tau/lambda of the minimiser.
-
-    Raises InvalidParameter for a tau that is negative or not finite, or a lambda that is not positive.
-    """
-    if not (math.isfinite(tau) and tau >= 0):
-        raise InvalidParameter(f"the solver tolerance is {tau}; it must be a finite number, 0 or above")
-    value = sensitivity.value + 2 * tau / _positive("lambda", lam)
-    return replace(sensitivity, value=_up(value), source=f"{sensitivity.source} + 2 tau/lambda")
-
-
 def with_lattice(sensitivity: Sensitivity, pitch: float, dimension: int) -> Sensitivity:
-    """Plus g sqrt(D) in L2, g D in L1: snapping moves each of the two vectors by at most g/2 per coordinate."""
+    """Plus g sqrt(D) in L2, g D in L1: snapping moves each of the two vectors by at most g/2 per coordinate.
+
+    Raises InvalidParameter for a pitch that is not positive and finite.
+    """
     factor = math.sqrt(dimension) if sensitivity.norm == "l2" else float(dimension)
-    value = sensitivity.value + _positive("the pitch", pitch) * factor
+    value = sensitivity.value + check_positive(pitch, "the pitch") * factor
     return replace(sensitivity, value=_up(value), source=f"{sensitivity.source} + lattice")
 
 
@@ -316,34 +308,36 @@ def with_lattice(sensitivity: Sensitivity, pitch: float, dimension: int) -> Sens
 
 
 def hamm_theorem_1(lam: float) -> Sensitivity:
-    """Hamm, equation (28), majority labels: 2/lambda."""
-    return Sensitivity(_up(2 / _positive("lambda", lam)), source="Hamm Theorem 1: 2/lambda")
+    """Hamm, equation (28), majority labels: 2/lambda; raises InvalidParameter for a lambda out of range."""
+    return Sensitivity(_up(_over_lambda(2, lam)), source="Hamm Theorem 1: 2/lambda")
 
 
 def hamm_theorem_3(lam: float, parties: int) -> Sensitivity:
-    """Hamm, Theorem 3, soft labels: 2/(M lambda)."""
-    return Sensitivity(_up(2 / (parties * _positive("lambda", lam))), source="Hamm Theorem 3: 2/(M lambda)")
+    """Hamm, Theorem 3, soft labels: 2/(M lambda); raises InvalidParameter for a lambda or M out of range."""
+    return Sensitivity(_up(_over_lambda(2, lam, parties)), source="Hamm Theorem 3: 2/(M lambda)")
 
 
 def hamm_b2(lam: float) -> Sensitivity:
-    """Hamm, equation (53), multiclass majority labels: sqrt(2)/lambda."""
-    return Sensitivity(_up(math.sqrt(2) / _positive("lambda", lam)), source="Hamm B.2: sqrt(2)/lambda")
+    """Hamm, equation (53), multiclass majority: sqrt(2)/lambda; raises InvalidParameter for a lambda out of range."""
+    return Sensitivity(_up(_over_lambda(math.sqrt(2), lam)), source="Hamm B.2: sqrt(2)/lambda")
 
 
 def hamm_b3(lam: float, parties: int) -> Sensitivity:
-    """Hamm, equation (60), multiclass soft labels: sqrt(2)/(M lambda)."""
-    return Sensitivity(_up(math.sqrt(2) / (parties * _positive("lambda", lam))), source="Hamm B.3: sqrt(2)/(M lambda)")
+    """Hamm, equation (60), multiclass soft: sqrt(2)/(M lambda); raises InvalidParameter for one out of range."""
+    return Sensitivity(_up(_over_lambda(math.sqrt(2), lam, parties)), source="Hamm B.3: sqrt(2)/(M lambda)")
 
 
 def hamm_b4(lam: float, parties: int) -> Sensitivity:
-    """Hamm B.4, average of softmax parameters: 2 sqrt(2)/(M lambda)."""
-    value = 2 * math.sqrt(2) / (parties * _positive("lambda", lam))
-    return Sensitivity(_up(value), source="Hamm B.4: 2 sqrt(2)/(M lambda)")
+    """Hamm B.4, average of softmax parameters: 2 sqrt(2)/(M lambda); raises InvalidParameter for one out of range."""
+    return Sensitivity(_up(_over_lambda(2 * math.sqrt(2), lam, parties)), source="Hamm B.4: 2 sqrt(2)/(M lambda)")
 
 
 def hamm_b4_binary(lam: float, parties: int) -> Sensitivity:
-    """Hamm B.4's argument with the binary constant 2/lambda of one classifier: 2/(M lambda)."""
-    return Sensitivity(_up(2 / (parties * _positive("lambda", lam))), source="Hamm B.4, binary: 2/(M lambda)")
+    """Hamm B.4's argument with the binary constant 2/lambda of one classifier: 2/(M lambda).
+
+    Raises InvalidParameter for a lambda or M out of range.
+    """
+    return Sensitivity(_up(_over_lambda(2, lam, parties)), source="Hamm B.4, binary: 2/(M lambda)")
 
 
 def hamm_4_5_factor(parties: int, samples: int) -> float:

@@ -34,11 +34,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from curator.labels import check_counts
 from curator.release import contrast_basis
 from curator.sensitivity import Sensitivity, operator_norm, rho, statistic
-from protocol.accounting import SHARES_DISTANCE, PrivacyEvent, approximate_event, event_of, pure_event
+from protocol.accounting import PrivacyEvent, approximate_event, event_of, pure_event
 from protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from protocol.noise import (
+    SAMPLER_DISTANCE,
     DiscreteLaplace,
     Mechanism,
     RoundedGaussian,
@@ -140,10 +142,10 @@ class StatisticPlan:
             raise InvalidParameter("this plan has no noise, so it has no privacy event; give plan_statistic an epsilon")
         name = "statistic"
         if isinstance(self.mechanism, Skellam):
-            sampler = (1 + math.exp(self.epsilon)) * SHARES_DISTANCE
+            sampler = (1 + math.exp(self.epsilon)) * SAMPLER_DISTANCE
             return approximate_event(name, self.epsilon, self.delta + sampler)
         if self.joint:
-            return pure_event(name, self.epsilon, distance=SHARES_DISTANCE)
+            return pure_event(name, self.epsilon, distance=SAMPLER_DISTANCE)
         bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
         return event_of(name, self.mechanism, bound.value, self.epsilon)
 
@@ -188,7 +190,10 @@ def grid_sensitivity(grid: StatisticGrid) -> tuple[Sensitivity, Sensitivity]:
 def choose_rank(
     available: int, classes: int, parties: int, epsilon: float, delta: float, mechanism: MechanismName
 ) -> int:
-    """The number of whitened coordinates to release, by the module's rule; a function of public quantities only."""
+    """The number of whitened coordinates to release, by the module's rule; a function of public quantities only.
+
+    Raises InvalidParameter for an epsilon or delta out of range.
+    """
 
     def cost(r: int) -> float:
         energy = _noise_energy((classes - 1) * float(r), math.sqrt(2) / parties, epsilon, delta, mechanism)
@@ -397,11 +402,7 @@ def simulate_release(
 
 
 def _total(counts: NDArray[np.integer], plan: StatisticPlan) -> list[int]:
-    counts = np.asarray(counts)
-    total = plan.grid.total(counts)
-    if not np.all(counts.sum(axis=1) == plan.parties) or counts.min() < 0:
-        raise DataError(f"every row of the counts must be non-negative and sum to the plan's {plan.parties} ballots")
-    return total
+    return plan.grid.total(check_counts(counts, plan.parties))
 
 
 def fit_statistic(release: StatisticRelease, ridge: float | None = None) -> Array:

@@ -25,18 +25,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-import gmpy2
-
 from protocol.errors import InvalidParameter
-from protocol.noise import MAX_EPSILON, poisson
+from protocol.noise import SAMPLER_DISTANCE, check_epsilon, poisson
+from protocol.precision import MPFR, rational, uniforms
 from protocol.randomness import SYSTEM, Randomness
 
 __all__ = ["PolyaShares", "SkellamShares", "contributors"]
 
-_BITS = 640
-_mpfr = gmpy2.context(precision=768)
-_TAIL = 2.0**-161
-_DISTANCE = 2.0**-160
+_TAIL = SAMPLER_DISTANCE / 2
+"""What clipping may cost; the samplers stay far below the other half."""
 
 
 def contributors(parties: int, colluders: int = 0, dropouts: int = 0) -> int:
@@ -53,14 +50,6 @@ def contributors(parties: int, colluders: int = 0, dropouts: int = 0) -> int:
             f"party; together they may be at most {parties - 2}"
         )
     return left
-
-
-def _uniform(randomness: Randomness) -> Any:
-    return _mpfr.div_2exp(gmpy2.mpfr(2 * randomness.bits(_BITS) + 1, 768), _BITS + 1)
-
-
-def _ratio(value: Fraction) -> Any:
-    return gmpy2.mpfr(gmpy2.mpq(value), 768)
 
 
 @dataclass(frozen=True)
@@ -80,13 +69,14 @@ class _Shares:
     @property
     def distance(self) -> float:
         """Total variation between the sum of all clipped shares as drawn and the sum of exact ones, at most."""
-        return _DISTANCE
+        return SAMPLER_DISTANCE
 
     def delta(self, epsilon: float) -> float:
-        """What clipping and sampling cost: (1 + e^epsilon) * distance, at most 2^-64."""
-        if not 0 < epsilon <= MAX_EPSILON:
-            raise InvalidParameter(f"epsilon is {epsilon}; it must be above 0 and at most {MAX_EPSILON:g}")
-        return (1 + math.exp(epsilon)) * self.distance
+        """What clipping and sampling cost: (1 + e^epsilon) * distance, at most 2^-64.
+
+        Raises InvalidParameter for an epsilon outside (0, 64].
+        """
+        return (1 + math.exp(check_epsilon(epsilon))) * self.distance
 
     def _tail_exponent(self) -> float:
         """L with 2 M D e^-L = the tail that clipping may cut off."""
@@ -95,7 +85,10 @@ class _Shares:
 
 @dataclass(frozen=True)
 class PolyaShares(_Shares):
-    """Differences of negative binomial variables of shape 1/contributors: they sum to DiscreteLaplace(scale_units)."""
+    """Differences of negative binomial variables of shape 1/contributors: they sum to DiscreteLaplace(scale_units).
+
+    Raises InvalidParameter unless 1 <= contributors <= parties, and dimension and scale are positive.
+    """
 
     scale_units: Fraction
 
@@ -112,13 +105,13 @@ class PolyaShares(_Shares):
     @cached_property
     def _log_miss(self) -> Any:
         """log(1 - q) with q = e^(-1/scale)."""
-        return _mpfr.log(-_mpfr.expm1(-_ratio(1 / self.scale_units)))
+        return MPFR.log(-MPFR.expm1(-rational(1 / self.scale_units)))
 
     @cached_property
     def _jumps(self) -> Fraction:
         """The mean number of jumps in one share, all entries and both signs."""
-        mean = _mpfr.mul(-self._log_miss, 2 * self.dimension)
-        numerator, denominator = _mpfr.div(mean, self.contributors).as_integer_ratio()
+        mean = MPFR.mul(-self._log_miss, 2 * self.dimension)
+        numerator, denominator = MPFR.div(mean, self.contributors).as_integer_ratio()
         return Fraction(int(numerator), int(denominator))
 
     def share(self, randomness: Randomness = SYSTEM) -> list[int]:
@@ -138,13 +131,16 @@ class PolyaShares(_Shares):
 
     def _logarithmic(self, randomness: Randomness) -> int:
         """P(k) = -q^k / (k log(1 - q)), as a geometric of random parameter 1 - (1 - q)^U (Kemp 1981)."""
-        chance = -_mpfr.expm1(_mpfr.mul(_uniform(randomness), self._log_miss))
-        return 1 + int(_mpfr.floor(_mpfr.div(_mpfr.log(_uniform(randomness)), _mpfr.log(chance))))
+        chance = -MPFR.expm1(MPFR.mul(uniforms(1, randomness)[0], self._log_miss))
+        return 1 + int(MPFR.floor(MPFR.div(MPFR.log(uniforms(1, randomness)[0]), MPFR.log(chance))))
 
 
 @dataclass(frozen=True)
 class SkellamShares(_Shares):
-    """Differences of Poisson variables of mean variance/(2 contributors): they sum to Skellam(variance)."""
+    """Differences of Poisson variables of mean variance/(2 contributors): they sum to Skellam(variance).
+
+    Raises InvalidParameter unless 1 <= contributors <= parties, and dimension and variance are positive.
+    """
 
     variance: Fraction
 

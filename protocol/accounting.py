@@ -25,7 +25,6 @@ from protocol.errors import BudgetExceededError, InvalidParameter
 from protocol.noise import MAX_EPSILON, Mechanism, RoundedGaussian, check_delta, check_epsilon, gaussian_delta
 
 __all__ = [
-    "SHARES_DISTANCE",
     "Budget",
     "PrivacyEvent",
     "approximate_event",
@@ -34,9 +33,6 @@ __all__ = [
     "gaussian_event",
     "pure_event",
 ]
-
-SHARES_DISTANCE = 2.0**-160
-"""The total variation that clipping and sampling joint shares may cost (`parties.noise`)."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +67,35 @@ class PrivacyEvent:
 
 
 def pure_event(name: str, epsilon: float, *, distance: float = 0.0, unit: str = "party") -> PrivacyEvent:
-    """A pure epsilon, up to the distance of its sampler."""
+    """A pure epsilon, up to the distance of its sampler; raises InvalidParameter for one out of range."""
     epsilon = check_epsilon(epsilon)
     return PrivacyEvent(name, epsilon, (1 + math.exp(epsilon)) * distance, distance=distance, unit=unit)
 
 
 def approximate_event(name: str, epsilon: float, delta: float, *, unit: str = "party") -> PrivacyEvent:
-    """An (epsilon, delta) guarantee of a mechanism dp-accounting does not know (Skellam, truncated shares)."""
+    """An (epsilon, delta) guarantee of a mechanism dp-accounting does not know (Skellam, truncated shares).
+
+    Raises InvalidParameter for an epsilon or delta out of range.
+    """
     return PrivacyEvent(name, check_epsilon(epsilon), check_delta(delta), unit=unit)
 
 
 def gaussian_event(
     name: str, sigma: float, sensitivity: float, epsilon: float, *, distance: float = 0.0, unit: str = "party"
 ) -> PrivacyEvent:
-    """A Gaussian of standard deviation `sigma` on a value of L2 sensitivity `sensitivity`, stated at `epsilon`."""
+    """A Gaussian of standard deviation `sigma` on a value of L2 sensitivity `sensitivity`, stated at `epsilon`.
+
+    Raises InvalidParameter for an epsilon out of range.
+    """
     delta = gaussian_delta(sensitivity, check_epsilon(epsilon), sigma) + (1 + math.exp(epsilon)) * distance
     return PrivacyEvent(name, epsilon, delta, multiplier=sigma / sensitivity, distance=distance, unit=unit)
 
 
 def event_of(name: str, mechanism: Mechanism, sensitivity: float, epsilon: float, unit: str = "party") -> PrivacyEvent:
-    """The event of releasing a value of that sensitivity (in the mechanism's norm) through `mechanism`."""
+    """The event of releasing a value of that sensitivity (in the mechanism's norm) through `mechanism`.
+
+    Raises InvalidParameter for an epsilon out of range.
+    """
     if isinstance(mechanism, RoundedGaussian):
         return gaussian_event(name, mechanism.sigma, sensitivity, epsilon, distance=mechanism.distance, unit=unit)
     return pure_event(name, epsilon, distance=mechanism.distance, unit=unit)
@@ -128,7 +133,8 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
 class Budget:
     """What one party is willing to spend over its life: (epsilon, delta), replace-one of everything it holds.
 
-    `charge` refuses, with BudgetExceededError and nothing changed, a release that would exceed it.
+    `charge` refuses, with BudgetExceededError and nothing changed, a release that would exceed it. It lasts as long as
+    this object: whoever restarts hands in the `events` so far. Raises InvalidParameter for numbers out of range.
     """
 
     epsilon: float
@@ -167,6 +173,6 @@ class Budget:
             )
 
     def charge(self, event: PrivacyEvent) -> None:
-        """Record `event`; raises BudgetExceededError, with nothing recorded, if it does not fit."""
+        """Record `event`; raises BudgetExceededError or InvalidParameter, as `check`, with nothing recorded."""
         self.check(event)
         self.events.append(event)

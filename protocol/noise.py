@@ -37,17 +37,17 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from protocol.errors import GridTooCoarseError, InvalidParameter
+from protocol.precision import MPFR, UNIFORM_BITS, midpoint, rational, uniforms
 from protocol.randomness import SYSTEM, Randomness
 
 __all__ = [
-    "MAX_DELTA",
     "MAX_EPSILON",
+    "SAMPLER_DISTANCE",
     "DiscreteLaplace",
     "Mechanism",
     "RoundedGaussian",
     "Skellam",
     "SphericalLaplace",
-    "bernoulli_exp",
     "check_delta",
     "check_epsilon",
     "choose_pitch",
@@ -59,6 +59,7 @@ __all__ = [
     "simulate_laplace",
     "simulate_spherical_laplace",
     "skellam_delta",
+    "skellam_rdp",
     "skellam_variance",
     "snap",
 ]
@@ -66,23 +67,20 @@ __all__ = [
 MAX_EPSILON = 64.0
 """Beyond this a guarantee protects nobody, and (1 + e^epsilon) * 2^-160 would pass 2^-64."""
 
-MAX_DELTA = 2.0**-64
-"""No sampler may be charged more than this."""
+SAMPLER_DISTANCE = 2.0**-160
+"""No vector of noise is further than this, in total variation, from a sample of its law: see above. (Nor is the sum of
+joint shares, clipping included: `parties.noise`.)"""
 
-_UNIFORM_BITS = 640
-_PRECISION = 768
-_DISTANCE = 2.0**-160
 _MAX_DIMENSION = 1 << 20
 _MAX_RATIO = 2.0**96
 
-_mpfr = gmpy2.context(precision=_PRECISION)
-_TWO_PI = _mpfr.mul(2, gmpy2.const_pi(_PRECISION))
+_TWO_PI = MPFR.mul(2, gmpy2.const_pi(MPFR.precision))
 _HALF = gmpy2.mpfr(0.5)
 
 
 def check_epsilon(epsilon: float) -> float:
     """`epsilon` as a float in (0, 64]; raises InvalidParameter otherwise."""
-    value = float(epsilon)
+    value = _number(epsilon, "epsilon")
     if not 0.0 < value <= MAX_EPSILON:
         raise InvalidParameter(f"epsilon is {epsilon}; it must be a number above 0 and at most {MAX_EPSILON:g}")
     return value
@@ -90,10 +88,17 @@ def check_epsilon(epsilon: float) -> float:
 
 def check_delta(delta: float) -> float:
     """`delta` as a float in (0, 1); raises InvalidParameter otherwise."""
-    value = float(delta)
+    value = _number(delta, "delta")
     if not 0.0 < value < 1.0:
         raise InvalidParameter(f"delta is {delta}; it must lie strictly between 0 and 1 (1e-6 is usual)")
     return value
+
+
+def _number(value: float, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"{name} is a number, not {value!r}") from None
 
 
 def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, integers: bool = False) -> None:
@@ -133,31 +138,21 @@ def choose_pitch(sensitivity: float, dimension: int) -> float:
 # -- continuous laws, drawn at high precision and rounded
 
 
-def _uniforms(count: int, randomness: Randomness) -> list[Any]:
-    """`count` midpoints (k + 1/2) / 2^640 as MPFR numbers, k uniform; never 0 or 1."""
-    width = _UNIFORM_BITS // 8
-    block = randomness.draw(count * width)
-    return [
-        _mpfr.div_2exp(gmpy2.mpfr(2 * int.from_bytes(block[i : i + width], "big") + 1, _PRECISION), _UNIFORM_BITS + 1)
-        for i in range(0, len(block), width)
-    ]
-
-
 def _normals(count: int, randomness: Randomness) -> list[Any]:
     """`count` independent standard normal variables (Box and Muller)."""
-    uniforms = _uniforms(count + count % 2, randomness)
+    drawn = uniforms(count + count % 2, randomness)
     normals: list[Any] = []
-    for first, second in zip(uniforms[::2], uniforms[1::2], strict=True):
-        radius = _mpfr.sqrt(_mpfr.mul(-2, _mpfr.log(first)))
-        sine, cosine = _mpfr.sin_cos(_mpfr.mul(_TWO_PI, second))
-        normals.append(_mpfr.mul(radius, cosine))
-        normals.append(_mpfr.mul(radius, sine))
+    for first, second in zip(drawn[::2], drawn[1::2], strict=True):
+        radius = MPFR.sqrt(MPFR.mul(-2, MPFR.log(first)))
+        sine, cosine = MPFR.sin_cos(MPFR.mul(_TWO_PI, second))
+        normals.append(MPFR.mul(radius, cosine))
+        normals.append(MPFR.mul(radius, sine))
     return normals[:count]
 
 
 def _rounded(factor: Any, normals: list[Any]) -> list[int]:
     """floor(factor * z + 1/2) for each z."""
-    return [int(_mpfr.floor(_mpfr.add(_mpfr.mul(factor, z), _HALF))) for z in normals]
+    return [int(MPFR.floor(MPFR.add(MPFR.mul(factor, z), _HALF))) for z in normals]
 
 
 class Mechanism(Protocol):
@@ -191,7 +186,7 @@ class _Lattice:
     @property
     def distance(self) -> float:
         """A bound on the total variation between the sampler and the rounded law."""
-        return _DISTANCE
+        return SAMPLER_DISTANCE
 
     def delta(self, epsilon: float) -> float:
         """What the sampler's distance costs: (1 + e^epsilon) * distance, from P' <= P + d and Q <= Q' + d."""
@@ -207,6 +202,8 @@ class SphericalLaplace(_Lattice):
 
     Drawn as scale * sqrt(chi) * Z with Z standard normal and chi a chi-square variable with dimension + 1 degrees of
     freedom: the law is that scale mixture of Gaussians (docs/theory.md).
+
+    Raises InvalidParameter for a dimension, scale or pitch out of range, GridTooCoarseError for a pitch above scale.
     """
 
     scale: float
@@ -217,26 +214,32 @@ class SphericalLaplace(_Lattice):
 
     @classmethod
     def for_epsilon(cls, sensitivity: float, epsilon: float, dimension: int, pitch: float) -> SphericalLaplace:
-        """Noise for an L2 `sensitivity` that already holds on the lattice; the quotient is rounded up."""
+        """Noise for an L2 `sensitivity` that already holds on the lattice; the quotient is rounded up.
+
+        Raises InvalidParameter for an epsilon outside (0, 64], and as the class does.
+        """
         return cls(dimension, math.nextafter(sensitivity / check_epsilon(epsilon), math.inf), pitch)
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
         """One noise vector in lattice units."""
         even = self.dimension % 2 == 0
-        product = gmpy2.mpfr(1, _PRECISION)
-        for uniform in _uniforms((self.dimension + 1) // 2, randomness):
-            product = _mpfr.mul(product, uniform)
-        chi = _mpfr.mul(-2, _mpfr.log(product))
+        product = gmpy2.mpfr(1)
+        for uniform in uniforms((self.dimension + 1) // 2, randomness):
+            product = MPFR.mul(product, uniform)
+        chi = MPFR.mul(-2, MPFR.log(product))
         normals = _normals(self.dimension + even, randomness)
         if even:
             spare = normals.pop()
-            chi = _mpfr.add(chi, _mpfr.mul(spare, spare))
-        return _rounded(_mpfr.mul(self.scale / self.pitch, _mpfr.sqrt(chi)), normals)
+            chi = MPFR.add(chi, MPFR.mul(spare, spare))
+        return _rounded(MPFR.mul(self.scale / self.pitch, MPFR.sqrt(chi)), normals)
 
 
 @dataclass(frozen=True)
 class RoundedGaussian(_Lattice):
-    """Independent normal entries of standard deviation `sigma`, rounded to multiples of `pitch`."""
+    """Independent normal entries of standard deviation `sigma`, rounded to multiples of `pitch`.
+
+    Raises InvalidParameter for a dimension, sigma or pitch out of range, GridTooCoarseError for a pitch above sigma.
+    """
 
     sigma: float
     pitch: float
@@ -248,9 +251,17 @@ class RoundedGaussian(_Lattice):
     def for_epsilon_delta(
         cls, sensitivity: float, epsilon: float, delta: float, dimension: int, pitch: float
     ) -> RoundedGaussian:
-        """Noise for an L2 `sensitivity` that already holds on the lattice; `delta` includes the sampler's distance."""
-        sampler = (1.0 + math.exp(check_epsilon(epsilon))) * _DISTANCE
-        return cls(dimension, gaussian_sigma(sensitivity, epsilon, check_delta(delta) - sampler), pitch)
+        """Noise for an L2 `sensitivity` that already holds on the lattice; `delta` includes the sampler's distance.
+
+        Raises InvalidParameter for an epsilon outside (0, 64], a delta that is out of range or eaten up by the sampler,
+        and as the class does.
+        """
+        sampler = (1.0 + math.exp(check_epsilon(epsilon))) * SAMPLER_DISTANCE
+        if check_delta(delta) <= sampler:
+            raise InvalidParameter(
+                f"delta = {delta:g} is below what the sampler costs; take at least {2 * sampler:.1e}"
+            )
+        return cls(dimension, gaussian_sigma(sensitivity, epsilon, delta - sampler), pitch)
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
         """One noise vector in lattice units."""
@@ -260,17 +271,11 @@ class RoundedGaussian(_Lattice):
 # -- exact integer laws
 
 
-def bernoulli_exp(numerator: int, denominator: int, randomness: Randomness = SYSTEM) -> bool:
-    """True with probability exactly exp(-numerator/denominator), for 0 <= numerator (Canonne, Kamath, Steinke 2020)."""
-    while numerator > denominator:
-        if not _bernoulli_exp_unit(1, 1, randomness):
-            return False
-        numerator -= denominator
-    return _bernoulli_exp_unit(numerator, denominator, randomness)
+def _bernoulli_exp(numerator: int, denominator: int, randomness: Randomness) -> bool:
+    """True with probability exactly exp(-x), 0 <= x = numerator/denominator <= 1 (Canonne, Kamath, Steinke 2020).
 
-
-def _bernoulli_exp_unit(numerator: int, denominator: int, randomness: Randomness) -> bool:
-    """exp(-x) for 0 <= x <= 1: the first k at which Bernoulli(x/k) fails is odd with probability exp(-x)."""
+    The first k at which Bernoulli(x/k) fails is odd with that probability.
+    """
     k = 1
     while randomness.below(denominator * k) < numerator:
         k += 1
@@ -281,7 +286,8 @@ def _bernoulli_exp_unit(numerator: int, denominator: int, randomness: Randomness
 class DiscreteLaplace(_Lattice):
     """Independent integers with P(k) proportional to exp(-|k| / scale_units), drawn exactly; times `pitch`.
 
-    Added to an integer vector of L1 sensitivity S (in units) it gives pure S/scale_units differential privacy.
+    Added to an integer vector of L1 sensitivity S (in units) it gives pure S/scale_units differential privacy. Raises
+    InvalidParameter for a dimension, scale or pitch out of range.
     """
 
     scale_units: Fraction
@@ -292,7 +298,10 @@ class DiscreteLaplace(_Lattice):
 
     @classmethod
     def for_epsilon(cls, sensitivity_units: float, epsilon: float, dimension: int, pitch: float) -> DiscreteLaplace:
-        """Noise for an L1 sensitivity in lattice units; the quotient is an exact fraction with a short denominator."""
+        """Noise for an L1 sensitivity in lattice units; the quotient is an exact fraction with a short denominator.
+
+        Raises InvalidParameter for an epsilon outside (0, 64], and as the class does.
+        """
         exact = Fraction(sensitivity_units) / Fraction(check_epsilon(epsilon))
         return cls(dimension, Fraction(-((-exact * 2**20) // 1), 2**20), pitch)
 
@@ -309,10 +318,10 @@ class DiscreteLaplace(_Lattice):
         numerator, denominator = self.scale_units.numerator, self.scale_units.denominator
         while True:
             remainder = randomness.below(numerator)
-            if not _bernoulli_exp_unit(remainder, numerator, randomness):
+            if not _bernoulli_exp(remainder, numerator, randomness):
                 continue
             whole = 0
-            while _bernoulli_exp_unit(1, 1, randomness):
+            while _bernoulli_exp(1, 1, randomness):
                 whole += 1
             magnitude = (remainder + numerator * whole) // denominator
             negative = randomness.bits(1)
@@ -321,19 +330,22 @@ class DiscreteLaplace(_Lattice):
 
 
 def poisson(mean: Fraction, randomness: Randomness = SYSTEM) -> int:
-    """A Poisson variable of rational `mean`, within total variation 2^-160 of its law, for any size of the mean.
+    """A Poisson variable of rational `mean` up to 2^192, within total variation 2^-256 of its law.
 
     Up to 16 by multiplying uniforms until they fall below e^-mean. Beyond, by rejection under Devroye's envelope of a
     log-concave sequence with mode n (Devroye 1987): p(n + x) <= p(n) min(1, e^(w - p(n) |x|)), w = 1 + p(n)/2. Every
-    decision is taken in float64 from 64 bits per uniform when these settle it, else in MPFR from 640.
+    decision is taken in float64 from 64 bits per uniform when these settle it, else in MPFR from 640. But for an event
+    of probability 2^-270 a uniform is at least that, its logarithm off by at most 2^-370, the candidate's place (below
+    2^104) by 2^-266: so likely is a wrong decision, and there are a few of them. The 2 D draws of a vector, or those of
+    all parties' shares, stay far below 2^-160 together.
     """
     if mean <= 0:
         return 0
     if mean <= 16:
-        least = _mpfr.exp(-gmpy2.mpfr(gmpy2.mpq(mean), _PRECISION))
-        count, product = -1, gmpy2.mpfr(1, _PRECISION)
+        least = MPFR.exp(-rational(mean))
+        count, product = -1, gmpy2.mpfr(1)
         while product >= least:
-            product = _mpfr.mul(product, _uniforms(1, randomness)[0])
+            product = MPFR.mul(product, uniforms(1, randomness)[0])
             count += 1
         return count
     mode = mean.numerator // mean.denominator
@@ -381,37 +393,34 @@ def _poisson_exact(
     mean: Fraction, mode: int, draws: list[int], sign: int, randomness: Randomness
 ) -> tuple[int] | tuple[()]:
     """The same decision in MPFR, with 576 more bits for each uniform."""
-    extra = _UNIFORM_BITS - 64
-    which, position, level = (
-        _mpfr.div_2exp(gmpy2.mpfr(2 * (d << extra | randomness.bits(extra)) + 1, _PRECISION), _UNIFORM_BITS + 1)
-        for d in draws
-    )
+    extra = UNIFORM_BITS - 64
+    which, position, level = (midpoint(d << extra | randomness.bits(extra)) for d in draws)
     peak = _peak(mean)
-    width = _mpfr.add(1, _mpfr.div(peak, 2))
-    if _mpfr.mul(which, _mpfr.add(1, width)) <= width:
-        reach, hat = _mpfr.mul(position, width), gmpy2.mpfr(0, _PRECISION)
+    width = MPFR.add(1, MPFR.div(peak, 2))
+    if MPFR.mul(which, MPFR.add(1, width)) <= width:
+        reach, hat = MPFR.mul(position, width), gmpy2.mpfr(0)
     else:
-        hat = _mpfr.log(position)
-        reach = _mpfr.sub(width, hat)
-    step = sign * int(_mpfr.floor(_mpfr.add(_mpfr.div(reach, peak), _HALF)))
+        hat = MPFR.log(position)
+        reach = MPFR.sub(width, hat)
+    step = sign * int(MPFR.floor(MPFR.add(MPFR.div(reach, peak), _HALF)))
     if mode + step < 0:
         return ()
-    logarithm = _mpfr.log(gmpy2.mpfr(gmpy2.mpq(mean), _PRECISION))
-    there = _mpfr.lngamma(gmpy2.mpfr(mode + step + 1, _PRECISION))
-    here = _mpfr.lngamma(gmpy2.mpfr(mode + 1, _PRECISION))
-    ratio = _mpfr.sub(_mpfr.mul(step, logarithm), _mpfr.sub(there, here))
-    return (step,) if _mpfr.add(_mpfr.log(level), hat) <= ratio else ()
+    logarithm = MPFR.log(rational(mean))
+    there = MPFR.lngamma(gmpy2.mpfr(mode + step + 1, MPFR.precision))
+    here = MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
+    ratio = MPFR.sub(MPFR.mul(step, logarithm), MPFR.sub(there, here))
+    return (step,) if MPFR.add(MPFR.log(level), hat) <= ratio else ()
 
 
 @lru_cache(maxsize=64)
 def _peak(mean: Fraction) -> Any:
     """The probability of the mode, floor(mean)."""
     mode = mean.numerator // mean.denominator
-    value = gmpy2.mpfr(gmpy2.mpq(mean), _PRECISION)
-    logarithm = _mpfr.sub(
-        _mpfr.sub(_mpfr.mul(mode, _mpfr.log(value)), value), _mpfr.lngamma(gmpy2.mpfr(mode + 1, _PRECISION))
+    value = rational(mean)
+    logarithm = MPFR.sub(
+        MPFR.sub(MPFR.mul(mode, MPFR.log(value)), value), MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
     )
-    return _mpfr.exp(logarithm)
+    return MPFR.exp(logarithm)
 
 
 @dataclass(frozen=True)
@@ -419,7 +428,8 @@ class Skellam(_Lattice):
     """Independent differences of two Poisson variables of mean variance/2: integers, closed under addition.
 
     What `gaussian` means where parties add the noise themselves: a sum of Skellam shares is Skellam (Agarwal, Kairouz,
-    Liu 2021), which a sum of rounded Gaussians is not. Calibrated by `skellam_variance`.
+    Liu 2021), which a sum of rounded Gaussians is not. Calibrated by `skellam_variance`. Raises InvalidParameter for a
+    dimension, variance or pitch out of range.
     """
 
     variance: Fraction
@@ -435,17 +445,24 @@ class Skellam(_Lattice):
         return [poisson(half, randomness) - poisson(half, randomness) for _ in range(self.dimension)]
 
 
+def skellam_rdp(order: int, variance: float, l1: float, l2: float) -> float:
+    """Renyi divergence of integer order alpha between Skellam noise of this variance per entry and its shift.
+
+    For a shift by an integer vector of these norms: alpha l2^2/(2 v) + min(((2 alpha - 1) l2^2 + 6 l1)/(4 v^2),
+    3 l1/(2 v)) (Agarwal, Kairouz, Liu 2021, theorem 3.5).
+    """
+    rest = min(((2 * order - 1) * l2 * l2 + 6 * l1) / (4 * variance * variance), 3 * l1 / (2 * variance))
+    return order * l2 * l2 / (2 * variance) + rest
+
+
 def skellam_delta(l1: float, l2: float, epsilon: float, variance: float) -> float:
     """delta of the Skellam mechanism for integer vectors within l1 and l2 of each other.
 
-    Rényi bound of Agarwal, Kairouz, Liu 2021, theorem 3.5, at integer orders,
-    alpha l2^2/(2 v) + min(((2 alpha - 1) l2^2 + 6 l1)/(4 v^2), 3 l1/(2 v)), converted by Canonne, Kamath, Steinke 2020,
-    proposition 12.
+    `skellam_rdp` at integer orders, converted by Canonne, Kamath, Steinke 2020, proposition 12.
     """
     best = 0.0
     for order in (*range(2, 257), *(2**k for k in range(9, 40))):
-        renyi = order * l2 * l2 / (2 * variance)
-        renyi += min(((2 * order - 1) * l2 * l2 + 6 * l1) / (4 * variance * variance), 3 * l1 / (2 * variance))
+        renyi = skellam_rdp(order, variance, l1, l2)
         best = min(best, (order - 1) * (renyi - epsilon + math.log1p(-1 / order)) - math.log(order))
     return math.exp(best)
 

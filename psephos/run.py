@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from curator import sensitivity as bounds
 from curator.averaging import Average, average_of
-from curator.erm import check_auxiliary, check_positive, minimise
+from curator.checks import check_positive
+from curator.erm import check_auxiliary, minimise
 from curator.labels import majority, one_hot
 from curator.losses import Loss, loss_named
 from curator.release import Bound
@@ -247,7 +248,7 @@ def run_tally(
         journal = None
         if options.journal is not None:
             journal = opened.enter_context(Journal(options.journal, _identity(options)))
-        return _run(options, data, dealt, scaler, auxiliary, test, loss, journal, transcript, stage, for_report)
+        return _run(options, dealt, scaler, auxiliary, test, loss, journal, transcript, stage, for_report)
 
 
 def _transformed(scaler: Any, X: Any) -> Array:
@@ -266,7 +267,6 @@ _NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir
 
 def _run(
     options: RunOptions,
-    data: Dataset,
     dealt: Split,
     scaler: Any,
     auxiliary: Array,
@@ -277,7 +277,7 @@ def _run(
     stage: Stage,
     for_report: bool,
 ) -> dict[str, Any]:
-    classes = len(data.classes)
+    classes = len(dealt.dataset.classes)
     seconds: dict[str, float] = {}
     engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
 
@@ -310,25 +310,11 @@ def _run(
         seconds[phase] = sum(done.seconds[phase] for done in sums)
 
     begun = time.perf_counter()
-    everyone = np.random.default_rng(options.seed).permutation(np.concatenate(dealt.parties))[:BATCH_ROWS]
-    X_pooled, y_pooled = _transformed(scaler, data.X_train[everyone]), data.y_train[everyone]
-    batch = minimise(X_pooled, one_hot(y_pooled, classes), options.local_lam, loss)
-    del X_pooled
-    accuracy: dict[str, Any] = {"batch": _accuracy(batch.w, test, dealt.y_test)}
-    accuracy["batch_rows"] = len(everyone)
+    accuracy: dict[str, Any] = _batch_accuracy(options, dealt, scaler, test, loss)
     accuracy |= _ensemble_accuracy(options, parameters, voters, test, dealt.y_test, classes)
-    fitting = stage.phase("release", options.draws * len(methods))
+    released = stage.phase("release", options.draws * len(methods))
     for name, method in methods.items():
-        scores = []
-        for _ in range(options.draws):
-            scores.append(_accuracy(method.draw(noise), test, dealt.y_test))
-            fitting(1)
-        accuracy[name] = {
-            "nonprivate": _accuracy(method.nonprivate(), test, dealt.y_test),
-            "private": float(np.mean(scores)),
-        }
-        if options.draws > 1:
-            accuracy[name]["private_std"] = float(np.std(scores, ddof=1))
+        accuracy[name] = _method_accuracy(method, options.draws, noise, test, dealt.y_test, released)
     seconds["fit"] = time.perf_counter() - begun
     extras: dict[str, Any] = {}
     if for_report and methods_at is not None and counts is not None:
@@ -638,6 +624,34 @@ def _sum_parameters(house: _House) -> tuple[EncryptedSum, Average]:
 
 def _accuracy(w: Array, X: Array, y: NDArray[np.int64]) -> float:
     return float(np.mean(LinearVoter(w).predict_votes(X) == y))
+
+
+def _batch_accuracy(options: RunOptions, dealt: Split, scaler: Any, test: Array, loss: Loss) -> dict[str, Any]:
+    """batch: one classifier of all parties' rows in one place, or of a random part of them."""
+    data, generator = dealt.dataset, np.random.default_rng(options.seed)
+    rows = generator.permutation(np.concatenate(dealt.parties))[:BATCH_ROWS]
+    labels = one_hot(data.y_train[rows], len(data.classes))
+    pooled = minimise(_transformed(scaler, data.X_train[rows]), labels, options.local_lam, loss)
+    return {"batch": _accuracy(pooled.w, test, dealt.y_test), "batch_rows": len(rows)}
+
+
+def _method_accuracy(
+    method: Method,
+    draws: int,
+    noise: Randomness,
+    test: Array,
+    labels: NDArray[np.int64],
+    released: Callable[[int], object],
+) -> dict[str, float]:
+    """One method without noise, and its private releases on average."""
+    scores = []
+    for _ in range(draws):
+        scores.append(_accuracy(method.draw(noise), test, labels))
+        released(1)
+    found = {"nonprivate": _accuracy(method.nonprivate(), test, labels), "private": float(np.mean(scores))}
+    if draws > 1:
+        found["private_std"] = float(np.std(scores, ddof=1))
+    return found
 
 
 def _ensemble_accuracy(

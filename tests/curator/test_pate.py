@@ -105,9 +105,11 @@ def test_bad_input():
         pate.plan_pate(10, 2, 5, epsilon=1.0, delta=2.0)
     plan = pate.plan_pate(10, 2, 5, epsilon=1.0, queries=10)
     with pytest.raises(DataError, match="fit"):
-        pate.release_pate(np.zeros((9, 2), dtype=int), plan)
+        pate.release_pate(np.full((9, 2), [5, 0]), plan)
     with pytest.raises(DataError, match="ballots"):
         pate.release_pate(np.zeros((10, 2), dtype=int), plan)
+    with pytest.raises(DataError, match="negative"):
+        pate.release_pate(np.full((10, 2), [6, -1]), plan)
     with pytest.raises(DataError):
         direct.noisy_majority(np.zeros((0, 2), dtype=int), 5, 1.0)
     with pytest.raises(DataError, match="finite"):
