@@ -105,12 +105,12 @@ class PolyaShares(_Shares):
     @cached_property
     def _log_miss(self) -> Any:
         """log(1 - q) with q = e^(-1/scale)."""
-        return MPFR.log(-MPFR.expm1(-rational(1 / self.scale_units)))
+        return MPFR.log(MPFR.minus(MPFR.expm1(rational(-1 / self.scale_units))))
 
     @cached_property
     def _jumps(self) -> Fraction:
         """The mean number of jumps in one share, all entries and both signs."""
-        mean = MPFR.mul(-self._log_miss, 2 * self.dimension)
+        mean = MPFR.mul(self._log_miss, -2 * self.dimension)
         numerator, denominator = MPFR.div(mean, self.contributors).as_integer_ratio()
         return Fraction(int(numerator), int(denominator))
 
@@ -131,7 +131,7 @@ class PolyaShares(_Shares):
 
     def _logarithmic(self, randomness: Randomness) -> int:
         """P(k) = -q^k / (k log(1 - q)), as a geometric of random parameter 1 - (1 - q)^U (Kemp 1981)."""
-        chance = -MPFR.expm1(MPFR.mul(uniforms(1, randomness)[0], self._log_miss))
+        chance = MPFR.minus(MPFR.expm1(MPFR.mul(uniforms(1, randomness)[0], self._log_miss)))
         return 1 + int(MPFR.floor(MPFR.div(MPFR.log(uniforms(1, randomness)[0]), MPFR.log(chance))))
 
 

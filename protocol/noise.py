@@ -342,7 +342,7 @@ def poisson(mean: Fraction, randomness: Randomness = SYSTEM) -> int:
     if mean <= 0:
         return 0
     if mean <= 16:
-        least = MPFR.exp(-rational(mean))
+        least = MPFR.exp(rational(-mean))
         count, product = -1, gmpy2.mpfr(1)
         while product >= least:
             product = MPFR.mul(product, uniforms(1, randomness)[0])

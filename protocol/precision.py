@@ -18,7 +18,7 @@ UNIFORM_BITS = 640
 """Random bits in one uniform variable."""
 
 MPFR = gmpy2.context(precision=768)
-"""Its methods compute at 768 bits, whatever gmpy2's own context is."""
+"""Its methods compute at 768 bits. Python's operators do not: they, the unary minus too, round to gmpy2's 53."""
 
 
 def midpoint(cell: int) -> Any:

@@ -6,6 +6,7 @@ Seeds are fixed; thresholds are false-alarm rates of 1e-6.
 import math
 from fractions import Fraction
 
+import gmpy2
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,7 +14,7 @@ from scipy import stats
 from parties.noise import PolyaShares, SkellamShares, contributors
 from parties.statistic import noisy_contribution
 from protocol.errors import InvalidParameter
-from protocol.randomness import SimulationRandomness
+from protocol.randomness import ReplayedRandomness, SimulationRandomness
 from protocol.statistic_grid import StatisticGrid
 
 RATE = 1e-6
@@ -55,6 +56,31 @@ def test_polya_shares_at_a_realistic_scale() -> None:
     shares = PolyaShares(40, 30, 30, Fraction(scale))
     draws = summed(shares, 30, 12, SimulationRandomness(2))
     assert stats.kstest(np.array(draws, dtype=float) / scale, stats.laplace.cdf).pvalue > RATE
+
+
+@pytest.mark.parametrize(
+    "scale", [Fraction(7, 2), Fraction(2**40), Fraction(2**54, 3), Fraction(2**60), Fraction(2**90)]
+)
+@pytest.mark.parametrize("first", [0.001, 0.5, 0.97, 0.999999])
+def test_jumps_to_the_last_unit_of_any_scale(scale: Fraction, first: float) -> None:
+    """Python's unary minus rounds an MPFR number to 53 bits, and a scale past 2^53 then has no law at all."""
+    exact = gmpy2.context(precision=3000)
+    cells = [int(first * 2**640), int(0.3 * 2**640)]
+    u, v = (exact.div(2 * cell + 1, 2**641) for cell in cells)
+    log_miss = exact.log(exact.minus(exact.expm1(exact.div(-scale.denominator, scale.numerator))))
+    chance = exact.minus(exact.expm1(exact.mul(u, log_miss)))
+    expected = 1 + int(exact.floor(exact.div(exact.log(v), exact.log(chance))))
+    tape = b"".join(cell.to_bytes(80, "big") for cell in cells)
+    assert PolyaShares(1, 1, 1, scale)._logarithmic(ReplayedRandomness(tape)) == expected
+
+
+@pytest.mark.parametrize("scale", [Fraction(7, 2), Fraction(2**54, 3)])
+def test_the_number_of_jumps_is_known_far_beyond_53_bits(scale: Fraction) -> None:
+    exact = gmpy2.context(precision=3000)
+    log_miss = exact.log(exact.minus(exact.expm1(exact.div(-scale.denominator, scale.numerator))))
+    mean = PolyaShares(3, 5, 2, scale)._jumps
+    off = exact.sub(exact.div(mean.numerator, mean.denominator), exact.mul(log_miss, -3))
+    assert abs(exact.div(off, log_miss)) < 2.0**-700
 
 
 def test_one_share_is_a_difference_of_negative_binomials() -> None:

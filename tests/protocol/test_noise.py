@@ -7,6 +7,7 @@ is a false-alarm rate of 1e-6, so that a new seed would pass as well.
 import math
 from fractions import Fraction
 
+import gmpy2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ from protocol.noise import (
     skellam_variance,
     snap,
 )
-from protocol.randomness import SimulationRandomness
+from protocol.randomness import ReplayedRandomness, SimulationRandomness
 
 RATE = 1e-6
 
@@ -115,6 +116,16 @@ def test_bernoulli_exp(numerator: int, denominator: int) -> None:
     randomness = SimulationRandomness(6, numerator, denominator)
     hits = sum(noise._bernoulli_exp(numerator, denominator, randomness) for _ in range(10000))
     assert stats.binomtest(hits, 10000, math.exp(-numerator / denominator)).pvalue > RATE
+
+
+@pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(10, 7)])
+def test_poisson_stops_exactly_at_e_to_the_minus_mean(mean: Fraction) -> None:
+    """A uniform one part in 2^600 above e^-mean is above it, and one as far below is below."""
+    exact = gmpy2.context(precision=3000)
+    threshold = int(exact.floor(exact.mul(exact.exp(exact.div(-mean.numerator, mean.denominator)), 2**640)))
+    for cell, count in ((threshold + 2**40, 1), (threshold - 2**40, 0)):
+        tape = cell.to_bytes(80, "big") + bytes(80)
+        assert poisson(mean, ReplayedRandomness(tape)) == count
 
 
 @pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(15), Fraction(35, 2), Fraction(1000, 7)])
