@@ -24,7 +24,7 @@ from scipy.special import expit, logsumexp
 
 from protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
-__all__ = ["gradient_norms", "train_parties", "votes", "votes_in_blocks"]
+__all__ = ["train_parties", "votes", "votes_in_blocks"]
 
 Floats = NDArray[np.float64]
 
@@ -70,28 +70,6 @@ def train_parties(
     return W[:, 0] if columns == 1 else W
 
 
-def gradient_norms(
-    W: Floats,
-    X: NDArray[np.floating],
-    y: NDArray[np.integer],
-    sizes: Sequence[int] | NDArray[np.integer],
-    *,
-    classes: int,
-    lam: float,
-) -> Floats:
-    """The L2 norm (M,) of each party's gradient at its row of W, arguments as in `train_parties`."""
-    X, y, sizes = _checked(X, y, sizes, classes, lam)
-    columns = 1 if classes == 2 else classes
-    W = W.reshape(len(sizes), columns, X.shape[1])
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    norms = np.empty(len(sizes))
-    for members in _batches(sizes, X.shape[1], columns):
-        stacked, targets, weights = _stack(X, y, starts[members], sizes[members], columns)
-        gradient = _gradient(stacked, targets, weights, lam, W[members], stacked @ W[members].transpose(0, 2, 1))
-        norms[members] = np.sqrt(np.einsum("mci,mci->m", gradient, gradient))
-    return norms
-
-
 def votes_in_blocks(
     W: Floats, X: NDArray[np.floating], *, max_bytes: int = 1 << 26
 ) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
@@ -118,7 +96,10 @@ def votes_in_blocks(
 
 
 def votes(W: Floats, X: NDArray[np.floating], *, max_bytes: int = 1 << 26) -> NDArray[np.uint8]:
-    """All votes (M, N) uint8 at once; the M N bytes of the result come on top of max_bytes."""
+    """All votes (M, N) uint8 at once; the M N bytes of the result come on top of max_bytes.
+
+    Raises DataError, InvalidParameter as `votes_in_blocks`.
+    """
     result = np.empty((len(W), len(X)), np.uint8)
     for parties, block in votes_in_blocks(W, X, max_bytes=max_bytes):
         result[parties] = block

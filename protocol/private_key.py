@@ -20,7 +20,7 @@ _SMALL_PRIME_BOUND = 2**16
 
 
 class PrivateKey:
-    """The factors of a modulus. `repr` and errors show nothing of them."""
+    """The factors of a modulus. `repr` and errors show nothing of them, and pickling raises TypeError."""
 
     def __init__(self, p: int, q: int) -> None:
         """Raises InvalidParameter when p, q are not two distinct primes with gcd(pq, (p - 1)(q - 1)) = 1."""
@@ -33,7 +33,7 @@ class PrivateKey:
 
     @classmethod
     def from_phe(cls, key: phe.PaillierPrivateKey) -> PrivateKey:
-        """A phe private key as one of ours."""
+        """A phe private key as one of ours; raises InvalidParameter as the class does."""
         return cls(key.p, key.q)
 
     def to_phe(self) -> phe.PaillierPrivateKey:
@@ -62,14 +62,6 @@ class PrivateKey:
         mp = (gmpy2.powmod_sec(c % p2, self._p - 1, p2) // self._p) * hp % self._p
         mq = (gmpy2.powmod_sec(c % q2, self._q - 1, q2) // self._q) * hq % self._q
         return int(mp + self._p * ((mq - mp) * p_inverse % self._q))
-
-    def nth_residue(self, unit: int | mpz) -> mpz:
-        """unit^n mod n squared, by the factors: what `full` randomisation costs the key's owner (about a third)."""
-        p2, q2, *_ = self._crt
-        n = self.public_key.modulus
-        rp = gmpy2.powmod_sec(mpz(unit) % p2, n % (p2 - self._p), p2)
-        rq = gmpy2.powmod_sec(mpz(unit) % q2, n % (q2 - self._q), q2)
-        return rp + p2 * ((rq - rp) * gmpy2.invert(p2, q2) % q2)
 
     def decryption_exponent(self) -> int:
         """s with s = 0 mod lambda and s = 1 mod n, so that c^s = 1 + mn mod n squared; 0 < s < n lambda."""

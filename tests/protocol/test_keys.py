@@ -132,12 +132,6 @@ def test_decryption_inverts_textbook_paillier(private_key: PrivateKey, value: in
     assert private_key.raw_decrypt(ciphertext) == value % n
 
 
-def test_nth_residues_by_the_factors(private_key: PrivateKey) -> None:
-    n = private_key.public_key.n
-    for unit in (1, 2, 12345, n - 1, n + 2, 3**200 % n):
-        assert private_key.nth_residue(unit) == pow(unit, n, n * n)
-
-
 def test_the_decryption_exponent(private_key: PrivateKey) -> None:
     p, q = private_key.factors()
     n, lam = p * q, math.lcm(p - 1, q - 1)
