@@ -59,7 +59,11 @@ class PathakCurator:
         test_key: bool = False,
         randomness: Randomness = SYSTEM,
     ) -> None:
-        """`private_key` is sk' of zeta, `comparison_key` serves the comparisons; both are his alone."""
+        """`private_key` is sk' of zeta, `comparison_key` serves the comparisons; both are his alone.
+
+        Raises InvalidParameter for a key with no room for the masked shares or the comparisons, PackingError for one
+        with no room for the noise.
+        """
         check_room(private_key.public_key)
         if comparison_key.public_key.largest_comparison < KEYED_SIZE_BITS:
             raise InvalidParameter(f"the comparison key must have room for {KEYED_SIZE_BITS} bits")
@@ -87,7 +91,8 @@ class PathakCurator:
     def blind_and_permute(self) -> list[Outgoing]:
         """xi(pi_1(a) + r) and pi_1(b) - r, both permuted by pi_2; the first goes to the parties in order (step 4).
 
-        Raises PartyVanishedError, AgreementError (a party under another group key), ShareRangeError, CiphertextError.
+        Raises PartyVanishedError, AgreementError (a party under another group key), ShareRangeError, CiphertextError,
+        InvalidParameter (a group key with no room for the masked shares), WeakKeyError.
         """
         group_key = GroupKey.decode(self._inbox.take(Step.GROUP_KEY, [1])[1], test_key=self._test_key).key
         check_room(group_key)

@@ -126,7 +126,8 @@ def erm_sensitivity(
     `features`: the auxiliary features, (N, d). `bound`: 'certified' is the smallest that is proved here; 'paper' is
     Hamm's own constant (Theorems 1 and 3, B.2, B.3, and 4.5), for comparison. `protect_auxiliary`: neighbours also
     differ in one auxiliary sample (Hamm 4.5), so that rho, which is a function of the samples, is not used. Raises
-    InvalidParameter for an unknown name, and for the one case in which the paper's constant does not hold.
+    InvalidParameter for an unknown name or number, and in the one case where the paper's constant does not
+    hold; DataError for features that are no finite matrix.
     """
     if labels not in ("majority", "soft"):
         raise InvalidParameter(f"there are no labels named {labels!r}; choose 'majority' or 'soft'")

@@ -51,5 +51,5 @@ def ridge(sensitivity_at_one: Sensitivity, dimension: int, classes: int, epsilon
 
 
 def averaging_radius(lam: float, classes: int) -> float:
-    """C of clipped averaging: a tenth of R(lambda)."""
+    """C of clipped averaging: a tenth of R(lambda); raises InvalidParameter for a lambda or K out of range."""
     return radius(lam, classes) / 10

@@ -54,17 +54,24 @@ class Tally:
         self._request: TallyRequest | None = None
 
     def add(self, ballot: Ballot | bytes) -> None:
-        """Count one ballot, or raise why not; a refused ballot leaves no trace."""
+        """Count one ballot, or raise why not; a refused ballot leaves no trace.
+
+        Raises WrongRoundError when the tally is closed, and what `BallotProduct.add` raises.
+        """
         self._check_open()
         self._product.add(ballot)
 
     def add_all(self, ballots: Iterable[Ballot | bytes]) -> list[Rejection]:
-        """Count a batch and return the rejected ones: cheaper than one by one, since one gcd serves all."""
+        """Count a batch and return the rejected ones: cheaper than one by one, since one gcd serves all.
+
+        Raises WrongRoundError when the tally is closed.
+        """
         self._check_open()
         return self._product.add_all(ballots)
 
     def merge(self, partial: BallotProduct) -> None:
-        """Take in a partial tally; raises WrongRoundError or DuplicateBallotError, changing nothing."""
+        """Take in a partial tally; raises WrongRoundError (closed, or another round) or DuplicateBallotError, changing
+        nothing."""
         self._check_open()
         self._product.merge(partial)
 
@@ -84,6 +91,7 @@ class Tally:
             WrongRoundError: the tally is not closed, or a part is of another round or product.
             WrongKeyError: a part made with a share of another key or ceremony.
             ThresholdError: fewer than t parts, or the same holder twice.
+            MessageError, CiphertextError: a part of another length, or with a value that is no unit.
             WrongPartialDecryptionError: the parts do not combine.
         """
         if self._request is None:

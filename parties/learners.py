@@ -42,7 +42,7 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
 
     def fit(self, X: Any, y: Any) -> RidgeLogistic:
-        """Train on X (n, d) and y (n,)."""
+        """Train on X (n, d) and y (n,). Raises what `train_parties` raises, and ValueError as scikit-learn does."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         if self.n_classes is None:
             self.classes_, y = np.unique(y, return_inverse=True)
@@ -54,7 +54,7 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest score, the lower one in a tie."""
+        """The class with the largest score, the lower one in a tie: (N,) for X (N, d); raises DataError, ValueError."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(self.classes_[votes(self.coef_[None], X)[0]])
@@ -85,7 +85,8 @@ class LocalClassifier:
 
     A party that has seen a single class, or whose samples are all alike, votes for its most frequent class without
     training, since most classifiers cannot be trained on that. Only `RidgeLogistic` can, and is (its minimiser is what
-    averaging needs). A secret of its party: the repr shows neither parameters nor data.
+    averaging needs). A secret of its party: the repr shows neither parameters nor data. Raises InvalidParameter for
+    fewer than two distinct classes or a seed that scikit-learn does not take.
     """
 
     def __init__(self, make: Callable[[int], Any], *, classes: int | Sequence[Any], seed: int = 0) -> None:
@@ -171,7 +172,8 @@ def make_learner(
     """An unfitted local classifier, from a name in `LEARNERS` or from any (unfitted or fitted) scikit-learn classifier.
 
     An object is cloned and never changed, and gets `seed` if it draws random numbers and has no seed itself. lam: the
-    regularisation of `logistic`, 1e-4 unless given; refused for the others. Raises InvalidParameter.
+    regularisation of `logistic`, 1e-4 unless given; refused for the others. Raises InvalidParameter for an unknown
+    name, an object that is no classifier, or as `LocalClassifier`.
     """
     if lam is not None and learner != "logistic":
         raise InvalidParameter("lam belongs to the learner 'logistic'; other learners bring their own parameters")

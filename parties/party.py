@@ -60,6 +60,8 @@ class Party:
             voter: a classifier trained elsewhere; otherwise call `train`.
             votes_cast: where it remembers the auxiliary sets it has voted on; on disk wherever it can be restarted.
             budget: what it is willing to spend; a round is then joined only with the cost of its release stated.
+
+        Raises InvalidParameter for a negative number.
         """
         if number < 0:
             raise InvalidParameter(f"a party is numbered by its place on the roster, from 0, not {number}")
@@ -84,6 +86,8 @@ class Party:
 
         Raises:
             DataError: no samples, NaN or infinite features, labels outside the agreed classes.
+            NormError: for "logistic", a row longer than 1.
+            InvalidParameter: fewer than two distinct classes, or no such classifier.
         """
         self._voter = make_learner(classifier, classes=self.classes).fit(np.asarray(X), np.asarray(y))
         return self
@@ -107,7 +111,11 @@ class Party:
             costs: what the release made of this round will cost, charged to the party's budget.
 
         Raises:
-            WrongRoundError: another kind of round, or another auxiliary set than the round's.
+            WrongRoundError: another kind of round, another auxiliary set than the round's, another key.
+            UnknownPartyError: the roster has no such party.
+            WrongKeyError: an encryptor or a pool for another key.
+            UnsuitableKeyError: no encryptor was given and the round's key is foreign, which takes one of mode `full`.
+            InvalidParameter: this party has a budget and `costs` is not given.
             DataError: the classifier cannot vote on these samples, or nothing was trained.
             AlreadyCastError: this party has voted on this auxiliary set before, in whatever round: the difference of
                 two counts would be its votes.
@@ -159,7 +167,7 @@ class Party:
             InvalidParameter: `kind` is "votes"; or this party has a budget and `costs` is not given.
             WrongRoundError: kind, context or the registered key differ from the round's.
             UnknownPartyError: the roster has no such party.
-            WrongKeyError: an encryptor for another key.
+            WrongKeyError, UnsuitableKeyError: as in `cast`.
             PackingError: values that the plan does not take.
             BudgetExceededError: the release would bring this party above its budget; nothing is spent then.
         """

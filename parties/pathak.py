@@ -159,7 +159,8 @@ class PathakParty:
     def accept_proposal(self) -> list[Outgoing]:
         """Check the curator's proposal; party 1 draws pi_1 and the group key and hands them out.
 
-        Raises AgreementError when the proposal means another run, WeakKeyError, PartyVanishedError.
+        Raises AgreementError when the proposal means another run, WeakKeyError, PartyVanishedError, MessageError, and
+        InvalidParameter or PackingError for keys with no room for shares or noise.
         """
         body = self._inbox.take(Step.PROPOSAL, [CURATOR])[CURATOR]
         proposal = Proposal.decode(body, test_key=self._test_key)
@@ -190,7 +191,10 @@ class PathakParty:
     # -- stage 1: the smallest data set, hidden by permutation
 
     def share_size(self) -> list[Outgoing]:
-        """n_j 2^64 + random = a_j + b_j; a_j goes to P_{pi_1(j)}, and b_j too, sealed for Charlie (steps 1 and 2)."""
+        """n_j 2^64 + random = a_j + b_j; a_j goes to P_{pi_1(j)}, and b_j too, sealed for Charlie (steps 1 and 2).
+
+        Raises PartyVanishedError, MessageError, WeakKeyError, InvalidParameter (no permutation, or no such key).
+        """
         if self.number != LEADER:
             body = self._inbox.take(Step.GROUP_SECRET, [LEADER])[LEADER]
             secret = GroupSecret.decode(body, self.terms, test_key=self._test_key)
@@ -208,7 +212,10 @@ class PathakParty:
         return [] if receiver == self.number else [message.send(self._session, self.number, receiver)]
 
     def forward_share(self) -> list[Outgoing]:
-        """xi(a) of whoever is permuted to this party, and the sealed b, resealed, to Charlie (step 3)."""
+        """xi(a) of whoever is permuted to this party, and the sealed b, resealed, to Charlie (step 3).
+
+        Raises PartyVanishedError, MessageError, CiphertextError.
+        """
         sender = inverse(self._permutation)[self.number - 1] + 1
         message = self._own_share
         if message is None:
@@ -230,7 +237,10 @@ class PathakParty:
         return Encryptor(key, "full", randomness=self._randomness).rerandomize(ciphertexts)
 
     def open_masked_share(self) -> list[Outgoing]:
-        """Decrypt this party's place of pi_2(pi_1(a) + r) (step 5). Raises ShareRangeError."""
+        """Decrypt this party's place of pi_2(pi_1(a) + r) (step 5).
+
+        Raises ShareRangeError, PartyVanishedError, MessageError, AgreementError (another key), CiphertextError.
+        """
         body = self._inbox.take(Step.MASKED_SHARE, [CURATOR])[CURATOR]
         group_key = self._group_key.public_key
         received = MaskedShare.decode(body, group_key, 1)
@@ -238,7 +248,10 @@ class PathakParty:
         return []
 
     def lend_share(self, turn: int) -> list[Outgoing]:
-        """Send the low bits of the masked share to the opponents that Charlie named, if any (step 6)."""
+        """Send the low bits of the masked share to the opponents that Charlie named, if any (step 6).
+
+        Raises MessageError for a list that is none.
+        """
         if not self._inbox.has(Step.OPPONENTS, turn):
             return []
         body = self._inbox.take(Step.OPPONENTS, [CURATOR], turn)[CURATOR]
@@ -249,7 +262,10 @@ class PathakParty:
         ]
 
     def answer_questions(self, turn: int) -> list[Outgoing]:
-        """Answer Charlie's comparisons of this turn, if any; all in one message (step 6)."""
+        """Answer Charlie's comparisons of this turn, if any; all in one message (step 6).
+
+        Raises PartyVanishedError, MessageError, CiphertextError, ShareRangeError.
+        """
         if not self._inbox.has(Step.QUESTIONS, turn):
             return []
         body = self._inbox.take(Step.QUESTIONS, [CURATOR], turn)[CURATOR]
@@ -267,6 +283,8 @@ class PathakParty:
         """Undo pi_1 on Charlie's selection; in the repaired variant, put zeta(v_j) on this party's rung.
 
         The zeros are as random as the re-randomised one: `half` would keep the Jacobi symbol 1 and show the rung.
+
+        Raises PartyVanishedError, MessageError, AgreementError (another key), CiphertextError.
         """
         body = self._inbox.take(Step.SELECTION, [CURATOR])[CURATOR]
         selection = Selection.decode(body, self._curator_key, self.terms.parties)
@@ -281,7 +299,10 @@ class PathakParty:
         return [RungVote(self._curator_key, self._own_vote).send(self._session, self.number, LEADER)]
 
     def combine_rungs(self) -> list[Outgoing]:
-        """Party 1 of the repaired variant: the product of all votes, zeta of the one-hot e, to everybody."""
+        """Party 1 of the repaired variant: the product of all votes, zeta of the one-hot e, to everybody.
+
+        Raises as `vote_rung`.
+        """
         if self.terms.variant == "printed" or self.number != LEADER:
             return []
         product, rungs = self._own_vote, len(self.terms.ladder)
@@ -299,7 +320,8 @@ class PathakParty:
     def add_noise(self) -> list[Outgoing]:
         """psi_j: the selection to the power of this party's packed noise, re-randomised (steps 3 and 4).
 
-        Without the re-randomisation the exponent, a small number, could be searched for.
+        Without the re-randomisation the exponent, a small number, could be searched for. Raises as `vote_rung`, and
+        GridTooCoarseError when the grid is coarser than spherical noise.
         """
         terms, bound = self.terms, self.terms.noise_bound
         if terms.variant == "printed":
@@ -323,7 +345,10 @@ class PathakParty:
     # -- stage 3: additive shares of K w_s
 
     def mask_noise(self) -> list[Outgoing]:
-        """Party 1: psi = prod psi_j, times zeta(s), to Charlie; s comes off its own parameters (step 1)."""
+        """Party 1: psi = prod psi_j, times zeta(s), to Charlie; s comes off its own parameters (step 1).
+
+        Raises as `vote_rung`.
+        """
         if self.number != LEADER:
             self._contribution = self._parameters
             return []

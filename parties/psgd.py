@@ -66,7 +66,10 @@ def _within(draw: Callable[[], list[int]], bound: int) -> list[int]:
 
 
 def fixed_share(series: Series, party: int, randomness: Randomness = SYSTEM) -> list[int]:
-    """eta_k in lattice units: normal, drawn once per series."""
+    """eta_k in lattice units: normal, drawn once per series.
+
+    Raises InvalidParameter or GridTooCoarseError for a deviation that the series' lattice cannot carry.
+    """
     sigma = series.fixed_sigmas[party]
     if not sigma:
         return [0] * series.dimension
@@ -75,7 +78,11 @@ def fixed_share(series: Series, party: int, randomness: Randomness = SYSTEM) -> 
 
 
 def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> list[int]:
-    """rho_t in lattice units, fresh at every call."""
+    """rho_t in lattice units, fresh at every call.
+
+    Raises InvalidParameter for a step outside the series; that or GridTooCoarseError for noise that its lattice cannot
+    carry.
+    """
     scale = series.scale_at(step)
     if series.step_law == "none":
         return [0] * series.dimension
@@ -157,7 +164,7 @@ class GradientParty:
     def vector(self, step: int, point: tuple[float, ...]) -> list[int]:
         """The noisy gradient in lattice units, with fresh noise. A sharp tool: every call is one release.
 
-        Raises GradientBoundError for a gradient above the bound when clipping was not agreed on.
+        Raises GradientBoundError for a gradient above the bound when clipping was not agreed on, and as `step_share`.
         """
         gradient = gradient_sum(self._X, self._y, np.array(point), self._slope)
         # The bound is compared with what the party would send; `project` returns a vector inside unchanged.
@@ -185,7 +192,7 @@ class GradientParty:
             AlreadyCastError: this step, or a later one, was answered before, at another point or in another round.
             BudgetExceededError: more steps than were agreed on.
             WrongRoundError: announcement and round do not belong together.
-            GradientBoundError: see `vector`.
+            GradientBoundError, GridTooCoarseError, InvalidParameter: see `vector`.
             JournalError: the ballot could not be written down; it has not left and the step is not spent.
             PackingError, WrongKeyError: noise too wide for the key, or an encryptor for another key.
             UnknownPartyError: the roster has no such party.

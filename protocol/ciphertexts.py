@@ -46,7 +46,7 @@ def check_ciphertexts(key: PublicKey, ciphertexts: Sequence[mpz]) -> None:
 
 
 def check_ciphertext(key: PublicKey, ciphertext: mpz) -> None:
-    """`check_ciphertexts` for one."""
+    """`check_ciphertexts` for one; raises CiphertextError."""
     check_ciphertexts(key, (ciphertext,))
 
 

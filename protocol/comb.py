@@ -75,7 +75,7 @@ def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int
 
 
 class FixedBaseComb:
-    """Tables for powers of `base` modulo `modulus`. Tens of megabytes: one per process, never pickled."""
+    """Tables for powers of `base` modulo `modulus`. Tens of megabytes: one per process; pickling raises TypeError."""
 
     def __init__(self, base: mpz, modulus: mpz, shape: CombShape) -> None:
         self.shape = shape

@@ -87,7 +87,10 @@ class Asker:
         self._top_bits: list[int] | None = None
 
     def ask(self, shares: Sequence[int]) -> list[Question]:
-        """The encrypted low bits of each y, least significant first: l ciphertexts a comparison."""
+        """The encrypted low bits of each y, least significant first: l ciphertexts a comparison.
+
+        Raises InvalidParameter the second time.
+        """
         if self._top_bits is not None:
             raise InvalidParameter("an asker asks once; make another one for the next batch")
         self._top_bits = [y >> self._bits & 1 for y in shares]

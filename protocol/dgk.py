@@ -157,7 +157,7 @@ def _comb(key: DgkPublicKey, shape: CombShape) -> FixedBaseComb:
 
 
 class DgkPrivateKey:
-    """p and v_p: enough to tell the encryptions of zero. `repr` and errors show nothing of them."""
+    """p and v_p: enough to tell encryptions of zero. `repr` and errors show nothing, pickling raises TypeError."""
 
     def __init__(self, public_key: DgkPublicKey, p: int, v_p: int) -> None:
         """Raises InvalidParameter unless v_p is what kills h modulo p, and not g."""

@@ -110,6 +110,7 @@ class Encryptor:
 
         Raises:
             UnsuitableKeyError: a fast mode under a foreign key.
+            InvalidParameter: no such mode.
         """
         check_mode(key, mode)
         self.key, self.mode = key, mode
@@ -164,7 +165,8 @@ class RandomizerPool:
 
     A pool lets a party vote at the cost of two multiplications a ciphertext. `fill` in idle time; `take` is what an
     encryptor is handed as its randomizers. A residue used twice would show the difference of two plaintexts, so
-    they leave the pool as they are taken, a pool refuses to be pickled or copied, and a forked process finds it empty.
+    they leave the pool as they are taken, a pool refuses to be pickled or copied (TypeError), and a forked process
+    finds it empty.
     """
 
     def __init__(self, encryptor: Encryptor) -> None:

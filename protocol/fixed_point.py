@@ -60,7 +60,7 @@ def project(vector: ArrayLike, radius: float) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Numbers as whole multiples of 2^-fraction_bits, 0 <= fraction_bits <= 52."""
+    """Numbers as whole multiples of 2^-fraction_bits; raises InvalidParameter unless 0 <= fraction_bits <= 52."""
 
     fraction_bits: int
 
@@ -71,7 +71,10 @@ class FixedPoint:
             raise InvalidParameter(f"{self.fraction_bits} fraction bits were asked for; choose from 0 to 52")
 
     def limit(self, radius: float) -> int:
-        """The largest magnitude of an entry of an encoded vector of the ball: floor(C 2^fraction_bits)."""
+        """The largest magnitude of an entry of an encoded vector of the ball: floor(C 2^fraction_bits).
+
+        Raises InvalidParameter for a radius that is none.
+        """
         return math.floor(Fraction(_check_radius(radius)) * (1 << self.fraction_bits))
 
     def encode(self, vector: ArrayLike, radius: float) -> list[int]:

@@ -46,6 +46,8 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
         n: the modulus.
         nsquare: n squared (phe's name).
         form: "psephos" when the maker of the key vouches for the form above, else "foreign".
+
+    Raises InvalidParameter for an even n or one under 64 bits.
     """
 
     def __init__(self, n: int, *, form: KeyForm = "foreign") -> None:

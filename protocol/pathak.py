@@ -148,6 +148,8 @@ class Terms:
             party knows its own, so at least 1).
         pitch_exponent: parameters and noise are integers times 2^pitch_exponent.
         nonce: 32 hexadecimal digits; makes every run another one.
+
+    Raises InvalidParameter for a term out of range, or terms that do not go together.
     """
 
     variant: Variant
@@ -233,7 +235,10 @@ class Terms:
         return tuple(rungs)
 
     def rung(self, size: int) -> int:
-        """The place on the ladder of a data set: its size rounded down, so that noise is never too small."""
+        """The place on the ladder of a data set: its size rounded down, so that noise is never too small.
+
+        Raises DataError for a size outside the agreed bounds.
+        """
         self.check_size(size)
         return max(place for place, least in enumerate(self.ladder) if least <= size)
 
@@ -323,7 +328,10 @@ class Terms:
         return (2 * self.noise_addends * self.noise_bound).bit_length() + STATISTICAL_BITS
 
     def plan(self, key: PublicKey) -> PackingPlan:
-        """How a noise vector is packed: slots that hold the noise, its offsets and the mask."""
+        """How a noise vector is packed: slots that hold the noise, its offsets and the mask.
+
+        Raises PackingError when the key has no room for one entry.
+        """
         return PackingPlan.for_key(key, length=self.features, addends=1, maximum=(1 << (self.mask_bits + 1)) - 1)
 
     # as bytes

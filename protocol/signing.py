@@ -21,7 +21,7 @@ VERIFICATION_KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class VerificationKey:
-    """The public half: `raw` is its 32-byte encoding."""
+    """The public half: `raw` is its 32-byte encoding; raises MessageError for another length."""
 
     raw: bytes
 
@@ -38,10 +38,10 @@ class VerificationKey:
 
 
 class SigningKey:
-    """The private half; `repr` shows nothing of it."""
+    """The private half; `repr` shows nothing of it and pickling raises TypeError."""
 
     def __init__(self, seed: bytes) -> None:
-        """From its 32-byte seed (RFC 8032, section 5.1.5)."""
+        """From its 32-byte seed (RFC 8032, section 5.1.5); raises ValueError for another length."""
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
         self.verification_key = VerificationKey(self._key.public_key().public_bytes_raw())
 

@@ -26,7 +26,7 @@ from protocol.private_key import PrivateKey
 from protocol.randomness import SYSTEM, Randomness
 from protocol.sharing import deal_integer, lagrange_numerators
 
-__all__ = ["MAX_HOLDERS", "KeyShare", "ThresholdKey", "combine", "deal"]
+__all__ = ["MAX_HOLDERS", "KeyShare", "ThresholdKey", "check_same_ceremony", "combine", "deal"]
 
 MAX_HOLDERS = 255
 """A holder's number travels in one byte, and 0 is not one."""
@@ -41,6 +41,8 @@ class ThresholdKey:
         holders: n.
         threshold: t of the n open a ciphertext.
         ceremony: 16 random bytes, so that shares of two ceremonies over one key are not mixed up.
+
+    Raises InvalidParameter unless 1 <= t <= n <= 255 and the ceremony has 16 bytes.
     """
 
     key: PublicKey
@@ -71,10 +73,10 @@ class ThresholdKey:
 
 
 class KeyShare:
-    """One holder's share f(j) of the decryption exponent; `repr` shows nothing of it."""
+    """One holder's share f(j) of the decryption exponent; `repr` shows nothing of it and pickling raises TypeError."""
 
     def __init__(self, threshold_key: ThresholdKey, holder: int, share: int) -> None:
-        """`holder` is j in 1 .. n; raises InvalidParameter for another."""
+        """`holder` is j in 1 .. n; raises InvalidParameter for another, or a share that is not positive."""
         if not 1 <= holder <= threshold_key.holders:
             raise InvalidParameter(f"holders are numbered 1 to {threshold_key.holders}, there is no {holder}")
         if share < 1:

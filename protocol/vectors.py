@@ -26,6 +26,9 @@ class EncryptedVector:
         plan: how it is packed.
         ciphertexts: `plan.ciphertexts` units modulo n^2, checked by whoever received them.
         addends: how many vectors it is the sum of.
+
+    Raises CiphertextError for another number of ciphertexts than the plan's, WrongKeyError for a key of another length,
+    PackingOverflowError for more addends than the plan has room for.
     """
 
     key: PublicKey
@@ -47,7 +50,10 @@ class EncryptedVector:
     def encrypt(
         cls, encryptor: Encryptor, plan: PackingPlan, values: IntegerVector, randomizers: Randomizers | None = None
     ) -> EncryptedVector:
-        """Pack and encrypt one vector; raises PackingError for values that do not fit the plan."""
+        """Pack and encrypt one vector.
+
+        Raises PackingError for values that do not fit the plan, WrongKeyError for a plan or a pool of another key.
+        """
         return cls(encryptor.key, plan, encryptor.encrypt(plan.pack(values), randomizers))
 
     @classmethod
@@ -76,6 +82,9 @@ class EncryptedVector:
         )
 
     def decrypt(self, private_key: PrivateKey) -> list[int]:
-        """The entrywise sums, by somebody who holds the whole key."""
+        """The entrywise sums, by somebody who holds the whole key.
+
+        Raises WrongKeyError for another key, PackingError for sums that the plan does not allow.
+        """
         private_key.check_owns(self.key)
         return self.plan.unpack([private_key.raw_decrypt(c) for c in self.ciphertexts], self.addends)

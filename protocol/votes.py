@@ -50,7 +50,7 @@ class AuxiliarySet:
 
     @staticmethod
     def of(samples: ArrayLike | AuxiliarySet) -> AuxiliarySet:
-        """The same, unless it is one already."""
+        """The same, unless it is one already; raises DataError as the class does."""
         return samples if isinstance(samples, AuxiliarySet) else AuxiliarySet(samples)
 
     def context(self, classes: Sequence[Any]) -> bytes:
@@ -65,7 +65,7 @@ class AuxiliarySet:
 
 @dataclass(frozen=True)
 class VoteLayout:
-    """`samples` auxiliary samples (N) and `classes` agreed classes (K >= 2)."""
+    """N = `samples` auxiliary samples, K = `classes` agreed classes; raises InvalidParameter unless N >= 1, K >= 2."""
 
     samples: int
     classes: int
