@@ -202,7 +202,7 @@ def test_a_wrong_count_is_shown_and_fails(monkeypatch: pytest.MonkeyPatch) -> No
     wrong = {"tally_equals_plaintext": False}
     monkeypatch.setattr(cli, "run_tally", lambda *options, **more: wrong)
     done = CliRunner().invoke(cli.app, ["run", "--json"])
-    assert (done.exit_code, json.loads(done.stdout)) == (1, wrong)
+    assert (done.exit_code, json.loads(done.stdout)["tally_equals_plaintext"]) == (1, False)
     monkeypatch.setattr(cli, "run_tally", lambda *options, **more: {"tally_equals_plaintext": True})
     assert CliRunner().invoke(cli.app, ["run", "--json"]).exit_code == 0
 
