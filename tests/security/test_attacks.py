@@ -58,7 +58,7 @@ def test_differencing() -> None:
 
 
 def test_two_sums_of_parameters_still_tell_the_absent_partys() -> None:
-    """Votes are cast once on an auxiliary set; nothing refuses a second sum of parameters, and docs/security says so."""
+    """Votes are cast once on an auxiliary set; nothing refuses a second sum of parameters; docs/security says so."""
     context = Context(seed=9, views=1)
     world = case_tally._world(context)
     sums = []
