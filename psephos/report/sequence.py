@@ -20,7 +20,7 @@ __all__ = ["Arrow", "Block", "Contents", "arrange", "contents_of", "family", "re
 SINGLE = 12
 """Up to so many messages are drawn one by one."""
 
-LANES = 6
+LANES = 7
 """Between at most so many roles: more do not fit a telephone or a page."""
 
 REPEATS = 4

@@ -545,7 +545,7 @@ LOOK = """(() => {
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here; the static checks above hold without it")
 def test_every_kind_of_report_opens_in_chromium(reports: dict[str, Path]) -> None:
     """No console message and no request; each text in contrast and large enough, none over another, nothing cut off."""
-    faults = {}
+    faults: dict[str, list[str]] = {}
     with browser.chromium() as chromium:
         for kind in KINDS:
             for width, dark, media in ((1200, False, ""), (400, True, ""), (700, True, "print")):
@@ -959,7 +959,11 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     write("pathak", run_pathak(parties=3, variant="printed", transcript=transcript, **small), transcript)
     transcript = Transcript()
     write("psgd", run_psgd(parties=4, steps=6, transcript=transcript, **small), transcript)
-    write("interrupted", {"protocol": "tally", "dataset": "digits", "interrupted": "stopped"}, Transcript())
+    # As many lanes as a diagram has.
+    few = [message(number) for number in range(4)]
+    few.append({**message(0, "tally request"), "from": "curator", "to": "holder 1"})
+    stopped = {"protocol": "tally", "dataset": "digits", "interrupted": "stopped"}
+    pages["interrupted"] = write_report(stopped, few, tmp_path_factory.mktemp("interrupted"))
     for kind, result in (*audits().items(), *experiments().items()):
         write(kind, result)
     return pages
