@@ -38,6 +38,9 @@ class PackingPlan:
         addends: largest number of vectors that may be added.
         minimum, maximum: range of an entry of one addend, both included; minimum <= 0 <= maximum.
         key_bits: length of n; plaintexts stay below 2^(key_bits - 1) < n.
+
+    Raises:
+        PackingError: a field that is no integer, nothing to pack, or a sum that no slot of such a key can hold.
     """
 
     length: int
