@@ -7,6 +7,9 @@ from typing import Any
 
 __all__ = ["write_page"]
 
+_COMPARED = ("psephos", "tno.mpc")
+"""The libraries whose comparisons are timed."""
+
 
 def write_page(results: dict[str, Any], docs: Path) -> Path:
     """Write performance.md and figures/performance-*.svg into `docs`; returns the page. The plots need matplotlib."""
@@ -83,6 +86,25 @@ def _text(results: dict[str, Any]) -> str:
     parts.append(
         "A ballot of a few ciphertexts costs relatively more because it carries one Ed25519 signature like any other.\n"
     )
+    parts.append("## Secure comparison\n")
+    parts.append(
+        "Two encrypted integers of 32 bits, Veugen's protocol on DGK ciphertexts, both roles in one process. Ours ends "
+        "with the bit at the owner of the keys, which is what Pathak's stage 1 needs; TNO's with the bit encrypted at "
+        "the other side, for three more Paillier encryptions.\n"
+    )
+    rows = [
+        [
+            str(measured["key_bits"]),
+            *(
+                f"{measured['milliseconds'][name]:.1f}" if name in measured["milliseconds"] else "-"
+                for name in _COMPARED
+            ),
+            f"{measured['times_faster_than_tno']:.1f}" if measured["times_faster_than_tno"] else "-",
+            "; ".join(f"{name} not measured: {why}" for name, why in measured["not_measured"].items()),
+        ]
+        for measured in results["comparison"]
+    ]
+    parts.append(_table(["bits", "psephos, CPU ms", "TNO, CPU ms", "ratio", ""], rows))
     growth = results["growth"]
     parts += [
         "## Growth\n",
