@@ -59,7 +59,8 @@ class LocalEngine:
     """This machine: `workers` processes (joblib's loky), or this process itself when that is 1.
 
     Workers that die (out of memory, killed) are replaced, and the batches that died with them are worked on again;
-    WorkersLostError when that happens three times without a batch being finished.
+    WorkersLostError when that happens three times without a batch being finished. InvalidParameter for less than one
+    worker.
     """
 
     workers: int = 1

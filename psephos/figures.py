@@ -21,7 +21,9 @@ def _new_figure(columns: int) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InvalidParameter("figures need matplotlib: install psephos[report], or leave --figures out") from error
+        raise InvalidParameter(
+            "figures need the extra `report` (from a clone: pip install -e '.[report]'); or leave --figures out"
+        ) from error
     return Figure(figsize=(4.6 * columns, 3.9), layout="constrained")
 
 
@@ -46,7 +48,14 @@ _FAMILIES = {
 
 
 def draw_hamm(result: dict[str, Any], directory: Path) -> list[str]:
-    """Hamm 2016, Figures 2 to 4: accuracy against 1/epsilon, a figure a family of curves, a panel for each M."""
+    """Hamm 2016, Figures 2 to 4: accuracy against 1/epsilon, a figure a family of curves, a panel for each M.
+
+    Args:
+        result: what `psephos.reproduce_hamm` returned.
+        directory: made if need be; the figures go there as SVG and PNG.
+
+    Returns the paths of the SVG files. Raises InvalidParameter where matplotlib is not installed.
+    """
     panels, axis = result["panels"], result["inverse_epsilons"]
     places = [np.log10(axis[1]) - 0.7, *(np.log10(point) for point in axis[1:])]  # 0 has a place of its own
     whole = [at for at, point in enumerate(axis) if point == 0 or np.log10(point) % 1 == 0]
@@ -81,7 +90,14 @@ def draw_hamm(result: dict[str, Any], directory: Path) -> list[str]:
 
 
 def draw_pathak(result: dict[str, Any], directory: Path) -> list[str]:
-    """Pathak 2010, Figure 2: test error against epsilon for each split, with error bars, one panel a setting."""
+    """Pathak 2010, Figure 2: test error against epsilon for each split, with error bars, one panel a setting.
+
+    Args:
+        result: what `psephos.reproduce_pathak` returned.
+        directory: made if need be; the figures go there as SVG and PNG.
+
+    Returns the paths of the SVG files. Raises InvalidParameter where matplotlib is not installed.
+    """
     figure = _new_figure(len(result["settings"]))
     for place, setting in enumerate(result["settings"]):
         axes = figure.add_subplot(1, len(result["settings"]), place + 1)
@@ -106,7 +122,14 @@ def draw_pathak(result: dict[str, Any], directory: Path) -> list[str]:
 
 
 def draw_rajkumar(result: dict[str, Any], directory: Path) -> list[str]:
-    """Rajkumar 2012, Figures 1 and 2: test error against the number of parties, and against the skew."""
+    """Rajkumar 2012, Figures 1 and 2: test error against the number of parties, and against the skew.
+
+    Args:
+        result: what `psephos.reproduce_rajkumar` returned.
+        directory: made if need be; the figures go there as SVG and PNG.
+
+    Returns the paths of the SVG files. Raises InvalidParameter where matplotlib is not installed.
+    """
     rows = result["rows"]
     settings = list(dict.fromkeys((row["panel"], row["lambda"], row["epsilon"]) for row in rows))
     methods = [name for name in rows[0] if isinstance(rows[0][name], dict)]

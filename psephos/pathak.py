@@ -334,7 +334,9 @@ def run_pathak(
     """One run on one split of a two-class data set; returns what `psephos run --protocol pathak --json` prints.
 
     Features are scaled on the public rows of the split (`psephos.preprocessing`). Options as in `make_terms`.
-    Raises the named errors of `protocol.errors`.
+
+    Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError and
+    DataError as `psephos.datasets.load` does.
     """
     data = load(dataset, data_dir)
     if len(data.classes) != 2:

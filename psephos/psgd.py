@@ -137,6 +137,10 @@ class SgdRun:
                 caller's own); without them an interrupt ends the run.
             attendance: who answers when.
             expected_steps: how many steps will really be taken; sizes the tables that speed encryption up.
+
+        Raises:
+            InvalidParameter: as many records as the series has parties are needed.
+            JournalError: the steps in `log` are not those that these roles took.
         """
         series = agreement.series
         if len(records) != series.parties:
@@ -425,7 +429,8 @@ def run_psgd(
             secrets of every role, since this process plays them all.
         transcript: every message passes through it. progress: called with the number of steps done since the last call.
 
-    Raises the named errors of `protocol.errors`, before anything is computed where the arguments are at fault.
+    Raises InvalidParameter for arguments at fault, before anything is computed; DataError and DataSetMissingError as
+    `psephos.datasets.load`; JournalError where `state_dir` holds another run, or one that cannot go on.
     """
     begun = time.perf_counter()
     data = load(dataset, data_dir)

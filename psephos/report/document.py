@@ -180,7 +180,9 @@ def _write(document: Any, directory: Path) -> Path:
     except ImportError as error:
         if error.name not in _EXTRA:  # a fault of this installation, which no other package mends
             raise
-        raise ReportError(f"{error.name} is not installed; reports need: pip install 'psephos[report]'") from error
+        raise ReportError(
+            f"{error.name} is not installed; reports need the extra `report` (from a clone: pip install -e '.[report]')"
+        ) from error
     try:
         drawn = draw_figures(document)
         page = render(document, {name: figure.inline for name, figure in drawn.items()}).encode()
