@@ -84,7 +84,8 @@ class Method:
 def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:
     """The minimiser of Hamm's Algorithm 1 (`majority`) or 2 (`soft`) as a function of lambda, each fitted once.
 
-    `counts`: int64 (N, K); `auxiliary`: float64 (N, d); both as in `erm_method`. Raises as `curator.erm.minimise` does, when it is called.
+    `counts`: int64 (N, K); `auxiliary`: float64 (N, d); both as in `erm_method`. Raises as `curator.erm.minimise` does,
+    when it is called.
     """
     targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), counts.shape[1])
     return cache(lambda lam: minimise(auxiliary, targets, lam, loss))

@@ -335,8 +335,8 @@ def run_pathak(
 
     Features are scaled on the public rows of the split (`psephos.preprocessing`). Options as in `make_terms`.
 
-    Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError and
-    DataError as `psephos.datasets.load` does.
+    Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError
+    and DataError as `psephos.datasets.load` does.
     """
     data = load(dataset, data_dir)
     if len(data.classes) != 2:

@@ -889,3 +889,4 @@ def _compare_rest(context: Context, kind: Kind, members: Members) -> Result:
 
 
 PATHAK = tuple(Case(f"pathak-{kind}", SECRETS, _coalitions(kind), _checks(kind)) for kind in KINDS)
+"""Pathak's protocol, a case for each of `KINDS`."""

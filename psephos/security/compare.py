@@ -60,7 +60,7 @@ class EnumeratedRandomness(Randomness):
 
 
 def outcomes(run: Callable[[Randomness], Hashable]) -> dict[Hashable, Fraction]:
-    """The exact distribution of `run` over all its coin tosses."""
+    """The exact distribution of `run` over all its coin tosses. OverflowError where these are too many to try."""
     distribution: dict[Hashable, Fraction] = {}
     script: list[int] = []
     for _ in range(_LARGEST_TREE):
