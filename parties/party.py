@@ -49,7 +49,7 @@ class Party:
         *,
         classes: Sequence[Any],
         voter: Voter | None = None,
-        votes_cast: OnceLedger | None = None,
+        once: OnceLedger | None = None,
         budget: Budget | None = None,
     ) -> None:
         """
@@ -58,7 +58,8 @@ class Party:
             signing_key: registered there before the round.
             classes: the K agreed classes, in the order of the counts; a party may have seen only some of them.
             voter: a classifier trained elsewhere; otherwise call `train`.
-            votes_cast: where it remembers the auxiliary sets it has voted on; on disk wherever it can be restarted.
+            once: where it remembers the auxiliary sets it has voted on, and that it gave its parameters to an exact
+                sum; on disk wherever it can be restarted.
             budget: what it is willing to spend; a round is then joined only with the cost of its release stated.
 
         Raises InvalidParameter for a negative number.
@@ -69,7 +70,7 @@ class Party:
         self.classes = tuple(classes)
         self._signing_key = signing_key
         self._voter = voter
-        self._votes_cast = OnceLedger() if votes_cast is None else votes_cast
+        self._once = OnceLedger() if once is None else once
         self._budget = budget
 
     @property
@@ -134,7 +135,7 @@ class Party:
         vector = self._encrypt(round_, votes, encryptor, randomizers)
         self._check_budget(costs)
         # Last before the ballot exists: what failed until here has used up nothing.
-        if not self._votes_cast.claim(_votes_claim(self.number, public.digest)):
+        if not self._once.claim(_votes_claim(self.number, public.digest)):
             raise AlreadyCastError(
                 f"party {self.number} has voted on this auxiliary set before; a second ballot would let the difference "
                 "of two counts show its votes"
@@ -155,7 +156,9 @@ class Party:
     ) -> Ballot:
         """One ballot with any other integer vector of the round's plan (parameters, a statistic, a gradient).
 
-        Unlike `cast` it does not refuse a second round on the same context: whoever calls it accounts for that.
+        An exact sum gets a party's parameters once, whatever it is called: the difference of two would be the
+        parameters of whoever is in one of them only. Sums with noise in them (a statistic, gradients) may be asked for
+        again, at their price: whoever calls accounts for that, or gives the party a budget.
 
         Args:
             round_: a round of that kind and context.
@@ -169,6 +172,7 @@ class Party:
             UnknownPartyError: the roster has no such party.
             WrongKeyError, UnsuitableKeyError: as in `cast`.
             PackingError: values that the plan does not take.
+            AlreadyCastError: this party has given its parameters before.
             BudgetExceededError: the release would bring this party above its budget; nothing is spent then.
         """
         if kind == "votes":
@@ -176,6 +180,11 @@ class Party:
         self._check_round(round_, kind, context)
         vector = self._encrypt(round_, values, encryptor, randomizers)
         self._check_budget(costs)
+        if kind == "parameters" and not self._once.claim(_parameters_claim(self.number)):
+            raise AlreadyCastError(
+                f"party {self.number} has given its parameters to a sum before; a second sum would let the difference "
+                "show them"
+            )
         self._charge(costs)
         return Ballot.sign(round_, self.number, vector, self._signing_key)
 
@@ -216,3 +225,7 @@ class Party:
 
 def _votes_claim(party: int, context: bytes) -> bytes:
     return hashlib.sha256(b"psephos votes cast\0" + party.to_bytes(4, "big") + context).digest()
+
+
+def _parameters_claim(party: int) -> bytes:
+    return hashlib.sha256(b"psephos parameters given\0" + party.to_bytes(4, "big")).digest()

@@ -144,7 +144,7 @@ class DuplicateBallotError(BallotError):
 
 
 class AlreadyCastError(PsephosError):
-    """A party was asked to vote twice on one auxiliary set; the difference of two tallies would open its votes."""
+    """A party was asked to vote twice on one auxiliary set, or for its parameters twice: a difference opens them."""
 
 
 # -- opening a tally

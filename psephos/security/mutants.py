@@ -252,7 +252,7 @@ _OWN: tuple[Mutant, ...] = (
         "tally",
         parties.party.Party,
         "cast",
-        "if not self._votes_cast.claim(",
+        "if not self._once.claim(",
         "if not bytes(",
         "second ballot, curator and t - 1 holders",
     ),

@@ -99,12 +99,12 @@ def test_parties_of_mixed_kinds_that_saw_only_some_classes(house, round_, sample
 
 def test_a_party_votes_once_per_auxiliary_set_whatever_the_round(house, round_, samples, tmp_path) -> None:
     ledger = tmp_path / "cast"
-    party = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), votes_cast=OnceLedger(ledger))
+    party = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), once=OnceLedger(ledger))
     party.cast(round_, samples)
     again = Round.create("votes", house.threshold_key, round_.plan, house.roster, context=round_.context, test_key=True)
     with pytest.raises(AlreadyCastError):
         party.cast(again, samples)
-    restarted = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), votes_cast=OnceLedger(ledger))
+    restarted = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), once=OnceLedger(ledger))
     with pytest.raises(AlreadyCastError):
         restarted.cast(again, samples)
 

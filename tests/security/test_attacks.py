@@ -12,6 +12,9 @@ from types import ModuleType
 
 import pytest
 
+from parties.party import Party
+from protocol.encryption import Encryptor
+from protocol.errors import AlreadyCastError
 from protocol.messages import Ballot
 from protocol.randomness import Randomness
 from protocol.rounds import Round
@@ -58,22 +61,24 @@ def test_differencing() -> None:
     assert "voted on this auxiliary set before" in refusal
 
 
-def test_two_sums_of_parameters_still_tell_the_absent_partys() -> None:
-    """Votes are cast once on an auxiliary set; nothing refuses a second sum of parameters; docs/security says so."""
+def test_parameters_are_summed_once() -> None:
+    """Two sums, one without party 0: their difference would be its classifier. Who is in both refuses the second."""
     context = Context(seed=9, views=1)
     world = case_tally._world(context)
-    sums = []
-    for present in (range(5), range(1, 5)):
-        label = f"parameters of {len(present)}"
-        round_ = case_tally._parameters_round(context, label)
-        round_ = replace(round_, minimum_ballots=4)
+    parameters = case_tally._parameters(context)
+    parties = [Party(number, key, classes=(0, 1)) for number, key in enumerate(world.ceremony.signing_keys)]
 
-        def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
-            return case_tally._contribute(context, party, round_, coins)
+    def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
+        encryptor = Encryptor(round_.key, randomness=coins, expected=8)
+        return parties[party].contribute(round_, "parameters", round_.context, parameters[party], encryptor=encryptor)
 
-        opened = run_sum(world, round_, cast, lambda name, label=label: context.coins(label, name), present=present)
-        sums.append(opened.opened.sums)
-    assert [a - b for a, b in zip(*sums, strict=True)] == case_tally._parameters(context)[0]
+    def sum_of(label: str, present: range) -> list[int]:
+        round_ = replace(case_tally._parameters_round(context, label), minimum_ballots=4)
+        return run_sum(world, round_, cast, lambda name: context.coins(label, name), present=present).opened.sums
+
+    assert sum_of("everybody", range(5)) == [sum(column) for column in zip(*parameters, strict=True)]
+    with pytest.raises(AlreadyCastError, match="parameters"):
+        sum_of("one is absent", range(1, 5))
 
 
 def test_single_ballot() -> None:

@@ -55,7 +55,7 @@ def count(
     def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
         voter, ledger = FixedVoter(votes[party]), None if remember is None else remember[party]
         key = ceremony.signing_keys[party]
-        return Party(party, key, classes=range(CLASSES), voter=voter, votes_cast=ledger).cast(round_, auxiliary)
+        return Party(party, key, classes=range(CLASSES), voter=voter, once=ledger).cast(round_, auxiliary)
 
     run = run_sum(world, round_, cast, lambda name: SimulationRandomness(9, name), present=present)
     return VoteLayout(SAMPLES, CLASSES).decode(run.opened.sums, run.opened.ballots)
