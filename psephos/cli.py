@@ -373,7 +373,10 @@ def _finish(
 def audit(
     protocol: Annotated[
         str | None,
-        typer.Argument(help="tally, statistic, pathak-printed, pathak-repaired or psgd.", show_default="all"),
+        typer.Argument(
+            help="tally, statistic[-gaussian], pathak-printed|spherical|repaired|all-pairs, psgd[-gaussian].",
+            show_default="all",
+        ),
     ] = None,
     thorough: Annotated[bool, typer.Option("--thorough", help="More views a test: smaller leaks are noticed.")] = False,
     privacy: Annotated[
