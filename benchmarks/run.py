@@ -59,7 +59,10 @@ def main() -> None:
     if options.full_size:
         row = full_size(json.loads(options.full_size.read_text()), options.note)
         results = json.loads(options.output.read_text())
-        results["full_size"] = {**results.get("full_size", {}), f"{row['dataset']} {row['randomness']}": row}
+        results["full_size"] = {
+            **results.get("full_size", {}),
+            f"{row['dataset']}, M = {row['parties']:,}, {row['randomness']}": row,
+        }
         options.output.write_text(json.dumps(results, indent=1) + "\n")
     elif options.page:
         results = json.loads(options.output.read_text())

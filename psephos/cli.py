@@ -374,7 +374,10 @@ def audit(
     protocol: Annotated[
         str | None,
         typer.Argument(
-            help="tally, statistic[-gaussian], pathak-printed|spherical|repaired|all-pairs, psgd[-gaussian].",
+            help=(
+                "One of tally, statistic, statistic-gaussian, pathak-printed, pathak-spherical, pathak-repaired, "
+                "pathak-all-pairs, psgd, psgd-gaussian."
+            ),
             show_default="all",
         ),
     ] = None,
