@@ -6,6 +6,7 @@ import json
 import platform
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from importlib.metadata import version
@@ -410,6 +411,7 @@ def _audit_privacy(epsilon: float, samples: int, bars: _Bars) -> dict[str, Any]:
     from psephos.privacy_audit import audit as measure
     from psephos.privacy_audit import experiments
 
+    begun = time.perf_counter()
     planned = list(experiments(epsilon))
     done = bars.phase("privacy audit", len(planned))
     found = []
@@ -420,6 +422,7 @@ def _audit_privacy(epsilon: float, samples: int, bars: _Bars) -> dict[str, Any]:
         "protocol": "privacy-audit",
         "mechanisms": found,
         "as_expected": all(one["lower_bound"] <= one["epsilon"] for one in found),
+        "seconds": round(time.perf_counter() - begun, 1),
     }
 
 

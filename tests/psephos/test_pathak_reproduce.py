@@ -55,7 +55,7 @@ def test_the_experiment_has_every_series_and_repeats() -> None:
         assert pooled["std"] < 0.01
         assert len(setting["theorems"]) == 4
     again = reproduce_pathak_adult(executions=20, deals=2, epsilons=(0.1, 1.0, 1e6))
-    assert again == result
+    assert {**again, "seconds": 0} == {**result, "seconds": 0}
 
 
 @pytest.mark.usefixtures("small")
