@@ -62,10 +62,15 @@ class Party:
                 sum; on disk wherever it can be restarted.
             budget: what it is willing to spend; a round is then joined only with the cost of its release stated.
 
-        Raises InvalidParameter for a negative number.
+        Raises InvalidParameter for a negative number, and for a voter without `predict_votes`.
         """
         if number < 0:
             raise InvalidParameter(f"a party is numbered by its place on the roster, from 0, not {number}")
+        if voter is not None and not callable(getattr(voter, "predict_votes", None)):
+            raise InvalidParameter(
+                f"a voter has predict_votes(X), which returns class indices, and a {type(voter).__name__} has not: "
+                "wrap it (docs/library.md), or give a scikit-learn classifier to train"
+            )
         self.number = number
         self.classes = tuple(classes)
         self._signing_key = signing_key

@@ -152,6 +152,8 @@ def test_who_may_cast(house, round_, samples) -> None:
         Party(PARTIES, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11)).cast(round_, samples)
     with pytest.raises(InvalidParameter):
         Party(-1, house.signing_keys[0], classes=CLASSES)
+    with pytest.raises(InvalidParameter, match="predict_votes"):
+        Party(0, house.signing_keys[0], classes=CLASSES, voter=object())  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter):
         voting(house, 0, [0] * 11).contribute(round_, "votes", round_.context, [0] * 22)
 
