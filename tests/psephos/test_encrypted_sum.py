@@ -287,13 +287,15 @@ dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reaso
 quiet = pytest.mark.filterwarnings("ignore")  # distributed's own
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster():  # type: ignore[no-untyped-def]
+    """A cluster of this test's own: some tests kill its workers, and nobody should meet what they leave."""
     from distributed import LocalCluster
 
     with LocalCluster(
         n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
     ) as made:
+        made.wait_for_workers(3)
         yield made
 
 
