@@ -88,7 +88,7 @@ def _text(results: dict[str, Any]) -> str:
     )
     parts.append("## Secure comparison\n")
     parts.append(
-        "Two encrypted integers of 32 bits, Veugen's protocol on DGK ciphertexts, both roles in one process. Ours ends "
+        "Two encrypted integers of 64 bits, Veugen's protocol on DGK ciphertexts, both roles in one process. Ours ends "
         "with the bit at the owner of the keys, which is what Pathak's stage 1 needs; TNO's with the bit encrypted at "
         "the other side, for three more Paillier encryptions.\n"
     )

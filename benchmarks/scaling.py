@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from protocol.messages import Ballot
 from protocol.rounds import Round
-from protocol.votes import AuxiliarySet, VoteLayout
+from protocol.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos import encrypted_sum
 from psephos.ceremony import Ceremony, hold_ceremony
 from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
@@ -179,13 +179,7 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
     ceremony = hold_ceremony(parties, key_bits=bits)
     generator = np.random.default_rng(0)
     auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
-    round_ = Round.create(
-        "votes",
-        ceremony.threshold_key,
-        VoteLayout(samples, classes).plan(ceremony.threshold_key.key, parties),
-        ceremony.roster,
-        context=auxiliary.context(range(classes)),
-    )
+    round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes)
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
     started = time.perf_counter()

@@ -19,12 +19,16 @@ def replace_file(path: Path, content: bytes) -> None:
     """
     begun = path.with_name(path.name + ".new")
     begun.unlink(missing_ok=True)  # one left behind may be readable by others
-    descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    begun.replace(path)
+    try:
+        descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        begun.replace(path)
+    except OSError:
+        begun.unlink(missing_ok=True)
+        raise
     sync_folder(path.absolute().parent)
 
 

@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import psephos
+from protocol.durable import replace_file, sync_folder
 from protocol.errors import JournalError, KeyFileError, PsephosError
 from protocol.keyfiles import read_key_share, read_signing_keys, write_key_share, write_signing_keys
 from protocol.product import BallotProduct
@@ -105,7 +106,7 @@ class Journal:
             run = self.path / "run.json"
             if run.exists():
                 self._check_identity(wanted, _read_json(run))
-            elif any(entry.name not in ("lock", "run.json.begun") for entry in self.path.iterdir()):
+            elif any(entry.name not in ("lock", "run.json.new") for entry in self.path.iterdir()):
                 raise JournalError(f"{self.path} is not empty and no journal; name another directory")
             else:
                 _replace(run, json.dumps(wanted, indent=1).encode())
@@ -149,7 +150,7 @@ class Journal:
                     write_key_share(begun / f"share-{share.holder}.json", share)
                 write_signing_keys(begun / "signing-keys.json", made.signing_keys)
                 begun.rename(folder)
-                _sync_directory(self.path)
+                sync_folder(self.path)
                 return made
             signing_keys = read_signing_keys(folder / "signing-keys.json")
             first = read_key_share(folder / "share-1.json")
@@ -390,27 +391,11 @@ def _unframed(file: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def _replace(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    begun = file.with_name(file.name + ".begun")
+    """`replace_file`, with the disk's errors named."""
     try:
-        descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        begun.replace(file)
-        _sync_directory(file.parent)
+        replace_file(file, content)
     except OSError as error:
-        begun.unlink(missing_ok=True)
         raise disk_error(file, error) from error
-
-
-def _sync_directory(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_json(file: Path) -> dict[str, Any]:

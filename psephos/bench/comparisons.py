@@ -1,6 +1,6 @@
 """Secure comparison beside TNO's (`tno.mpc.protocols.secure_comparison`), where that is installed.
 
-Both compare two 32-bit integers that are encrypted under the Paillier key of the one who decrypts, by Veugen's protocol
+Both compare two 64-bit integers that are encrypted under the Paillier key of the one who decrypts, by Veugen's protocol
 over DGK ciphertexts with subgroups of the same size; both roles in one process, nothing serialised. What they end with
 differs: with ours the owner of the keys learns the bit (Pathak's stage 1 needs no more), with TNO's the other side gets
 it encrypted, which takes three more Paillier encryptions. TNO's publishes versions 3 of its Paillier and version 4 of
@@ -24,7 +24,7 @@ from psephos.bench.clock import cpu_seconds
 
 __all__ = ["COMPARED_BITS", "comparison"]
 
-COMPARED_BITS = 32
+COMPARED_BITS = 64
 """Of the integers compared."""
 
 Prepare = Callable[[int, int], Callable[[], Any]]

@@ -196,7 +196,7 @@ def test_a_journal_that_died_while_it_was_made_is_begun_again(tmp_path: Path) ->
     path = tmp_path / "journal"
     path.mkdir(mode=0o700)
     (path / "lock").touch()
-    (path / "run.json.begun").write_text('{"form')
+    (path / "run.json.new").write_text('{"form')
     Journal(path, IDENTITY).close()
     Journal(path, IDENTITY).close()
 
