@@ -20,20 +20,20 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
 
-from curator.averaging import average_of
-from curator.direct import all_classifiers, noisy_majority
-from curator.labels import majority
-from curator.losses import loss_named
-from curator.rules import HAMM_LAMBDA, averaging_radius
-from curator.statistic import MechanismName
-from parties.training import train_parties, votes_in_blocks
-from protocol.fixed_point import FixedPoint, project
-from protocol.randomness import SYSTEM
-from psephos.datasets import load
-from psephos.methods import Request, average_method, erm_method, pate_method, statistic_method
-from psephos.preprocessing import default_scaler
-from psephos.run import FRACTION_BITS, KDD99_SPLIT, LinearVoter
-from psephos.splits import split
+from psephos.curator.hamm.averaging import average_of
+from psephos.curator.hamm.direct import all_classifiers, noisy_majority
+from psephos.curator.hamm.labels import majority
+from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
+from psephos.curator.hamm.statistic import MechanismName
+from psephos.curator.losses import loss_named
+from psephos.data.datasets import load
+from psephos.data.preprocessing import default_scaler
+from psephos.data.splits import split
+from psephos.parties.training import train_parties, votes_in_blocks
+from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
+from psephos.protocol.randomness import SYSTEM
+from psephos.simulate.methods import Request, average_method, erm_method, pate_method, statistic_method
+from psephos.simulate.tally import FRACTION_BITS, KDD99_SPLIT, LinearVoter
 
 TASKS: dict[str, dict[str, Any]] = {
     "har": {

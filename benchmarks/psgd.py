@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from curator.losses import Logistic
-from curator.psgd import VARIANTS, Variant, agree
-from protocol.keys import DEFAULT_KEY_BITS
-from psephos.ceremony import hold_ceremony
-from psephos.psgd import SgdRun
+from psephos.curator.losses import Logistic
+from psephos.curator.psgd.curator import VARIANTS, Variant, agree
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
+from psephos.simulate.ceremony import hold_ceremony
+from psephos.simulate.psgd import SgdRun
 
 __all__ = ["step_seconds"]
 

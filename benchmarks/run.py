@@ -17,7 +17,7 @@ from rich.console import Console
 from benchmarks.page import write_page
 from benchmarks.scaling import full_size, growth, memory, plan_accuracy, wire
 from psephos.bench import measure
-from psephos.show import bench as show_bench
+from psephos.cli.show import bench as show_bench
 
 
 def measure_all(bits: list[int], repetitions: int, console: Console) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from protocol.messages import Ballot
-from protocol.rounds import Round
-from protocol.votes import AuxiliarySet, VoteLayout, vote_round
-from psephos import encrypted_sum
-from psephos.ceremony import Ceremony, hold_ceremony
-from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
 from psephos.plan import plan
-from psephos.run import LinearVoter
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
+from psephos.simulate import encrypted_sum
+from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.simulate.tally import LinearVoter
 
 __all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
 
@@ -136,10 +136,10 @@ def wire() -> list[dict[str, Any]]:
 
 _MEMORY = """
 import numpy as np
-from psephos.ceremony import hold_ceremony
-from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
-from psephos.run import LinearVoter
-from protocol.votes import vote_round
+from psephos.simulate.ceremony import hold_ceremony
+from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.simulate.tally import LinearVoter
+from psephos.protocol.encrypted_sum.votes import vote_round
 M = {parties}
 X = np.random.default_rng(0).normal(size=(20000, 20)) / 20
 ceremony = hold_ceremony(M, key_bits=512, holders=5, threshold=3, test_key=True)

@@ -1,6 +1,11 @@
 """The untrusted aggregator: it collects, opens only aggregates, fits, perturbs and releases."""
 
-from curator.estimators import MajorityVoteClassifier, SoftLabelClassifier
-from curator.tally import OpenedSum, Tally
+from psephos.curator.hamm.estimators import MajorityVoteClassifier, SoftLabelClassifier
+from psephos.curator.tally import OpenedSum, Tally
 
 __all__ = ["MajorityVoteClassifier", "OpenedSum", "SoftLabelClassifier", "Tally"]
+
+if __name__ != "psephos.curator":
+    from psephos._checkout import stand_in
+
+    stand_in(__name__)

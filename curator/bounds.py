@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 
-from curator.checks import check_count, check_positive, check_probability
-from protocol.errors import InvalidParameter
+from psephos.curator.checks import check_count, check_positive, check_probability
+from psephos.protocol.errors import InvalidParameter
 
 __all__ = ["equation_11", "lemma_5", "lemma_6", "theorem_4"]
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 
 __all__ = ["check_count", "check_positive", "check_probability"]
 

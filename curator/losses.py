@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
-from protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 
 __all__ = ["Huber", "Logistic", "Loss", "Softmax", "loss_named"]
 

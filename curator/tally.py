@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from protocol.errors import PackingError, ThresholdError, WrongPartialDecryptionError, WrongRoundError
-from protocol.messages import Ballot, PartialDecryption, TallyRequest
-from protocol.permutation import random_permutation
-from protocol.product import BallotProduct, Rejection
-from protocol.rounds import Round
-from protocol.threshold import combine
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct, Rejection
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import PackingError, ThresholdError, WrongPartialDecryptionError, WrongRoundError
+from psephos.protocol.paillier.threshold import combine
+from psephos.protocol.permutation import random_permutation
 
 __all__ = ["OpenedSum", "Tally"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from protocol.errors import DataError, InvalidParameter, NormError
+from psephos.protocol.errors import DataError, InvalidParameter, NormError
 
 __all__ = ["check_records", "gradient_sum", "margin_slope"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from protocol.errors import AlreadyOpenedError, UnseenBallotError, WrongRoundError
-from protocol.ledger import OnceLedger
-from protocol.messages import Ballot, PartialDecryption, TallyRequest
-from protocol.product import BallotProduct, Rejection
-from protocol.rounds import Round
-from protocol.threshold import KeyShare, check_same_ceremony
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct, Rejection
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import AlreadyOpenedError, UnseenBallotError, WrongRoundError
+from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
+from psephos.protocol.storage.ledger import OnceLedger
 
 __all__ = ["KeyHolder"]
 

@@ -21,14 +21,15 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from parties.training import train_parties, votes
-from protocol.errors import DataError, InvalidParameter
+from psephos.parties.training import train_parties, votes
+from psephos.protocol.errors import DataError, InvalidParameter
 
 __all__ = ["LEARNERS", "LocalClassifier", "RidgeLogistic", "make_learner"]
 
 
 class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """One party's ridge logistic (K = 2) or softmax (K > 2) regression, exactly as `parties.training` trains many.
+    """One party's ridge logistic (K = 2) or softmax (K > 2) regression, exactly as `psephos.parties.training` trains
+    many.
 
     Minimises the mean loss + (lam/2)||W||^2 without an intercept. n_classes: labels are then 0 .. n_classes - 1 and
     all of them are part of the objective, seen or not; None takes the labels found, which must be at least two.

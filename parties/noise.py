@@ -25,10 +25,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from protocol.errors import InvalidParameter
-from protocol.noise import SAMPLER_DISTANCE, check_epsilon, poisson
-from protocol.precision import MPFR, rational, uniforms
-from protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon, poisson
+from psephos.protocol.privacy.precision import MPFR, rational, uniforms
+from psephos.protocol.randomness import SYSTEM, Randomness
 
 __all__ = ["PolyaShares", "SkellamShares", "contributors"]
 

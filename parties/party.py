@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parties.learners import make_learner
-from protocol.encryption import Encryptor, Randomizers
-from protocol.errors import AlreadyCastError, DataError, InvalidParameter, WrongKeyError, WrongRoundError
-from protocol.ledger import OnceLedger
-from protocol.messages import Ballot
-from protocol.packing import IntegerVector
-from protocol.rounds import Round, RoundKind
-from protocol.signing import SigningKey, VerificationKey
-from protocol.vectors import EncryptedVector
-from protocol.votes import AuxiliarySet, VoteLayout
+from psephos.parties.learners import make_learner
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.errors import AlreadyCastError, DataError, InvalidParameter, WrongKeyError, WrongRoundError
+from psephos.protocol.paillier.encryption import Encryptor, Randomizers
+from psephos.protocol.paillier.packing import IntegerVector
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.signing import SigningKey, VerificationKey
+from psephos.protocol.storage.ledger import OnceLedger
 
 if TYPE_CHECKING:  # dp-accounting takes a second to load, and only a party with a budget needs it
-    from protocol.accounting import Budget, PrivacyEvent
+    from psephos.protocol.privacy.accounting import Budget, PrivacyEvent
 
 __all__ = ["Party", "Voter"]
 
@@ -88,7 +88,7 @@ class Party:
 
         Args:
             X: float64 (n, d). y: labels (n,), each one of the agreed classes; some classes may be missing.
-            classifier: a name of `parties.learners` or any scikit-learn classifier.
+            classifier: a name of `psephos.parties.learners` or any scikit-learn classifier.
 
         Raises:
             DataError: no samples, NaN or infinite features, labels outside the agreed classes.

@@ -18,16 +18,16 @@ import scipy.sparse
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from parties.pathak_noise import own_noise, rung_shares
-from parties.training import train_parties
-from protocol.ciphertexts import add_ciphertexts
-from protocol.comparison import answer
-from protocol.encryption import Encryptor
-from protocol.errors import AgreementError, DataError, InvalidParameter, NormError
-from protocol.keys import DEFAULT_KEY_BITS, PublicKey
-from protocol.multi_power import multi_powers
-from protocol.noise import snap
-from protocol.pathak import (
+from psephos.parties.pathak_noise import own_noise, rung_shares
+from psephos.parties.training import train_parties
+from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, NormError
+from psephos.protocol.paillier.ciphertexts import add_ciphertexts
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey
+from psephos.protocol.paillier.multi_power import multi_powers
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.protocol.pathak.comparison import answer
+from psephos.protocol.pathak.messages import (
     CONSUMERS,
     CURATOR,
     KEYED_SIZE_BITS,
@@ -60,10 +60,10 @@ from protocol.pathak import (
     check_room,
     role,
 )
-from protocol.permutation import inverse, random_permutation
-from protocol.private_key import PrivateKey, generate_private_key
-from protocol.randomness import SYSTEM, Randomness
-from protocol.resharing import add_shares, split_vector
+from psephos.protocol.pathak.resharing import add_shares, split_vector
+from psephos.protocol.permutation import inverse, random_permutation
+from psephos.protocol.privacy.mechanisms import snap
+from psephos.protocol.randomness import SYSTEM, Randomness
 
 __all__ = ["PathakParty"]
 

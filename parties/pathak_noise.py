@@ -4,17 +4,17 @@ Printed variant: the whole noise vector for the sum of the parameters, drawn for
 The paper draws eta for the average and multiplies by K later; an integer times K would leave the sum modulo K bare, so
 what is drawn here is K eta itself.
 
-Repaired variant: one share for every rung of the ladder (parties.noise), which sum to discrete Laplace noise.
+Repaired variant: one share for every rung of the ladder (psephos.parties.noise), which sum to discrete Laplace noise.
 """
 
 from __future__ import annotations
 
 import math
 
-from parties.noise import PolyaShares
-from protocol.noise import DiscreteLaplace, SphericalLaplace
-from protocol.pathak import Terms
-from protocol.randomness import SYSTEM, Randomness
+from psephos.parties.noise import PolyaShares
+from psephos.protocol.pathak.messages import Terms
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace, SphericalLaplace
+from psephos.protocol.randomness import SYSTEM, Randomness
 
 __all__ = ["own_noise", "rung_shares"]
 

@@ -23,13 +23,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parties.gradients import check_records, gradient_sum, margin_slope
-from parties.holder import KeyHolder
-from parties.noise import SkellamShares
-from parties.party import Party
-from protocol.durable import replace_file, sync_folder
-from protocol.encryption import Encryptor
-from protocol.errors import (
+from psephos.parties.gradients import check_records, gradient_sum, margin_slope
+from psephos.parties.holder import KeyHolder
+from psephos.parties.noise import SkellamShares
+from psephos.parties.party import Party
+from psephos.protocol.encrypted_sum.fixed_point import project
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.series import Announcement, Series
+from psephos.protocol.errors import (
     AlreadyCastError,
     BudgetExceededError,
     DataError,
@@ -38,15 +40,13 @@ from protocol.errors import (
     JournalError,
     WrongRoundError,
 )
-from protocol.fixed_point import project
-from protocol.ledger import OnceLedger
-from protocol.messages import Ballot
-from protocol.noise import RoundedGaussian, SphericalLaplace, snap
-from protocol.randomness import SYSTEM, Randomness
-from protocol.rounds import Round
-from protocol.series import Announcement, Series
-from protocol.signing import SigningKey
-from protocol.threshold import KeyShare
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.threshold import KeyShare
+from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, snap
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.durable import replace_file, sync_folder
+from psephos.protocol.storage.ledger import OnceLedger
 
 __all__ = ["GradientParty", "OnExcess", "OpeningRecord", "StepHolder", "fixed_share", "step_share"]
 
@@ -120,7 +120,7 @@ class GradientParty:
             signing_key: registered there.
             X, y: its records, float64 (n, d) with rows of norm at most 1, and labels -1 or +1.
             series: what was agreed on.
-            loss, half_width: see `parties.gradients.margin_slope`.
+            loss, half_width: see `psephos.parties.gradients.margin_slope`.
             on_excess: what to do with a gradient longer than `series.bound`: refuse, or scale it down to the bound.
             state: a file for the fixed noise and the latest ballot, owner only. Without one the party lives as long as
                 this object.

@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.errors import InvalidParameter
-from protocol.randomness import SYSTEM, Randomness
-from protocol.statistic_grid import StatisticGrid
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import SYSTEM, Randomness
 
 __all__ = ["Shares", "entry_range", "noisy_contribution"]
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
+from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
 __all__ = ["train_parties", "votes", "votes_in_blocks"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from protocol.errors import InvalidParameter
-from protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import SYSTEM, Randomness
 
 __all__ = ["check_permutation", "inverse", "permute", "random_permutation"]
 

@@ -14,7 +14,7 @@ import hashlib
 import secrets
 from abc import ABC, abstractmethod
 
-from protocol.errors import InvalidParameter, RandomnessExhausted
+from psephos.protocol.errors import InvalidParameter, RandomnessExhausted
 
 __all__ = [
     "SYSTEM",

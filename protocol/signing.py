@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from protocol.errors import ForgedSignatureError, MessageError
-from protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.errors import ForgedSignatureError, MessageError
+from psephos.protocol.randomness import SYSTEM, Randomness
 
 __all__ = ["SIGNATURE_BYTES", "VERIFICATION_KEY_BYTES", "SigningKey", "VerificationKey"]
 
@@ -62,4 +62,4 @@ class SigningKey:
         return f"<SigningKey of {self.verification_key.raw.hex()[:12]}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a signing key is not pickled; write it with protocol.keyfiles")
+        raise TypeError("a signing key is not pickled; write it with psephos.protocol.storage.keyfiles")

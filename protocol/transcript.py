@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.errors import InvalidParameter
-from protocol.randomness import SYSTEM, Randomness, RecordedRandomness
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness
 
 __all__ = ["BOARD", "Message", "Transcript", "View"]
 

@@ -1,6 +1,6 @@
 """The stage: wires parties, curator and protocol together; simulation, data sets, experiments, command."""
 
-from psephos.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.ceremony import Ceremony, hold_ceremony
 
 __all__ = ["Ceremony", "__version__", "hold_ceremony"]
 

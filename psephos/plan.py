@@ -20,20 +20,20 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from parties.training import votes
-from protocol.encryption import Encryptor, RandomnessMode, check_mode
-from protocol.errors import InvalidParameter
-from protocol.keys import DEFAULT_KEY_BITS, PublicKey, check_key_size
-from protocol.messages import Ballot
-from protocol.packing import PackingPlan
-from protocol.product import BallotProduct
-from protocol.rounds import Round
-from protocol.signing import SigningKey
-from protocol.threshold import ThresholdKey
-from protocol.vectors import EncryptedVector
-from protocol.votes import VoteLayout
-from psephos.encrypted_sum import BATCH, peak_memory_mb
-from psephos.engines import LocalEngine
+from psephos.parties.training import votes
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import VoteLayout
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode, check_mode
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_size
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.signing import SigningKey
+from psephos.simulate.encrypted_sum import BATCH, peak_memory_mb
+from psephos.simulate.engines import LocalEngine
 
 __all__ = ["plan"]
 

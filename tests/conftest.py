@@ -12,17 +12,17 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, settings
 
-from parties.holder import KeyHolder
-from protocol.encryption import Encryptor, RandomnessMode
-from protocol.keys import PublicKey
-from protocol.messages import Ballot
-from protocol.packing import PackingPlan
-from protocol.private_key import PrivateKey, generate_private_key
-from protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from protocol.rounds import Round
-from protocol.signing import SigningKey
-from protocol.threshold import KeyShare, deal
-from protocol.vectors import EncryptedVector
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.protocol.paillier.threshold import KeyShare, deal
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.signing import SigningKey
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)

@@ -135,6 +135,7 @@ def _reference(package: str, words: str) -> str:
     parts = [f"# {package}\n\n{words}. Every public name of every module, from its docstring.\n"]
     for path in paths:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        module = module if package == "psephos" else f"psephos.{module}"
         if not path.stem.startswith("_"):
             parts.append(f"::: {module}\n")
     return "\n".join(parts)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from curator.statistic import fit_statistic, plan_statistic, simulate_release
-from parties.training import train_parties, votes
-from psephos.preprocessing import PublicScaler
+from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, simulate_release
+from psephos.data.preprocessing import PublicScaler
+from psephos.parties.training import train_parties, votes
 
 X, y = load_breast_cancer(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(X))

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from curator import Tally
-from parties import KeyHolder, Party
-from protocol import Transcript, VoteLayout, vote_round
-from protocol.transcript import BOARD
 from psephos import hold_ceremony
+from psephos.curator import Tally
+from psephos.parties import KeyHolder, Party
+from psephos.protocol import Transcript, VoteLayout, vote_round
+from psephos.protocol.transcript import BOARD
 from psephos.report.sequence import contents_of, size_text
 
 PARTIES, CLASSES = 6, list(range(10))

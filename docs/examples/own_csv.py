@@ -22,12 +22,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from curator import SoftLabelClassifier, Tally
-from parties import KeyHolder, Party
-from protocol import VoteLayout, vote_round
-from protocol.errors import DataError, PsephosError
 from psephos import hold_ceremony
-from psephos.preprocessing import PublicScaler
+from psephos.curator import SoftLabelClassifier, Tally
+from psephos.data.preprocessing import PublicScaler
+from psephos.parties import KeyHolder, Party
+from psephos.protocol import VoteLayout, vote_round
+from psephos.protocol.errors import DataError, PsephosError
 
 Row = dict[str, str]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from protocol.errors import InvalidParameter
 from psephos.bench.comparisons import comparison
 from psephos.bench.core import addition, encryption
 from psephos.bench.peers import peers
+from psephos.protocol.errors import InvalidParameter
 
 __all__ = ["LIBRARIES", "PHASES", "SHAPES", "measure"]
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import gmpy2
 
-from protocol.comparison import Asker, answer, mask_encrypted_difference
-from protocol.dgk import generate_dgk_key
-from protocol.encryption import Encryptor
-from protocol.private_key import generate_private_key
 from psephos.bench.clock import cpu_seconds
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.pathak.comparison import Asker, answer, mask_encrypted_difference
+from psephos.protocol.pathak.dgk import generate_dgk_key
 
 __all__ = ["COMPARED_BITS", "comparison"]
 

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import phe
 
-from protocol.comb import best_shape
-from protocol.encryption import Encryptor, RandomizerPool, RandomnessMode, exponent_bits
-from protocol.messages import Ballot
-from protocol.private_key import generate_private_key
-from protocol.product import BallotProduct
-from protocol.rounds import Round
-from protocol.signing import SigningKey
-from protocol.threshold import deal
-from protocol.vectors import EncryptedVector
-from protocol.votes import VoteLayout
 from psephos.bench.clock import clock
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import VoteLayout
+from psephos.protocol.paillier.comb import best_shape
+from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool, RandomnessMode, exponent_bits
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.signing import SigningKey
 
 __all__ = ["addition", "encryption"]
 

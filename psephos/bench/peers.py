@@ -15,9 +15,9 @@ from typing import Any
 import phe
 from gmpy2 import mpz
 
-from protocol.encryption import Encryptor
-from protocol.private_key import PrivateKey, generate_private_key
 from psephos.bench.clock import cpu_seconds
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 
 __all__ = ["OPERATIONS", "peers"]
 

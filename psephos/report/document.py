@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from protocol.errors import ReportError, ReportVersionError
+from psephos.protocol.errors import ReportError, ReportVersionError
 
 __all__ = ["ALPHA_NOTICE", "FORMAT", "alpha_summary", "environment", "gaps", "report_from_json", "write_report"]
 
@@ -175,7 +175,7 @@ def _write(document: Any, directory: Path) -> Path:
     try:
         from jinja2 import TemplateError
 
-        from psephos.report.figures import draw_figures
+        from psephos.report.charts import draw_figures
         from psephos.report.page import render
     except ImportError as error:
         if error.name not in _EXTRA:  # a fault of this installation, which no other package mends

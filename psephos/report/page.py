@@ -14,11 +14,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from curator import rajkumar_bounds
-from curator.losses import loss_named
+from psephos.curator.losses import loss_named
+from psephos.curator.psgd import bounds as rajkumar_bounds
+from psephos.report.charts import bytes_by_phase
 from psephos.report.document import ALPHA_NOTICE, gaps
 from psephos.report.experiments import charges, compared, facts, panels, scores, tables
-from psephos.report.figures import bytes_by_phase
 from psephos.report.knowledge import VERDICTS, matrices
 from psephos.report.palette import DARK, LIGHT
 from psephos.report.sequence import LOOKS, arrange, contents_of, family, received, size_text, svg

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.security.case_pathak import PATHAK
 from psephos.security.case_psgd import PSGD, PSGD_GAUSSIAN
 from psephos.security.case_statistic import STATISTIC, STATISTIC_GAUSSIAN

@@ -28,16 +28,17 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-import psephos.pathak as stage
-from curator.pathak import PathakCurator
-from parties.pathak import PathakParty
-from parties.pathak_noise import own_noise, rung_shares
-from protocol.ciphertexts import decode_ciphertexts
-from protocol.comparison import Answer, Asker, answer
-from protocol.dgk import DgkPrivateKey, generate_dgk_key
-from protocol.errors import InvalidParameter
-from protocol.keys import PublicKey
-from protocol.pathak import (
+import psephos.simulate.pathak as stage
+from psephos.curator.pathak.curator import PathakCurator
+from psephos.parties.pathak import PathakParty
+from psephos.parties.pathak_noise import own_noise, rung_shares
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.ciphertexts import decode_ciphertexts
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.pathak.comparison import Answer, Asker, answer
+from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
+from psephos.protocol.pathak.messages import (
     CURATOR,
     KEYED_SIZE_BITS,
     MASK_BITS,
@@ -47,17 +48,16 @@ from protocol.pathak import (
     Terms,
     role,
 )
-from protocol.permutation import inverse, permute
-from protocol.private_key import generate_private_key
-from protocol.randomness import SYSTEM, Randomness
-from protocol.resharing import split_vector
-from protocol.transcript import Message, Transcript
-from psephos.pathak import PathakKeys, make_terms, run_protocol
+from psephos.protocol.pathak.resharing import split_vector
+from psephos.protocol.permutation import inverse, permute
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.transcript import Message, Transcript
 from psephos.security.compare import outcomes, two_sample
 from psephos.security.ideal import ideal_pathak, joint_noise, spherical_noise
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.sums import comparison_result
 from psephos.security.views import Sealed, jacobi, stale
+from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
 
 __all__ = [
     "PATHAK",
@@ -84,7 +84,8 @@ KINDS: dict[Kind, dict[str, Any]] = {
     "repaired": {"variant": "repaired"},
     "all-pairs": {"variant": "repaired", "comparisons": "all-pairs"},
 }
-"""What differs in the terms (`psephos.pathak.make_terms`): both variants, both comparisons, both laws of noise."""
+"""What differs in the terms (`psephos.simulate.pathak.make_terms`): both variants, both comparisons, both laws of
+noise."""
 
 Records = tuple[NDArray[np.float64], NDArray[np.int64]]
 Row = dict[str, float]

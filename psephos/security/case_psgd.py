@@ -20,20 +20,20 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from curator import rajkumar_bounds as bounds
-from curator.losses import Logistic
-from curator.psgd import Agreement, Curator, Variant, agree
-from curator.tally import Tally
-from parties.gradients import gradient_sum, margin_slope
-from parties.psgd import GradientParty, OpeningRecord, StepHolder
-from protocol.encryption import Encryptor
-from protocol.errors import PsephosError
-from protocol.messages import Ballot
-from protocol.noise import snap
-from protocol.randomness import SYSTEM, Randomness
-from protocol.rounds import Round
-from protocol.series import Announcement
-from protocol.transcript import BOARD, Transcript
+from psephos.curator.losses import Logistic
+from psephos.curator.psgd import bounds as bounds
+from psephos.curator.psgd.curator import Agreement, Curator, Variant, agree
+from psephos.curator.tally import Tally
+from psephos.parties.gradients import gradient_sum, margin_slope
+from psephos.parties.psgd import GradientParty, OpeningRecord, StepHolder
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.series import Announcement
+from psephos.protocol.errors import PsephosError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.privacy.mechanisms import snap
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.transcript import BOARD, Transcript
 from psephos.security.compare import two_sample
 from psephos.security.ideal import ideal_psgd_step, joint_skellam, spherical_noise
 from psephos.security.model import Case, Check, Coalition, Context, Result

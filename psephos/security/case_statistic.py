@@ -17,16 +17,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.noise import PolyaShares, SkellamShares, contributors
-from parties.party import Party
-from parties.statistic import Shares, entry_range, noisy_contribution
-from protocol.encryption import Encryptor
-from protocol.errors import InvalidParameter
-from protocol.messages import Ballot
-from protocol.packing import PackingPlan
-from protocol.randomness import Randomness
-from protocol.rounds import Round
-from protocol.statistic_grid import StatisticGrid
+from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.parties.party import Party
+from psephos.parties.statistic import Shares, entry_range, noisy_contribution
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.randomness import Randomness
 from psephos.security.compare import two_sample
 from psephos.security.ideal import ideal_statistic, joint_noise, joint_skellam
 from psephos.security.model import Case, Check, Coalition, Context, Result
@@ -43,7 +43,7 @@ from psephos.security.sums import (
     opened_ballot,
 )
 from psephos.security.worlds import Setup, SumRun, TrainedVoter, run_sum, setup
-from psephos.statistic_round import StatisticContribution
+from psephos.simulate.statistic_round import StatisticContribution
 
 __all__ = ["STATISTIC", "STATISTIC_GAUSSIAN"]
 

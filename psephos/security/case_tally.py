@@ -12,15 +12,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.statistic import plan_statistic, release_statistic
-from parties.party import Party, Voter
-from protocol.encryption import Encryptor
-from protocol.errors import AlreadyCastError
-from protocol.messages import Ballot
-from protocol.packing import PackingPlan
-from protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
-from protocol.rounds import Round
-from protocol.votes import VoteLayout, vote_round
+from psephos.curator.hamm.statistic import plan_statistic, release_statistic
+from psephos.parties.party import Party, Voter
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
+from psephos.protocol.errors import AlreadyCastError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
 from psephos.security.ideal import ideal_tally
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum

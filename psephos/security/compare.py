@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.ensemble import ExtraTreesClassifier
 
-from protocol.errors import InvalidParameter
-from protocol.randomness import Randomness
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import Randomness
 
 __all__ = ["Comparison", "EnumeratedRandomness", "detectable_accuracy", "outcomes", "two_sample"]
 

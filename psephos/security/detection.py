@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from protocol.errors import InvalidParameter
-from protocol.randomness import SYSTEM
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import SYSTEM
 from psephos.security.audit import CASES, PROTOCOLS, RATE
 from psephos.security.model import Context
 from psephos.security.mutants import MUTANTS, caught_by

@@ -24,11 +24,17 @@ from typing import Any
 
 import numpy as np
 
-from protocol import pathak
-from protocol.comparison import Answer
-from protocol.dgk import DgkPublicKey, generate_dgk_key
-from protocol.errors import PsephosError
-from protocol.keyfiles import (
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.series import Announcement
+from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.errors import PsephosError
+from psephos.protocol.pathak import messages as pathak
+from psephos.protocol.pathak.comparison import Answer
+from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
+from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, Inbox, Terms
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.storage.keyfiles import (
     read_key_share,
     read_private_key,
     read_public_key,
@@ -38,12 +44,6 @@ from protocol.keyfiles import (
     write_public_key,
     write_signing_key,
 )
-from protocol.messages import Ballot, PartialDecryption, TallyRequest
-from protocol.pathak import KEYED_SIZE_BITS, Inbox, Terms
-from protocol.product import BallotProduct
-from protocol.randomness import SimulationRandomness
-from protocol.series import Announcement
-from protocol.votes import vote_round
 from psephos.security import case_psgd
 from psephos.security.case_pathak import HEADER, PARTIES, keys_of, real_runs
 from psephos.security.model import Context

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
 __all__ = ["HIDDEN", "LEAK", "REVEALED", "Case", "Cell", "Check", "Coalition", "Context", "Result", "Verdict", "judge"]
 

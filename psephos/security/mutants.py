@@ -20,32 +20,32 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import curator.pathak
-import curator.psgd
-import parties.noise
-import parties.party
-import parties.pathak
-import parties.pathak_noise
-import parties.psgd
-import parties.statistic
-import protocol.comb
-import protocol.comparison
-import protocol.encryption
-import protocol.messages
-import protocol.noise
-import protocol.pathak
-import protocol.product
-import protocol.resharing
-import protocol.sharing
-from parties.holder import KeyHolder
-from protocol.errors import InvalidParameter
+import psephos.curator.pathak.curator
+import psephos.curator.psgd.curator
+import psephos.parties.noise
+import psephos.parties.party
+import psephos.parties.pathak
+import psephos.parties.pathak_noise
+import psephos.parties.psgd
+import psephos.parties.statistic
+import psephos.protocol.encrypted_sum.messages
+import psephos.protocol.encrypted_sum.product
+import psephos.protocol.paillier.comb
+import psephos.protocol.paillier.encryption
+import psephos.protocol.paillier.sharing
+import psephos.protocol.pathak.comparison
+import psephos.protocol.pathak.messages
+import psephos.protocol.pathak.resharing
+import psephos.protocol.privacy.mechanisms
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.errors import InvalidParameter
 from psephos.security.model import Case, Context, Result
 
 __all__ = ["MUTANTS", "UNCAUGHT", "Mutant", "caught_by", "edited"]
 
 _OURS = ("protocol", "parties", "curator", "psephos")
 _FUTURE = __future__.annotations.compiler_flag
-_SEEDED = "__import__('protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
+_SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
 _HALF = (
     "tuple(c * r % self._curator_key.modulus_squared for c, r in zip(powers, "
     "Encryptor(self._curator_key, 'half', randomness=self._randomness, expected=8).randomizers(len(powers))))"
@@ -133,7 +133,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "ballots without randomness",
         "tally",
-        protocol.encryption.Encryptor,
+        psephos.protocol.paillier.encryption.Encryptor,
         "encrypt",
         "(1 + m * n) * r % modulus",
         "(1 + m * n) % modulus",
@@ -142,7 +142,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "one encryption of zero for all ciphertexts of a ballot",
         "tally",
-        protocol.encryption.Encryptor,
+        psephos.protocol.paillier.encryption.Encryptor,
         "randomizers",
         "[comb.random_power(self._randomness) for _ in range(count)]",
         "[comb.random_power(self._randomness)] * count",
@@ -151,7 +151,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "an exponent of eight bits",
         "tally",
-        protocol.comb.FixedBaseComb,
+        psephos.protocol.paillier.comb.FixedBaseComb,
         "random_power",
         "randomness.draw(2 * width)",
         "bytes(2 * width - 1) + randomness.draw(1)",
@@ -160,7 +160,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "the same coins in every round",
         "tally",
-        protocol.comb.FixedBaseComb,
+        psephos.protocol.paillier.comb.FixedBaseComb,
         "random_power",
         "randomness.draw(2 * width)",
         f"{_SEEDED}.draw(2 * width)",
@@ -169,7 +169,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "f(0) = s",
         "tally",
-        protocol.sharing,
+        psephos.protocol.paillier.sharing,
         "deal_integer",
         "coefficients = [delta * secret]",
         "coefficients = [secret]",
@@ -178,7 +178,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "small coefficients",
         "tally",
-        protocol.sharing,
+        psephos.protocol.paillier.sharing,
         "deal_integer",
         "(delta * delta * bound) << STATISTICAL_BITS",
         "bound",
@@ -187,7 +187,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "threshold off by one",
         "tally",
-        protocol.sharing,
+        psephos.protocol.paillier.sharing,
         "deal_integer",
         "range(threshold - 1)",
         "range(threshold - 2)",
@@ -205,7 +205,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "the minimum of ballots ignored",
         "tally",
-        protocol.product.BallotProduct,
+        psephos.protocol.encrypted_sum.product.BallotProduct,
         "check_minimum",
         "len(self) < self.round.minimum_ballots",
         "len(self) < 1",
@@ -223,7 +223,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "ballots unsigned",
         "tally",
-        protocol.messages.Ballot,
+        psephos.protocol.encrypted_sum.messages.Ballot,
         "check",
         "registered.verify(",
         "(lambda *ignored: None)(",
@@ -232,7 +232,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "a party counted twice",
         "tally",
-        protocol.product.BallotProduct,
+        psephos.protocol.encrypted_sum.product.BallotProduct,
         "add_all",
         "if party in self._parties or party in accepted:",
         "if party in accepted:",
@@ -241,7 +241,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "the round left out of the signature",
         "tally",
-        protocol.messages,
+        psephos.protocol.encrypted_sum.messages,
         "_signed_bytes",
         "body = round_digest + party",
         "body = party",
@@ -250,7 +250,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "two ballots on one auxiliary set",
         "tally",
-        parties.party.Party,
+        psephos.parties.party.Party,
         "cast",
         "if not self._once.claim(",
         "if not bytes(",
@@ -260,7 +260,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "no noise",
         "statistic",
-        parties.statistic,
+        psephos.parties.statistic,
         "noisy_contribution",
         "[value + noise for",
         "[value for",
@@ -270,7 +270,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise that everybody knows",
         "statistic",
-        parties.statistic,
+        psephos.parties.statistic,
         "noisy_contribution",
         "shares.share(randomness)",
         f"shares.share({_SEEDED})",
@@ -279,7 +279,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise sized for all parties, colluders included",
         "statistic",
-        parties.noise.PolyaShares,
+        psephos.parties.noise.PolyaShares,
         "_jumps",
         "self.contributors",
         "self.parties",
@@ -288,7 +288,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise of one sign",
         "statistic",
-        parties.noise.PolyaShares,
+        psephos.parties.noise.PolyaShares,
         "share",
         "jump if entry % 2 else -jump",
         "jump",
@@ -297,7 +297,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "shares clipped short",
         "statistic",
-        parties.noise.PolyaShares,
+        psephos.parties.noise.PolyaShares,
         "share",
         "bound = self.bound",
         "bound = 20",
@@ -306,7 +306,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "one's own share counted on",
         "statistic",
-        parties.noise,
+        psephos.parties.noise,
         "contributors",
         "left = parties - colluders - dropouts - 1",
         "left = parties - colluders - dropouts",
@@ -315,7 +315,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise sized for all parties, colluders included",
         "statistic-gaussian",
-        parties.noise.SkellamShares,
+        psephos.parties.noise.SkellamShares,
         "share",
         "(2 * self.contributors)",
         "(2 * self.parties)",
@@ -324,7 +324,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise of one sign",
         "statistic-gaussian",
-        parties.noise.SkellamShares,
+        psephos.parties.noise.SkellamShares,
         "share",
         "poisson(mean, randomness) - poisson(mean, randomness)",
         "poisson(mean, randomness)",
@@ -333,7 +333,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "shares clipped short",
         "statistic-gaussian",
-        parties.noise.SkellamShares,
+        psephos.parties.noise.SkellamShares,
         "share",
         "bound = self.bound",
         "bound = 20",
@@ -343,7 +343,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise for the average put on the sum",
         "pathak-printed",
-        protocol.pathak.Terms,
+        psephos.protocol.pathak.messages.Terms,
         "scale",
         "2 * self.parties / (",
         "2 / (",
@@ -352,7 +352,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "a spherical vector of mean norm b and not d b, finding 1",
         "pathak-spherical",
-        protocol.noise.SphericalLaplace,
+        psephos.protocol.privacy.mechanisms.SphericalLaplace,
         "sample",
         "self.scale / self.pitch",
         "self.scale / self.pitch / self.dimension",
@@ -361,7 +361,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise sized for all parties, those excluded included",
         "pathak-repaired",
-        parties.pathak_noise,
+        psephos.parties.pathak_noise,
         "rung_shares",
         "contributors = terms.parties - terms.excluded",
         "contributors = terms.parties",
@@ -370,7 +370,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise factors not re-randomised, as printed",
         "pathak-printed",
-        parties.pathak.PathakParty,
+        psephos.parties.pathak.PathakParty,
         "add_noise",
         "self._full(self._curator_key, tuple(powers))",
         "tuple(powers)",
@@ -379,7 +379,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "the sealed share sent by its owner, as printed",
         "pathak-printed",
-        parties.pathak.PathakParty,
+        psephos.parties.pathak.PathakParty,
         "forward_share",
         "forwarded.send(self._session, self.number, CURATOR)",
         "forwarded.send(self._session, sender, CURATOR)",
@@ -388,7 +388,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "no mask in Stage 1",
         "pathak-repaired",
-        curator.pathak.PathakCurator,
+        psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
         _LAST_MASKS,
         "masks = [0 for _ in self._parties]",
@@ -397,7 +397,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "a narrow mask in Stage 1",
         "pathak-repaired",
-        curator.pathak.PathakCurator,
+        psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
         _LAST_MASKS,
         "masks = [self._randomness.bits(SHARE_BITS) for _ in self._parties]",
@@ -406,7 +406,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "one mask for all shares in Stage 1",
         "pathak-repaired",
-        curator.pathak.PathakCurator,
+        psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
         _LAST_MASKS,
         "masks = [self._randomness.bits(MASK_BITS)] * self.terms.parties",
@@ -415,7 +415,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "Charlie does not re-randomise",
         "pathak-repaired",
-        curator.pathak.PathakCurator,
+        psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
         'fresh = Encryptor(group_key, "full", randomness=self._randomness).rerandomize(masked)',
         "fresh = masked",
@@ -424,7 +424,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "pi_2 fixed",
         "pathak-repaired",
-        curator.pathak.PathakCurator,
+        psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
         "random_permutation(self.terms.parties, self._randomness)",
         "tuple(range(self.terms.parties))",
@@ -433,7 +433,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "pi_1 fixed",
         "pathak-repaired",
-        parties.pathak.PathakParty,
+        psephos.parties.pathak.PathakParty,
         "accept_proposal",
         "random_permutation(self.terms.parties, self._randomness)",
         "tuple(range(self.terms.parties))",
@@ -442,7 +442,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "a narrow share of the size",
         "pathak-repaired",
-        parties.pathak.PathakParty,
+        psephos.parties.pathak.PathakParty,
         "share_size",
         "share = self._randomness.bits(SHARE_BITS)",
         "share = self._randomness.bits(TIE_BITS)",
@@ -452,7 +452,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "rung votes not re-randomised",
         "pathak-repaired",
-        parties.pathak.PathakParty,
+        psephos.parties.pathak.PathakParty,
         "vote_rung",
         "self._full(self._curator_key, tuple(rungs))",
         "tuple(rungs)",
@@ -461,7 +461,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "the Jacobi symbol kept by the noise factors",
         "pathak-repaired",
-        parties.pathak.PathakParty,
+        psephos.parties.pathak.PathakParty,
         "add_noise",
         "self._full(self._curator_key, tuple(powers))",
         _HALF,
@@ -470,7 +470,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "no mask on the noise",
         "pathak-repaired",
-        parties.pathak.PathakParty,
+        psephos.parties.pathak.PathakParty,
         "mask_noise",
         "mask = [self._randomness.bits(self.terms.mask_bits) for",
         "mask = [0 for",
@@ -480,7 +480,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "a narrow mask on the noise",
         "pathak-repaired",
-        parties.pathak.PathakParty,
+        psephos.parties.pathak.PathakParty,
         "mask_noise",
         "mask = [self._randomness.bits(self.terms.mask_bits) for",
         "mask = [self._randomness.bits(16) for",
@@ -490,7 +490,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "one mask for all entries of the noise",
         "pathak-repaired",
-        parties.pathak.PathakParty,
+        psephos.parties.pathak.PathakParty,
         "mask_noise",
         "mask = [self._randomness.bits(self.terms.mask_bits) for _ in range(self.terms.features)]",
         "mask = [self._randomness.bits(self.terms.mask_bits)] * self.terms.features",
@@ -500,7 +500,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "float shares",
         "pathak-repaired",
-        protocol.resharing,
+        psephos.protocol.pathak.resharing,
         "split_vector",
         "randomness.bits(modulus_bits) for _ in vector",
         "int(randomness.bits(24) * 2.0 ** (modulus_bits - 24)) for _ in vector",
@@ -509,7 +509,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "narrow shares",
         "pathak-repaired",
-        protocol.resharing,
+        psephos.protocol.pathak.resharing,
         "split_vector",
         "randomness.bits(modulus_bits) for _ in vector",
         "randomness.bits(modulus_bits - 1) for _ in vector",
@@ -518,7 +518,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "one encryption of zero for Charlie's whole selection",
         "pathak-repaired",
-        protocol.encryption.Encryptor,
+        psephos.protocol.paillier.encryption.Encryptor,
         "randomizers",
         "[comb.random_power(self._randomness) for _ in range(count)]",
         "[comb.random_power(self._randomness)] * count",
@@ -527,7 +527,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "the order of the comparison's answers leaked",
         "pathak-repaired",
-        protocol.comparison,
+        psephos.protocol.pathak.comparison,
         "answer",
         "random_permutation(len(blinded), randomness)",
         "tuple(range(len(blinded)))",
@@ -536,7 +536,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "small blinds in the comparison",
         "pathak-repaired",
-        protocol.comparison,
+        psephos.protocol.pathak.comparison,
         "_blinded",
         "randomness.below(key.u - 1)",
         "randomness.below(3)",
@@ -545,7 +545,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "the comparison's coin fixed",
         "pathak-repaired",
-        protocol.comparison,
+        psephos.protocol.pathak.comparison,
         "answer",
         "delta = randomness.bits(1)",
         "delta = 0",
@@ -554,7 +554,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "no fresh h^r in the comparison's answers",
         "pathak-repaired",
-        protocol.comparison,
+        psephos.protocol.pathak.comparison,
         "_blinded",
         "gmpy2.powmod(c, r, n) * h % n",
         "gmpy2.powmod(c, r, n)",
@@ -563,7 +563,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "one set of blinds for all comparisons of a batch",
         "pathak-all-pairs",
-        protocol.comparison,
+        psephos.protocol.pathak.comparison,
         "answer",
         "blinds[number * (bits + 1) : (number + 1) * (bits + 1)]",
         "blinds[: bits + 1]",
@@ -572,7 +572,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "one coin for all comparisons of a batch",
         "pathak-all-pairs",
-        protocol.comparison,
+        psephos.protocol.pathak.comparison,
         "answer",
         "delta = randomness.bits(1)",
         "delta = delta if number else randomness.bits(1)",
@@ -582,18 +582,18 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "no rho",
         "psgd",
-        parties.psgd.GradientParty,
+        psephos.parties.psgd.GradientParty,
         "vector",
         "[u + e + r for",
         "[u + e for",
         "simulation, curator",
         views=90,
     ),
-    Mutant("no eta", "psgd", parties.psgd.GradientParty, "vector", "[u + e + r for", "[u + r for", "noise law"),
+    Mutant("no eta", "psgd", psephos.parties.psgd.GradientParty, "vector", "[u + e + r for", "[u + r for", "noise law"),
     Mutant(
         "rho that everybody knows",
         "psgd",
-        parties.psgd.GradientParty,
+        psephos.parties.psgd.GradientParty,
         "vector",
         "step_share(self.series, step, self._randomness)",
         f"step_share(self.series, step, {_SEEDED})",
@@ -602,7 +602,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "a step answered again with fresh noise",
         "psgd",
-        parties.psgd.GradientParty,
+        psephos.parties.psgd.GradientParty,
         "answer",
         "if announcement.step <= self._step:",
         "if announcement.step < self._step:",
@@ -611,7 +611,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "two products opened in one step",
         "psgd",
-        parties.psgd._SameProduct,
+        psephos.parties.psgd._SameProduct,
         "claim",
         "self._record.first(digest, product) == product",
         "bool(self._record.first(digest, product))",
@@ -620,7 +620,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "eta sized for all parties, colluders included",
         "psgd",
-        curator.psgd,
+        psephos.curator.psgd.curator,
         "agree",
         "sigma / math.sqrt(honest)",
         "sigma / math.sqrt(parties)",
@@ -629,7 +629,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise sized for all parties, the colluder included",
         "psgd-gaussian",
-        curator.psgd,
+        psephos.curator.psgd.curator,
         "agree",
         "l1, l2, steps) / honest",
         "l1, l2, steps) / parties",
@@ -638,7 +638,7 @@ _OWN: tuple[Mutant, ...] = (
     Mutant(
         "noise for one step in each of many",
         "psgd-gaussian",
-        curator.psgd,
+        psephos.curator.psgd.curator,
         "agree",
         "l1, l2, steps) / honest",
         "l1, l2, 1) / honest",

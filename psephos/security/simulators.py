@@ -20,18 +20,18 @@ from fractions import Fraction
 import gmpy2
 from gmpy2 import mpz
 
-from curator.tally import OpenedSum
-from protocol.ciphertexts import add_ciphertexts
-from protocol.encryption import Encryptor
-from protocol.messages import Ballot, PartialDecryption, TallyRequest
-from protocol.packing import PackingPlan
-from protocol.product import BallotProduct
-from protocol.randomness import Randomness
-from protocol.rounds import Round
-from protocol.sharing import deal_integer
-from protocol.threshold import ThresholdKey
-from protocol.transcript import BOARD, Transcript
-from protocol.vectors import EncryptedVector
+from psephos.curator.tally import OpenedSum
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.paillier.ciphertexts import add_ciphertexts
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.sharing import deal_integer
+from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.randomness import Randomness
+from psephos.protocol.transcript import BOARD, Transcript
 from psephos.security.worlds import Setup, SumRun
 
 __all__ = ["packed_sum", "simulate_partial", "simulate_sum"]

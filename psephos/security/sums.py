@@ -9,16 +9,16 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from curator.tally import Tally
-from parties.holder import KeyHolder
-from protocol.ciphertexts import add_ciphertexts, decode_ciphertexts, encode_ciphertexts
-from protocol.errors import PsephosError
-from protocol.messages import Ballot, PartialDecryption, TallyRequest
-from protocol.rounds import Round
-from protocol.sharing import deal_integer
-from protocol.signing import SigningKey
-from protocol.threshold import deal
-from protocol.transcript import Message
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import PsephosError
+from psephos.protocol.paillier.ciphertexts import add_ciphertexts, decode_ciphertexts, encode_ciphertexts
+from psephos.protocol.paillier.sharing import deal_integer
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.transcript import Message
 from psephos.security.compare import Comparison, two_sample
 from psephos.security.model import Context, Result
 from psephos.security.views import Sealed, jacobi, openable, stale, structure

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import gmpy2
 from gmpy2 import mpz
 
-from protocol.encryption import fixed_base
-from protocol.errors import ThresholdError
-from protocol.keys import PublicKey
-from protocol.threshold import ThresholdKey, combine
-from protocol.transcript import Message, Transcript
+from psephos.protocol.errors import ThresholdError
+from psephos.protocol.paillier.encryption import fixed_base
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.threshold import ThresholdKey, combine
+from psephos.protocol.transcript import Message, Transcript
 
 __all__ = ["SEARCH", "Sealed", "jacobi", "openable", "stale", "structure"]
 

@@ -1,8 +1,9 @@
 """The real protocols at test size, with every role's inputs, coins and messages recorded.
 
-The drivers hand messages from role object to role object, as `psephos.encrypted_sum` and the other stages do, but with
-recorded coins and under keys of 128 to 512 bits, which protect nothing: the statistical checks look at thousands of
-messages, and nothing they look for depends on the size of a key. A test holds the drivers' messages to the stages'.
+The drivers hand messages from role object to role object, as `psephos.simulate.encrypted_sum` and the other stages do,
+but with recorded coins and under keys of 128 to 512 bits, which protect nothing: the statistical checks look at
+thousands of messages, and nothing they look for depends on the size of a key. A test holds the drivers' messages to the
+stages'.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.tally import OpenedSum, Tally
-from parties.holder import KeyHolder
-from parties.party import Party, Voter
-from protocol.board import Board
-from protocol.encryption import Encryptor
-from protocol.messages import Ballot, PartialDecryption, TallyRequest
-from protocol.private_key import PrivateKey, generate_private_key
-from protocol.randomness import Randomness
-from protocol.rounds import Round
-from protocol.signing import SigningKey
-from protocol.threshold import deal
-from protocol.transcript import BOARD, Transcript
-from protocol.votes import vote_round
-from psephos.ceremony import Ceremony
+from psephos.curator.tally import OpenedSum, Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, Voter
+from psephos.protocol.encrypted_sum.board import Board
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.randomness import Randomness
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.transcript import BOARD, Transcript
 from psephos.security.model import Context
+from psephos.simulate.ceremony import Ceremony
 
 __all__ = ["FixedVoter", "Setup", "SumRun", "TrainedVoter", "open_sum", "run_tally_round", "setup"]
 
@@ -48,7 +49,7 @@ class Setup:
 def setup(
     coins: Randomness, parties: int = 5, holders: int = 3, threshold: int = 2, *, key_bits: int = KEY_BITS
 ) -> Setup:
-    """The ceremony of `psephos.ceremony`, the private key kept."""
+    """The ceremony of `psephos.simulate.ceremony`, the private key kept."""
     private_key = generate_private_key(key_bits, test_key=True, randomness=coins)
     threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=coins)
     keys = tuple(SigningKey.generate(coins) for _ in range(parties))
@@ -97,7 +98,7 @@ class SumRun:
 
 
 def open_sum(round_: Round, tally: Tally, holders: Sequence[Any], transcript: Transcript) -> OpenedSum:
-    """The curator asks t holders and opens, as `psephos.encrypted_sum` does."""
+    """The curator asks t holders and opens, as `psephos.simulate.encrypted_sum` does."""
     request = tally.close().encode(round_)
     parts = []
     for holder in holders[: round_.threshold_key.threshold]:

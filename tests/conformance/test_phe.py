@@ -8,14 +8,14 @@ from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.encryption import RANDOMNESS_MODES, Encryptor, RandomizerPool, RandomnessMode
-from protocol.errors import UnsuitableKeyError
-from protocol.keys import PublicKey
-from protocol.packing import PackingPlan
-from protocol.private_key import PrivateKey
-from protocol.randomness import SimulationRandomness
-from protocol.threshold import combine, deal
-from protocol.vectors import EncryptedVector
+from psephos.protocol.errors import UnsuitableKeyError
+from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomizerPool, RandomnessMode
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.threshold import combine, deal
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.randomness import SimulationRandomness
 
 plaintexts = st.one_of(st.integers(0, 2**511 - 1), st.integers(0, 1000), st.integers(2**510, 2**511 - 1))
 fast_and_full = st.sampled_from(RANDOMNESS_MODES)

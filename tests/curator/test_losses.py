@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator.losses import Huber, Logistic, Loss, Softmax, loss_named
-from protocol.errors import InvalidParameter
+from psephos.curator.losses import Huber, Logistic, Loss, Softmax, loss_named
+from psephos.protocol.errors import InvalidParameter
 
 BINARY = [Logistic(), Huber(), Huber(0.1), Huber(2.0)]
 ALL: list[Loss] = [*BINARY, Softmax()]

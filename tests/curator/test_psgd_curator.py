@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from curator import rajkumar_bounds as bounds
-from curator.gop import perturbed_minimiser, perturbed_risk
-from curator.labels import one_hot
-from curator.losses import Huber, Logistic, Loss
-from curator.psgd import Agreement, Curator, StepSizes, StoppingRule, agree, into_ball
-from curator.tally import OpenedSum
-from protocol.errors import DivergenceError, InvalidParameter, WrongRoundError
-from psephos.psgd import clear_descent
+from psephos.curator.hamm.labels import one_hot
+from psephos.curator.losses import Huber, Logistic, Loss
+from psephos.curator.psgd import bounds as bounds
+from psephos.curator.psgd.curator import Agreement, Curator, StepSizes, StoppingRule, agree, into_ball
+from psephos.curator.psgd.gop import perturbed_minimiser, perturbed_risk
+from psephos.curator.tally import OpenedSum
+from psephos.protocol.errors import DivergenceError, InvalidParameter, WrongRoundError
+from psephos.simulate.psgd import clear_descent
 
 
 def agreement_for(**changes: object) -> Agreement:

@@ -11,8 +11,10 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curator.tally import Tally
-from protocol.errors import (
+from psephos.curator.tally import Tally
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.errors import (
     CiphertextError,
     DuplicateBallotError,
     ForgedSignatureError,
@@ -23,9 +25,7 @@ from protocol.errors import (
     WrongPartialDecryptionError,
     WrongRoundError,
 )
-from protocol.messages import Ballot, PartialDecryption
-from protocol.product import BallotProduct
-from protocol.threshold import combine
+from psephos.protocol.paillier.threshold import combine
 
 
 class Closed:
@@ -48,7 +48,7 @@ class Closed:
 
     def shaped_wrong(self, holder: int, others: tuple[int, ...], shift: int = 1) -> PartialDecryption:
         """A part that is wrong on purpose: together with these others it opens to a sum with one entry `shift` more."""
-        from protocol.sharing import lagrange_numerators
+        from psephos.protocol.paillier.sharing import lagrange_numerators
 
         part, key = self.parts[holder - 1], self.election.key
         threshold_key = self.election.round.threshold_key
@@ -237,12 +237,12 @@ def test_wrong_parts_cannot_make_the_search_endless(
         assert len(tried) < 2000, "the search does not end"
         return combine(*arguments)
 
-    monkeypatch.setattr("curator.tally.combine", counted)
+    monkeypatch.setattr("psephos.curator.tally.combine", counted)
     opened = tally.open(parts)
     assert (opened.sums, opened.wrong_holders) == (election.sums(range(24)), wrong)
 
     hopeless = [replace(p, values=tuple(v * 2 % election.key.modulus_squared for v in p.values)) for p in parts[:13]]
-    monkeypatch.setattr("curator.tally.combine", combine)
+    monkeypatch.setattr("psephos.curator.tally.combine", combine)
     with pytest.raises(WrongPartialDecryptionError):
         tally.open([*hopeless, *parts[13:]])
 

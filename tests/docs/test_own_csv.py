@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from protocol.errors import DataError
+from psephos.protocol.errors import DataError
 
 SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "examples" / "own_csv.py"
 HEAD = ["shop", "number", "age", "city", "tier"]

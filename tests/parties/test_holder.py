@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from curator.tally import Tally
-from parties.holder import KeyHolder
-from protocol.errors import (
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.errors import (
     AlreadyOpenedError,
     DuplicateBallotError,
     ForgedSignatureError,
@@ -21,10 +23,8 @@ from protocol.errors import (
     WrongKeyError,
     WrongRoundError,
 )
-from protocol.ledger import OnceLedger
-from protocol.messages import Ballot, TallyRequest
-from protocol.product import BallotProduct
-from protocol.threshold import KeyShare, deal
+from psephos.protocol.paillier.threshold import KeyShare, deal
+from psephos.protocol.storage.ledger import OnceLedger
 
 
 def request_for(election: Any, ballots: list[Ballot]) -> TallyRequest:
@@ -216,7 +216,7 @@ def test_curator_and_holder_agree_whatever_the_batches(election: Any, ballots: l
     """A party sends an unsound ballot and then a sound one; the curator takes batches, the holder one at a time."""
     from gmpy2 import mpz
 
-    from protocol.vectors import EncryptedVector
+    from psephos.protocol.paillier.vectors import EncryptedVector
 
     unsound = Ballot.sign(
         election.round,

@@ -11,9 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from parties.learners import LEARNERS, LocalClassifier, RidgeLogistic, make_learner
-from parties.training import train_parties, votes
-from protocol.errors import DataError, InvalidParameter, NormError
+from psephos.parties.learners import LEARNERS, LocalClassifier, RidgeLogistic, make_learner
+from psephos.parties.training import train_parties, votes
+from psephos.protocol.errors import DataError, InvalidParameter, NormError
 
 
 def clouds(

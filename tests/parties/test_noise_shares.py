@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from parties.noise import PolyaShares, SkellamShares, contributors
-from parties.statistic import noisy_contribution
-from protocol.errors import InvalidParameter
-from protocol.randomness import ReplayedRandomness, SimulationRandomness
-from protocol.statistic_grid import StatisticGrid
+from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.parties.statistic import noisy_contribution
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness
 
 RATE = 1e-6
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier
 
-from curator.tally import Tally
-from parties.holder import KeyHolder
-from parties.party import Party
-from protocol.accounting import Budget, pure_event
-from protocol.encryption import Encryptor, RandomizerPool
-from protocol.errors import (
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
+from psephos.protocol.errors import (
     AlreadyCastError,
     BudgetExceededError,
     DataError,
@@ -24,14 +25,13 @@ from protocol.errors import (
     WrongKeyError,
     WrongRoundError,
 )
-from protocol.ledger import OnceLedger
-from protocol.messages import Ballot
-from protocol.packing import PackingPlan
-from protocol.private_key import generate_private_key
-from protocol.rounds import Round
-from protocol.signing import SigningKey
-from protocol.votes import VoteLayout, vote_round
-from psephos.ceremony import hold_ceremony
+from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.privacy.accounting import Budget, pure_event
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.ledger import OnceLedger
+from psephos.simulate.ceremony import hold_ceremony
 
 CLASSES = ("bird", "cat", "dog")
 PARTIES = 5
@@ -182,7 +182,7 @@ def test_a_ballot_signed_with_another_key_is_refused_at_signing(house, round_, s
     ballot = voting(house, 0, [0] * 11).cast(round_, samples)
     vector = Ballot.decode(ballot.encode(), round_)
     assert vector.ciphertexts == ballot.ciphertexts
-    from protocol.vectors import EncryptedVector
+    from psephos.protocol.paillier.vectors import EncryptedVector
 
     with pytest.raises(ForgedSignatureError):
         Ballot.sign(round_, 0, EncryptedVector(round_.key, round_.plan, ballot.ciphertexts), SigningKey.generate())

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from parties.pathak_noise import own_noise, rung_shares
-from protocol.errors import GridTooCoarseError
-from protocol.pathak import Terms
-from protocol.randomness import SimulationRandomness
-from psephos.pathak import make_terms
+from psephos.parties.pathak_noise import own_noise, rung_shares
+from psephos.protocol.errors import GridTooCoarseError
+from psephos.protocol.pathak.messages import Terms
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.simulate.pathak import make_terms
 
 # Seeded throughout, so that verdicts are stable; each test's false-alarm rate over seeds is at most 1e-6.
 
@@ -68,7 +68,7 @@ def test_shares_are_sized_for_those_that_count(monkeypatch: pytest.MonkeyPatch) 
         def share(self, randomness: Any) -> list[int]:
             return [0]
 
-    monkeypatch.setattr("parties.pathak_noise.PolyaShares", Watched)
+    monkeypatch.setattr("psephos.parties.pathak_noise.PolyaShares", Watched)
     agreed = terms(variant="repaired", excluded=2)
     rung_shares(agreed)
     assert asked == [(400, 4, 2, agreed.scale(size)) for size in agreed.ladder]
@@ -106,7 +106,7 @@ def test_noise_stays_in_its_slot(variant: Any, noise: Any) -> None:
 
 
 def test_the_bound_covers_every_rung() -> None:
-    from parties.noise import PolyaShares
+    from psephos.parties.noise import PolyaShares
 
     agreed = terms(variant="repaired")
     for size in agreed.ladder:

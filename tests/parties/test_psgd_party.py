@@ -15,9 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, gamma, kstest, norm, poisson
 
-from parties.gradients import check_records, gradient_sum, margin_slope
-from parties.psgd import GradientParty, OpeningRecord, StepHolder, fixed_share, step_share
-from protocol.errors import (
+from psephos.parties.gradients import check_records, gradient_sum, margin_slope
+from psephos.parties.psgd import GradientParty, OpeningRecord, StepHolder, fixed_share, step_share
+from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.series import Announcement, Series
+from psephos.protocol.errors import (
     AlreadyCastError,
     AlreadyOpenedError,
     BudgetExceededError,
@@ -30,12 +34,8 @@ from protocol.errors import (
     PackingError,
     WrongRoundError,
 )
-from protocol.messages import Ballot, TallyRequest
-from protocol.product import BallotProduct
-from protocol.randomness import SimulationRandomness
-from protocol.rounds import Round
-from protocol.series import Announcement, Series
-from psephos.ceremony import Ceremony, hold_ceremony
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.simulate.ceremony import Ceremony, hold_ceremony
 
 SERIES = Series(
     parties=3,

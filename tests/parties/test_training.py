@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 from scipy.special import lambertw, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from parties import training
-from parties.training import train_parties, votes, votes_in_blocks
-from protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
+from psephos.parties import training
+from psephos.parties.training import train_parties, votes, votes_in_blocks
+from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

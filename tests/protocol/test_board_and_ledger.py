@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from protocol.board import Board
-from protocol.errors import KeyFileError, MessageError, PsephosError
-from protocol.ledger import OnceLedger
+from psephos.protocol.encrypted_sum.board import Board
+from psephos.protocol.errors import KeyFileError, MessageError, PsephosError
+from psephos.protocol.storage.ledger import OnceLedger
 
 A, B = hashlib.sha256(b"a").digest(), hashlib.sha256(b"b").digest()
 
@@ -116,7 +116,7 @@ def test_a_ledger_that_cannot_be_opened_refuses(tmp_path: Path) -> None:
 
 _CLAIMS = """
 import hashlib, json, sys
-from protocol.ledger import OnceLedger
+from psephos.protocol.storage.ledger import OnceLedger
 sys.stdin.readline()
 print(json.dumps([OnceLedger(sys.argv[1]).claim(hashlib.sha256(bytes([i])).digest()) for i in range(20)]))
 """

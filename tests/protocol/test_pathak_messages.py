@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.comparison import Answer
-from protocol.dgk import generate_dgk_key
-from protocol.errors import (
+from psephos.protocol.errors import (
     AgreementError,
     InvalidParameter,
     MessageError,
@@ -22,7 +20,10 @@ from protocol.errors import (
     ShareRangeError,
     UnexpectedMessageError,
 )
-from protocol.pathak import (
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.pathak.comparison import Answer
+from psephos.protocol.pathak.dgk import generate_dgk_key
+from psephos.protocol.pathak.messages import (
     CURATOR,
     KEYED_SIZE_BITS,
     Answers,
@@ -47,9 +48,8 @@ from protocol.pathak import (
     Terms,
     centred,
 )
-from protocol.private_key import generate_private_key
-from protocol.transcript import Transcript
-from psephos.pathak import PathakKeys, make_terms, run_protocol
+from psephos.protocol.transcript import Transcript
+from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
 
 KEYS = PathakKeys(
     generate_private_key(448, test_key=True),

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from protocol.errors import InvalidParameter, ShareRangeError
-from protocol.multi_power import multi_powers
-from protocol.permutation import check_permutation, inverse, permute, random_permutation
-from protocol.randomness import SimulationRandomness
-from protocol.resharing import add_shares, check_shares, open_shares, split_vector
+from psephos.protocol.errors import InvalidParameter, ShareRangeError
+from psephos.protocol.paillier.multi_power import multi_powers
+from psephos.protocol.pathak.resharing import add_shares, check_shares, open_shares, split_vector
+from psephos.protocol.permutation import check_permutation, inverse, permute, random_permutation
+from psephos.protocol.randomness import SimulationRandomness
 
 
 @given(st.permutations(range(7)))

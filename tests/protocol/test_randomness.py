@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from protocol.errors import RandomnessExhausted
-from protocol.randomness import (
+from psephos.protocol.errors import RandomnessExhausted
+from psephos.protocol.randomness import (
     SYSTEM,
     Randomness,
     RecordedRandomness,

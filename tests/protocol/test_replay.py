@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from curator.tally import Tally
-from protocol.encryption import RANDOMNESS_MODES, RandomnessMode
-from protocol.errors import RandomnessExhausted
-from protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
+from psephos.curator.tally import Tally
+from psephos.protocol.errors import RandomnessExhausted
+from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
+from psephos.protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
 
 
 def run(make_election: Any, ceremony_coins: Randomness, party_coins: list[Randomness]) -> tuple[list[bytes], list[int]]:

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from gmpy2 import mpz
 
-from curator.tally import OpenedSum
-from parties.holder import KeyHolder
-from protocol.comb import CombShape, FixedBaseComb
-from protocol.encryption import Encryptor, RandomizerPool
-from protocol.errors import PsephosError
-from protocol.private_key import PrivateKey
-from protocol.randomness import RecordedRandomness, ReplayedRandomness
-from protocol.signing import SigningKey
-from protocol.threshold import combine, deal
+from psephos.curator.tally import OpenedSum
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.errors import PsephosError
+from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
+from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.threshold import combine, deal
+from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
+from psephos.protocol.signing import SigningKey
 
 
 def forms(secret: int | bytes) -> list[str]:
@@ -122,8 +122,8 @@ def failures(election: Any) -> list[Callable[[], object]]:
 
 
 def election_key(seed: int) -> Any:
-    from protocol.private_key import generate_private_key
-    from protocol.randomness import SimulationRandomness
+    from psephos.protocol.paillier.private_key import generate_private_key
+    from psephos.protocol.randomness import SimulationRandomness
 
     return generate_private_key(64, test_key=True, randomness=SimulationRandomness(seed)).public_key
 

@@ -8,9 +8,9 @@ import pickle
 
 import pytest
 
-from protocol.errors import InvalidParameter
-from protocol.randomness import SimulationRandomness
-from protocol.transcript import BOARD, Transcript
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.transcript import BOARD, Transcript
 
 SECRET = b"a secret message of forty-two bytes......."
 

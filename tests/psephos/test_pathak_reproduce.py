@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import psephos.reproduce_pathak as experiment
-from protocol.errors import InvalidParameter
-from psephos.datasets import Dataset
-from psephos.reproduce_pathak import reproduce_pathak_adult
+import psephos.papers.pathak as experiment
+from psephos.data.datasets import Dataset
+from psephos.papers.pathak import reproduce_pathak_adult
+from psephos.protocol.errors import InvalidParameter
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from protocol.errors import InvalidParameter, WeakKeyError
-from protocol.transcript import BOARD, Transcript
-from protocol.votes import vote_round
-from psephos.ceremony import hold_ceremony
-from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
 from psephos.plan import plan
-from psephos.run import LinearVoter
+from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.errors import InvalidParameter, WeakKeyError
+from psephos.protocol.transcript import BOARD, Transcript
+from psephos.simulate.ceremony import hold_ceremony
+from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.simulate.tally import LinearVoter
 
 
 @pytest.fixture(scope="module")

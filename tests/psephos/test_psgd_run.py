@@ -13,12 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import psephos.psgd as stage
-from curator.losses import Huber, Logistic
-from curator.psgd import agree
-from parties.gradients import gradient_sum, margin_slope
-from parties.psgd import OpeningRecord, StepHolder
-from protocol.errors import (
+import psephos.simulate.psgd as stage
+from psephos.curator.losses import Huber, Logistic
+from psephos.curator.psgd.curator import agree
+from psephos.parties.gradients import gradient_sum, margin_slope
+from psephos.parties.psgd import OpeningRecord, StepHolder
+from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.series import Announcement
+from psephos.protocol.errors import (
     BudgetExceededError,
     DivergenceError,
     GradientBoundError,
@@ -29,14 +32,11 @@ from protocol.errors import (
     TooFewBallotsError,
     WeakKeyError,
 )
-from protocol.messages import Ballot, TallyRequest
-from protocol.product import BallotProduct
-from protocol.randomness import SimulationRandomness
-from protocol.series import Announcement
-from protocol.transcript import BOARD, Transcript
-from psephos.ceremony import Ceremony, hold_ceremony
-from psephos.journal import Journal, StepLog
-from psephos.psgd import SgdRun, run_psgd
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.transcript import BOARD, Transcript
+from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.journal import Journal, StepLog
+from psephos.simulate.psgd import SgdRun, run_psgd
 
 SIZES = (5, 9, 2, 14)
 OPTIONS = {

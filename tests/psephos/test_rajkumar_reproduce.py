@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import InvalidParameter
-from protocol.transcript import Transcript
-from psephos.reproduce_rajkumar import METHODS, SKEWS, reproduce_rajkumar, sizes_from, sweep_runs
+from psephos.papers.rajkumar import METHODS, SKEWS, reproduce_rajkumar, sizes_from, sweep_runs
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.transcript import Transcript
 
 SMALL = {
     "name": "rajkumar-simulated", "lambdas": (0.1,), "epsilons": (0.2,), "steps": 1000, "draws": 1, "check_steps": 1,

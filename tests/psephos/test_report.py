@@ -19,19 +19,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from protocol.errors import ReportError, ReportVersionError
-from protocol.transcript import Transcript
-from psephos.cli import app
-from psephos.pathak import run_pathak
-from psephos.psgd import run_psgd
+from psephos.cli.main import app
+from psephos.protocol.errors import ReportError, ReportVersionError
+from psephos.protocol.transcript import Transcript
 from psephos.report import FORMAT, report_from_json, write_report
+from psephos.report.charts import style_of
 from psephos.report.document import ALPHA_NOTICE, alpha_summary, gaps
-from psephos.report.figures import style_of
 from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
 from psephos.report.sequence import arrange, contents_of, family, size_text
-from psephos.run import RunOptions, run_tally
 from psephos.security.audit import CASES
 from psephos.security.model import expected
+from psephos.simulate.pathak import run_pathak
+from psephos.simulate.psgd import run_psgd
+from psephos.simulate.tally import RunOptions, run_tally
 
 Row = list[tuple[str, str | None]]
 
@@ -251,7 +251,7 @@ def test_thousands_of_messages_make_a_picture_that_fits(result: dict[str, Any], 
 
 
 def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str, Any]]) -> None:
-    pathak = pytest.importorskip("protocol.pathak")
+    pathak = pytest.importorskip("psephos.protocol.pathak.messages")
     kinds = {m["kind"] for m in messages} | {step.kind for step in pathak.Step} | {"announcement"}
     assert not [kind for kind in kinds if contents_of(kind).look == "unknown"]
 
@@ -792,7 +792,7 @@ def test_an_interrupted_run_leaves_its_command(tmp_path: Path, monkeypatch: pyte
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("psephos.cli.run_tally", stopped)
+    monkeypatch.setattr("psephos.cli.main.run_tally", stopped)
     monkeypatch.setattr("sys.argv", ["psephos", "run", "--report", "here"])
     assert CliRunner().invoke(app, ["run", "--report", str(tmp_path)]).exit_code != 0
     page = Page(tmp_path / "report.html")

@@ -12,22 +12,22 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from curator.losses import Logistic
-from protocol.encryption import Encryptor, fixed_base
-from protocol.permutation import random_permutation
-from protocol.private_key import PrivateKey
-from protocol.randomness import Randomness, SimulationRandomness
-from protocol.threshold import deal
-from protocol.transcript import Transcript
-from protocol.votes import vote_round
-from psephos.encrypted_sum import VoteContribution, run_encrypted_sum
-from psephos.psgd import SgdRun
+from psephos.curator.losses import Logistic
+from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.paillier.encryption import Encryptor, fixed_base
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.permutation import random_permutation
+from psephos.protocol.randomness import Randomness, SimulationRandomness
+from psephos.protocol.transcript import Transcript
 from psephos.security import case_psgd
 from psephos.security.compare import _ks, detectable_accuracy, outcomes, two_sample
 from psephos.security.model import Context
 from psephos.security.simulators import packed_sum, simulate_partial
 from psephos.security.views import Sealed, jacobi, stale, structure
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
+from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.simulate.psgd import SgdRun
 
 # -- exact distributions
 
@@ -170,7 +170,7 @@ def test_a_partial_decryption_simulated_from_the_truth_is_the_real_one(
 
 
 def test_packed_sums_unpack(private_key: PrivateKey) -> None:
-    from protocol.packing import PackingPlan
+    from psephos.protocol.paillier.packing import PackingPlan
 
     plan = PackingPlan.for_key(private_key.public_key, length=70, addends=4, minimum=-3, maximum=9)
     sums = [(7 * i) % 49 - 12 for i in range(70)]
@@ -213,8 +213,8 @@ def test_the_analysis_drives_gradient_descent_as_the_stage_does() -> None:
 
 def test_a_role_is_replayed_from_its_view() -> None:
     """A view is complete: with its inputs and its tape a party makes the very ballot it sent."""
-    from parties.party import Party
-    from protocol.randomness import ReplayedRandomness
+    from psephos.parties.party import Party
+    from psephos.protocol.randomness import ReplayedRandomness
 
     context = Context(seed=7, views=1)
     world = setup(context.coins("replay"))

@@ -12,12 +12,12 @@ from types import ModuleType
 
 import pytest
 
-from parties.party import Party
-from protocol.encryption import Encryptor
-from protocol.errors import AlreadyCastError
-from protocol.messages import Ballot
-from protocol.randomness import Randomness
-from protocol.rounds import Round
+from psephos.parties.party import Party
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import AlreadyCastError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.randomness import Randomness
 from psephos.security import case_tally
 from psephos.security.model import Context
 from psephos.security.worlds import run_sum

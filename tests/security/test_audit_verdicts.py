@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.security.audit import CASES, PROTOCOLS, RATE, as_expected, audit
 from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalition, Context, Result, expected, judge
 from psephos.security.mutants import MUTANTS, UNCAUGHT, Mutant, caught_by, edited
@@ -145,11 +145,17 @@ def test_a_mutant_whose_line_has_changed_says_so() -> None:
 
 
 def test_an_edit_ends_with_its_block() -> None:
-    import protocol.sharing
-    import protocol.threshold
+    import psephos.protocol.paillier.sharing
+    import psephos.protocol.paillier.threshold
 
-    before = protocol.sharing.deal_integer
-    broken = edited(protocol.sharing, "deal_integer", "coefficients = [delta * secret]", "coefficients = [secret]")
+    before = psephos.protocol.paillier.sharing.deal_integer
+    broken = edited(
+        psephos.protocol.paillier.sharing, "deal_integer", "coefficients = [delta * secret]", "coefficients = [secret]"
+    )
     with broken:
-        assert protocol.threshold.deal_integer is protocol.sharing.deal_integer is not before
-    assert protocol.threshold.deal_integer is protocol.sharing.deal_integer is before
+        assert (
+            psephos.protocol.paillier.threshold.deal_integer
+            is psephos.protocol.paillier.sharing.deal_integer
+            is not before
+        )
+    assert psephos.protocol.paillier.threshold.deal_integer is psephos.protocol.paillier.sharing.deal_integer is before

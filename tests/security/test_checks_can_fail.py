@@ -13,21 +13,21 @@ from typing import Any
 
 import pytest
 
-import curator.psgd
-import curator.statistic
-import parties.pathak_noise
-import parties.statistic
-import protocol.resharing
-import protocol.sharing
-from parties.holder import KeyHolder
-from parties.party import Party
-from parties.pathak import PathakParty
-from parties.psgd import GradientParty
-from protocol.encryption import Encryptor
+import psephos.curator.hamm.statistic
+import psephos.curator.psgd.curator
+import psephos.parties.pathak_noise
+import psephos.parties.statistic
+import psephos.protocol.paillier.sharing
+import psephos.protocol.pathak.resharing
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party
+from psephos.parties.pathak import PathakParty
+from psephos.parties.psgd import GradientParty
+from psephos.protocol.paillier.encryption import Encryptor
 from psephos.security.audit import CASES, RATE
 from psephos.security.model import Context
 from psephos.security.mutants import MUTANTS, edited
-from psephos.statistic_round import StatisticContribution
+from psephos.simulate.statistic_round import StatisticContribution
 
 # The plaintext decides the randomness: a guessed vote can be encrypted and compared.
 CONVERGENT = (
@@ -36,11 +36,16 @@ CONVERGENT = (
     "(1 + m * n) * r % modulus for m, r",
     "(1 + m * n) * gmpy2.powmod(m + 2, n, modulus) % modulus for m, r",
 )
-NO_NOISE = (parties.statistic, "noisy_contribution", "[value + noise for", "[value for")
+NO_NOISE = (psephos.parties.statistic, "noisy_contribution", "[value + noise for", "[value for")
 NO_RANDOMNESS = (Encryptor, "encrypt", "(1 + m * n) * r % modulus", "(1 + m * n) % modulus")
 OPENED_TWICE = (KeyHolder, "partially_decrypt", "if not self._openings.claim(self.round.digest):", "if False:")
-LOW_DEGREE = (protocol.sharing, "deal_integer", "range(threshold - 1)", "range(threshold - 2)")
-F0_IS_S = (protocol.sharing, "deal_integer", "coefficients = [delta * secret]", "coefficients = [secret]")
+LOW_DEGREE = (psephos.protocol.paillier.sharing, "deal_integer", "range(threshold - 1)", "range(threshold - 2)")
+F0_IS_S = (
+    psephos.protocol.paillier.sharing,
+    "deal_integer",
+    "coefficients = [delta * secret]",
+    "coefficients = [secret]",
+)
 # Votes for the next class: whoever reads anything does not read the votes that were given.
 OTHER_VOTES = (
     Party,
@@ -90,7 +95,7 @@ BREAKS = (
         "tally",
         "noise replayed, curator",
         (
-            curator.statistic,
+            psephos.curator.hamm.statistic,
             "release_statistic",
             "plan.mechanism.sample(randomness)",
             "plan.mechanism.sample(SYSTEM)",
@@ -128,7 +133,7 @@ BREAKS = (
         "simulation but for the total, party 3 (the smallest)",
         # Party 3 is handed every vector whole, and everybody else zeros.
         (
-            protocol.resharing,
+            psephos.protocol.pathak.resharing,
             "split_vector",
             "[*drawn, last]",
             "[[0] * len(vector)] * (parts - 2) + [[v & mask for v in vector], [0] * len(vector)]",
@@ -139,7 +144,7 @@ BREAKS = (
         "pathak-repaired",
         "insider, party 3 (the smallest)",
         (
-            parties.pathak_noise,
+            psephos.parties.pathak_noise,
             "rung_shares",
             "PolyaShares(terms.features, terms.parties, contributors, terms.scale(size)).share(randomness)",
             "[0] * terms.features",
@@ -169,7 +174,11 @@ BREAKS = (
     Break("psgd", "freshness, curator", NO_RANDOMNESS),
     Break("psgd", "threshold, party", LOW_DEGREE),
     Break("psgd", "deviating requests, curator and a party, t - 1 holders", OPENED_TWICE),
-    Break("psgd", "sizes read, curator", (curator.psgd, "agree", "loss.lipschitz * largest * (1", "records * (1")),
+    Break(
+        "psgd",
+        "sizes read, curator",
+        (psephos.curator.psgd.curator, "agree", "loss.lipschitz * largest * (1", "records * (1"),
+    ),
 )
 
 

@@ -18,12 +18,12 @@ from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import gammaln, lambertw
 from scipy.stats import chi2
 
-from curator import sensitivity
-from curator.rajkumar_bounds import pure_composition, sigma_as_printed, sigma_from_density_ratio
-from parties.training import train_parties
-from protocol.noise import simulate_spherical_laplace
-from psephos import reproduce_pathak
-from psephos.datasets import Dataset, load
+from psephos.curator.hamm import sensitivity
+from psephos.curator.psgd.bounds import pure_composition, sigma_as_printed, sigma_from_density_ratio
+from psephos.data.datasets import Dataset, load
+from psephos.papers import pathak as reproduce_pathak
+from psephos.parties.training import train_parties
+from psephos.protocol.privacy.mechanisms import simulate_spherical_laplace
 
 
 def test_1_the_norm_of_theorem_3s_noise_is_gamma_and_an_exponential_norm_is_not_private() -> None:

@@ -16,22 +16,22 @@ from gmpy2 import mpz
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from curator.tally import Tally
-from parties.holder import KeyHolder
-from protocol.comparison import Answer, Asker, answer
-from protocol.dgk import generate_dgk_key
-from protocol.errors import PsephosError
-from protocol.messages import Ballot, PartialDecryption, TallyRequest
-from protocol.pathak import Outgoing
-from protocol.randomness import SimulationRandomness
-from protocol.series import Announcement
-from protocol.transcript import Transcript
-from psephos.pathak import make_terms, run_protocol
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.series import Announcement
+from psephos.protocol.errors import PsephosError
+from psephos.protocol.pathak.comparison import Answer, Asker, answer
+from psephos.protocol.pathak.dgk import generate_dgk_key
+from psephos.protocol.pathak.messages import Outgoing
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.transcript import Transcript
 from psephos.security import case_psgd
 from psephos.security.case_pathak import keys_of, records_of
 from psephos.security.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, fuzz, main, mutate
 from psephos.security.model import Context
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
+from psephos.simulate.pathak import make_terms, run_protocol
 
 seeds = st.integers(0, 2**64 - 1)
 

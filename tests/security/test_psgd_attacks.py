@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from curator import rajkumar_bounds as bounds
-from curator.gop import perturbed_minimiser
-from curator.losses import Logistic
-from curator.psgd import Agreement, Curator, StepSizes, agree, descend
-from parties.gradients import gradient_sum, margin_slope
-from parties.psgd import step_share
-from protocol.randomness import SimulationRandomness
-from psephos.ceremony import Ceremony, hold_ceremony
-from psephos.psgd import SgdRun, clear_descent
+from psephos.curator.losses import Logistic
+from psephos.curator.psgd import bounds as bounds
+from psephos.curator.psgd.curator import Agreement, Curator, StepSizes, agree, descend
+from psephos.curator.psgd.gop import perturbed_minimiser
+from psephos.parties.gradients import gradient_sum, margin_slope
+from psephos.parties.psgd import step_share
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.psgd import SgdRun, clear_descent
 
 Array = NDArray[np.float64]
 SLOPE = margin_slope("logistic")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages import Ballot, PartialDecryption
-from protocol.pathak import Step
-from protocol.series import Announcement
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
+from psephos.protocol.encrypted_sum.series import Announcement
+from psephos.protocol.pathak.messages import Step
 from psephos.security.audit import CASES
 from psephos.security.case_psgd import agreement_of
 from psephos.security.model import Context

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from parties.pathak import PathakParty
-from protocol.permutation import inverse
+from psephos.parties.pathak import PathakParty
+from psephos.protocol.permutation import inverse
 from psephos.security.case_pathak import SIZES, Run, real_runs
 from psephos.security.model import Context
 from psephos.security.mutants import edited

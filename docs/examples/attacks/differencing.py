@@ -11,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.party import Party
-from protocol.errors import AlreadyCastError
-from protocol.ledger import OnceLedger
-from protocol.messages import Ballot
-from protocol.randomness import Randomness, SimulationRandomness
-from protocol.rounds import Round
-from protocol.votes import VoteLayout, vote_round
+from psephos.parties.party import Party
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
+from psephos.protocol.errors import AlreadyCastError
+from psephos.protocol.randomness import Randomness, SimulationRandomness
+from psephos.protocol.storage.ledger import OnceLedger
 from psephos.security.worlds import FixedVoter, Setup, run_sum, setup
 
 PARTIES, SAMPLES, CLASSES, VICTIM = 5, 8, 3, 2

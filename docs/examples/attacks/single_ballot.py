@@ -17,17 +17,17 @@ import numpy as np
 from gmpy2 import invert, mpz
 from numpy.typing import NDArray
 
-from curator.tally import Tally
-from parties.holder import KeyHolder
-from parties.party import Party
-from protocol.errors import PsephosError
-from protocol.messages import Ballot, TallyRequest
-from protocol.product import BallotProduct
-from protocol.randomness import SimulationRandomness
-from protocol.rounds import Round
-from protocol.threshold import combine
-from protocol.vectors import EncryptedVector
-from protocol.votes import VoteLayout, vote_round
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party
+from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
+from psephos.protocol.errors import PsephosError
+from psephos.protocol.paillier.threshold import combine
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.security.worlds import FixedVoter, Setup, setup
 
 PARTIES, SAMPLES, CLASSES = 4, 6, 2

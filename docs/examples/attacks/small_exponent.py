@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from gmpy2 import invert, mpz, powmod
 
-from protocol.encryption import Encryptor
-from protocol.private_key import generate_private_key
-from protocol.randomness import SimulationRandomness
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.randomness import SimulationRandomness
 
 NOISE_BOUND = 1 << 31
 """Noise of up to 2^31 grid steps either way: 2^32 exponents, 2^16 steps of each kind."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.losses import Logistic
-from curator.psgd import agree
-from parties.gradients import gradient_sum, margin_slope
-from parties.psgd import GradientParty
-from protocol.randomness import SimulationRandomness
-from protocol.signing import SigningKey
+from psephos.curator.losses import Logistic
+from psephos.curator.psgd.curator import agree
+from psephos.parties.gradients import gradient_sum, margin_slope
+from psephos.parties.psgd import GradientParty
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.signing import SigningKey
 from psephos.security.mutants import edited
 
 WITHOUT_RHO = (GradientParty, "vector", "[u + e + r for", "[u + e for")

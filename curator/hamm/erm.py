@@ -1,0 +1,304 @@
+"""Regularised empirical risk minimisation with a certificate (Hamm 2016, equations 8, 19, 41 and 55).
+
+    R(w) = (1/N) sum_i l_alpha(w . x_i) + (lambda/2) ||w||^2
+
+R is lambda-strongly convex, so a vector where the gradient of R has norm at most tau is within tau/lambda of the
+minimiser. That distance enters the sensitivity of what is released (2 tau/lambda), so tau is a fixed public number,
+the gradient norm is certified with the rounding error of its own computation included, and the solver always gets
+there: whether it did must not depend on anybody's data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from psephos.curator.checks import check_positive
+from psephos.curator.hamm.sensitivity import largest_row_norm
+from psephos.curator.losses import Loss
+from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
+
+__all__ = [
+    "DEFAULT_TOLERANCE",
+    "NORM_SLACK",
+    "Minimiser",
+    "check_auxiliary",
+    "gradient",
+    "minimise",
+    "norm_bound",
+    "risk",
+    "rounding_floor",
+    "smallest_tolerance",
+]
+
+Array = NDArray[np.float64]
+
+DEFAULT_TOLERANCE = 1e-9
+"""tau: far above the rounding floor (about 3e-11 at N = 1e5, d = 1e3, ten classes, lambda = 1e-4)."""
+
+NORM_SLACK = 2.0**-39
+"""How far beyond 1 the certified norm of a row may lie: room for the rounding of a division by the norm. What is
+released charges for it (`psephos.curator.hamm.release`)."""
+
+_UNIT = 2.0**-53
+_DENSE_LIMIT = 1024  # unknowns up to which a Hessian is formed and factored; beyond, conjugate gradients
+_MAX_STEPS = 100_000
+
+
+def check_auxiliary(features: ArrayLike, width: int | None = None) -> Array:
+    """The auxiliary features as a C-contiguous float64 array of shape (N, d), after checking them.
+
+    Raises DataError when there are none, when they are not a table of finite numbers or (`width` given) have another
+    number of columns, and NormError when a row is longer than 1, which every sensitivity assumes away.
+    """
+    try:
+        array = np.ascontiguousarray(features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError("the auxiliary features are not a table of numbers") from error
+    if array.ndim != 2:
+        raise DataError(f"the auxiliary features must be a table of samples by features, not {array.ndim}-dimensional")
+    if array.shape[0] == 0:
+        raise DataError("there is no auxiliary data; provide at least one sample for the parties to label")
+    if array.shape[1] == 0:
+        raise DataError("the auxiliary samples have no features")
+    if width is not None and array.shape[1] != width:
+        raise DataError(f"the auxiliary samples have {array.shape[1]} features where {width} were agreed")
+    if not np.isfinite(array).all():
+        raise DataError("the auxiliary features hold NaN or infinite values; remove or impute those samples first")
+    longest = largest_row_norm(array)
+    if longest > 1 + NORM_SLACK:
+        raise NormError(
+            f"an auxiliary sample has norm {longest:.6g}; every row must have norm at most 1. Divide all rows by the "
+            "largest norm of the auxiliary data, or clip the rows that are too long"
+        )
+    return array
+
+
+def _check_targets(targets: ArrayLike, samples: int, loss: Loss) -> Array:
+    array = np.asarray(targets, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != samples:
+        raise DataError(f"targets must have one row for each of the {samples} auxiliary samples")
+    if array.shape[1] < 2 or (loss.binary and array.shape[1] != 2):
+        raise DataError(f"targets have {array.shape[1]} column(s), which the {loss.name} loss cannot use")
+    # A row is a probability vector up to the rounding of the fractions it is made of.
+    if not ((array >= 0).all() and (array <= 1).all() and (np.abs(array.sum(axis=1) - 1) < 1e-9).all()):
+        raise DataError("every row of targets must be fractions between 0 and 1 that sum to 1")
+    return array
+
+
+@dataclass(frozen=True)
+class Minimiser:
+    """A minimiser before any noise. It is as sensitive as the votes, so its repr shows nothing of it.
+
+    `w`: float64 of shape (d,) for a binary loss, (K, d) with rows summing to 0 (to rounding) for softmax.
+    `gradient_norm`: an upper bound of the norm of the exact gradient at w, at most `tolerance`.
+    `tolerance`: tau, the public parameter; w is within tolerance / lam of the exact minimiser.
+    """
+
+    w: Array = field(repr=False)
+    gradient_norm: float = field(repr=False)
+    tolerance: float
+    lam: float
+    loss: Loss
+
+    @property
+    def inexactness(self) -> float:
+        """How far w may be from the exact minimiser: tolerance / lam. Public."""
+        return self.tolerance / self.lam
+
+    @property
+    def norm_limit(self) -> float:
+        """A bound of the norm of w for any data. Public."""
+        return norm_bound(self.loss, self.w.shape[0] if self.w.ndim == 2 else 2, self.lam) + self.inexactness
+
+
+def norm_bound(loss: Loss, classes: int, lam: float) -> float:
+    """An upper bound of the exact minimiser's norm for any data: (lambda/2) ||w*||^2 <= R(w*) <= R(0)."""
+    return math.sqrt(2 * loss.at_zero(classes) / lam)
+
+
+def rounding_floor(samples: int, features: int, classes: int, norm: float, lam: float, loss: Loss) -> float:
+    """A bound of the L2 rounding error of the gradient computed by `gradient` at any w of norm at most `norm`.
+
+    By the standard model of floating-point arithmetic, inner products of length n summed in any order, fused or not,
+    err by at most gamma_n = n u / (1 - n u) times the sum of the absolute products (Higham 2002, section 3.1):
+
+    * scores: gamma_d ||x_i|| ||w_k|| each; and softmax subtracts the largest score, another u sqrt(2) ||w|| each;
+    * residuals: c times that, plus a few u for the elementary functions, the K-term sum, and the rounding of alpha;
+    * (1/N) X^T r: gamma_N times (1/N) sum_i ||r_i|| ||x_i||, which is at most gamma_N lipschitz;
+    * the division by N, and lambda w with its addition: a few u of the terms.
+    """
+    gamma_d = features * _UNIT / (1 - features * _UNIT)
+    gamma_n = samples * _UNIT / (1 - samples * _UNIT)
+    score = (gamma_d + math.sqrt(2 * classes) * _UNIT) * norm
+    residual = loss.smoothness * score + (classes + 12) * _UNIT
+    total = residual + gamma_n * (loss.lipschitz + residual) + 4 * _UNIT * (loss.lipschitz + lam * norm)
+    return 1.001 * total  # products of errors, rows of norm 1 + NORM_SLACK, and this computation itself
+
+
+def smallest_tolerance(samples: int, features: int, classes: int, lam: float, loss: Loss) -> float:
+    """The least tau that `minimise` accepts: eight times the rounding floor near any minimiser. Public inputs only."""
+    return 8 * rounding_floor(samples, features, classes, norm_bound(loss, classes, lam), lam, loss)
+
+
+def _scores(features: Array, w: Array) -> Array:
+    scores: Array = features @ w.T
+    return scores
+
+
+def risk(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> float:
+    """The regularised empirical risk R(w) (Hamm 2016, equations 8 and 19), a float.
+
+    `features`: (N, d). `targets`: (N, K). `w`: (d,) for a binary loss, (K, d) for softmax. Nothing is checked here.
+    """
+    return float(loss.value(_scores(features, w), targets).mean() + lam / 2 * np.vdot(w, w))
+
+
+def gradient(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> Array:
+    """The gradient of R at w, of w's shape: (d,) or (K, d). Arguments as in `risk`."""
+    residual = loss.derivative(_scores(features, w), targets)
+    total: Array = residual.T @ features / len(features) + lam * w
+    return total
+
+
+def _certified(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> tuple[Array, float]:
+    """The computed gradient at w and an upper bound of the exact gradient's norm."""
+    computed = gradient(features, targets, w, lam, loss)
+    samples, width = features.shape
+    norm = float(np.linalg.norm(w)) * (1 + (w.size + 4) * _UNIT)
+    floor = rounding_floor(samples, width, targets.shape[1], norm, lam, loss)
+    return computed, float(np.linalg.norm(computed)) * (1 + (w.size + 4) * _UNIT) + floor
+
+
+def _hessian(features: Array, curvature: Array, lam: float, loss: Loss) -> Array:
+    samples, width = features.shape
+    if loss.binary:
+        dense: Array = (features.T * curvature) @ features / samples
+    else:
+        classes = curvature.shape[1]
+        dense = np.empty((classes * width, classes * width))
+        for k in range(classes):
+            for m in range(k, classes):
+                weight = curvature[:, k] * ((k == m) - curvature[:, m])
+                block = (features.T * weight) @ features / samples
+                dense[k * width : (k + 1) * width, m * width : (m + 1) * width] = block
+                dense[m * width : (m + 1) * width, k * width : (k + 1) * width] = block
+    dense[np.diag_indices_from(dense)] += lam
+    return dense
+
+
+def _hessian_product(features: Array, curvature: Array, lam: float, loss: Loss) -> Callable[[Array], Array]:
+    def product(v: Array) -> Array:
+        moved = _scores(features, v)
+        if loss.binary:
+            bent = curvature * moved
+        else:
+            bent = curvature * (moved - np.einsum("ik,ik->i", curvature, moved)[:, None])
+        result: Array = bent.T @ features / len(features) + lam * v
+        return result
+
+    return product
+
+
+def _conjugate_gradients(product: Callable[[Array], Array], target: Array) -> Array:
+    """An approximate solution s of H s = target. Every iterate satisfies target . s = s . H s > 0, which is all the
+    descent argument needs; a tenth of the residual is enough for the solver's outer steps to converge fast."""
+    solution = np.zeros_like(target)
+    residual = target.copy()
+    direction = residual.copy()
+    size = start = float(np.vdot(residual, residual))
+    for _ in range(10 * target.size):
+        moved = product(direction)
+        step = size / float(np.vdot(direction, moved))
+        solution += step * direction
+        residual -= step * moved
+        previous, size = size, float(np.vdot(residual, residual))
+        if size <= 0.01 * start:
+            break
+        direction = residual + (size / previous) * direction
+    return solution
+
+
+def _direction(features: Array, targets: Array, w: Array, slope: Array, lam: float, loss: Loss) -> Array:
+    curvature = loss.curvature(_scores(features, w), targets)
+    if w.size <= _DENSE_LIMIT:
+        try:
+            factor = cho_factor(_hessian(features, curvature, lam, loss), overwrite_a=True, check_finite=False)
+            solution: Array = cho_solve(factor, slope.ravel(), check_finite=False).reshape(w.shape)
+            return solution
+        except LinAlgError:  # lambda below the rounding of the Hessian
+            pass
+    return _conjugate_gradients(_hessian_product(features, curvature, lam, loss), slope)
+
+
+def _centred(w: Array, loss: Loss) -> Array:
+    """Softmax: w with its rows' mean taken out. The data term of R does not see that mean and the ridge only grows
+    with it, so the gradient's norm cannot grow: its component along the mean is lambda times the mean, now 0."""
+    return w if loss.binary else w - w.mean(axis=0)
+
+
+def minimise(
+    features: ArrayLike, targets: ArrayLike, lam: float, loss: Loss, *, tolerance: float = DEFAULT_TOLERANCE
+) -> Minimiser:
+    """The minimiser of the regularised weighted risk, with the exact gradient's norm certified to be <= tolerance.
+
+    `features`: (N, d), rows of norm at most 1. `targets`: (N, K), rows summing to 1 (`alpha`, or `one_hot` of
+    majority labels).
+
+    Raises:
+        DataError, NormError: features or targets it cannot use.
+        InvalidParameter: lambda or the tolerance out of range, in particular a tolerance under `smallest_tolerance`,
+            which depends on public numbers only.
+        ConvergenceError: never, by the argument below; if it does come, this library has a defect.
+
+    Why it always gets there. Each step goes from w to w - t s, where s solves H s = g (exactly, or as a conjugate
+    gradient iterate) for the gradient g and a matrix H with lambda <= H <= L = c + lambda. Then g.s = s.H s =: q,
+    q >= lambda ||s||^2 and q >= ||g||^2/L. Along the step phi(t) = R(w - t s) is convex, phi'(0) = -q and phi' is
+    L ||s||^2-Lipschitz, so phi' <= 0 up to t0 = q/(L ||s||^2) >= lambda/L. Halving t from 1 until phi'(t) <= 0 ends
+    with some t > t0/2; phi decreases on [0, t], so R has fallen by at least -phi(t0/2) + phi(0) >= 3/8 q t0 >=
+    3/8 lambda ||g||^2/L^2. As R >= 0, only finitely many such steps have ||g|| above any given value. (That is for
+    every convex smooth loss, Huber's included, whose second derivative jumps.) The full step is also taken when it
+    at least halves the least gradient norm seen so far, which can happen only finitely often; near the minimiser this
+    is Newton's method. In floating point the gradient carries an error of at most the rounding floor; a Newton step
+    with an inexact gradient leaves a gradient of the order of that error, and the tolerance is at least eight floors.
+    """
+    lam = check_positive(lam, "lambda")
+    tolerance = check_positive(tolerance, "the solver's tolerance")
+    table = check_auxiliary(features)
+    samples, width = table.shape
+    goal = _check_targets(targets, samples, loss)
+    classes = goal.shape[1]
+    least = smallest_tolerance(samples, width, classes, lam, loss)
+    if tolerance < least:
+        raise InvalidParameter(
+            f"a tolerance of {tolerance:.3g} cannot be certified in double precision for {samples} samples, {width} "
+            f"features and lambda = {lam:.3g}; it must be at least {least:.3g}"
+        )
+
+    w = np.zeros(width if loss.binary else (classes, width))
+    slope, certified = _certified(table, goal, w, lam, loss)
+    best = certified
+    for _ in range(_MAX_STEPS):
+        if certified <= tolerance:
+            return Minimiser(w=w, gradient_norm=certified, tolerance=tolerance, lam=lam, loss=loss)
+        step = _direction(table, goal, w, slope, lam, loss)
+        t = 1.0
+        while True:
+            candidate = _centred(w - t * step, loss)
+            new_slope, certified = _certified(table, goal, candidate, lam, loss)
+            if certified <= max(best / 2, tolerance) or np.vdot(new_slope, step) >= 0:
+                break
+            t /= 2
+            if t < lam / (4 * (loss.smoothness + lam)):  # below t0/2 only through rounding: take the safe step
+                break
+        w, slope = candidate, new_slope
+        best = min(best, certified)
+    raise ConvergenceError(
+        f"the solver did not reach its tolerance of {tolerance:.3g} in {_MAX_STEPS} steps; this contradicts its proof, "
+        "please report it"
+    )

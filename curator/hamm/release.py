@@ -1,0 +1,259 @@
+"""Output perturbation: the only door through which a fitted or averaged classifier leaves the curator.
+
+Hamm 2016, Algorithms 1 and 2, and the private average of appendix B.4: a vector of L2 sensitivity S plus noise with
+density proportional to exp(-epsilon ||eta|| / S) is epsilon-differentially private (equation 3). What this module adds
+to that sentence:
+
+* S is the bound that holds for what is computed, not for what is written: the solver's 2 tau/lambda, the rounding of
+  the change of coordinates, feature rows of norm 1 + 2^-39, and the snapping to the lattice are all in it;
+* the noise lives on a lattice (`psephos.protocol.privacy.mechanisms`), whose pitch depends on public numbers only;
+* the parameters of several classes are released in the (K - 1) d coordinates of the *contrasts*, the matrices whose
+  rows sum to 0, by an orthonormal basis, so that the noise is spherical there and no dimension is wasted. Taking out
+  the mean of the rows changes no prediction and lengthens no difference.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+from typing import Protocol as TypingProtocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psephos.curator.hamm import sensitivity as bounds
+from psephos.curator.hamm.erm import NORM_SLACK
+from psephos.curator.hamm.sensitivity import Sensitivity, with_lattice
+from psephos.curator.losses import Loss, Softmax
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
+from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, choose_pitch, release
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = [
+    "Bound",
+    "Labels",
+    "OutputNoise",
+    "Released",
+    "Unreleased",
+    "contrast_basis",
+    "erm_sensitivity",
+    "mechanism_for",
+    "noise_dimension",
+    "perturb",
+]
+
+Array = NDArray[np.float64]
+Labels = Literal["majority", "soft"]
+Bound = Literal["certified", "paper"]
+OutputNoise = Literal["spherical-laplace", "gaussian"]
+
+
+class Unreleased(TypingProtocol):
+    """What may be perturbed: `psephos.curator.hamm.erm.Minimiser` and `psephos.curator.hamm.averaging.Average`."""
+
+    @property
+    def w(self) -> Array:
+        """The parameters, (d,) or (K, d). As sensitive as the votes."""
+
+    @property
+    def inexactness(self) -> float:
+        """How far w may be from the vector whose sensitivity is known. Public."""
+
+    @property
+    def norm_limit(self) -> float:
+        """A bound of ||w|| for any data. Public."""
+
+
+@dataclass(frozen=True)
+class Released:
+    """A private classifier and what it cost. All of it is public.
+
+    `w`: float64, (d,) or (K, d) with rows summing to 0. `epsilon`, `delta`: what holds per release, for the unit
+    `sensitivity.unit`; with the spherical Laplace delta is the sampler's distance from its law, at most 2^-64.
+    `sensitivity`: L2, everything included. `scale`: b of the spherical Laplace, whose norm is Gamma(`dimension`, b), or
+    sigma of the Gaussian. `pitch`: of the lattice. `mechanism`: the noise itself.
+    """
+
+    w: Array
+    epsilon: float
+    delta: float
+    sensitivity: Sensitivity
+    scale: float
+    dimension: int
+    pitch: float
+    mechanism: SphericalLaplace | RoundedGaussian
+
+    def event(self, name: str) -> PrivacyEvent:
+        """What this release costs a party, for accounting."""
+        return event_of(name, self.mechanism, self.sensitivity.value, self.epsilon, self.sensitivity.unit)
+
+
+def noise_dimension(shape: tuple[int, ...]) -> int:
+    """D of the noise on parameters of this shape: d for (d,), (K - 1) d for (K, d)."""
+    return (shape[0] - 1) * shape[1] if len(shape) == 2 else shape[0]
+
+
+def contrast_basis(classes: int) -> Array:
+    """Helmert's orthonormal rows, shape (K - 1, K), each summing to 0: row j compares class j + 1 with those before.
+
+    Raises InvalidParameter for fewer than two classes.
+    """
+    if classes < 2:
+        raise InvalidParameter(f"{classes} class(es) have no contrasts; at least two are needed")
+    basis = np.zeros((classes - 1, classes))
+    for j in range(1, classes):
+        length = math.sqrt(j * (j + 1))
+        basis[j - 1, :j] = -1 / length
+        basis[j - 1, j] = j / length
+    return basis
+
+
+def erm_sensitivity(
+    labels: Labels,
+    loss: Loss,
+    lam: float,
+    *,
+    parties: int,
+    classes: int,
+    features: ArrayLike,
+    bound: Bound = "certified",
+    protect_auxiliary: bool = False,
+) -> Sensitivity:
+    """The L2 sensitivity of the exact minimiser, by the table of `psephos.curator.hamm.sensitivity`.
+
+    `features`: the auxiliary features, (N, d). `bound`: 'certified' is the smallest that is proved here; 'paper' is
+    Hamm's own constant (Theorems 1 and 3, B.2, B.3, and 4.5), for comparison. `protect_auxiliary`: neighbours also
+    differ in one auxiliary sample (Hamm 4.5), so that rho, which is a function of the samples, is not used. Raises
+    InvalidParameter for an unknown name or number, and in the one case where the paper's constant does not
+    hold; DataError for features that are no finite matrix.
+    """
+    if labels not in ("majority", "soft"):
+        raise InvalidParameter(f"there are no labels named {labels!r}; choose 'majority' or 'soft'")
+    table = np.asarray(features, dtype=np.float64)
+    samples = len(table)
+    several = isinstance(loss, Softmax)
+    if bound == "paper":
+        return _paper(labels, several, lam, parties, samples, protect_auxiliary)
+    if bound != "certified":
+        raise InvalidParameter(f"there is no bound named {bound!r}; choose 'certified' or 'paper'")
+    kind: Literal["logistic", "lipschitz"] = "logistic" if loss.name == "logistic" else "lipschitz"
+    if protect_auxiliary:
+        if several and labels == "soft":
+            return bounds.multiclass_soft_private_auxiliary(lam, parties, samples, classes)
+        if several:
+            return bounds.multiclass_majority_private_auxiliary(lam, samples, classes)
+        if labels == "soft":
+            return bounds.binary_soft_private_auxiliary(lam, parties, samples, kind)
+        return bounds.binary_majority_private_auxiliary(lam, samples, kind)
+    rho = bounds.rho(table)
+    if several and labels == "soft":
+        return bounds.multiclass_soft(lam, parties, classes, rho)
+    if several:
+        return bounds.multiclass_majority(lam, classes, rho)
+    if labels == "soft":
+        return bounds.binary_soft(lam, parties, rho, kind)
+    return bounds.binary_majority(lam, rho, kind)
+
+
+def _paper(
+    labels: Labels, several: bool, lam: float, parties: int, samples: int, protect_auxiliary: bool
+) -> Sensitivity:
+    if labels == "majority":
+        base = bounds.hamm_b2(lam) if several else bounds.hamm_theorem_1(lam)
+    else:
+        base = bounds.hamm_b3(lam, parties) if several else bounds.hamm_theorem_3(lam, parties)
+    if not protect_auxiliary:
+        return base
+    if several:
+        # The factor is derived for the binary bases, and holds for those; on these the changed sample moves the sum
+        # by 2 sqrt(2), not by sqrt(2).
+        raise InvalidParameter(
+            "the factor of Hamm 4.5 is too small for the softmax loss, so the paper's bound does not protect an "
+            "auxiliary sample; use the certified bound"
+        )
+    factor = bounds.hamm_4_5_factor(parties, samples) if labels == "soft" else 1.0
+    return replace(
+        base,
+        value=base.value * factor,
+        unit="party and one auxiliary sample",
+        source=f"{base.source}, Hamm 4.5",
+    )
+
+
+def mechanism_for(
+    shape: tuple[int, ...],
+    inexactness: float,
+    norm_limit: float,
+    sensitivity: Sensitivity,
+    epsilon: float,
+    *,
+    noise: OutputNoise = "spherical-laplace",
+    delta: float = 1e-6,
+) -> tuple[SphericalLaplace | RoundedGaussian, Sensitivity]:
+    """The noise for parameters of this shape, and the sensitivity it covers; a function of public numbers only.
+
+    `noise`: 'spherical-laplace' (pure epsilon), or 'gaussian' calibrated to (epsilon, delta) by the analytic formula.
+    Raises InvalidParameter for an epsilon outside (0, 64], an unknown noise, a sensitivity that is not L2, or numbers
+    so far apart that no lattice serves them.
+    """
+    if noise not in ("spherical-laplace", "gaussian"):
+        raise InvalidParameter(f"there is no output noise named {noise!r}; choose 'spherical-laplace' or 'gaussian'")
+    if sensitivity.norm != "l2":
+        raise InvalidParameter(f"output perturbation needs an L2 sensitivity, and this one is {sensitivity.norm}")
+    dimension = noise_dimension(shape)
+    if len(shape) == 2:
+        classes = shape[0]
+        # Each entry of the basis errs by at most 4u relative, each inner product of length K by K u more, and the
+        # basis has Frobenius norm sqrt(K - 1): the change of coordinates errs by at most (K + 4) u sqrt(K - 1) ||w||.
+        rounding = 1.01 * (classes + 4) * 2.0**-53 * math.sqrt(classes - 1) * norm_limit
+    else:
+        rounding = 0.0
+    value = sensitivity.value * (1 + 2 * NORM_SLACK) + 2 * (inexactness + rounding)
+    wider = replace(sensitivity, value=value, source=f"{sensitivity.source} + inexactness")
+    pitch = choose_pitch(value, dimension)
+    if norm_limit / pitch >= 2.0**60:
+        raise InvalidParameter(
+            f"parameters of norm up to {norm_limit:.3g} cannot be put on the grid of pitch {pitch:.3g} that a "
+            f"sensitivity of {value:.3g} asks for; the sensitivity is too small to be true at double precision"
+        )
+    total = with_lattice(wider, pitch, dimension)
+    if noise == "gaussian":
+        return RoundedGaussian.for_epsilon_delta(total.value, epsilon, delta, dimension, pitch), total
+    return SphericalLaplace.for_epsilon(total.value, epsilon, dimension, pitch), total
+
+
+def perturb(
+    classifier: Unreleased,
+    sensitivity: Sensitivity,
+    epsilon: float,
+    *,
+    noise: OutputNoise = "spherical-laplace",
+    delta: float = 1e-6,
+    randomness: Randomness = SYSTEM,
+) -> Released:
+    """One private release of a minimiser or an average; every call is a release of its own and they compose.
+
+    `sensitivity`: of the exact minimiser or average (`erm_sensitivity`, `psephos.curator.hamm.sensitivity.average`);
+    what computing adds is added here. Raises InvalidParameter as `mechanism_for` does, before anything is drawn.
+    """
+    shape = classifier.w.shape
+    mechanism, total = mechanism_for(
+        shape, classifier.inexactness, classifier.norm_limit, sensitivity, epsilon, noise=noise, delta=delta
+    )
+    basis = contrast_basis(shape[0]) if len(shape) == 2 else None
+    vector = classifier.w if basis is None else basis @ classifier.w
+    private = release(vector.ravel(), mechanism, randomness)
+    if basis is not None:
+        private = basis.T @ private.reshape(len(basis), shape[1])
+    return Released(
+        w=private,
+        epsilon=float(epsilon),
+        delta=delta if isinstance(mechanism, RoundedGaussian) else mechanism.delta(epsilon),
+        sensitivity=total,
+        scale=mechanism.sigma if isinstance(mechanism, RoundedGaussian) else mechanism.scale,
+        dimension=mechanism.dimension,
+        pitch=mechanism.pitch,
+        mechanism=mechanism,
+    )

@@ -1,0 +1,345 @@
+"""How far one party can move what is released: certified upper bounds, one function per row of the table.
+
+Notation: M parties, N auxiliary samples, K classes, ridge (lambda/2) ||w||^2, ||x|| <= 1, which the caller has checked.
+Unless said otherwise two neighbouring inputs differ in everything **one party** holds; M is fixed and the auxiliary
+features are public. Two facts carry all rows (proofs in docs/theory.md):
+
+* the minimisers of two lambda-strongly convex risks are within max_w ||gradient of the difference|| / lambda of each
+  other (Chaudhuri et al. 2011, corollary 7; Hamm 2016, equation (26));
+* for coefficient rows c_i with ||c_i|| <= c the matrix (1/N) sum_i c_i (x) x_i has norm at most c * rho, where
+  rho = ||X||_op / sqrt(N) <= 1.
+
+The bounds the papers print are here by name (`hamm_*`) for comparison. All values are rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import lambertw
+
+from psephos.curator.checks import check_count, check_positive
+from psephos.protocol.errors import DataError
+
+__all__ = [
+    "Sensitivity",
+    "average",
+    "binary_majority",
+    "binary_majority_private_auxiliary",
+    "binary_soft",
+    "binary_soft_private_auxiliary",
+    "hamm_4_5_factor",
+    "hamm_b2",
+    "hamm_b3",
+    "hamm_b4",
+    "hamm_b4_binary",
+    "hamm_theorem_1",
+    "hamm_theorem_3",
+    "largest_row_norm",
+    "multiclass_majority",
+    "multiclass_majority_private_auxiliary",
+    "multiclass_soft",
+    "multiclass_soft_private_auxiliary",
+    "operator_norm",
+    "radius",
+    "rho",
+    "statistic",
+    "with_lattice",
+]
+
+Loss = Literal["logistic", "lipschitz"]
+"""`logistic` has l'(t) + l'(-t) = -1; `lipschitz` is any convex loss with |l'| <= 1, the Huber hinge among them."""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The largest distance between what two neighbouring inputs release.
+
+    Attributes
+    ----------
+    value: the bound, > 0.
+    norm: the norm it is measured in, 'l1' or 'l2'.
+    unit: what neighbours differ in: 'party', 'party and one auxiliary sample', or 'record'.
+    source: the equation it comes from.
+
+    Raises InvalidParameter for a bound that is not a positive finite number.
+    """
+
+    value: float
+    norm: str = "l2"
+    unit: str = "party"
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        check_positive(self.value, "a sensitivity")
+
+
+def _up(value: float) -> float:
+    """`value` plus a margin for the few roundings that led to it and for rows of norm 1 + 2^-45."""
+    return value * (1.0 + 2.0**-44)
+
+
+# -- quantities of the public features
+
+
+def _features(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    x = np.asarray(x, dtype=np.float64)
+    if x.ndim != 2 or x.size == 0:
+        raise DataError(f"features must be a non-empty matrix (samples, width); got shape {x.shape}")
+    if not np.all(np.isfinite(x)):
+        raise DataError("features contain NaN or infinite values; remove or impute them")
+    return x
+
+
+def _gamma(terms: int) -> float:
+    """Higham's gamma_n = n u / (1 - n u), the relative error of a sum of n products in any order."""
+    u = 2.0**-53
+    return terms * u / (1.0 - terms * u)
+
+
+def largest_row_norm(x: NDArray[np.float64]) -> float:
+    """An upper bound of max_i ||x_i||_2 for the float64 matrix `x`, shape (N, d), rounding errors included.
+
+    Raises DataError for an empty matrix, another number of dimensions, NaN or infinite entries.
+    """
+    x = _features(x)
+    exponent = _exponent(x)
+    squares = np.einsum("ij,ij->i", x * 2.0**-exponent, x * 2.0**-exponent)
+    return float(math.ldexp(math.sqrt(float(squares.max()) * (1 + _gamma(x.shape[1] + 3)) + 1e-290), exponent))
+
+
+def _exponent(x: NDArray[np.float64]) -> int:
+    return max(-500, math.frexp(float(np.abs(x).max()))[1])
+
+
+def operator_norm(x: NDArray[np.float64]) -> float:
+    """A certified upper bound of the largest singular value of the float64 matrix `x`, shape (N, d).
+
+    t I - X'X is shown positive semidefinite by a floating-point Cholesky factorisation that runs to its end (Rump 2006:
+    its backward error is at most gamma_{d+1} times the trace); the errors of forming X'X are added. The bound
+    exceeds the true norm by a relative 1e-9 or so. Raises DataError as `largest_row_norm`.
+    """
+    x = _features(x)
+    if x.shape[0] < x.shape[1]:
+        x = x.T
+    samples, width = x.shape
+    exponent = _exponent(x)
+    x = x * 2.0**-exponent  # a power of two: exact, and no square can overflow or underflow to matter
+    frobenius = float(np.einsum("ij,ij->", x, x)) * (1 + 2 * _gamma(x.size + 2))
+    slack = _gamma(samples + 2) * frobenius + 1e-290
+    gram = x.T @ x
+    top = float(np.linalg.eigvalsh(gram)[-1]) * (1 + 2.0**-40) + 1e-290
+    while True:
+        shifted = -gram
+        shifted[np.diag_indices(width)] += top
+        try:
+            np.linalg.cholesky(shifted)
+            break
+        except np.linalg.LinAlgError:
+            top *= 1 + 2.0**-32
+    trace = float(np.abs(np.diag(shifted)).sum()) * (1 + _gamma(width + 2))
+    slack += 2 * _gamma(width + 3) * trace + 2.0**-51 * top
+    return math.ldexp(math.sqrt(top + slack) * (1 + 2.0**-50), exponent)
+
+
+def rho(x: NDArray[np.float64]) -> float:
+    """A certified upper bound of ||X||_op / sqrt(N) for `x`, shape (N, d); never more than the largest row norm.
+
+    It takes the place of the 1 in Hamm's bounds (docs/theory.md). Raises DataError as `largest_row_norm`.
+    """
+    x = _features(x)
+    return min(operator_norm(x) / math.sqrt(len(x)) * (1 + 2.0**-50), largest_row_norm(x))
+
+
+def radius(lam: float, classes: int = 2) -> float:
+    """R(lambda) = sqrt(W0((K - 1)/e) / lambda), rounded up: no logistic or softmax ridge minimiser is longer.
+
+    `classes` = 2 is both the logistic loss with one weight vector and the softmax with two. Whatever the data, the
+    labels (hard or soft) and the features' norms: take the inner product of the stationarity condition with w; a
+    sample contributes at most max_m m / (1 + e^m / (K - 1)) = W0((K - 1)/e). Raises InvalidParameter for a lambda or K
+    out of range.
+    """
+    lam, classes = check_positive(lam, "lambda"), check_count(classes, "the number of classes", 2)
+    return math.sqrt(float(lambertw((classes - 1) / math.e).real) / lam) * (1 + 2.0**-40)
+
+
+# -- empirical risk minimisers (Hamm, Algorithms 1 and 2), party-level
+
+
+def _over_lambda(numerator: float, lam: float, parties: int = 1) -> float:
+    """numerator / (M lambda)."""
+    return numerator / (check_count(parties, "the number of parties") * check_positive(lam, "lambda"))
+
+
+def binary_majority(lam: float, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
+    """Algorithm 1, labels +-1: min(rho/lambda, 2 R) for the logistic loss, 2 rho/lambda for a 1-Lipschitz one.
+
+    All labels may flip, and where one does the gradients differ by (l'(t) + l'(-t)) x (Hamm, equation (27)). Raises
+    InvalidParameter for a lambda or rho that is not positive and finite.
+    """
+    reach = _over_lambda(check_positive(rho, "rho"), lam)
+    if loss == "logistic":
+        return Sensitivity(_up(min(reach, 2 * radius(lam))), source="min(rho/lambda, 2 R); Hamm (27)")
+    return Sensitivity(_up(2 * reach), source="2 rho/lambda; Hamm Theorem 1")
+
+
+def binary_soft(lam: float, parties: int, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
+    """Algorithm 2, binary: rho/(M lambda) for the logistic loss, 2 rho/(M lambda) for a 1-Lipschitz one.
+
+    alpha_i moves by at most 1/M, and the gradient by (alpha_i - alpha_i') (l'(t) + l'(-t)) x_i (Hamm, equation (30)).
+    Raises InvalidParameter for a lambda, M or rho out of range.
+    """
+    reach = _over_lambda(check_positive(rho, "rho"), lam, parties)
+    if loss == "logistic":
+        source = "min(rho/(M lambda), 2 R); Hamm (30), l'(t) + l'(-t) = -1"
+        return Sensitivity(_up(min(reach, 2 * radius(lam))), source=source)
+    return Sensitivity(_up(2 * reach), source="2 rho/(M lambda); Hamm Theorem 3")
+
+
+def multiclass_majority(lam: float, classes: int, rho: float = 1.0) -> Sensitivity:
+    """Algorithm 1, softmax: min(sqrt(2) rho/lambda, 2 R); one-hot labels differ by sqrt(2) (Hamm, equation (52)).
+
+    Raises InvalidParameter for a lambda, K or rho out of range.
+    """
+    reach = _over_lambda(math.sqrt(2) * check_positive(rho, "rho"), lam)
+    return Sensitivity(_up(min(reach, 2 * radius(lam, classes))), source="min(sqrt(2) rho/lambda, 2 R); Hamm B.2")
+
+
+def multiclass_soft(lam: float, parties: int, classes: int, rho: float = 1.0) -> Sensitivity:
+    """Algorithm 2, softmax: sqrt(2) rho/(M lambda); two entries of alpha_i move by 1/M (Hamm, equation (59)).
+
+    Raises InvalidParameter for a lambda, M, K or rho out of range.
+    """
+    reach = _over_lambda(math.sqrt(2) * check_positive(rho, "rho"), lam, parties)
+    return Sensitivity(_up(min(reach, 2 * radius(lam, classes))), source="min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3")
+
+
+def average(projection_radius: float, parties: int) -> Sensitivity:
+    """The mean of M parameter vectors, each projected on the ball of public radius C: 2 C/M.
+
+    Raises InvalidParameter for a radius or an M out of range.
+    """
+    diameter = 2 * check_positive(projection_radius, "the projection radius")
+    return Sensitivity(_up(diameter / check_count(parties, "the number of parties")), source="2 C/M")
+
+
+# -- a party and one auxiliary sample (Hamm 4.5, corrected): the features are private too, so rho must not be used
+
+
+_BOTH = "party and one auxiliary sample"
+
+
+def binary_soft_private_auxiliary(lam: float, parties: int, samples: int, loss: Loss = "logistic") -> Sensitivity:
+    """2/(M lambda) (N + M - 1)/N for a 1-Lipschitz loss, 1/(M lambda) (N + 2M - 1)/N for the logistic one.
+
+    N - 1 samples keep their features and move as before; the one that changes moves the sum by at most 2. Raises
+    InvalidParameter for a lambda, M or N out of range.
+    """
+    samples = check_count(samples, "the number of auxiliary samples")
+    reach = _over_lambda(1, lam, parties) / samples
+    if loss == "logistic":
+        value = min((samples + 2 * parties - 1) * reach, 2 * radius(lam))
+        return Sensitivity(_up(value), unit=_BOTH, source="(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected")
+    value = 2 * (samples + parties - 1) * reach
+    return Sensitivity(_up(value), unit=_BOTH, source="2 (N + M - 1)/(N M lambda); Hamm 4.5")
+
+
+def binary_majority_private_auxiliary(lam: float, samples: int, loss: Loss = "logistic") -> Sensitivity:
+    """(N + 1)/(N lambda) for the logistic loss, capped by 2 R; 2/lambda, unchanged, for a 1-Lipschitz one.
+
+    Raises InvalidParameter for a lambda or N out of range.
+    """
+    samples = check_count(samples, "the number of auxiliary samples")
+    if loss == "logistic":
+        value = min(_over_lambda((samples + 1) / samples, lam), 2 * radius(lam))
+        return Sensitivity(_up(value), unit=_BOTH, source="min((N + 1)/(N lambda), 2 R)")
+    return Sensitivity(_up(_over_lambda(2, lam)), unit=_BOTH, source="2/lambda; Hamm 4.5")
+
+
+def multiclass_soft_private_auxiliary(lam: float, parties: int, samples: int, classes: int) -> Sensitivity:
+    """sqrt(2)/(M lambda) (N + 2M - 1)/N: the sample that changes moves the sum by at most 2 sqrt(2).
+
+    Raises InvalidParameter for a lambda, M, N or K out of range.
+    """
+    samples = check_count(samples, "the number of auxiliary samples")
+    value = (samples + 2 * parties - 1) / samples * _over_lambda(math.sqrt(2), lam, parties)
+    source = "sqrt(2) (N + 2M - 1)/(N M lambda); Hamm 4.5 corrected"
+    return Sensitivity(_up(min(value, 2 * radius(lam, classes))), unit=_BOTH, source=source)
+
+
+def multiclass_majority_private_auxiliary(lam: float, samples: int, classes: int) -> Sensitivity:
+    """min(sqrt(2) (N + 1)/(N lambda), 2 R); raises InvalidParameter for a lambda, N or K out of range."""
+    samples = check_count(samples, "the number of auxiliary samples")
+    value = min(_over_lambda(math.sqrt(2) * (samples + 1) / samples, lam), 2 * radius(lam, classes))
+    return Sensitivity(_up(value), unit=_BOTH, source="min(sqrt(2) (N + 1)/(N lambda), 2 R)")
+
+
+# -- the linear statistic T = (1/N) sum_i alpha(x_i) (x) x_i
+
+
+def statistic(parties: int, classes: int, rho: float) -> Sensitivity:
+    """L2: sqrt(2) rho/M for K classes, rho/M for a binary T (one row). Not valid with private auxiliary samples.
+
+    Raises InvalidParameter for an M, K or rho out of range.
+    """
+    parties, classes = check_count(parties, "the number of parties"), check_count(classes, "the number of classes", 2)
+    factor = 1.0 if classes == 2 else math.sqrt(2)
+    return Sensitivity(_up(factor * check_positive(rho, "rho") / parties), source="sqrt(2) rho/M, binary rho/M")
+
+
+# -- what else a release must add
+
+
+def with_lattice(sensitivity: Sensitivity, pitch: float, dimension: int) -> Sensitivity:
+    """Plus g sqrt(D) in L2, g D in L1: snapping moves each of the two vectors by at most g/2 per coordinate.
+
+    Raises InvalidParameter for a pitch that is not positive and finite.
+    """
+    factor = math.sqrt(dimension) if sensitivity.norm == "l2" else float(dimension)
+    value = sensitivity.value + check_positive(pitch, "the pitch") * factor
+    return replace(sensitivity, value=_up(value), source=f"{sensitivity.source} + lattice")
+
+
+# -- as the papers print them
+
+
+def hamm_theorem_1(lam: float) -> Sensitivity:
+    """Hamm, equation (28), majority labels: 2/lambda; raises InvalidParameter for a lambda out of range."""
+    return Sensitivity(_up(_over_lambda(2, lam)), source="Hamm Theorem 1: 2/lambda")
+
+
+def hamm_theorem_3(lam: float, parties: int) -> Sensitivity:
+    """Hamm, Theorem 3, soft labels: 2/(M lambda); raises InvalidParameter for a lambda or M out of range."""
+    return Sensitivity(_up(_over_lambda(2, lam, parties)), source="Hamm Theorem 3: 2/(M lambda)")
+
+
+def hamm_b2(lam: float) -> Sensitivity:
+    """Hamm, equation (53), multiclass majority: sqrt(2)/lambda; raises InvalidParameter for a lambda out of range."""
+    return Sensitivity(_up(_over_lambda(math.sqrt(2), lam)), source="Hamm B.2: sqrt(2)/lambda")
+
+
+def hamm_b3(lam: float, parties: int) -> Sensitivity:
+    """Hamm, equation (60), multiclass soft: sqrt(2)/(M lambda); raises InvalidParameter for one out of range."""
+    return Sensitivity(_up(_over_lambda(math.sqrt(2), lam, parties)), source="Hamm B.3: sqrt(2)/(M lambda)")
+
+
+def hamm_b4(lam: float, parties: int) -> Sensitivity:
+    """Hamm B.4, average of softmax parameters: 2 sqrt(2)/(M lambda); raises InvalidParameter for one out of range."""
+    return Sensitivity(_up(_over_lambda(2 * math.sqrt(2), lam, parties)), source="Hamm B.4: 2 sqrt(2)/(M lambda)")
+
+
+def hamm_b4_binary(lam: float, parties: int) -> Sensitivity:
+    """Hamm B.4's argument with the binary constant 2/lambda of one classifier: 2/(M lambda).
+
+    Raises InvalidParameter for a lambda or M out of range.
+    """
+    return Sensitivity(_up(_over_lambda(2, lam, parties)), source="Hamm B.4, binary: 2/(M lambda)")
+
+
+def hamm_4_5_factor(parties: int, samples: int) -> float:
+    """Hamm 4.5: (N + M - 1)/N. Right on the general base 2/(M lambda), too small on the logistic and softmax bases."""
+    return (samples + parties - 1) / samples

@@ -1,0 +1,1 @@
+"""Charlie of Pathak 2010, and what his output is worth."""

@@ -1,0 +1,192 @@
+"""What Pathak, Rane and Raj (2010) prove, what of it is so, and what privacy a run really has.
+
+Notation of the paper: K parties, n_(1) the smallest data set, lambda, d features, epsilon the parameter in the noise's
+scale. "lambda" is objective (2), lambda ||w||^2, of strong convexity mu = 2 lambda; "lambda/2" the other convention,
+mu = lambda. Rows have norm at most 1 throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from psephos.curator.checks import check_positive
+from psephos.curator.hamm.sensitivity import radius
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.pathak.messages import Regulariser, Terms
+
+__all__ = [
+    "Counterexample",
+    "average_sensitivity",
+    "counterexample",
+    "party_level_epsilon",
+    "printed_epsilon",
+    "proved_epsilon",
+    "theorem_4_1",
+    "theorem_4_2",
+    "theorem_4_3",
+    "theorem_4_4",
+]
+
+
+def _check(**values: float) -> None:
+    for name, value in values.items():
+        check_positive(value, name)
+
+
+def _mu(lam: float, regulariser: Regulariser) -> float:
+    if regulariser not in ("lambda", "lambda/2"):
+        raise InvalidParameter(f"regulariser is 'lambda' or 'lambda/2', not {regulariser!r}")
+    return 2 * lam if regulariser == "lambda" else lam
+
+
+# -- privacy
+
+
+def average_sensitivity(*, parties: int, smallest: int, lam: float, regulariser: Regulariser = "lambda") -> float:
+    """L2 bound of how far one record moves the average of exact minimisers: 2/(K n_(1) mu).
+
+    That is 1/(K n_(1) lambda) in objective (2) and 2/(K n_(1) lambda) in the other convention: spherical noise of this
+    over epsilon is epsilon-private. One record changes one party's minimiser, by 2/(n_j mu) (two gradients of norm at
+    most 1, over n_j, over the strong convexity), and the average by a K-th. Raises InvalidParameter for a number that
+    is not positive and finite.
+    """
+    _check(parties=parties, smallest=smallest, lam=lam)
+    return 2 / (parties * smallest * _mu(lam, regulariser))
+
+
+def theorem_4_1(epsilon: float) -> float:
+    """The paper's claim: per-coordinate Laplace noise of scale 2/(n_(1) epsilon lambda) gives this epsilon.
+
+    Raises InvalidParameter for an epsilon that is not positive and finite.
+    """
+    _check(epsilon=epsilon)
+    return epsilon
+
+
+def printed_epsilon(*, epsilon: float, features: int, parties: int, regulariser: Regulariser = "lambda") -> float:
+    """What that noise really gives one record, sizes fixed: sqrt(d) epsilon/(2 K), or sqrt(d) epsilon/K with lambda/2.
+
+    The proof of Theorem 4.1 takes the L2 bound of the sensitivity for an L1 bound (a factor sqrt(d) too little) and
+    forgets that the average divides it by K. So: L1 sensitivity sqrt(d) 2/(K n_(1) mu), over the scale
+    2/(n_(1) epsilon lambda). Nothing pure holds when a record is added or removed: n_(1) sets the scale, and the
+    ratio of two Laplace densities of different scales is unbounded. Raises InvalidParameter for a number that is not
+    positive and finite.
+    """
+    _check(epsilon=epsilon, features=features, parties=parties)
+    return math.sqrt(features) * epsilon / (parties * _mu(1.0, regulariser))
+
+
+def proved_epsilon(terms: Terms) -> tuple[float, float]:
+    """(epsilon, delta) of a run for one record, data set sizes fixed, against whoever does not know the noise.
+
+    Printed, laplace: as `printed_epsilon`, with the grid and the solvers' tolerance, at the agreed largest size (they
+    weigh most there). Otherwise the scale was made for epsilon. delta is what drawing and clipping the noise costs.
+
+    Against whom. Printed: the smallest party knows the noise and can subtract it, and Charlie with any party has both
+    keys; neither is covered. Repaired: any `excluded` parties together are; Charlie with a party is not.
+    """
+    if terms.variant == "printed" and terms.noise == "laplace":
+        size = terms.largest_size
+        l1 = math.sqrt(terms.features) * terms.record_sensitivity(size) / terms.pitch + terms.features
+        epsilon = math.nextafter(l1 / float(terms.scale(size)) * (1 + 1e-12), math.inf)
+        return epsilon, (1 + math.exp(min(epsilon, 700.0))) * terms.noise_distance
+    return terms.epsilon, terms.noise_delta
+
+
+def party_level_epsilon(terms: Terms, smallest: int) -> float:
+    """The epsilon of a run for everything one party holds, its size apart, when the smallest data set has `smallest`.
+
+    No minimiser is longer than R (psephos.curator.hamm.sensitivity.radius), so the sum moves by at most 2 R in L2 and,
+    on the grid, by sqrt(d) 2 R/g + d in L1, whatever the party's data. The paper does not claim anything at party
+    level, and the result says why: the noise is made for one record in n_(1), and 2 R does not shrink with n. Raises
+    DataError for a `smallest` outside the terms' bounds.
+    """
+    mu = terms.strong_convexity
+    reach = 2 * (radius(mu) + terms.tolerance / mu) / terms.pitch
+    size = smallest if terms.variant == "printed" else terms.ladder[terms.rung(smallest)]
+    scale = float(terms.scale(size))
+    if terms.noise == "spherical":
+        return (reach + math.sqrt(terms.features)) / scale
+    return (math.sqrt(terms.features) * reach + terms.features) / scale
+
+
+# -- utility, as printed
+
+
+def theorem_4_2(*, parties: int, smallest: int, lam: float) -> float:
+    """The claimed bound (K - 1)/(n_(1) lambda) of ||w_hat - w*||_2. False in general: see `counterexample`.
+
+    Raises InvalidParameter for a number that is not positive and finite.
+    """
+    _check(parties=parties, smallest=smallest, lam=lam)
+    return (parties - 1) / (smallest * lam)
+
+
+def theorem_4_3(*, parties: int, smallest: int, lam: float, features: int, epsilon: float, delta: float) -> float:
+    """The claimed bound of J(w_s) - J(w*), with probability 1 - delta, rows in the unit ball. Rests on Theorem 4.2.
+
+    epsilon may be infinite: equation (3). Raises InvalidParameter for an epsilon that is not positive, a delta outside
+    (0, 1), or another argument that is not positive and finite.
+    """
+    _check(parties=parties, smallest=smallest, lam=lam, features=features)
+    if not epsilon > 0 or not 0 < delta < 1:
+        raise InvalidParameter("epsilon must be positive and delta strictly between 0 and 1")
+    common = (lam + 1) / (smallest * lam) ** 2
+    tail = features * math.log(features / delta) / epsilon
+    return common * ((parties - 1) ** 2 / 2 + 2 * tail**2 + 2 * (parties - 1) * tail)
+
+
+def theorem_4_4(
+    *, parties: int, smallest: int, lam: float, features: int, epsilon: float, delta: float, samples: int
+) -> float:
+    """The claimed bound of the true excess risk: twice that of Theorem 4.3 and 16/(lambda n) (32 + log(1/delta)).
+
+    Raises InvalidParameter as `theorem_4_3`.
+    """
+    _check(samples=samples)
+    empirical = theorem_4_3(
+        parties=parties, smallest=smallest, lam=lam, features=features, epsilon=epsilon, delta=delta
+    )
+    return 2 * empirical + 16 / (lam * samples) * (32 + math.log(1 / delta))
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Two parties whose average is far from the pooled minimiser, however much data they have.
+
+    `distance`: |w_hat - w*|; `bound`: what Theorem 4.2 claims; `average`, `pooled`: the two classifiers.
+    """
+
+    distance: float
+    bound: float
+    average: float
+    pooled: float
+
+
+def counterexample(copies: int, *, lam: float = 0.01) -> Counterexample:
+    """K = 2, `copies` times (x = 1, y = +1) against as many (x = 0.1, y = -1), objective (2).
+
+    Nothing ties the parties' data to each other, so the distance does not depend on `copies`, and the bound shrinks as
+    1/copies: Theorem 4.2 is false from some size on (lambda = 0.01: distance 1.599, bound 100/copies). Raises
+    InvalidParameter for a number that is not positive and finite.
+    """
+    _check(copies=copies, lam=lam)
+    first = _minimiser([(1.0, 1.0)], lam)
+    second = _minimiser([(0.1, -1.0)], lam)
+    pooled = _minimiser([(1.0, 1.0), (0.1, -1.0)], lam)
+    average = (first + second) / 2
+    return Counterexample(abs(average - pooled), theorem_4_2(parties=2, smallest=copies, lam=lam), average, pooled)
+
+
+def _minimiser(points: list[tuple[float, float]], lam: float) -> float:
+    """argmin of the mean of log(1 + exp(-y w x)) + lambda w^2 in one dimension, by bisection of its derivative."""
+
+    def slope(w: float) -> float:
+        return sum(-y * x / (1 + math.exp(y * w * x)) for x, y in points) / len(points) + 2 * lam * w
+
+    low, high = -1 / lam, 1 / lam
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return (low + high) / 2

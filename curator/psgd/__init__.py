@@ -1,0 +1,1 @@
+"""The third party of Rajkumar and Agarwal 2012."""

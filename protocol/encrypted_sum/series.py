@@ -1,0 +1,271 @@
+"""A series of encrypted sums at public points: what everybody agrees on before the first, and how one is announced.
+
+An iterative protocol asks the parties again and again for an integer vector that depends on a public point. The
+`Series` fixes how often, how large the vectors and how strong every party's noise are, so that each party can hold
+the others to it and knows what the whole series costs it. A step is one `Round` of kind "gradients" whose context
+names the series, the step and the point; its `Announcement` is all a party needs to build that round for itself.
+
+Noise is in lattice units of 2^-fraction_bits. Every share is redrawn until it lies within a public bound that sizes the
+slot; the bounds hold but for probability 2^-66 over the whole series (`truncation`), by Chernoff's inequality.
+
+The protocol it was made for is Rajkumar and Agarwal 2012, Algorithm 1; docs/rajkumar.md says who adds which noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import operator
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
+
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import InvalidParameter, MessageError, WrongRoundError
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.signing import VerificationKey
+
+__all__ = ["Announcement", "Series", "StepLaw"]
+
+StepLaw = Literal["none", "spherical-laplace", "spherical-laplace-halving", "skellam"]
+
+_LOG_TAIL = 66 * math.log(2)
+_MAX_STEPS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Series:
+    """What is agreed on before the first step.
+
+    Attributes:
+        parties: how many; every one adds noise.
+        steps: the largest number of sums; no party answers more.
+        dimension: entries of a vector.
+        bound: largest L2 norm of a party's vector before noise.
+        fraction_bits: the lattice is the multiples of 2^-fraction_bits.
+        fixed_sigmas: standard deviation, per entry, of the normal noise each party draws once; 0 for none.
+        step_law: law of the noise each party draws afresh at every step.
+        step_scale: its scale: of the norm's Gamma law ("spherical-laplace"; doubled at every step with "-halving", so
+            that step 1 already has twice of it), or one share's variance per entry, in lattice units squared
+            ("skellam").
+        minimum_ballots: fewer are never opened.
+        nonce: 16 random bytes.
+
+    Raises InvalidParameter for numbers out of range or that do not go together.
+    """
+
+    parties: int
+    steps: int
+    dimension: int
+    bound: float
+    fraction_bits: int
+    fixed_sigmas: tuple[float, ...] = field(repr=False)
+    step_law: StepLaw
+    step_scale: float
+    minimum_ballots: int
+    nonce: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        try:  # equal series have equal digests, whatever kind of number they were written with
+            for name in ("parties", "steps", "dimension", "fraction_bits", "minimum_ballots"):
+                object.__setattr__(self, name, operator.index(getattr(self, name)))
+            for name in ("bound", "step_scale"):
+                object.__setattr__(self, name, float(+getattr(self, name)))
+            object.__setattr__(self, "fixed_sigmas", tuple(float(+sigma) for sigma in self.fixed_sigmas))
+        except (TypeError, ValueError):
+            raise InvalidParameter("a series is made of numbers, whole ones where it counts") from None
+        if self.parties < 2:
+            raise InvalidParameter(f"a series has at least 2 parties, not {self.parties}")
+        if not 1 <= self.steps <= _MAX_STEPS:
+            raise InvalidParameter(f"a series has between 1 and {_MAX_STEPS} steps, not {self.steps}")
+        if self.dimension < 1:
+            raise InvalidParameter("a vector has at least one entry")
+        if not (math.isfinite(self.bound) and self.bound > 0):
+            raise InvalidParameter(f"the bound of a party's vector is {self.bound}; it must be positive and finite")
+        if not 0 <= self.fraction_bits <= 52:
+            raise InvalidParameter(f"{self.fraction_bits} fraction bits were asked for; choose from 0 to 52")
+        if len(self.fixed_sigmas) != self.parties:
+            raise InvalidParameter(f"{len(self.fixed_sigmas)} fixed deviations were given for {self.parties} parties")
+        if not all(math.isfinite(s) and s >= 0 for s in self.fixed_sigmas):
+            raise InvalidParameter("the deviation of fixed noise is a finite number of at least 0")
+        if self.step_law not in get_args(StepLaw):
+            raise InvalidParameter(
+                f"the noise of a step is one of {', '.join(get_args(StepLaw))}, not {self.step_law!r}"
+            )
+        if not math.isfinite(self.step_scale) or (self.step_scale <= 0) != (self.step_law == "none"):
+            raise InvalidParameter(f"a scale of {self.step_scale} does not go with noise of law {self.step_law!r}")
+        if len(self.nonce) != 16:
+            raise InvalidParameter("a series' nonce has 16 bytes")
+
+    @property
+    def pitch(self) -> float:
+        """Lattice spacing."""
+        return math.ldexp(1.0, -self.fraction_bits)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of all of the above, 32 bytes."""
+        fields = (
+            self.parties,
+            self.steps,
+            self.dimension,
+            self.bound.hex(),
+            self.fraction_bits,
+            tuple(s.hex() for s in self.fixed_sigmas),
+            self.step_law,
+            self.step_scale.hex(),
+            self.minimum_ballots,
+            self.nonce.hex(),
+        )
+        return hashlib.sha256(b"psephos series\0" + repr(fields).encode()).digest()
+
+    def check_step(self, step: int) -> None:
+        """Steps count from 1; raises InvalidParameter for one outside."""
+        if not 1 <= step <= self.steps:
+            raise InvalidParameter(f"the series has steps 1 to {self.steps}, there is no step {step}")
+
+    def scale_at(self, step: int) -> float:
+        """The step law's scale at this step, in the units of `step_scale`.
+
+        Raises InvalidParameter for a step outside the series, or so late that a doubling scale has left all bounds.
+        """
+        self.check_step(step)
+        if self.step_law != "spherical-laplace-halving":
+            return self.step_scale
+        if step > 900:
+            raise InvalidParameter(f"noise that doubles at every step has left all bounds at step {step}")
+        return math.ldexp(self.step_scale, step)
+
+    @property
+    def truncation(self) -> float:
+        """A bound of the total variation that truncating the shares costs over the whole series."""
+        return 0.0 if self.step_law == "none" and not any(self.fixed_sigmas) else 2.0**-66
+
+    @cached_property
+    def _log_tail(self) -> float:
+        # A union bound over one fixed and `steps` fresh vectors of every party, 2 * dimension tails each.
+        return _LOG_TAIL + math.log(2 * self.dimension * self.parties * (self.steps + 1))
+
+    def fixed_bound(self) -> int:
+        """Largest magnitude, in units, of an entry of any party's fixed noise: P(|Z| > x) <= 2 exp(-x^2/2)."""
+        largest = max(self.fixed_sigmas)
+        return math.ceil(largest / self.pitch * math.sqrt(2 * self._log_tail)) + 1 if largest else 0
+
+    def step_bound(self, step: int) -> int:
+        """Largest magnitude, in units, of an entry of one share of step noise."""
+        scale = self.scale_at(step)
+        if self.step_law == "none":
+            return 0
+        if self.step_law == "skellam":
+            # Bernstein's inequality: the cumulant mu (cosh t - 1) is below the Poisson's mu (e^t - 1 - t).
+            third = self._log_tail / 3
+            return math.ceil(third + math.sqrt(third**2 + 2 * scale * self._log_tail)) + 1
+        # P(Gamma(d) > x) <= exp(-(x - d - d log(x/d))) for x > d: the norm, which bounds every entry.
+        d, x = self.dimension, 2.0 * self.dimension
+        while x - d - d * math.log(x / d) < self._log_tail:
+            x *= 1.05
+        return math.ceil(scale / self.pitch * x) + 1
+
+    def vector_bound(self) -> int:
+        """Largest magnitude, in units, of an entry of a party's vector, snapped to the lattice."""
+        return math.ceil(self.bound / self.pitch) + 1
+
+    def plan(self, key: PublicKey, step: int) -> PackingPlan:
+        """How the vectors of a step are packed; raises PackingError when the noise is too wide for the key."""
+        entry = self.vector_bound() + self.fixed_bound() + self.step_bound(step)
+        return PackingPlan.for_key(key, length=self.dimension, addends=self.parties, minimum=-entry, maximum=entry)
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """The curator opens a step: public, posted on the board.
+
+    Attributes:
+        series_digest: which series.
+        step: counted from 1.
+        nonce: of the step's round.
+        point: the public point, `dimension` finite float64.
+    """
+
+    series_digest: bytes = field(repr=False)
+    step: int
+    nonce: bytes = field(repr=False)
+    point: tuple[float, ...] = field(repr=False)
+
+    TYPE = 33
+    _MAGIC = b"PSEPHOS\x01" + bytes([TYPE])
+
+    @classmethod
+    def create(
+        cls, series: Series, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM
+    ) -> Announcement:
+        """A fresh announcement."""
+        series.check_step(step)
+        announcement = cls(series.digest, step, randomness.draw(16), point)
+        announcement._check_point(series)
+        return announcement
+
+    def _check_point(self, series: Series) -> None:
+        if len(self.point) != series.dimension or not all(math.isfinite(x) for x in self.point):
+            raise MessageError(f"a point of this series is {series.dimension} finite numbers")
+
+    def encode(self) -> bytes:
+        """The bytes that travel."""
+        head = self._MAGIC + self.series_digest + self.step.to_bytes(4, "big") + self.nonce
+        return head + struct.pack(f">{len(self.point)}d", *self.point)
+
+    @classmethod
+    def decode(cls, data: bytes, series: Series) -> Announcement:
+        """A received announcement.
+
+        Raises MessageError (length, type, a point that is not finite, a step outside) or WrongRoundError (another
+        series).
+        """
+        head = len(cls._MAGIC)
+        if len(data) != head + 32 + 4 + 16 + 8 * series.dimension or data[:head] != cls._MAGIC:
+            raise MessageError("these bytes are no announcement of a step of this series")
+        if data[head : head + 32] != series.digest:
+            raise WrongRoundError("an announcement of another series")
+        step = int.from_bytes(data[head + 32 : head + 36], "big")
+        if not 1 <= step <= series.steps:
+            raise MessageError(f"the series has steps 1 to {series.steps}, there is no step {step}")
+        point = struct.unpack(f">{series.dimension}d", data[head + 52 :])
+        announcement = cls(series.digest, step, data[head + 36 : head + 52], point)
+        announcement._check_point(series)
+        return announcement
+
+    def round(
+        self,
+        series: Series,
+        threshold_key: ThresholdKey,
+        roster: tuple[VerificationKey, ...],
+        *,
+        test_key: bool = False,
+    ) -> Round:
+        """The round of this step. Everybody builds it from what was agreed, so nobody can be told another one.
+
+        Raises:
+            WrongRoundError: an announcement of another series.
+            InvalidParameter: a roster of another length than the series has parties, or anything `Round` refuses.
+            PackingError: the noise is too wide for the key.
+            WeakKeyError: a key under 2048 bits that is not called a test key.
+        """
+        if self.series_digest != series.digest:
+            raise WrongRoundError("an announcement of another series")
+        if len(roster) != series.parties:
+            raise InvalidParameter(f"the series is for {series.parties} parties and the roster has {len(roster)}")
+        context = hashlib.sha256(b"psephos step\0" + self.encode()).digest()
+        return Round(
+            "gradients",
+            threshold_key,
+            series.plan(threshold_key.key, self.step),
+            roster,
+            series.minimum_ballots,
+            context,
+            self.nonce,
+            test_key,
+        )

@@ -1,0 +1,122 @@
+"""The public integer grid on which parties sum the linear statistic, and on which its sensitivity is certified.
+
+A party that chooses one of K classes for each of N public points contributes the integer vector
+
+    s = sum_i contrast[:, choice_i] (x) points[i]          (K - 1) r entries, row-major by contrast,
+
+and the sum over parties is the same function of the counts. Everything is an integer, so a sum made under encryption
+and one computed from opened counts are equal exactly. What the points and contrasts mean is not this module's business;
+docs/theory.md, "The statistic release", says it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.protocol.errors import DataError, InvalidParameter
+
+__all__ = ["StatisticGrid"]
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticGrid:
+    """`points`: int64 (N, r). `contrast`: int64 (K - 1, K). Both public; arrays are made read-only.
+
+    Raises InvalidParameter for other shapes or for entries whose sums could leave 63 bits.
+    """
+
+    points: NDArray[np.int64]
+    contrast: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        points, contrast = np.array(self.points), np.array(self.contrast)
+        if points.ndim != 2 or points.size == 0 or points.dtype.kind != "i":
+            raise InvalidParameter("the grid's points must be a non-empty integer matrix (samples, coordinates)")
+        if contrast.ndim != 2 or contrast.shape[1] != contrast.shape[0] + 1 or contrast.dtype.kind != "i":
+            raise InvalidParameter("the grid's contrasts must be an integer matrix (classes - 1, classes)")
+        points, contrast = points.astype(np.int64), contrast.astype(np.int64)
+        if int(np.abs(points).max()) * len(points) >= 2**62 or int(np.abs(contrast).max()) >= 2**31:
+            raise InvalidParameter("the grid is too fine: its sums would leave 63 bits; use fewer feature bits")
+        points.setflags(write=False)
+        contrast.setflags(write=False)
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "contrast", contrast)
+
+    @property
+    def samples(self) -> int:
+        """N."""
+        return int(self.points.shape[0])
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return int(self.contrast.shape[1])
+
+    @property
+    def length(self) -> int:
+        """Entries of the statistic: (K - 1) r."""
+        return int(self.contrast.shape[0] * self.points.shape[1])
+
+    def contribution(self, choices: NDArray[np.integer]) -> list[int]:
+        """One party's vector, exactly: `choices` are class indices, shape (N,). Raises DataError for anything else."""
+        choices = np.asarray(choices)
+        if choices.shape != (self.samples,) or choices.dtype.kind not in "iu":
+            raise DataError(
+                f"one integer choice per auxiliary sample is needed, shape ({self.samples},), not {choices.dtype} of "
+                f"shape {choices.shape}"
+            )
+        if choices.min() < 0 or choices.max() >= self.classes:
+            raise DataError(f"a choice lies outside the agreed classes 0 to {self.classes - 1}")
+        sums = np.stack([self.points[choices == k].sum(axis=0) for k in range(self.classes)])
+        return self._project(sums.astype(object))
+
+    def total(self, counts: NDArray[np.integer]) -> list[int]:
+        """The sum of all parties' vectors from the counts, shape (N, K), exactly. Raises DataError on another shape."""
+        counts = np.asarray(counts)
+        if counts.shape != (self.samples, self.classes) or counts.dtype.kind not in "iu":
+            raise DataError(f"counts must be integers of shape ({self.samples}, {self.classes})")
+        parties = max(1, int(counts.sum(axis=1).max()))
+        if int(np.abs(self.points).max()) * self.samples * parties < 2**62:
+            sums = (counts.astype(np.int64).T @ self.points).astype(object)
+        else:
+            sums = counts.T.astype(object) @ self.points.astype(object)
+        return self._project(sums)
+
+    def _project(self, sums: NDArray[np.object_]) -> list[int]:
+        """(K, r) sums by class to the (K - 1) r released entries."""
+        return [int(v) for v in (self.contrast.astype(object) @ sums).ravel()]
+
+    @cached_property
+    def bounds(self) -> tuple[list[int], list[int]]:
+        """The smallest and the largest value each entry of one party's vector can take, attained by some choices."""
+        low: list[int] = []
+        high: list[int] = []
+        negative = np.minimum(self.points, 0).sum(axis=0)
+        positive = np.maximum(self.points, 0).sum(axis=0)
+        for row in self.contrast:
+            least, most = int(row.min()), int(row.max())
+            low += [least * int(p) + most * int(n) for p, n in zip(positive, negative, strict=True)]
+            high += [most * int(p) + least * int(n) for p, n in zip(positive, negative, strict=True)]
+        return low, high
+
+    @property
+    def minimum(self) -> int:
+        """A lower bound for every entry of one party's vector, at most 0 (what a packing plan asks for)."""
+        return min(0, *self.bounds[0])
+
+    @property
+    def maximum(self) -> int:
+        """An upper bound for every entry of one party's vector, at least 0."""
+        return max(0, *self.bounds[1])
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the grid: parties and curator compare it before they start."""
+        head = repr((self.points.shape, self.contrast.shape)).encode()
+        body = self.points.astype("<i8").tobytes() + self.contrast.astype("<i8").tobytes()
+        return hashlib.sha256(b"psephos statistic grid\0" + head + body).digest()

@@ -1,0 +1,150 @@
+"""How votes lie in a vector: K - 1 entries per auxiliary sample, so one for a binary task.
+
+Entry (i, k) is 1 when the party votes class k + 1 on sample i; class 0 is what remains of M.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import DataError, InvalidParameter, WrongPartialDecryptionError
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.signing import VerificationKey
+
+__all__ = ["AuxiliarySet", "VoteLayout", "vote_round"]
+
+
+class AuxiliarySet:
+    """The public samples of a round: float64 (N, d), finite, read-only, and hashed once for however many parties.
+
+    Attributes:
+        samples: the samples.
+        digest: SHA-256 of shape and samples, 32 bytes: what a party remembers having voted on.
+    """
+
+    def __init__(self, samples: ArrayLike) -> None:
+        """Raises DataError unless there is a finite (N, d) array of at least one sample and one feature."""
+        try:
+            array = np.array(samples, dtype="<f8", order="C")
+        except (TypeError, ValueError):
+            raise DataError("the auxiliary samples are not a table of numbers") from None
+        if array.ndim != 2 or array.size == 0:
+            raise DataError(f"auxiliary samples form an array (N, d) with N, d >= 1, not one of shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise DataError("the auxiliary samples hold NaN or infinite features")
+        array.flags.writeable = False
+        self.samples: NDArray[np.float64] = array
+        state = hashlib.sha256(b"psephos auxiliary\0" + repr(array.shape).encode())
+        state.update(array.data)
+        self.digest = state.digest()
+
+    @staticmethod
+    def of(samples: ArrayLike | AuxiliarySet) -> AuxiliarySet:
+        """The same, unless it is one already; raises DataError as the class does."""
+        return samples if isinstance(samples, AuxiliarySet) else AuxiliarySet(samples)
+
+    def context(self, classes: Sequence[Any]) -> bytes:
+        """What a round of votes is named by: these samples, and the classes in the order of the counts."""
+        names = [str(label).encode() for label in classes]
+        parts = b"".join(len(name).to_bytes(4, "big") + name for name in names)
+        return hashlib.sha256(b"psephos votes\0" + self.digest + len(names).to_bytes(4, "big") + parts).digest()
+
+    def __repr__(self) -> str:
+        return f"<AuxiliarySet {self.samples.shape}, {self.digest.hex()[:12]}>"
+
+
+@dataclass(frozen=True)
+class VoteLayout:
+    """N = `samples` auxiliary samples, K = `classes` agreed classes; raises InvalidParameter unless N >= 1, K >= 2."""
+
+    samples: int
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise InvalidParameter("a vote needs at least one auxiliary sample")
+        if self.classes < 2:
+            raise InvalidParameter(f"a vote needs at least two classes, not {self.classes}")
+
+    def plan(self, key: PublicKey, parties: int) -> PackingPlan:
+        """The packing of up to `parties` ballots under a key."""
+        return PackingPlan.for_key(key, length=self.samples * (self.classes - 1), addends=parties)
+
+    def encode(self, votes: NDArray[np.integer]) -> NDArray[np.uint8]:
+        """The vector of one party.
+
+        Args:
+            votes: class indices in [0, K), shape (N,).
+
+        Raises:
+            DataError: another shape or type, or a class that was not agreed on.
+        """
+        votes = np.asarray(votes)
+        if votes.shape != (self.samples,) or votes.dtype.kind not in "iu":
+            raise DataError(
+                f"one integer vote per auxiliary sample is cast, shape ({self.samples},), not {votes.dtype} of shape "
+                f"{votes.shape}"
+            )
+        if votes.min() < 0 or votes.max() >= self.classes:
+            raise DataError(f"votes are class indices from 0 to {self.classes - 1}")
+        one_hot: NDArray[np.bool_] = votes[:, None] == np.arange(1, self.classes)
+        return one_hot.reshape(-1).astype(np.uint8)
+
+    def decode(self, sums: Sequence[int], ballots: int) -> NDArray[np.int64]:
+        """The counts per sample and class, shape (N, K), rows summing to the number of ballots.
+
+        Raises WrongPartialDecryptionError when no `ballots` votes can have these sums.
+        """
+        if len(sums) != self.samples * (self.classes - 1):
+            raise WrongPartialDecryptionError(f"{len(sums)} sums are not those of {self}")
+        counts = np.array(sums, dtype=np.int64).reshape(self.samples, self.classes - 1)
+        rest = ballots - counts.sum(axis=1)
+        if counts.min() < 0 or rest.min() < 0:
+            raise WrongPartialDecryptionError(f"the opened counts are not those of {ballots} ballots")
+        return np.column_stack([rest, counts])
+
+
+def vote_round(
+    threshold_key: ThresholdKey,
+    roster: tuple[VerificationKey, ...],
+    auxiliary: ArrayLike | AuxiliarySet,
+    classes: int | Sequence[Any],
+    *,
+    minimum_ballots: int | None = None,
+    test_key: bool = False,
+    randomness: Randomness = SYSTEM,
+) -> Round:
+    """A fresh counting round over a public auxiliary set.
+
+    Args:
+        threshold_key: of the key ceremony. roster: the registered parties' verification keys.
+        auxiliary: float64 (N, d), exactly as every party will vote on it.
+        classes: the K agreed classes in the order of the counts; an integer K stands for 0 .. K - 1.
+        minimum_ballots: half of the parties unless given.
+        test_key: accept a key under 2048 bits.
+
+    Raises:
+        DataError: no auxiliary samples, or NaN or infinite ones. InvalidParameter: a round nobody could agree on.
+    """
+    labels = range(classes) if isinstance(classes, int) else classes
+    public = AuxiliarySet.of(auxiliary)
+    return Round.create(
+        "votes",
+        threshold_key,
+        VoteLayout(len(public.samples), len(labels)).plan(threshold_key.key, len(roster)),
+        roster,
+        context=public.context(labels),
+        minimum_ballots=minimum_ballots,
+        test_key=test_key,
+        randomness=randomness,
+    )

@@ -1,0 +1,1 @@
+"""Paillier encryption in bulk: keys, fast encryption, packed vectors, threshold decryption."""

@@ -1,0 +1,72 @@
+"""Checking received ciphertexts (DESIGN section 3): 0 < c < n^2 and gcd(c, n) = 1, one gcd for a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import gmpy2
+from gmpy2 import mpz
+
+from psephos.protocol.errors import CiphertextError
+from psephos.protocol.paillier.keys import PublicKey
+
+__all__ = [
+    "add_ciphertexts",
+    "check_ciphertext",
+    "check_ciphertexts",
+    "check_range",
+    "decode_ciphertexts",
+    "encode_ciphertexts",
+    "product_is_unit",
+]
+
+
+def check_range(key: PublicKey, ciphertexts: Sequence[mpz]) -> None:
+    """Raise CiphertextError unless every 0 < c < n^2. Nothing is computed with a value that fails."""
+    if ciphertexts and not (min(ciphertexts) > 0 and max(ciphertexts) < key.modulus_squared):
+        place = next(i for i, c in enumerate(ciphertexts) if not 0 < c < key.modulus_squared)
+        raise CiphertextError(f"ciphertext {place} is outside (0, n^2)")
+
+
+def product_is_unit(key: PublicKey, values: Iterable[mpz]) -> bool:
+    """Whether every value is prime to n, by one gcd with their product modulo n."""
+    n = key.modulus
+    product = mpz(1)
+    for value in values:
+        product = product * value % n
+    return bool(gmpy2.gcd(product, n) == 1)
+
+
+def check_ciphertexts(key: PublicKey, ciphertexts: Sequence[mpz]) -> None:
+    """Raise CiphertextError unless every ciphertext is a unit modulo n^2, naming the first that is not."""
+    check_range(key, ciphertexts)
+    if not product_is_unit(key, ciphertexts):
+        place = next(i for i, c in enumerate(ciphertexts) if gmpy2.gcd(c, key.modulus) != 1)
+        raise CiphertextError(f"ciphertext {place} shares a factor with n: it encrypts nothing")
+
+
+def check_ciphertext(key: PublicKey, ciphertext: mpz) -> None:
+    """`check_ciphertexts` for one; raises CiphertextError."""
+    check_ciphertexts(key, (ciphertext,))
+
+
+def encode_ciphertexts(key: PublicKey, ciphertexts: Sequence[mpz]) -> bytes:
+    """Fixed-length little-endian integers, `key.ciphertext_bytes` each."""
+    size = key.ciphertext_bytes
+    return b"".join([c.to_bytes(size, "little") for c in ciphertexts])
+
+
+def decode_ciphertexts(key: PublicKey, payload: bytes, count: int) -> tuple[mpz, ...]:
+    """The inverse; raises CiphertextError for a wrong length or a value outside (0, n^2)."""
+    size = key.ciphertext_bytes
+    if len(payload) != size * count:
+        raise CiphertextError(f"{count} ciphertexts under this key take {size * count} bytes, not {len(payload)}")
+    ciphertexts = tuple([mpz.from_bytes(payload[at : at + size], "little") for at in range(0, len(payload), size)])
+    check_range(key, ciphertexts)
+    return ciphertexts
+
+
+def add_ciphertexts(key: PublicKey, left: Sequence[mpz], right: Sequence[mpz]) -> tuple[mpz, ...]:
+    """Entrywise product modulo n^2: the encrypted entrywise sum."""
+    modulus = key.modulus_squared
+    return tuple([a * b % modulus for a, b in zip(left, right, strict=True)])

@@ -1,0 +1,191 @@
+"""Vectors of bounded integers packed into Paillier plaintexts (DESIGN section 3).
+
+A `PackingPlan` is made before anyone encrypts. It fixes how many vectors will be added at most and the range of
+each entry, hence how many values a slot can take, slots per plaintext and ciphertexts per vector, so that no sum can
+ever run from one slot into the next. Slots are the digits of a plaintext in the smallest radix that holds every sum,
+which is seldom a power of two: 20,000 votes take 14.29 bits a slot, not 15. Negative entries are stored with an
+offset: slot = entry - minimum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from psephos.protocol.errors import PackingError
+from psephos.protocol.paillier.keys import PublicKey
+
+__all__ = ["PackingPlan"]
+
+IntegerVector = Sequence[int] | NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class PackingPlan:
+    """How integer vectors of one shape become plaintexts under a key of `key_bits` bits.
+
+    Attributes:
+        length: entries of a vector.
+        addends: largest number of vectors that may be added.
+        minimum, maximum: range of an entry of one addend, both included; minimum <= 0 <= maximum.
+        key_bits: length of n; plaintexts stay below 2^(key_bits - 1) < n.
+
+    Raises:
+        PackingError: a field that is no integer, nothing to pack, or a sum that no slot of such a key can hold.
+    """
+
+    length: int
+    addends: int
+    minimum: int
+    maximum: int
+    key_bits: int
+
+    def __post_init__(self) -> None:
+        for name in ("length", "addends", "minimum", "maximum", "key_bits"):
+            try:
+                # numpy's integers become Python's: equal plans must have equal digests.
+                object.__setattr__(self, name, operator.index(getattr(self, name)))
+            except TypeError:
+                raise PackingError(f"a plan's {name} is an integer, not {getattr(self, name)!r}") from None
+        if self.length < 1 or self.addends < 1:
+            raise PackingError(f"a plan needs at least one entry and one addend, not {self.length}, {self.addends}")
+        if not self.minimum <= 0 <= self.maximum or self.minimum == self.maximum:
+            raise PackingError(
+                f"the range of an entry must contain 0 and one other integer, not [{self.minimum}, {self.maximum}]"
+            )
+        if self.slots_per_plaintext < 1:
+            raise PackingError(
+                f"the sum of {self.addends} entries in [{self.minimum}, {self.maximum}] takes "
+                f"{(self.radix - 1).bit_length()} bits "
+                f"and a {self.key_bits}-bit key holds {self.key_bits - 1}: take a larger key, fewer addends or a "
+                "coarser grid"
+            )
+
+    @classmethod
+    def for_key(cls, key: PublicKey, *, length: int, addends: int, minimum: int = 0, maximum: int = 1) -> PackingPlan:
+        """The plan for one key; the default range is that of a vote."""
+        return cls(length, addends, minimum, maximum, key.bits)
+
+    @cached_property
+    def radix(self) -> int:
+        """How many values a slot can take: no sum of `addends` entries reaches it."""
+        return self.addends * (self.maximum - self.minimum) + 1
+
+    @cached_property
+    def slots_per_plaintext(self) -> int:
+        """Entries in one plaintext: the largest k with radix^k <= 2^(key_bits - 1)."""
+        capacity, slots = mpz(1) << (self.key_bits - 1), 0
+        while capacity := capacity // self.radix:
+            slots += 1
+        return slots
+
+    @cached_property
+    def ciphertexts(self) -> int:
+        """Ciphertexts in one encrypted vector."""
+        return -(-self.length // self.slots_per_plaintext)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the plan, 32 bytes: what messages name it by."""
+        fields = (self.length, self.addends, self.minimum, self.maximum, self.key_bits)
+        return hashlib.sha256(b"psephos packing plan, radix\0" + repr(fields).encode()).digest()
+
+    def pack(self, values: IntegerVector) -> list[mpz]:
+        """The plaintexts of one vector.
+
+        Args:
+            values: `length` integers in [minimum, maximum] (a sequence, or an integer array of shape (length,)).
+
+        Raises:
+            PackingError: another length, an entry that is no integer, or one out of range.
+        """
+        self._check(values)
+        block = np.zeros((self.ciphertexts, self._limbs * self._powers.size), dtype=self._powers.dtype)
+        slots = np.zeros((self.ciphertexts, self.slots_per_plaintext), dtype=block.dtype)
+        slots.reshape(-1)[: self.length] = np.asarray(values, dtype=block.dtype) - self.minimum
+        block[:, : self.slots_per_plaintext] = slots
+        limbs = block.reshape(self.ciphertexts, self._limbs, -1) @ self._powers
+        return [_compose(row, self._limb) for row in limbs.tolist()]
+
+    def unpack(self, plaintexts: Sequence[int | mpz], addends: int) -> list[int]:
+        """The entrywise sum of `addends` packed vectors.
+
+        Raises:
+            PackingError: a wrong number of plaintexts or addends, or a slot that no `addends` vectors can sum to.
+        """
+        if not 1 <= addends <= self.addends:
+            raise PackingError(f"the plan has room for 1 to {self.addends} addends, not {addends}")
+        if len(plaintexts) != self.ciphertexts:
+            raise PackingError(f"a vector of this plan has {self.ciphertexts} plaintexts, not {len(plaintexts)}")
+        for place, plaintext in enumerate(plaintexts):
+            slots = min(self.slots_per_plaintext, self.length - place * self.slots_per_plaintext)
+            if not 0 <= plaintext < mpz(self.radix) ** slots:
+                raise PackingError(f"plaintext {place} holds more than its {slots} slots")
+        limbs = np.array([_decompose(mpz(m), self._limb, self._limbs) for m in plaintexts], dtype=self._powers.dtype)
+        block = (limbs[:, :, np.newaxis] // self._powers % self.radix).reshape(self.ciphertexts, -1)
+        sums = block[:, : self.slots_per_plaintext].reshape(-1)[: self.length]
+        if sums.max() > addends * (self.maximum - self.minimum):
+            raise PackingError(f"a slot holds more than {addends} entries can sum to")
+        result: list[int] = (sums + addends * self.minimum).tolist()
+        return result
+
+    # A limb is a run of slots that fits a machine word: numpy joins the slots of a limb, whole numbers join the limbs.
+
+    @cached_property
+    def _powers(self) -> NDArray[Any]:
+        """The radix to the power of 0, 1, ... within a limb; Python's integers where no two slots fit a word."""
+        count = max(1, int(62 / math.log2(self.radix)))
+        return np.array([self.radix**i for i in range(count)], dtype=np.int64 if count > 1 else object)
+
+    @cached_property
+    def _limb(self) -> mpz:
+        return mpz(self.radix) ** self._powers.size
+
+    @cached_property
+    def _limbs(self) -> int:
+        """Limbs of a plaintext."""
+        return -(-self.slots_per_plaintext // self._powers.size)
+
+    def _check(self, values: IntegerVector) -> None:
+        if isinstance(values, np.ndarray):
+            if values.ndim != 1 or values.dtype.kind not in "iu":
+                raise PackingError(
+                    f"an integer array of one dimension is packed, not {values.dtype} of shape {values.shape}"
+                )
+        elif any(isinstance(v, bool) or not isinstance(v, int) for v in values):
+            raise PackingError("only integers are packed; turn real numbers into fixed point first")
+        if len(values) != self.length:
+            raise PackingError(f"the plan is for vectors of {self.length} entries, not {len(values)}")
+        least, most = (values.min(), values.max()) if isinstance(values, np.ndarray) else (min(values), max(values))
+        if least < self.minimum or most > self.maximum:
+            place = next(i for i, e in enumerate(values) if not self.minimum <= e <= self.maximum)
+            raise PackingError(f"entry {place} lies outside [{self.minimum}, {self.maximum}]")
+
+
+def _compose(digits: Sequence[int | mpz], radix: mpz) -> mpz:
+    """sum_i digits[i] radix^i, joining neighbours until one number is left: fewer long products than Horner's."""
+    while len(digits) > 1:
+        joined = [low + high * radix for low, high in zip(digits[::2], digits[1::2], strict=False)]
+        digits = [*joined, digits[-1]] if len(digits) % 2 else joined
+        radix *= radix
+    return mpz(digits[0])
+
+
+def _decompose(number: mpz, radix: mpz, count: int) -> list[int]:
+    """The `count` digits that `_compose` made a number below radix^count of."""
+    powers = [radix]
+    while 1 << len(powers) < count:
+        powers.append(powers[-1] ** 2)
+    digits = [number]
+    for power in reversed(powers):
+        digits = [half for high, low in (divmod(digit, power) for digit in digits) for half in (low, high)]
+    return [int(digit) for digit in digits[:count]]

@@ -1,0 +1,132 @@
+"""A Paillier private key that tells nothing, and the making of one (DESIGN section 3)."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, cached_property
+
+import gmpy2
+import phe
+from gmpy2 import mpz
+
+from psephos.protocol.errors import InvalidParameter, WeakKeyError, WrongKeyError
+from psephos.protocol.paillier.ciphertexts import check_ciphertext
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, SMALLEST_TEST_KEY, PublicKey
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = ["PrivateKey", "generate_private_key"]
+
+_SMALL_PRIME_BOUND = 2**16
+
+
+class PrivateKey:
+    """The factors of a modulus. `repr` and errors show nothing of them, and pickling raises TypeError."""
+
+    def __init__(self, p: int, q: int) -> None:
+        """Raises InvalidParameter when p, q are not two distinct primes with gcd(pq, (p - 1)(q - 1)) = 1."""
+        if p == q or not gmpy2.is_prime(p) or not gmpy2.is_prime(q):
+            raise InvalidParameter("a private key needs two different primes")
+        if math.gcd(p * q, (p - 1) * (q - 1)) != 1:
+            raise InvalidParameter("these primes make no Paillier key: n shares a factor with (p - 1)(q - 1)")
+        self._p, self._q = mpz(min(p, q)), mpz(max(p, q))
+        self.public_key = PublicKey(int(p * q), form="psephos" if _has_our_form(mpz(p), mpz(q)) else "foreign")
+
+    @classmethod
+    def from_phe(cls, key: phe.PaillierPrivateKey) -> PrivateKey:
+        """A phe private key as one of ours; raises InvalidParameter as the class does."""
+        return cls(key.p, key.q)
+
+    def to_phe(self) -> phe.PaillierPrivateKey:
+        """The same key for phe."""
+        return phe.PaillierPrivateKey(self.public_key, int(self._p), int(self._q))
+
+    def factors(self) -> tuple[int, int]:
+        """(p, q), p < q. For key files and dealers; nothing else should ask."""
+        return int(self._p), int(self._q)
+
+    @cached_property
+    def _crt(self) -> tuple[mpz, mpz, mpz, mpz, mpz]:
+        p, q, n = self._p, self._q, self._p * self._q
+        hp = gmpy2.invert(gmpy2.powmod(1 + n, p - 1, p * p) // p, p)
+        hq = gmpy2.invert(gmpy2.powmod(1 + n, q - 1, q * q) // q, q)
+        return p * p, q * q, hp, hq, gmpy2.invert(p, q)
+
+    def raw_decrypt(self, ciphertext: int | mpz) -> int:
+        """The plaintext in [0, n) of one ciphertext, by the Chinese remainder theorem (Paillier 1999, section 7).
+
+        Raises CiphertextError when it is no unit modulo n squared.
+        """
+        c = mpz(ciphertext)
+        check_ciphertext(self.public_key, c)
+        p2, q2, hp, hq, p_inverse = self._crt
+        mp = (gmpy2.powmod_sec(c % p2, self._p - 1, p2) // self._p) * hp % self._p
+        mq = (gmpy2.powmod_sec(c % q2, self._q - 1, q2) // self._q) * hq % self._q
+        return int(mp + self._p * ((mq - mp) * p_inverse % self._q))
+
+    def decryption_exponent(self) -> int:
+        """s with s = 0 mod lambda and s = 1 mod n, so that c^s = 1 + mn mod n squared; 0 < s < n lambda."""
+        lam = gmpy2.lcm(self._p - 1, self._q - 1)
+        return int(lam * gmpy2.invert(lam, self.public_key.modulus))
+
+    def check_owns(self, key: PublicKey) -> None:
+        """Raise WrongKeyError when `key` is another key's modulus."""
+        if key.n != self.public_key.n:
+            raise WrongKeyError(f"this private key belongs to {self.public_key!r}, not to {key!r}")
+
+    def __repr__(self) -> str:
+        return f"<PrivateKey of {self.public_key!r}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a private key is not pickled; write it with psephos.protocol.storage.keyfiles")
+
+
+def generate_private_key(
+    bits: int = DEFAULT_KEY_BITS, *, test_key: bool = False, randomness: Randomness = SYSTEM
+) -> PrivateKey:
+    """A fresh key of exactly `bits` bits, of form "psephos".
+
+    Candidates are drawn independently, so the primes are uniform among those of the form. About a second at 3072
+    bits. Raises WeakKeyError under 2048 bits unless `test_key`, InvalidParameter for an odd or tiny size.
+    """
+    if bits % 2 or bits < SMALLEST_TEST_KEY:
+        raise InvalidParameter(f"a key has an even number of bits, at least {SMALLEST_TEST_KEY}, not {bits}")
+    if bits < MINIMUM_KEY_BITS and not test_key:
+        raise WeakKeyError(
+            f"a {bits}-bit key protects nothing; ask for {MINIMUM_KEY_BITS} bits or more (default "
+            f"{DEFAULT_KEY_BITS}), or say test_key=True where only a test will ever see it"
+        )
+    while True:
+        p, q = _prime(bits // 2, randomness), _prime(bits // 2, randomness)
+        # Far apart against Fermat's method; the gcd makes the squares modulo n a cyclic group.
+        if abs(p - q).bit_length() > bits // 2 - 10 and gmpy2.gcd(p - 1, q - 1) == 2:
+            return PrivateKey(int(p), int(q))
+
+
+def _prime(bits: int, randomness: Randomness) -> mpz:
+    """A prime p = 3 mod 4 with its two top bits set and no odd prime factor below min(2^16, 2^(bits/8)) in p - 1."""
+    primorial = _odd_primorial(_sieve_bound(bits))
+    while True:
+        p = mpz(randomness.bits(bits) | 3 << (bits - 2) | 3)
+        if gmpy2.gcd(p * (p >> 1), primorial) == 1 and gmpy2.is_prime(p, 40):
+            return p
+
+
+def _sieve_bound(prime_bits: int) -> int:
+    # Toy primes could not avoid all factors below 2^16; from 128-bit primes on the bound is the full one.
+    return int(min(_SMALL_PRIME_BOUND, 2 ** (prime_bits // 8)))
+
+
+@cache
+def _odd_primorial(bound: int) -> mpz:
+    return gmpy2.primorial(bound) // 2
+
+
+def _has_our_form(p: mpz, q: mpz) -> bool:
+    small = _odd_primorial(_sieve_bound(min(p.bit_length(), q.bit_length())))
+    return bool(
+        p % 4 == 3
+        and q % 4 == 3
+        and gmpy2.gcd(p - 1, q - 1) == 2
+        and gmpy2.gcd(p >> 1, small) == 1
+        and gmpy2.gcd(q >> 1, small) == 1
+    )

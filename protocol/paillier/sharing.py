@@ -1,0 +1,64 @@
+"""Shamir sharing over the integers (Rabin 1998; Damgard and Thorbek 2006), for secrets modulo an unknown order.
+
+The dealer of s chooses f(z) = Delta s + sum a_i z^i with Delta = n! and integers a_i; any t of the values
+f(1) .. f(n) give Delta f(0) by integer Lagrange coefficients, without a division. f(0) must be a multiple of
+Delta: with f(0) = s a single f(j) = s mod j would be told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = ["STATISTICAL_BITS", "deal_integer", "lagrange_numerators"]
+
+STATISTICAL_BITS = 128
+"""t - 1 shares of two secrets differ in distribution by at most about t 2^-128."""
+
+
+def deal_integer(
+    secret: int, bound: int, *, holders: int, threshold: int, randomness: Randomness = SYSTEM
+) -> list[int]:
+    """The shares f(1) .. f(n) of Delta * secret.
+
+    Args:
+        secret: an integer in [0, bound).
+        bound: a public bound S of the secret; the other coefficients are uniform in [0, 2^128 Delta^2 S).
+        holders: n.
+        threshold: t, 1 <= t <= n; f has degree t - 1.
+
+    Raises InvalidParameter for a threshold or a secret outside these ranges.
+    """
+    if not 1 <= threshold <= holders:
+        raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")
+    if not 0 <= secret < bound:
+        raise InvalidParameter("the secret lies outside its stated bound")
+    delta = math.factorial(holders)
+    width = (delta * delta * bound) << STATISTICAL_BITS
+    coefficients = [delta * secret] + [randomness.below(width) for _ in range(threshold - 1)]
+    return [_evaluate(coefficients, point) for point in range(1, holders + 1)]
+
+
+def _evaluate(coefficients: list[int], point: int) -> int:
+    value = 0
+    for coefficient in reversed(coefficients):
+        value = value * point + coefficient
+    return value
+
+
+def lagrange_numerators(points: Collection[int], holders: int) -> dict[int, int]:
+    """Integers l_j with sum l_j f(j) = Delta f(0), Delta = holders!, for a polynomial f of degree below len(points)."""
+    delta = math.factorial(holders)
+    numerators = {}
+    for j in points:
+        top, bottom = delta, 1
+        for i in points:
+            if i != j:
+                top *= i
+                bottom *= i - j
+        numerators[j], remainder = divmod(top, bottom)
+        assert remainder == 0  # i! (n - i)! divides n!
+    return numerators

@@ -1,0 +1,171 @@
+"""t-of-n threshold decryption with a trusted dealer (DESIGN section 3; Shoup 2000, Damgard and Jurik 2001).
+
+The dealer shares the decryption exponent s over the integers, keeps nothing, and is the one role that ever saw p
+and q: it has its own row in the table of who learns what. A partial decryption of c by holder j is
+c^(2 Delta f(j)); t of them multiply, with integer Lagrange exponents, to c^(2 Delta^3 s) = 1 + 2 Delta^3 m n.
+That value must be 1 mod n, and m must be a sum the plan allows: a wrong partial decryption makes the first fail but
+with probability about 1/n. (A partial that is wrong *on purpose* can be shaped to pass, which is outside the
+semi-honest model; more than t partials give a cross-check.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import gmpy2
+from gmpy2 import mpz
+
+from psephos.protocol.errors import InvalidParameter, ThresholdError, WrongKeyError, WrongPartialDecryptionError
+from psephos.protocol.paillier.ciphertexts import check_ciphertexts
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.sharing import deal_integer, lagrange_numerators
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = ["MAX_HOLDERS", "KeyShare", "ThresholdKey", "check_same_ceremony", "combine", "deal"]
+
+MAX_HOLDERS = 255
+"""A holder's number travels in one byte, and 0 is not one."""
+
+
+@dataclass(frozen=True)
+class ThresholdKey:
+    """The public side of a key ceremony.
+
+    Attributes:
+        key: the public key.
+        holders: n.
+        threshold: t of the n open a ciphertext.
+        ceremony: 16 random bytes, so that shares of two ceremonies over one key are not mixed up.
+
+    Raises InvalidParameter unless 1 <= t <= n <= 255 and the ceremony has 16 bytes.
+    """
+
+    key: PublicKey
+    holders: int
+    threshold: int
+    ceremony: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.holders <= MAX_HOLDERS:
+            raise InvalidParameter(f"there are between 1 and {MAX_HOLDERS} key holders, not {self.holders}")
+        if not 1 <= self.threshold <= self.holders:
+            raise InvalidParameter(
+                f"the threshold must lie between 1 and the number of holders ({self.holders}), not {self.threshold}"
+            )
+        if len(self.ceremony) != 16:
+            raise InvalidParameter("a ceremony is named by 16 bytes")
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256, 32 bytes."""
+        parts = self.key.identifier + bytes([self.holders, self.threshold]) + self.ceremony
+        return hashlib.sha256(b"psephos threshold key\0" + parts).digest()
+
+    @cached_property
+    def delta(self) -> int:
+        """n!."""
+        return math.factorial(self.holders)
+
+
+class KeyShare:
+    """One holder's share f(j) of the decryption exponent; `repr` shows nothing of it and pickling raises TypeError."""
+
+    def __init__(self, threshold_key: ThresholdKey, holder: int, share: int) -> None:
+        """`holder` is j in 1 .. n; raises InvalidParameter for another, or a share that is not positive."""
+        if not 1 <= holder <= threshold_key.holders:
+            raise InvalidParameter(f"holders are numbered 1 to {threshold_key.holders}, there is no {holder}")
+        if share < 1:
+            raise InvalidParameter("a share is a positive integer")
+        self.threshold_key, self.holder = threshold_key, holder
+        self._share = share
+
+    def share(self) -> int:
+        """f(j). For key files and the security analysis; nothing else should ask."""
+        return self._share
+
+    def partially_decrypt(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
+        """c^(2 Delta f(j)) mod n^2 of each ciphertext; raises CiphertextError for one that is no unit.
+
+        A sharp tool: it opens whatever it is given. Protocols go through `parties.KeyHolder`, which opens only the
+        product of the ballots it observed, once.
+        """
+        key = self.threshold_key.key
+        check_ciphertexts(key, ciphertexts)
+        exponent, modulus = mpz(2 * self.threshold_key.delta * self._share), key.modulus_squared
+        return tuple([gmpy2.powmod_sec(c, exponent, modulus) for c in ciphertexts])
+
+    def __repr__(self) -> str:
+        return f"<KeyShare of holder {self.holder} of {self.threshold_key!r}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a key share is not pickled; write it with psephos.protocol.storage.keyfiles")
+
+
+def deal(
+    private_key: PrivateKey, *, holders: int, threshold: int, randomness: Randomness = SYSTEM
+) -> tuple[ThresholdKey, list[KeyShare]]:
+    """The trusted dealer's ceremony: share the decryption exponent t of n, and forget the key.
+
+    Returns the public threshold key and the shares of holders 1 .. n, to be sent to one holder each over private
+    channels. Raises InvalidParameter when 1 <= t <= n <= 255 fails.
+    """
+    public = private_key.public_key
+    threshold_key = ThresholdKey(public, holders, threshold, randomness.draw(16))
+    exponent = private_key.decryption_exponent()
+    shares = deal_integer(exponent, public.nsquare, holders=holders, threshold=threshold, randomness=randomness)
+    return threshold_key, [KeyShare(threshold_key, j, f) for j, f in enumerate(shares, start=1)]
+
+
+def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> list[int]:
+    """The plaintexts in [0, n) of the ciphertexts that `parts` are the partial decryptions of.
+
+    Args:
+        threshold_key: the ceremony's public side.
+        parts: holder number -> its partial decryptions, all of the same ciphertexts in the same order. The first t
+            by number are used.
+
+    Raises:
+        ThresholdError: fewer than t holders, or numbers that are no holders.
+        WrongPartialDecryptionError: they do not combine to a plaintext.
+    """
+    key, threshold = threshold_key.key, threshold_key.threshold
+    if len(parts) < threshold:
+        raise ThresholdError(f"{threshold} partial decryptions open this key and {len(parts)} are here")
+    chosen = sorted(parts)[:threshold]
+    if not all(1 <= j <= threshold_key.holders for j in chosen):
+        raise ThresholdError(f"holders are numbered 1 to {threshold_key.holders}")
+    counts = {len(parts[j]) for j in chosen}
+    if len(counts) != 1:
+        raise WrongPartialDecryptionError("the holders opened different numbers of ciphertexts")
+    n, modulus = key.modulus, key.modulus_squared
+    exponents = lagrange_numerators(chosen, threshold_key.holders)
+    inverse = gmpy2.invert(2 * mpz(threshold_key.delta) ** 3, n)
+    plaintexts = []
+    for place in range(counts.pop()):
+        top = bottom = mpz(1)
+        for j in chosen:
+            power = gmpy2.powmod(parts[j][place], abs(exponents[j]), modulus)
+            if exponents[j] > 0:
+                top = top * power % modulus
+            else:
+                bottom = bottom * power % modulus
+        if gmpy2.gcd(bottom, n) != 1:
+            raise WrongPartialDecryptionError(f"a partial decryption among those of holders {chosen} is no unit")
+        value = top * gmpy2.invert(bottom, modulus) % modulus
+        if value % n != 1:
+            raise WrongPartialDecryptionError(
+                f"the partial decryptions of holders {chosen} do not combine: at least one of them is wrong"
+            )
+        plaintexts.append(int((value - 1) // n * inverse % n))
+    return plaintexts
+
+
+def check_same_ceremony(expected: ThresholdKey, found: ThresholdKey) -> None:
+    """Raise WrongKeyError when a share or request belongs to another key or ceremony."""
+    if expected != found:
+        raise WrongKeyError(f"{found!r} is not the key of this round, {expected!r}")

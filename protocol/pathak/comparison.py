@@ -1,0 +1,191 @@
+"""Which of two shared integers is larger: the comparison of Damgard, Geisler and Kroigaard (2007), after Veugen (2012).
+
+Two participants, no third. The *asker* owns a DGK key and holds y, the *answerer* holds x, and |x - y| < 2^l. Asker and
+answerer exchange one message each, for any number of comparisons at once, and the asker learns the bits [x >= y] and
+nothing else.
+
+**From a difference to a comparison** (Veugen). D = x - y + 2^l lies in (0, 2^(l+1)), and x >= y iff its bit l is set.
+That bit is x'_l + y'_l + [x' mod 2^l < y' mod 2^l] modulo 2, where x' = x + 2^l and y' = y; so x and y may be additive
+shares of any size, and only their low l + 1 bits matter.
+
+**The comparison of X = x' mod 2^l and Y = y' mod 2^l.** The asker sends E(Y_i) for every bit. The answerer tosses
+delta; s = 1 - 2 delta. With w_j = X_j xor Y_j it computes
+
+    c_i  = s + X_i - Y_i + 3 sum_{j > i} w_j      for i = 0 .. l - 1
+    c_-1 = (1 - delta) + sum_j w_j
+
+For delta = 0 some c_i vanishes iff X < Y (and c_-1 > 0); for delta = 1 iff X >= Y (c_-1 serves X = Y). At most one
+does, and all lie in [-2, 3 l], so u > 3 l + 2 keeps a non-zero one non-zero modulo u. The answerer raises each to a
+blind uniform in the units modulo u (one that could be 0 would be a wrong answer, one from a narrower set a leak),
+multiplies in a fresh h^r, shuffles, and sends them with x'_l + delta modulo 2. The asker sees whether a zero is there:
+[X < Y] + delta. What it sees is a uniform shuffle of l + 1 units modulo u, one of them perhaps replaced by zero, and
+one bit: both follow from its output and its own y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import gmpy2
+from gmpy2 import mpz
+
+from psephos.protocol.errors import InvalidParameter, MessageError, PackingError
+from psephos.protocol.paillier.ciphertexts import check_ciphertexts
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey
+from psephos.protocol.permutation import random_permutation
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = ["STATISTICAL_BITS", "Answer", "Asker", "answer", "mask_encrypted_difference"]
+
+STATISTICAL_BITS = 80
+"""A masked value is within 2^-80 of one that does not depend on what it hides."""
+
+Question = tuple[mpz, ...]
+
+
+def _check_bits(key: DgkPublicKey, bits: int) -> None:
+    if not 1 <= bits <= key.largest_comparison:
+        raise InvalidParameter(
+            f"{key!r} compares integers of 1 to {key.largest_comparison} bits, not {bits}; make the key for more"
+        )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one comparison: l + 1 blinded, shuffled ciphertexts and the answerer's masked bit."""
+
+    ciphertexts: tuple[mpz, ...] = field(repr=False)
+    bit: int
+
+    @staticmethod
+    def encoded_length(key: DgkPublicKey, bits: int) -> int:
+        """Bytes of every answer under one key."""
+        return 1 + (bits + 1) * key.ciphertext_bytes
+
+    def encode(self, key: DgkPublicKey) -> bytes:
+        """The bytes that travel."""
+        return bytes([self.bit]) + key.encode_ciphertexts(self.ciphertexts)
+
+    @classmethod
+    def decode(cls, data: bytes, key: DgkPublicKey, bits: int) -> Answer:
+        """A received answer; raises MessageError or CiphertextError."""
+        if len(data) != cls.encoded_length(key, bits) or data[0] > 1:
+            raise MessageError("these bytes are no answer to a comparison of this size")
+        return cls(key.decode_ciphertexts(data[1:], bits + 1), data[0])
+
+
+class Asker:
+    """The owner of the DGK key: `ask`, then `conclude` with the answers in the same order. Used once."""
+
+    def __init__(self, private_key: DgkPrivateKey, *, bits: int, randomness: Randomness = SYSTEM) -> None:
+        """`bits` is l; raises InvalidParameter when the key has no room for it."""
+        _check_bits(private_key.public_key, bits)
+        self._key, self._bits, self._randomness = private_key, bits, randomness
+        self._top_bits: list[int] | None = None
+
+    def ask(self, shares: Sequence[int]) -> list[Question]:
+        """The encrypted low bits of each y, least significant first: l ciphertexts a comparison.
+
+        Raises InvalidParameter the second time.
+        """
+        if self._top_bits is not None:
+            raise InvalidParameter("an asker asks once; make another one for the next batch")
+        self._top_bits = [y >> self._bits & 1 for y in shares]
+        flat = self._key.public_key.encrypt([y >> i & 1 for y in shares for i in range(self._bits)], self._randomness)
+        return [flat[at : at + self._bits] for at in range(0, len(flat), self._bits)]
+
+    def conclude(self, answers: Sequence[Answer]) -> list[bool]:
+        """[x >= y] of each comparison; raises MessageError when the answers are not as many as the questions."""
+        if self._top_bits is None or len(answers) != len(self._top_bits):
+            raise MessageError(f"{len(self._top_bits or [])} comparisons were asked for and {len(answers)} answered")
+        results = []
+        for top, given in zip(self._top_bits, answers, strict=True):
+            # Every ciphertext is tested, so the time does not tell where the zero was.
+            zeros = sum([self._key.is_zero(c) for c in given.ciphertexts])
+            if zeros > 1 or len(given.ciphertexts) != self._bits + 1:
+                raise MessageError("an answer with two zeros or of another length: the answerer did not keep to it")
+            results.append(bool(zeros ^ given.bit ^ top))
+        return results
+
+    def __repr__(self) -> str:
+        return f"<Asker of {self._bits}-bit comparisons under {self._key.public_key!r}>"
+
+
+def answer(
+    key: DgkPublicKey,
+    shares: Sequence[int],
+    questions: Sequence[Question],
+    *,
+    bits: int,
+    randomness: Randomness = SYSTEM,
+) -> list[Answer]:
+    """The answerer's side: one answer to each question, in order.
+
+    Args:
+        key: the asker's key.
+        shares: x of each comparison; any integers with |x - y| < 2^bits.
+        questions: what the asker sent, each `bits` units modulo n (checked when they were decoded).
+
+    Raises InvalidParameter for sizes that do not match.
+    """
+    _check_bits(key, bits)
+    if len(shares) != len(questions) or any(len(question) != bits for question in questions):
+        raise InvalidParameter(f"{len(shares)} shares need as many questions of {bits} ciphertexts each")
+    blinds = key.blinds(len(shares) * (bits + 1), randomness)
+    answers = []
+    for number, (x, question) in enumerate(zip(shares, questions, strict=True)):
+        shifted = x + (1 << bits)
+        fresh = blinds[number * (bits + 1) : (number + 1) * (bits + 1)]
+        delta = randomness.bits(1)
+        blinded = _blinded(key, shifted, question, delta, fresh, randomness)
+        order = random_permutation(len(blinded), randomness)
+        answers.append(Answer(tuple([blinded[place] for place in order]), (shifted >> bits & 1) ^ delta))
+    return answers
+
+
+def _blinded(
+    key: DgkPublicKey, x: int, question: Question, delta: int, fresh: Sequence[mpz], randomness: Randomness
+) -> list[mpz]:
+    """The l + 1 ciphertexts c_i^(r_i) h^(r'_i)."""
+    n, g = key.n, key.g
+    inverse_g = gmpy2.invert(g, n)
+    # g^(s + X_i), one of g^-1, 1, g, g^2.
+    powers = {-1: inverse_g, 0: mpz(1), 1: g, 2: g * g % n}
+    sign = 1 - 2 * delta
+    above = mpz(1)  # the product of E(w_j) over the more significant bits
+    entries = []
+    for i in range(len(question) - 1, -1, -1):
+        bit, negative = x >> i & 1, gmpy2.invert(question[i], n)
+        entries.append(powers[sign + bit] * negative % n * gmpy2.powmod(above, 3, n) % n)
+        above = above * (g * negative % n if bit else question[i]) % n
+    entries.append(powers[1 - delta] * above % n)
+    units = [1 + randomness.below(key.u - 1) for _ in entries]
+    return [gmpy2.powmod(c, r, n) * h % n for c, r, h in zip(entries, units, fresh, strict=True)]
+
+
+def mask_encrypted_difference(
+    key: PublicKey, left: mpz, right: mpz, *, bits: int, randomness: Randomness = SYSTEM
+) -> tuple[mpz, int]:
+    """Turn two Paillier ciphertexts under the asker's key into shares of their difference (Veugen 2012, section 2).
+
+    Args:
+        key: the asker's Paillier key; the plaintexts a, b lie in [0, 2^bits).
+        left, right: E(a), E(b).
+
+    Returns:
+        A ciphertext for the asker, of z = a - b + mask, re-randomised with `full`; and the mask, `bits` + 80 bits long.
+        With x = -mask and y = -z the difference x - y is a - b, so the asker learns [a >= b].
+
+    Raises CiphertextError for what is no ciphertext, PackingError when the key has no room for the mask.
+    """
+    check_ciphertexts(key, (left, right))
+    if bits + STATISTICAL_BITS + 2 > key.bits:
+        raise PackingError(f"masking {bits}-bit integers takes {bits + STATISTICAL_BITS + 2} bits, the key {key.bits}")
+    offset = 1 << bits  # keeps z positive
+    mask = offset + randomness.below(1 << (bits + STATISTICAL_BITS))
+    n, modulus = key.modulus, key.modulus_squared
+    masked = left * gmpy2.invert(right, modulus) % modulus * (1 + mask * n) % modulus
+    return Encryptor(key, "full", randomness=randomness).rerandomize((masked,))[0], mask

@@ -1,0 +1,51 @@
+"""Additive sharing of integer vectors modulo 2^m (Pathak 2010, Stage 3).
+
+Every participant splits its own vector into one share for each; each adds up what it got and publishes that one sum.
+Any proper subset of the published shares is uniform, all of them together add up to the sum of the vectors.
+(Pathak points to Ben-Or, Goldwasser, Wigderson 1988; for a sum, against honest-but-curious participants, this is all
+of it, and it stands against any coalition that leaves two participants out.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psephos.protocol.errors import InvalidParameter, ShareRangeError
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = ["add_shares", "check_shares", "open_shares", "split_vector"]
+
+
+def split_vector(
+    vector: Sequence[int], parts: int, modulus_bits: int, randomness: Randomness = SYSTEM
+) -> list[list[int]]:
+    """`parts` vectors with entries in [0, 2^m) that sum to `vector` modulo 2^m; all but the last are drawn.
+
+    m = `modulus_bits`; each is as long as `vector`. Raises InvalidParameter for fewer than 2 parts or m below 1.
+    """
+    if parts < 2 or modulus_bits < 1:
+        raise InvalidParameter("sharing needs two participants or more and a modulus of at least one bit")
+    mask = (1 << modulus_bits) - 1
+    drawn = [[randomness.bits(modulus_bits) for _ in vector] for _ in range(parts - 1)]
+    last = [(entry - sum(column)) & mask for entry, column in zip(vector, zip(*drawn, strict=True), strict=True)]
+    return [*drawn, last]
+
+
+def check_shares(shares: Sequence[int], length: int, modulus_bits: int) -> None:
+    """Raise ShareRangeError unless these are `length` integers in [0, 2^m)."""
+    if len(shares) != length:
+        raise ShareRangeError(f"a share has {length} entries, not {len(shares)}")
+    if any(not 0 <= entry < 1 << modulus_bits for entry in shares):
+        raise ShareRangeError(f"an entry of a share lies outside [0, 2^{modulus_bits})")
+
+
+def add_shares(shares: Sequence[Sequence[int]], modulus_bits: int) -> list[int]:
+    """The entrywise sum modulo 2^m."""
+    mask = (1 << modulus_bits) - 1
+    return [sum(column) & mask for column in zip(*shares, strict=True)]
+
+
+def open_shares(shares: Sequence[Sequence[int]], modulus_bits: int) -> list[int]:
+    """What all the shares stand for, as integers in [-2^(m-1), 2^(m-1))."""
+    half = 1 << (modulus_bits - 1)
+    return [entry - 2 * half if entry >= half else entry for entry in add_shares(shares, modulus_bits)]

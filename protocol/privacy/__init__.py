@@ -1,0 +1,1 @@
+"""Noise, its laws on a lattice, and the account of what it costs."""

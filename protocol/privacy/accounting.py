@@ -1,0 +1,185 @@
+"""What releases cost together: events, their composition through dp-accounting, and a party's own budget.
+
+Neighbours differ in everything one party holds, M fixed: *replace one*. dp-accounting 0.6.0 needs care (each point is
+held by a test): it has no (epsilon, delta) event and no Skellam; its PLD accountant ignores `count` for randomised
+response; and under replace-one it doubles the sensitivity of a Gaussian, while our sensitivities already are distances
+between neighbours. Therefore, always with the PLD accountant under REPLACE_ONE:
+
+* a pure epsilon is binary randomised response with p = 2/(1 + e^epsilon), composed one at a time. Any epsilon-private
+  mechanism is a post-processing of it (Kairouz, Oh, Viswanath 2015);
+* an (epsilon, delta) mechanism that is not Gaussian is the same with delta added by us (same theorem);
+* a Gaussian of standard deviation sigma and sensitivity S has noise multiplier 2 sigma/S there;
+* a sampler's total variation d from its law adds (1 + e^epsilon) d, with the epsilon of the whole composition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import dp_accounting
+from dp_accounting.pld import PLDAccountant
+
+from psephos.protocol.errors import BudgetExceededError, InvalidParameter
+from psephos.protocol.privacy.mechanisms import (
+    MAX_EPSILON,
+    Mechanism,
+    RoundedGaussian,
+    check_delta,
+    check_epsilon,
+    gaussian_delta,
+)
+
+__all__ = [
+    "Budget",
+    "PrivacyEvent",
+    "approximate_event",
+    "compose",
+    "event_of",
+    "gaussian_event",
+    "pure_event",
+]
+
+
+@dataclass(frozen=True)
+class PrivacyEvent:
+    """What one release did.
+
+    epsilon, delta: its own guarantee, sampler included. multiplier: sigma/S for a Gaussian (None otherwise), which
+    composes tighter than its (epsilon, delta). distance: the sampler's total variation from its law. unit: who is
+    protected. Raises InvalidParameter for numbers out of range, NaN among them.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    multiplier: float | None = None
+    distance: float = 0.0
+    unit: str = "party"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if not (0 <= self.delta < math.inf and 0 <= self.distance <= 1):
+            raise InvalidParameter(f"{self.name}: delta {self.delta} and distance {self.distance} are no probabilities")
+        if self.multiplier is not None and not 0 < self.multiplier < math.inf:
+            raise InvalidParameter(f"{self.name}: a noise multiplier of {self.multiplier} is none")
+
+    @property
+    def dp_event(self) -> dp_accounting.DpEvent:
+        """For dp-accounting's PLD accountant, REPLACE_ONE; a non-Gaussian's `delta` and `distance` are not in it."""
+        if self.multiplier is not None:
+            return dp_accounting.GaussianDpEvent(2.0 * self.multiplier)
+        return dp_accounting.RandomizedResponseDpEvent(2.0 / (1.0 + math.exp(self.epsilon)), 2)
+
+
+def pure_event(name: str, epsilon: float, *, distance: float = 0.0, unit: str = "party") -> PrivacyEvent:
+    """A pure epsilon, up to the distance of its sampler; raises InvalidParameter for one out of range."""
+    epsilon = check_epsilon(epsilon)
+    return PrivacyEvent(name, epsilon, (1 + math.exp(epsilon)) * distance, distance=distance, unit=unit)
+
+
+def approximate_event(name: str, epsilon: float, delta: float, *, unit: str = "party") -> PrivacyEvent:
+    """An (epsilon, delta) guarantee of a mechanism dp-accounting does not know (Skellam, truncated shares).
+
+    Raises InvalidParameter for an epsilon or delta out of range.
+    """
+    return PrivacyEvent(name, check_epsilon(epsilon), check_delta(delta), unit=unit)
+
+
+def gaussian_event(
+    name: str, sigma: float, sensitivity: float, epsilon: float, *, distance: float = 0.0, unit: str = "party"
+) -> PrivacyEvent:
+    """A Gaussian of standard deviation `sigma` on a value of L2 sensitivity `sensitivity`, stated at `epsilon`.
+
+    Raises InvalidParameter for an epsilon out of range.
+    """
+    delta = gaussian_delta(sensitivity, check_epsilon(epsilon), sigma) + (1 + math.exp(epsilon)) * distance
+    return PrivacyEvent(name, epsilon, delta, multiplier=sigma / sensitivity, distance=distance, unit=unit)
+
+
+def event_of(name: str, mechanism: Mechanism, sensitivity: float, epsilon: float, unit: str = "party") -> PrivacyEvent:
+    """The event of releasing a value of that sensitivity (in the mechanism's norm) through `mechanism`.
+
+    Raises InvalidParameter for an epsilon out of range.
+    """
+    if isinstance(mechanism, RoundedGaussian):
+        return gaussian_event(name, mechanism.sigma, sensitivity, epsilon, distance=mechanism.distance, unit=unit)
+    return pure_event(name, epsilon, distance=mechanism.distance, unit=unit)
+
+
+def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
+    """The epsilon of all events together at `delta`: the better of basic composition and PLD.
+
+    Basic composition (the sum of the epsilons, when the deltas sum to at most `delta`) is exact for one event and all
+    that is left when delta is near 0. The answer is inf when delta is too small for either. Raises InvalidParameter for
+    a delta outside [0, 1).
+    """
+    if not 0 <= delta < 1:
+        raise InvalidParameter(f"delta is {delta}; it must be at least 0 and below 1")
+    events = list(events)
+    if not events:
+        return 0.0
+    basic = math.inf
+    if sum(e.delta for e in events) <= delta:
+        basic = math.fsum(e.epsilon for e in events)
+    # The samplers at the largest epsilon that is ever returned from here.
+    left = delta - (1 + math.exp(MAX_EPSILON)) * math.fsum(e.distance for e in events)
+    # What a delta holds besides its own sampler; a Gaussian's is in its multiplier.
+    left -= sum(max(0.0, e.delta - (1 + math.exp(e.epsilon)) * e.distance) for e in events if e.multiplier is None)
+    if left <= 0 or (len(events) == 1 and basic < math.inf):
+        return basic
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    for event in events:
+        accountant.compose(event.dp_event)
+    tight = float(accountant.get_epsilon(left))
+    return min(basic, tight if tight <= MAX_EPSILON else math.inf)
+
+
+@dataclass
+class Budget:
+    """What one party is willing to spend over its life: (epsilon, delta), replace-one of everything it holds.
+
+    `charge` refuses, with BudgetExceededError and nothing changed, a release that would exceed it. It lasts as long as
+    this object: whoever restarts hands in the `events` so far. Raises InvalidParameter for numbers out of range.
+    """
+
+    epsilon: float
+    delta: float = 2.0**-50
+    events: list[PrivacyEvent] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+
+    def spent(self) -> float:
+        """The epsilon of everything charged so far, at the budget's delta."""
+        return compose(self.events, self.delta)
+
+    def after(self, event: PrivacyEvent) -> float:
+        """The epsilon there would be after `event` (a dry run: nothing changes)."""
+        return compose([*self.events, event], self.delta)
+
+    def allows(self, event: PrivacyEvent) -> bool:
+        """Whether `charge` would accept."""
+        return self.after(event) <= self.epsilon * (1 + 1e-12)
+
+    def check(self, event: PrivacyEvent) -> None:
+        """Raise BudgetExceededError, with the sums, if `event` does not fit (a dry run: nothing changes).
+
+        Raises InvalidParameter for an event that protects less than everything a party holds.
+        """
+        if not event.unit.startswith("party"):
+            raise InvalidParameter(f"{event.name} protects one {event.unit}, and a party's budget is for all it holds")
+        after = self.after(event)
+        if after > self.epsilon * (1 + 1e-12):
+            raise BudgetExceededError(
+                f"{event.name} would bring the total to epsilon = {after:.6g} at delta = {self.delta:.3g}, and the "
+                f"budget is {self.epsilon:g} ({self.spent():.6g} spent); lower the release's epsilon or delta, or "
+                "raise the budget"
+            )
+
+    def charge(self, event: PrivacyEvent) -> None:
+        """Record `event`; raises BudgetExceededError or InvalidParameter, as `check`, with nothing recorded."""
+        self.check(event)
+        self.events.append(event)

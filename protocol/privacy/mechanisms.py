@@ -1,0 +1,566 @@
+"""Noise on a lattice: the mechanisms every private release draws from.
+
+Floating-point noise leaks: which doubles can come out of `value + noise` depends on the value (Mironov 2012). So a
+released vector here is always an integer vector times a public *pitch*, a power of two. The value is snapped to the
+lattice first (which adds at most `pitch * sqrt(D)` to an L2 sensitivity), and the noise is an integer vector that
+does not depend on it. Rounding by floor(x + 1/2) commutes with lattice shifts, so
+
+    snapped + round(eta)  =  round(snapped + eta),
+
+a function of `snapped + eta`: whatever privacy the continuous mechanism has on the snapped value, the rounded one
+inherits. What is left is how far the sampler is from the law it claims. Each mechanism states a bound `distance` on
+the total variation between the two, derived below, and `delta(epsilon) = (1 + e^epsilon) * distance` is what an
+accountant must add.
+
+**The distance of the continuous samplers.** A uniform variable is replaced by the midpoint of its cell of width
+2^-640; all later arithmetic is MPFR at 768 bits. Couple it with the exact uniform inside the cell. Up to an event of
+probability at most 2 n 2^-192, every one of the n uniforms and its complement is at least 2^-192. Outside that event
+a logarithm is off by at most 2^-447, the square root of a sum of n of them by n 2^-351, sines and cosines by 2^-637,
+so an entry of the noise is off by at most e = n 2^-335 scales (no factor exceeds sqrt(2 n 192 ln 2)). A rounded entry
+then differs from the exact one only if the exact one lies within e of a half-odd multiple of the pitch. Its density is
+unimodal and at most 1/(2 scale), so the chance is at most 2 e (1/pitch + 1/scale) <= 4 e/pitch. With D <= 2^20,
+n <= 2 D + 3 and scale/pitch <= 2^96 the sum over all entries, and the first event, stay below 2^-160.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Protocol
+
+import gmpy2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
+from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational, uniforms
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = [
+    "MAX_EPSILON",
+    "SAMPLER_DISTANCE",
+    "DiscreteLaplace",
+    "Mechanism",
+    "RoundedGaussian",
+    "Skellam",
+    "SphericalLaplace",
+    "check_delta",
+    "check_epsilon",
+    "choose_pitch",
+    "gaussian_delta",
+    "gaussian_sigma",
+    "poisson",
+    "release",
+    "simulate_gaussian",
+    "simulate_laplace",
+    "simulate_spherical_laplace",
+    "skellam_delta",
+    "skellam_rdp",
+    "skellam_variance",
+    "snap",
+]
+
+MAX_EPSILON = 64.0
+"""Beyond this a guarantee protects nobody, and (1 + e^epsilon) * 2^-160 would pass 2^-64."""
+
+SAMPLER_DISTANCE = 2.0**-160
+"""No vector of noise is further than this, in total variation, from a sample of its law: see above. (Nor is the sum of
+joint shares, clipping included: `psephos.parties.noise`.)"""
+
+_MAX_DIMENSION = 1 << 20
+_MAX_RATIO = 2.0**96
+
+_TWO_PI = MPFR.mul(2, gmpy2.const_pi(MPFR.precision))
+_HALF = gmpy2.mpfr(0.5)
+
+
+def check_epsilon(epsilon: float) -> float:
+    """`epsilon` as a float in (0, 64]; raises InvalidParameter otherwise."""
+    value = _number(epsilon, "epsilon")
+    if not 0.0 < value <= MAX_EPSILON:
+        raise InvalidParameter(f"epsilon is {epsilon}; it must be a number above 0 and at most {MAX_EPSILON:g}")
+    return value
+
+
+def check_delta(delta: float) -> float:
+    """`delta` as a float in (0, 1); raises InvalidParameter otherwise."""
+    value = _number(delta, "delta")
+    if not 0.0 < value < 1.0:
+        raise InvalidParameter(f"delta is {delta}; it must lie strictly between 0 and 1 (1e-6 is usual)")
+    return value
+
+
+def _number(value: float, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"{name} is a number, not {value!r}") from None
+
+
+def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, integers: bool = False) -> None:
+    """`integers`: an exact integer law on data that are integers already may be as narrow as it likes."""
+    if not 1 <= dimension <= _MAX_DIMENSION:
+        raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
+    if not (math.isfinite(pitch) and pitch > 0 and math.frexp(pitch)[0] == 0.5):
+        raise InvalidParameter(f"the pitch is {pitch}; it must be a power of two")
+    if not (math.isfinite(scale) and scale > 0):
+        raise InvalidParameter(f"the {name} is {scale}; it must be a finite number above 0")
+    if pitch > scale and not integers:
+        raise GridTooCoarseError(
+            f"a grid of pitch {pitch:g} is coarser than noise of {name} {scale:g}; choose a finer grid "
+            "(choose_pitch gives one) or a smaller epsilon"
+        )
+    if scale / pitch > _MAX_RATIO:
+        raise InvalidParameter(
+            f"noise of {name} {scale:g} spans more than 2^96 steps of a grid of pitch {pitch:g}; choose a coarser grid"
+        )
+
+
+def choose_pitch(sensitivity: float, dimension: int) -> float:
+    """The largest power of two g with g * sqrt(dimension) <= 2^-20 * sensitivity: snapping then costs under 1e-6 of it.
+
+    A function of public quantities only. Raises InvalidParameter when the sensitivity is not a positive number.
+    """
+    if not (math.isfinite(sensitivity) and sensitivity > 0):
+        raise InvalidParameter(f"the sensitivity is {sensitivity}; it must be a finite number above 0")
+    if not 1 <= dimension <= _MAX_DIMENSION:
+        raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
+    mantissa, exponent = math.frexp(sensitivity / math.sqrt(dimension))
+    if mantissa < 0.5 + 2.0**-40:  # the quotient may have been rounded up to a power of two
+        exponent -= 1
+    return math.ldexp(1.0, exponent - 21)
+
+
+# -- continuous laws, drawn at high precision and rounded
+
+
+def _normals(count: int, randomness: Randomness) -> list[Any]:
+    """`count` independent standard normal variables (Box and Muller)."""
+    drawn = uniforms(count + count % 2, randomness)
+    normals: list[Any] = []
+    for first, second in zip(drawn[::2], drawn[1::2], strict=True):
+        radius = MPFR.sqrt(MPFR.mul(-2, MPFR.log(first)))
+        sine, cosine = MPFR.sin_cos(MPFR.mul(_TWO_PI, second))
+        normals.append(MPFR.mul(radius, cosine))
+        normals.append(MPFR.mul(radius, sine))
+    return normals[:count]
+
+
+def _rounded(factor: Any, normals: list[Any]) -> list[int]:
+    """floor(factor * z + 1/2) for each z."""
+    return [int(MPFR.floor(MPFR.add(MPFR.mul(factor, z), _HALF))) for z in normals]
+
+
+class Mechanism(Protocol):
+    """What every mechanism offers. `pitch` is the lattice's; `distance` bounds the sampler's total variation."""
+
+    @property
+    def dimension(self) -> int:
+        """Entries of a noise vector."""
+
+    @property
+    def pitch(self) -> float:
+        """What one lattice unit is worth, a power of two."""
+
+    @property
+    def distance(self) -> float:
+        """A bound on the total variation between the sampler and the law it claims."""
+
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector: `dimension` integers, in lattice units."""
+
+    def delta(self, epsilon: float) -> float:
+        """What the sampler's distance costs at this epsilon; raises InvalidParameter for one outside (0, 64]."""
+
+
+@dataclass(frozen=True)
+class _Lattice:
+    """The parts the mechanisms share."""
+
+    dimension: int
+
+    @property
+    def distance(self) -> float:
+        """A bound on the total variation between the sampler and the rounded law."""
+        return SAMPLER_DISTANCE
+
+    def delta(self, epsilon: float) -> float:
+        """What the sampler's distance costs: (1 + e^epsilon) * distance, from P' <= P + d and Q <= Q' + d."""
+        return (1.0 + math.exp(check_epsilon(epsilon))) * self.distance
+
+
+@dataclass(frozen=True)
+class SphericalLaplace(_Lattice):
+    """Density proportional to exp(-||eta||_2 / scale) in `dimension` dimensions, rounded to multiples of `pitch`.
+
+    The norm is Gamma(dimension, scale), the direction uniform. Added to a value of L2 sensitivity S (on the lattice) it
+    gives pure S/scale differential privacy; `for_epsilon` takes scale = S/epsilon. Hamm 2016, equation (3).
+
+    Drawn as scale * sqrt(chi) * Z with Z standard normal and chi a chi-square variable with dimension + 1 degrees of
+    freedom: the law is that scale mixture of Gaussians (docs/theory.md).
+
+    Raises InvalidParameter for a dimension, scale or pitch out of range, GridTooCoarseError for a pitch above scale.
+    """
+
+    scale: float
+    pitch: float
+
+    def __post_init__(self) -> None:
+        _check_lattice(self.dimension, self.pitch, self.scale, "scale")
+
+    @classmethod
+    def for_epsilon(cls, sensitivity: float, epsilon: float, dimension: int, pitch: float) -> SphericalLaplace:
+        """Noise for an L2 `sensitivity` that already holds on the lattice; the quotient is rounded up.
+
+        Raises InvalidParameter for an epsilon outside (0, 64], and as the class does.
+        """
+        return cls(dimension, math.nextafter(sensitivity / check_epsilon(epsilon), math.inf), pitch)
+
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector in lattice units."""
+        even = self.dimension % 2 == 0
+        product = gmpy2.mpfr(1)
+        for uniform in uniforms((self.dimension + 1) // 2, randomness):
+            product = MPFR.mul(product, uniform)
+        chi = MPFR.mul(-2, MPFR.log(product))
+        normals = _normals(self.dimension + even, randomness)
+        if even:
+            spare = normals.pop()
+            chi = MPFR.add(chi, MPFR.mul(spare, spare))
+        return _rounded(MPFR.mul(self.scale / self.pitch, MPFR.sqrt(chi)), normals)
+
+
+@dataclass(frozen=True)
+class RoundedGaussian(_Lattice):
+    """Independent normal entries of standard deviation `sigma`, rounded to multiples of `pitch`.
+
+    Raises InvalidParameter for a dimension, sigma or pitch out of range, GridTooCoarseError for a pitch above sigma.
+    """
+
+    sigma: float
+    pitch: float
+
+    def __post_init__(self) -> None:
+        _check_lattice(self.dimension, self.pitch, self.sigma, "sigma")
+
+    @classmethod
+    def for_epsilon_delta(
+        cls, sensitivity: float, epsilon: float, delta: float, dimension: int, pitch: float
+    ) -> RoundedGaussian:
+        """Noise for an L2 `sensitivity` that already holds on the lattice; `delta` includes the sampler's distance.
+
+        Raises InvalidParameter for an epsilon outside (0, 64], a delta that is out of range or eaten up by the sampler,
+        and as the class does.
+        """
+        sampler = (1.0 + math.exp(check_epsilon(epsilon))) * SAMPLER_DISTANCE
+        if check_delta(delta) <= sampler:
+            raise InvalidParameter(
+                f"delta = {delta:g} is below what the sampler costs; take at least {2 * sampler:.1e}"
+            )
+        return cls(dimension, gaussian_sigma(sensitivity, epsilon, delta - sampler), pitch)
+
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector in lattice units."""
+        return _rounded(gmpy2.mpfr(self.sigma / self.pitch), _normals(self.dimension, randomness))
+
+
+# -- exact integer laws
+
+
+def _bernoulli_exp(numerator: int, denominator: int, randomness: Randomness) -> bool:
+    """True with probability exactly exp(-x), 0 <= x = numerator/denominator <= 1 (Canonne, Kamath, Steinke 2020).
+
+    The first k at which Bernoulli(x/k) fails is odd with that probability.
+    """
+    k = 1
+    while randomness.below(denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(_Lattice):
+    """Independent integers with P(k) proportional to exp(-|k| / scale_units), drawn exactly; times `pitch`.
+
+    Added to an integer vector of L1 sensitivity S (in units) it gives pure S/scale_units differential privacy. Raises
+    InvalidParameter for a dimension, scale or pitch out of range.
+    """
+
+    scale_units: Fraction
+    pitch: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_lattice(self.dimension, self.pitch, self.pitch * float(self.scale_units), "scale", integers=True)
+
+    @classmethod
+    def for_epsilon(cls, sensitivity_units: float, epsilon: float, dimension: int, pitch: float) -> DiscreteLaplace:
+        """Noise for an L1 sensitivity in lattice units; the quotient is an exact fraction with a short denominator.
+
+        Raises InvalidParameter for an epsilon outside (0, 64], and as the class does.
+        """
+        exact = Fraction(sensitivity_units) / Fraction(check_epsilon(epsilon))
+        return cls(dimension, Fraction(-((-exact * 2**20) // 1), 2**20), pitch)
+
+    @property
+    def distance(self) -> float:
+        """Zero: the sampler is exact."""
+        return 0.0
+
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector in lattice units."""
+        return [self._one(randomness) for _ in range(self.dimension)]
+
+    def _one(self, randomness: Randomness) -> int:
+        numerator, denominator = self.scale_units.numerator, self.scale_units.denominator
+        while True:
+            remainder = randomness.below(numerator)
+            if not _bernoulli_exp(remainder, numerator, randomness):
+                continue
+            whole = 0
+            while _bernoulli_exp(1, 1, randomness):
+                whole += 1
+            magnitude = (remainder + numerator * whole) // denominator
+            negative = randomness.bits(1)
+            if magnitude or not negative:  # zero must not be counted twice
+                return -magnitude if negative else magnitude
+
+
+def poisson(mean: Fraction, randomness: Randomness = SYSTEM) -> int:
+    """A Poisson variable of rational `mean` up to 2^192, within total variation 2^-256 of its law.
+
+    Up to 16 by multiplying uniforms until they fall below e^-mean. Beyond, by rejection under Devroye's envelope of a
+    log-concave sequence with mode n (Devroye 1987): p(n + x) <= p(n) min(1, e^(w - p(n) |x|)), w = 1 + p(n)/2. Every
+    decision is taken in float64 from 64 bits per uniform when these settle it, else in MPFR from 640. But for an event
+    of probability 2^-270 a uniform is at least that, its logarithm off by at most 2^-370, the candidate's place (below
+    2^104) by 2^-266: so likely is a wrong decision, and there are a few of them. The 2 D draws of a vector, or those of
+    all parties' shares, stay far below 2^-160 together.
+    """
+    if mean <= 0:
+        return 0
+    if mean <= 16:
+        least = MPFR.exp(rational(-mean))
+        count, product = -1, gmpy2.mpfr(1)
+        while product >= least:
+            product = MPFR.mul(product, uniforms(1, randomness)[0])
+            count += 1
+        return count
+    mode = mean.numerator // mean.denominator
+    while True:
+        block = randomness.draw(25)
+        draws = [int.from_bytes(block[i : i + 8], "big") for i in (0, 8, 16)]
+        sign = -1 if block[24] & 1 else 1
+        step = _poisson_quick(mean, mode, draws, sign)
+        if step is None:
+            step = _poisson_exact(mean, mode, draws, sign, randomness)
+        if step:
+            return mode + step[0]
+
+
+def _poisson_quick(mean: Fraction, mode: int, draws: list[int], sign: int) -> tuple[int] | tuple[()] | None:
+    """(step,) if the candidate is accepted, () if it is rejected, None if float64 and 64 bits do not settle it."""
+    which, position, level = ((d + 0.5) * 2.0**-64 for d in draws)
+    peak = float(_peak(mean))
+    width = 1 + peak / 2
+    flat = width / (1 + width)
+    if abs(which - flat) < 1e-12 or position < 2.0**-12 or level < 2.0**-12:
+        return None
+    if which < flat:
+        reach, hat = position * width, 0.0
+    else:
+        hat = math.log(position)
+        reach = width - hat
+    place = reach / peak + 0.5
+    distance = math.floor(place)
+    if min(place - distance, distance + 1 - place) < 1e-9 + place * 2.0**-46:
+        return None
+    step = sign * distance
+    if 2 * distance > mode:
+        return None
+    n, x = float(mode), float(step)
+    excess = float(mean - mode) / n
+    ratio = x * math.log1p(excess) - (n + x + 0.5) * math.log1p(x / n) + x - (1 / (n + x) - 1 / n) / 12
+    gap = math.log(level) + hat - ratio
+    if abs(gap) < 1e-5 + 2.0**-48 * (abs(x) + x * x / n):  # Stirling's next term is below 6e-6 when n + x >= 8
+        return None
+    return (step,) if gap < 0 else ()
+
+
+def _poisson_exact(
+    mean: Fraction, mode: int, draws: list[int], sign: int, randomness: Randomness
+) -> tuple[int] | tuple[()]:
+    """The same decision in MPFR, with 576 more bits for each uniform."""
+    extra = UNIFORM_BITS - 64
+    which, position, level = (midpoint(d << extra | randomness.bits(extra)) for d in draws)
+    peak = _peak(mean)
+    width = MPFR.add(1, MPFR.div(peak, 2))
+    if MPFR.mul(which, MPFR.add(1, width)) <= width:
+        reach, hat = MPFR.mul(position, width), gmpy2.mpfr(0)
+    else:
+        hat = MPFR.log(position)
+        reach = MPFR.sub(width, hat)
+    step = sign * int(MPFR.floor(MPFR.add(MPFR.div(reach, peak), _HALF)))
+    if mode + step < 0:
+        return ()
+    logarithm = MPFR.log(rational(mean))
+    there = MPFR.lngamma(gmpy2.mpfr(mode + step + 1, MPFR.precision))
+    here = MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
+    ratio = MPFR.sub(MPFR.mul(step, logarithm), MPFR.sub(there, here))
+    return (step,) if MPFR.add(MPFR.log(level), hat) <= ratio else ()
+
+
+@lru_cache(maxsize=64)
+def _peak(mean: Fraction) -> Any:
+    """The probability of the mode, floor(mean)."""
+    mode = mean.numerator // mean.denominator
+    value = rational(mean)
+    logarithm = MPFR.sub(
+        MPFR.sub(MPFR.mul(mode, MPFR.log(value)), value), MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
+    )
+    return MPFR.exp(logarithm)
+
+
+@dataclass(frozen=True)
+class Skellam(_Lattice):
+    """Independent differences of two Poisson variables of mean variance/2: integers, closed under addition.
+
+    What `gaussian` means where parties add the noise themselves: a sum of Skellam shares is Skellam (Agarwal, Kairouz,
+    Liu 2021), which a sum of rounded Gaussians is not. Calibrated by `skellam_variance`. Raises InvalidParameter for a
+    dimension, variance or pitch out of range.
+    """
+
+    variance: Fraction
+    pitch: float = 1.0
+
+    def __post_init__(self) -> None:
+        spread = self.pitch * math.sqrt(self.variance)
+        _check_lattice(self.dimension, self.pitch, spread, "standard deviation", integers=True)
+
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector in lattice units."""
+        half = self.variance / 2
+        return [poisson(half, randomness) - poisson(half, randomness) for _ in range(self.dimension)]
+
+
+def skellam_rdp(order: int, variance: float, l1: float, l2: float) -> float:
+    """Renyi divergence of integer order alpha between Skellam noise of this variance per entry and its shift.
+
+    For a shift by an integer vector of these norms: alpha l2^2/(2 v) + min(((2 alpha - 1) l2^2 + 6 l1)/(4 v^2),
+    3 l1/(2 v)) (Agarwal, Kairouz, Liu 2021, theorem 3.5).
+    """
+    rest = min(((2 * order - 1) * l2 * l2 + 6 * l1) / (4 * variance * variance), 3 * l1 / (2 * variance))
+    return order * l2 * l2 / (2 * variance) + rest
+
+
+def skellam_delta(l1: float, l2: float, epsilon: float, variance: float) -> float:
+    """delta of the Skellam mechanism for integer vectors within l1 and l2 of each other.
+
+    `skellam_rdp` at integer orders, converted by Canonne, Kamath, Steinke 2020, proposition 12.
+    """
+    best = 0.0
+    for order in (*range(2, 257), *(2**k for k in range(9, 40))):
+        renyi = skellam_rdp(order, variance, l1, l2)
+        best = min(best, (order - 1) * (renyi - epsilon + math.log1p(-1 / order)) - math.log(order))
+    return math.exp(best)
+
+
+def skellam_variance(l1: float, l2: float, epsilon: float, delta: float) -> Fraction:
+    """The smallest variance (rounded up) that makes the Skellam mechanism (epsilon, delta) private by `skellam_delta`.
+
+    l1, l2: sensitivities of the integer vector, in lattice units; the variance is in lattice units squared. Raises
+    InvalidParameter for an epsilon or delta out of range, or sensitivities that no integer vector has together.
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    if not (0 < l2 <= l1 * (1 + 1e-9) and math.isfinite(l1)):
+        raise InvalidParameter(f"sensitivities l1 = {l1} and l2 = {l2} do not belong to one integer vector")
+    low, high = 0.0, l2 * l2
+    while skellam_delta(l1, l2, epsilon, high) > delta:
+        low, high = high, 2 * high
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if skellam_delta(l1, l2, epsilon, middle) > delta else (low, middle)
+    return Fraction(math.ceil(high * (1 + 1e-6)))
+
+
+# -- the analytic Gaussian
+
+
+def gaussian_delta(sensitivity: float, epsilon: float, sigma: float) -> float:
+    """The exact delta of the Gaussian mechanism (Balle and Wang 2018, theorem 8), evaluated in logarithms."""
+    ratio = sensitivity / sigma
+    above = float(log_ndtr(ratio / 2 - epsilon / ratio))
+    below = epsilon + float(log_ndtr(-ratio / 2 - epsilon / ratio))
+    return math.exp(above) * -math.expm1(min(0.0, below - above))
+
+
+def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
+    """The smallest sigma, rounded up, that makes the Gaussian mechanism (epsilon, delta) private for an L2 sensitivity.
+
+    Raises InvalidParameter when an argument is out of range.
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    if not (math.isfinite(sensitivity) and sensitivity > 0):
+        raise InvalidParameter(f"the sensitivity is {sensitivity}; it must be a finite number above 0")
+    low, high = 2.0**-10, 1.0
+    while gaussian_delta(1.0, epsilon, high) > delta:
+        high *= 2.0
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(1.0, epsilon, middle) > delta else (low, middle)
+    return sensitivity * high * (1 + 1e-9)  # 1e-9 covers the rounding of log_ndtr
+
+
+# -- snapping and releasing
+
+
+def snap(vector: NDArray[np.float64], pitch: float) -> list[int]:
+    """floor(x / pitch + 1/2) for each entry of `vector`, of any shape (flattened), exactly: pitch is a power of two.
+
+    Raises InvalidParameter for NaN, infinite entries, or entries past 2^62 pitches.
+    """
+    units = np.asarray(vector, dtype=np.float64).ravel() / pitch
+    if not np.all(np.abs(units) < 2.0**62):
+        raise InvalidParameter(
+            "the vector to be released has NaN, infinite or, for this grid, too large entries; check it or choose a "
+            "coarser grid"
+        )
+    below = np.floor(units)
+    return [int(v) for v in (below + (units - below >= 0.5)).tolist()]
+
+
+def release(
+    vector: NDArray[np.float64] | Sequence[int], mechanism: Mechanism, randomness: Randomness = SYSTEM
+) -> NDArray[np.float64]:
+    """The noisy vector, shape (D,): snapped to the mechanism's lattice, noise added in integers, times the pitch.
+
+    A sequence of Python integers is taken as lattice units already. The sum is exact; turning it into float64 rounds
+    past 2^53 units, which is post-processing of the private integers. Raises InvalidParameter on a wrong dimension.
+    """
+    units = snap(vector, mechanism.pitch) if isinstance(vector, np.ndarray) else list(vector)
+    if len(units) != mechanism.dimension:
+        raise InvalidParameter(f"the vector has {len(units)} entries and the mechanism {mechanism.dimension}")
+    noise = mechanism.sample(randomness)
+    return np.array([float(u + e) * mechanism.pitch for u, e in zip(units, noise, strict=True)])
+
+
+# -- simulation only: floating point, seeded, private to nobody
+
+
+def simulate_spherical_laplace(dimension: int, scale: float, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Floating-point spherical Laplace noise, shape (dimension,), for simulations only."""
+    direction = generator.normal(size=dimension)
+    noise: NDArray[np.float64] = direction / np.linalg.norm(direction) * generator.gamma(dimension, scale)
+    return noise
+
+
+def simulate_gaussian(dimension: int, sigma: float, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Floating-point normal noise, shape (dimension,), for simulations only."""
+    return generator.normal(scale=sigma, size=dimension)
+
+
+def simulate_laplace(dimension: int, scale: float, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Floating-point Laplace noise, one variable per coordinate, shape (dimension,), for simulations only."""
+    return generator.laplace(scale=scale, size=dimension)

@@ -1,0 +1,1 @@
+"""What a role keeps on disk: key files, and what may happen only once."""

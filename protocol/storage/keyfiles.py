@@ -1,0 +1,216 @@
+"""Keys and shares in files that only their owner can read.
+
+A private or public key file is phe's own (`pheutil genpkey`, JSON after RFC 7517), so phe's command opens ours and we
+open theirs; ours say `psephos_form` besides. Shares and signing keys are JSON of our own.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from psephos.protocol.errors import KeyFileError, KeyFilePermissionsError, PsephosError
+from psephos.protocol.paillier.keys import KeyForm, PublicKey
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
+from psephos.protocol.signing import SigningKey
+
+__all__ = [
+    "read_key_share",
+    "read_private_key",
+    "read_public_key",
+    "read_signing_key",
+    "read_signing_keys",
+    "write_key_share",
+    "write_private_key",
+    "write_public_key",
+    "write_signing_key",
+    "write_signing_keys",
+]
+
+Path_ = str | os.PathLike[str]
+
+
+def write_private_key(path: Path_, key: PrivateKey) -> None:
+    """Write p and q to a new file, mode 0600; raises KeyFileError when the file exists."""
+    p, q = key.factors()
+    document = {
+        "kty": "DAJ",
+        "key_ops": ["decrypt"],
+        "p": _to_base64(p),
+        "q": _to_base64(q),
+        "pub": _public_document(key.public_key),
+        "kid": "Paillier private key written by psephos",
+    }
+    _write(path, document, secret=True)
+
+
+def read_private_key(path: Path_) -> PrivateKey:
+    """Read one of ours or of phe's; raises KeyFilePermissionsError or KeyFileError."""
+    document = _read(path, secret=True)
+    try:
+        key = PrivateKey(_from_base64(document["p"]), _from_base64(document["q"]))
+        if _from_base64(document["pub"]["n"]) != key.public_key.n:
+            raise KeyFileError(f"the key file {path} is damaged: its n is not p q")
+    except (KeyError, TypeError, ValueError, PsephosError) as error:
+        raise _damaged(path, "private key", error) from None
+    return key
+
+
+def write_public_key(path: Path_, key: PublicKey) -> None:
+    """Write n to a new file; raises KeyFileError when the file exists."""
+    _write(path, _public_document(key), secret=False)
+
+
+def read_public_key(path: Path_) -> PublicKey:
+    """Read one of ours or of phe's (which is of foreign form); raises KeyFileError."""
+    document = _read(path, secret=False)
+    try:
+        return _public_key(document)
+    except (KeyError, TypeError, ValueError, PsephosError) as error:
+        raise _damaged(path, "public key", error) from None
+
+
+def write_key_share(path: Path_, share: KeyShare) -> None:
+    """Write one holder's share to a new file, mode 0600; raises KeyFileError when the file exists."""
+    threshold_key = share.threshold_key
+    document = {
+        "kty": "psephos key share",
+        "holder": share.holder,
+        "holders": threshold_key.holders,
+        "threshold": threshold_key.threshold,
+        "ceremony": threshold_key.ceremony.hex(),
+        "pub": _public_document(threshold_key.key),
+        "share": _to_base64(share.share()),
+    }
+    _write(path, document, secret=True)
+
+
+def read_key_share(path: Path_) -> KeyShare:
+    """Read a share; raises KeyFilePermissionsError or KeyFileError."""
+    document = _read(path, secret=True)
+    try:
+        if document["kty"] != "psephos key share":
+            raise KeyError("kty")
+        threshold_key = ThresholdKey(
+            _public_key(document["pub"]),
+            _integer(document["holders"]),
+            _integer(document["threshold"]),
+            bytes.fromhex(document["ceremony"]),
+        )
+        return KeyShare(threshold_key, _integer(document["holder"]), _from_base64(document["share"]))
+    except (KeyError, TypeError, ValueError, PsephosError) as error:
+        raise _damaged(path, "key share", error) from None
+
+
+def write_signing_key(path: Path_, key: SigningKey) -> None:
+    """Write a party's signing key to a new file, mode 0600; raises KeyFileError when the file exists."""
+    _write(path, {"kty": "psephos signing key", "seed": key.seed().hex()}, secret=True)
+
+
+def read_signing_key(path: Path_) -> SigningKey:
+    """Read a signing key; raises KeyFilePermissionsError or KeyFileError."""
+    document = _read(path, secret=True)
+    try:
+        if document["kty"] != "psephos signing key":
+            raise KeyError("kty")
+        return SigningKey(bytes.fromhex(document["seed"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, "signing key", error) from None
+
+
+def write_signing_keys(path: Path_, keys: Sequence[SigningKey]) -> None:
+    """Write the signing keys of a whole simulation to one new file, mode 0600; raises KeyFileError when it exists."""
+    _write(path, {"kty": "psephos signing keys", "seeds": [key.seed().hex() for key in keys]}, secret=True)
+
+
+def read_signing_keys(path: Path_) -> tuple[SigningKey, ...]:
+    """Read what `write_signing_keys` wrote; raises KeyFilePermissionsError or KeyFileError."""
+    document = _read(path, secret=True)
+    try:
+        if document["kty"] != "psephos signing keys":
+            raise KeyError("kty")
+        return tuple(SigningKey(bytes.fromhex(seed)) for seed in document["seeds"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, "signing keys", error) from None
+
+
+def _public_document(key: PublicKey) -> dict[str, Any]:
+    return {
+        "kty": "DAJ",
+        "alg": "PAI-GN1",
+        "key_ops": ["encrypt"],
+        "n": _to_base64(key.n),
+        "kid": "Paillier public key written by psephos",
+        "psephos_form": key.form,
+    }
+
+
+def _public_key(document: dict[str, Any]) -> PublicKey:
+    if document["kty"] != "DAJ" or document["alg"] != "PAI-GN1":
+        raise KeyError("alg")
+    form: KeyForm = "psephos" if document.get("psephos_form") == "psephos" else "foreign"
+    return PublicKey(_from_base64(document["n"]), form=form)
+
+
+def _to_base64(value: int) -> str:
+    raw = value.to_bytes((value.bit_length() + 7) // 8, "big")
+    return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
+
+
+def _from_base64(text: str) -> int:
+    raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    return int.from_bytes(raw, "big")
+
+
+def _integer(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
+def _write(path: Path_, document: dict[str, Any], *, secret: bool) -> None:
+    mode = 0o600 if secret else 0o644
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except FileExistsError:
+        raise KeyFileError(f"{path} exists already; keys are never overwritten") from None
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be written: {error.strerror}") from None
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        if secret:
+            os.fchmod(file.fileno(), mode)
+        json.dump(document, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path_, *, secret: bool) -> dict[str, Any]:
+    try:
+        with Path(path).open(encoding="ascii") as file:
+            if secret:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                if mode & 0o077:
+                    raise KeyFilePermissionsError(
+                        f"others than its owner can read or write {path} (mode {mode:03o}): make it private with "
+                        f"'chmod 600 {path}', and consider the key as seen"
+                    )
+            document = json.load(file)
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise KeyFileError(f"{path} is no key file: it is not JSON") from None
+    if not isinstance(document, dict):
+        raise KeyFileError(f"{path} is no key file")
+    return document
+
+
+def _damaged(path: Path_, kind: str, error: Exception) -> KeyFileError:
+    # Never the error's own text: it may quote a piece of the secret.
+    return KeyFileError(f"{path} holds no valid {kind} ({type(error).__name__})")

@@ -1,0 +1,1 @@
+"""Data sets, their splits, and how rows get into the unit ball."""

@@ -1,0 +1,502 @@
+"""The data sets the papers use, read in the form their authors publish, and two that come with scikit-learn.
+
+Nothing is committed or downloaded behind the user's back. The files are looked for in the folder given by
+the caller (`--data-dir`), else in `PSEPHOS_DATA`, else in a folder of the user's own cache; `download` fills the
+last one when asked to. Every file is checked before it is believed: SHA-256 of the *content* (the authors'
+archives have been re-packed more than once; the files inside have not changed) and the number of rows.
+
+Labels are integers 0 .. K-1, arrays are read-only, and nothing here is scaled: scaling is learned on public
+auxiliary samples only (`psephos.data.preprocessing`), which is not known before the split (`psephos.data.splits`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import io
+import os
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn import datasets as bundled
+
+from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
+
+__all__ = ["NAMES", "Dataset", "data_folder", "download", "load", "load_url_days", "make_synthetic"]
+
+NAMES = ("breast-cancer", "digits", "adult", "har", "kdd99", "url", "synthetic")
+"""What `load` takes: two that come with scikit-learn, four that are read from files, one that is made."""
+
+URL_FEATURES = 3_231_961
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """One classification problem.
+
+    X_train: (n, d) float64 (float32 for kdd99; CSR for url); y_train: (n,) int64 in 0 .. K-1.
+    X_test, y_test: the published test split in the same form, or None where none was published (`splits.split`
+    then holds out 30 %). classes: the K class names in label order. source: what to cite.
+    """
+
+    name: str
+    X_train: Any
+    y_train: NDArray[np.int64]
+    X_test: Any
+    y_test: NDArray[np.int64] | None
+    classes: tuple[str, ...]
+    source: str
+
+    def __post_init__(self) -> None:
+        arrays: list[Any] = [self.X_train, self.y_train, self.X_test, self.y_test]
+        for array in arrays:
+            parts = (array.data, array.indices, array.indptr) if scipy.sparse.issparse(array) else (array,)
+            for part in parts:
+                if part is not None:
+                    part.flags.writeable = False
+
+    @property
+    def features(self) -> int:
+        """The number of features d, before any preprocessing."""
+        return int(self.X_train.shape[1])
+
+    def __repr__(self) -> str:
+        test = "no published test split" if self.y_test is None else f"test {len(self.y_test)}"
+        return f"Dataset({self.name!r}, train {len(self.y_train)}, {test}, d {self.features}, K {len(self.classes)})"
+
+
+def load(name: str, data_dir: str | os.PathLike[str] | None = None, **parameters: int) -> Dataset:
+    """The data set `name`, one of `NAMES`.
+
+    data_dir: the folder that holds the files, itself or in a folder per data set; see `data_folder` for the default.
+    parameters: of `make_synthetic`, for `synthetic` only.
+
+    Raises InvalidParameter for an unknown name, DataSetMissingError when files are not there (the message says which
+    files, where to put them and where they are published), DataError when a file is damaged or incomplete.
+    """
+    if parameters and name != "synthetic":
+        raise InvalidParameter(f"only the synthetic data set takes parameters; {name!r} was given {sorted(parameters)}")
+    if name == "synthetic":
+        return make_synthetic(**parameters)
+    if name in _BUNDLED:
+        return _BUNDLED[name](name)
+    if name in _PUBLISHED:
+        return _PUBLISHED[name](data_folder(data_dir))
+    own = "; your own CSV file is read as docs/own-data.md shows"
+    raise InvalidParameter(f"unknown data set {name!r}; known: {', '.join(NAMES)}{own}")
+
+
+def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Where data sets are looked for: `data_dir`, else PSEPHOS_DATA, else the user's cache folder.
+
+    The cache folder is XDG_CACHE_HOME/psephos/data, ~/.cache/psephos/data where that variable is not set. A folder
+    named by the caller or the environment must exist (DataSetMissingError), since a typing error is the likely cause.
+    """
+    chosen = data_dir if data_dir is not None else os.environ.get("PSEPHOS_DATA") or None
+    if chosen is None:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "psephos" / "data"
+    folder = Path(chosen).expanduser()
+    if not folder.is_dir():
+        origin = "--data-dir" if data_dir is not None else "PSEPHOS_DATA"
+        raise DataSetMissingError(f"the data folder {folder} ({origin}) does not exist; create it or name another one")
+    return folder
+
+
+# -- bundled with scikit-learn, and made here
+
+
+def _load_breast_cancer(name: str) -> Dataset:
+    data = bundled.load_breast_cancer()
+    source = "Wolberg, Street, Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI 1993"
+    return _without_test(name, data.data, data.target, tuple(map(str, data.target_names)), source)
+
+
+def _load_digits(name: str) -> Dataset:
+    data = bundled.load_digits()
+    source = "Alpaydin, Kaynak, Optical Recognition of Handwritten Digits, UCI 1998"
+    return _without_test(name, data.data, data.target, tuple(map(str, data.target_names)), source)
+
+
+def _without_test(name: str, X: Any, y: Any, classes: tuple[str, ...], source: str) -> Dataset:
+    return Dataset(name, np.array(X, np.float64), np.array(y, np.int64), None, None, classes, source)
+
+
+_BUNDLED: Mapping[str, Callable[[str], Dataset]] = {"breast-cancer": _load_breast_cancer, "digits": _load_digits}
+
+
+def make_synthetic(
+    classes: int = 2, features: int = 20, samples: int = 2000, test: int = 1000, seed: int = 0
+) -> Dataset:
+    """Synthetic data, and nothing else: `classes` spherical Gaussian clouds around random centres.
+
+    The centres lie 4 standard deviations from the origin in independent directions, so that classes overlap a
+    little. samples, test: rows of X_train and X_test; every class appears in both. The same arguments give the
+    same data. Raises InvalidParameter.
+    """
+    if classes < 2 or features < 1:
+        raise InvalidParameter(f"synthetic data needs at least 2 classes and 1 feature; got {classes} and {features}")
+    if samples < classes or test < classes:
+        raise InvalidParameter(f"{samples} samples and {test} test samples cannot show all of {classes} classes")
+    if seed < 0:
+        raise InvalidParameter(f"a seed is a non-negative integer; got {seed}")
+    generator = np.random.default_rng([seed, classes, features])
+    centres = generator.normal(size=(classes, features))
+    centres *= 4 / np.linalg.norm(centres, axis=1, keepdims=True)
+
+    def draw(count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        y = generator.permutation(np.arange(count, dtype=np.int64) % classes)
+        return centres[y] + generator.normal(size=(count, features)), y
+
+    X_train, y_train = draw(samples)
+    X_test, y_test = draw(test)
+    names = tuple(f"class {k}" for k in range(classes))
+    return Dataset("synthetic", X_train, y_train, X_test, y_test, names, "synthetic Gaussian clouds made by Psephos")
+
+
+# -- published files
+
+
+@dataclass(frozen=True)
+class _File:
+    """One published file: `name` on disk, `rows` and the SHA-256 of its (decompressed) content, its home."""
+
+    name: str
+    rows: int
+    sha256: str
+    home: str
+
+
+_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
+_KDD = "http://kdd.ics.uci.edu/databases/kddcup99/"
+_HAR = "https://archive.ics.uci.edu/ml/machine-learning-databases/00240/UCI%20HAR%20Dataset.zip"
+_URL = "http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz"
+
+_ADULT_TRAIN = _File("a9a", 32_561, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", _LIBSVM + "a9a")
+_ADULT_TEST = _File(
+    "a9a.t", 16_281, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9", _LIBSVM + "a9a.t"
+)
+_KDD_TRAIN = _File(
+    "kddcup.data_10_percent.gz",
+    494_021,
+    "f8c8267ebcd9c0ed1fd7d6277fe5bfff8732e9b7db8e61b873542b2a534b6f9a",
+    _KDD + "kddcup.data_10_percent.gz",
+)
+_KDD_TEST = _File(
+    "corrected.gz",
+    311_029,
+    "547dfb9c0f0dc1d9944219ec79e851191faebaeb8acbfa1cd171c418397052a4",
+    _KDD + "corrected.gz",
+)
+_HAR_ZIP = "UCI HAR Dataset.zip"
+_HAR_MEMBERS = (
+    _File("train/X_train.txt", 7352, "32c777e74ef81f9e8e3082230d14bdaad948626b8b3c0fbfc8d1bdcde995094b", _HAR),
+    _File("train/y_train.txt", 7352, "415b3357e2e2d5e70a45c781947c6bdd80e0410a579d862eedcd6bbce3c694ef", _HAR),
+    _File("test/X_test.txt", 2947, "12abbfa7391bfb94a8962510b8f5b494ba0d8af3cce16382d890f0341241d884", _HAR),
+    _File("test/y_test.txt", 2947, "2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb", _HAR),
+)
+_HAR_CLASSES = ("WALKING", "WALKING_UPSTAIRS", "WALKING_DOWNSTAIRS", "SITTING", "STANDING", "LAYING")
+
+# Where a data set's files lie: in a folder of this name, or in the data folder itself.
+_FOLDER = {"adult": "a9a", "har": "har", "kdd99": "kdd99", "url": "url"}
+
+
+def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path]:
+    """The paths of all `files` of the data set, in DIR/<sub-folder>/ or in DIR/."""
+    below = folder / _FOLDER[name]
+    paths = [next((p for p in (below / f, folder / f) if p.is_file()), None) for f in files]
+    missing = [f for f, path in zip(files, paths, strict=True) if path is None]
+    if missing:
+        call = f'from psephos.data.datasets import download; download("{name}")'
+        automatic = "" if name == "url" else f", or fetch them: python -c '{call}'"
+        raise DataSetMissingError(
+            f"data set {name!r}: {', '.join(missing)} not found in {below} or {folder}; "
+            f"published at {home}; put the files there, or name their folder by --data-dir or PSEPHOS_DATA{automatic}"
+        )
+    return [path for path in paths if path is not None]
+
+
+def _content(path: Path) -> bytes:
+    """The file's content, decompressed if its name ends in .gz."""
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"{path}: decompression failed ({error}); the file is damaged or incomplete, fetch it again"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _check(file: _File, content: bytes, where: Path) -> bytes:
+    """`content` if it has the rows and the digest it was published with, DataError saying which it has not."""
+    rows = content.count(b"\n")
+    if rows != file.rows:
+        raise DataError(
+            f"{where}: {file.name} has {rows} complete rows instead of {file.rows}; "
+            "the file is damaged or half downloaded, fetch it again"
+        )
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
+        raise DataError(
+            f"{where}: the content of {file.name} has SHA-256 {digest} instead of {file.sha256}; "
+            "the row count is right but the content is not the published one, fetch it again"
+        )
+    return content
+
+
+def _load_adult(folder: Path) -> Dataset:
+    """UCI Adult as LIBSVM's a9a, 123 binary features; label 1 is an income over 50K."""
+    paths = _find("adult", folder, ["a9a", "a9a.t"], _LIBSVM)
+    parts = []
+    for file, path in zip((_ADULT_TRAIN, _ADULT_TEST), paths, strict=True):
+        # The test file never mentions feature 123, so the width must be said.
+        X, y = bundled.load_svmlight_file(io.BytesIO(_check(file, _content(path), path)), n_features=123)
+        parts.append((X.toarray(), (y > 0).astype(np.int64)))
+    source = "Kohavi and Becker, Adult, UCI 1996, in LIBSVM's form a9a"
+    return Dataset("adult", *parts[0], *parts[1], ("<=50K", ">50K"), source)
+
+
+def _load_har(folder: Path) -> Dataset:
+    """UCI Human Activity Recognition: 561 features in [-1, 1], 6 activities, test subjects unseen in training."""
+    (path,) = _find("har", folder, [_HAR_ZIP], _HAR)
+    X_train, y_train, X_test, y_test = (_numbers(member) for member in _har_members(_content(path), path))
+    labels = [y.ravel().astype(np.int64) - 1 for y in (y_train, y_test)]
+    source = "Anguita, Ghio, Oneto, Parra, Reyes-Ortiz, ESANN 2013; not for commercial use"
+    return Dataset("har", X_train, labels[0], X_test, labels[1], _HAR_CLASSES, source)
+
+
+def _har_members(archive: bytes, where: Path) -> Iterator[bytes]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            names = set(opened.namelist())
+            if _HAR_ZIP in names:  # UCI now serves the authors' archive inside another one
+                yield from _har_members(opened.read(_HAR_ZIP), where)
+                return
+            for file in _HAR_MEMBERS:
+                member = "UCI HAR Dataset/" + file.name
+                if member not in names:
+                    raise DataError(f"{where}: the archive holds no {member}; it is not the published one")
+                yield _check(file, opened.read(member), where)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(
+            f"{where}: not a readable zip archive ({error}); it is damaged or incomplete, fetch it again"
+        ) from error
+
+
+def _numbers(text: bytes) -> NDArray[np.float64]:
+    return np.loadtxt(io.BytesIO(text), ndmin=2)
+
+
+# The 41 attributes of KDD-99, by position (kddcup.names). Seven are symbolic; four of those are 0/1 by definition.
+_KDD_SYMBOLIC = {1: "protocol_type", 2: "service", 3: "flag"}
+_KDD_BINARY = (6, 11, 20, 21)  # land, logged_in, is_host_login, is_guest_login
+_KDD_NUMERIC = tuple(c for c in range(41) if c not in _KDD_SYMBOLIC and c not in _KDD_BINARY)
+
+
+def _load_kdd99(folder: Path) -> Dataset:
+    """KDD Cup 99, 10 % file and corrected test file: 123 features, label 0 normal, 1 attack.
+
+    Hamm 2016 (6.2) has d = 123 "one-hot" features and does not say which. All seven symbolic attributes one-hot over
+    train *and* test give exactly 123: 34 numeric + 3 protocols + 67 services + 11 flags + 4 pairs. A vocabulary must
+    not come from the test file, so here the categories come from the training file alone (66 services), and the 67th
+    service column means "a service the training file does not have" (in the test file: icmp, on 2 rows).
+    Columns: the 34 numeric attributes in published order, then protocol_type (3, alphabetical), service (66 + 1),
+    flag (11), then (is 0, is 1) of land, logged_in, is_host_login, is_guest_login.
+
+    float32, since 805,050 dense rows would need 792 MB in float64: counters over 2^24 are rounded to 24 bits.
+    """
+    paths = _find("kdd99", folder, [_KDD_TRAIN.name, _KDD_TEST.name], _KDD)
+    train = _KddTable(_check(_KDD_TRAIN, _content(paths[0]), paths[0]))
+    vocabulary = {c: sorted({row[c] for row in train.rows}) for c in _KDD_SYMBOLIC}
+    X_train, y_train = train.encode(vocabulary)
+    del train
+    X_test, y_test = _KddTable(_check(_KDD_TEST, _content(paths[1]), paths[1])).encode(vocabulary)
+    source = "Stolfo, Fan, Lee, Prodromidis, Chan, KDD Cup 1999 Data, UCI"
+    return Dataset("kdd99", X_train, y_train, X_test, y_test, ("normal", "attack"), source)
+
+
+class _KddTable:
+    """A KDD-99 text. Two rows in three are repetitions, so each distinct row is parsed once and then copied."""
+
+    def __init__(self, text: bytes) -> None:
+        distinct: dict[bytes, int] = {}
+        lines = text.splitlines()
+        self.place = np.fromiter((distinct.setdefault(line, len(distinct)) for line in lines), np.int64, len(lines))
+        self.rows = [line.split(b",") for line in distinct]
+        if any(len(row) != 42 for row in self.rows):
+            raise DataError("a row of KDD-99 has not 41 attributes and a label")
+
+    def encode(self, vocabulary: Mapping[int, list[bytes]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        numeric = np.array([[float(row[c]) for c in _KDD_NUMERIC] for row in self.rows], np.float32)
+        blocks = [numeric]
+        for column, words in vocabulary.items():
+            index = {word: i for i, word in enumerate(words)}
+            unseen = len(words)
+            one_hot = np.eye(unseen + 1, dtype=np.float32)[[index.get(row[column], unseen) for row in self.rows]]
+            if _KDD_SYMBOLIC[column] != "service":  # protocols and flags are closed lists
+                if one_hot[:, unseen].any():
+                    raise DataError(f"KDD-99: a {_KDD_SYMBOLIC[column]} that the training file does not have")
+                one_hot = one_hot[:, :unseen]
+            blocks.append(one_hot)
+        for column in _KDD_BINARY:
+            blocks.append(np.eye(2, dtype=np.float32)[[int(row[column]) for row in self.rows]])
+        attack = np.array([row[41] != b"normal." for row in self.rows], np.int64)
+        return np.concatenate(blocks, axis=1)[self.place], attack[self.place]
+
+
+def _load_url(folder: Path) -> Dataset:
+    """The malicious URL data, days 0 to 9 for training and 10 to 19 for testing (Hamm 2016, 6.3)."""
+    return load_url_days(folder, range(10), range(10, 20))
+
+
+def load_url_days(folder: str | os.PathLike[str], train: Sequence[int], test: Sequence[int] = ()) -> Dataset:
+    """Days of the malicious URL data (Ma et al. 2009) as one data set, CSR with 3,231,961 features; 1 is malicious.
+
+    folder: holds the day files DayN.svm, itself or in url/, url_svmlight/ or url/url_svmlight/, or the authors' archive
+    url_svmlight.tar.gz, itself or in url/. No digest of the day files has been published, so what is checked is that
+    every row is complete and in range, and the archive's own checksum when it is read from there.
+    Raises InvalidParameter, DataSetMissingError, DataError.
+    """
+    folder = Path(folder)
+    if not train or set(train) & set(test) or not all(0 <= day <= 120 for day in [*train, *test]):
+        raise InvalidParameter("days of the URL data are 0 to 120, at least one for training, none in both lists")
+    texts = _url_texts(folder, [*train, *test])
+    parts = [_url_part(days, texts) for days in (train, test) if days]
+    X_test, y_test = parts[1] if test else (None, None)
+    source = "Ma, Saul, Savage, Voelker, Identifying Suspicious URLs, ICML 2009"
+    return Dataset("url", *parts[0], X_test, y_test, ("benign", "malicious"), source)
+
+
+def _url_texts(folder: Path, days: Sequence[int]) -> dict[int, bytes]:
+    names = {day: f"Day{day}.svm" for day in days}
+    for place in (folder / "url", folder, folder / "url" / "url_svmlight", folder / "url_svmlight"):
+        if all((place / name).is_file() for name in names.values()):
+            return {day: _content(place / name) for day, name in names.items()}
+    for archive in (folder / "url" / "url_svmlight.tar.gz", folder / "url_svmlight.tar.gz"):
+        if archive.is_file():
+            return _from_archive(archive, names)
+    _find("url", folder, list(names.values()), _URL)
+    raise DataSetMissingError(f"data set 'url': the day files are spread over several folders below {folder}")
+
+
+def _from_archive(archive: Path, names: Mapping[int, str]) -> dict[int, bytes]:
+    wanted = {name: day for day, name in names.items()}
+    texts: dict[int, bytes] = {}
+    try:
+        with gzip.open(archive) as unpacked:
+            with tarfile.open(fileobj=unpacked, mode="r|") as stream:
+                for member in stream:
+                    day = wanted.get(Path(member.name).name)
+                    opened = stream.extractfile(member) if day is not None else None
+                    if day is not None and opened is not None:
+                        texts[day] = opened.read()
+            while unpacked.read(1 << 20):  # to the end, where gzip checks length and CRC
+                pass
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{archive}: not a readable tar.gz ({error}); it is damaged or incomplete") from error
+    if len(texts) < len(wanted):
+        raise DataError(f"{archive}: the archive holds no {', '.join(n for n, d in wanted.items() if d not in texts)}")
+    return texts
+
+
+def _url_part(days: Sequence[int], texts: dict[int, bytes]) -> tuple[Any, NDArray[np.int64]]:
+    rows, labels = [], []
+    for day in days:
+        text = texts.pop(day)
+        if not text.endswith(b"\n"):
+            raise DataError(f"Day{day}.svm ends in the middle of a row; it is half downloaded, fetch it again")
+        try:
+            X, y = bundled.load_svmlight_file(io.BytesIO(text), n_features=URL_FEATURES, zero_based=False)
+        except ValueError as error:
+            raise DataError(f"Day{day}.svm is damaged: {error}") from error
+        if not np.isin(y, (-1, 1)).all():
+            raise DataError(f"Day{day}.svm has a label other than +1 and -1")
+        rows.append(X)
+        labels.append((y > 0).astype(np.int64))
+    return scipy.sparse.vstack(rows, format="csr"), np.concatenate(labels)
+
+
+_PUBLISHED: Mapping[str, Callable[[Path], Dataset]] = {
+    "adult": _load_adult,
+    "har": _load_har,
+    "kdd99": _load_kdd99,
+    "url": _load_url,
+}
+
+
+# -- download
+
+
+def download(name: str, data_dir: str | os.PathLike[str] | None = None, homes: Mapping[str, str] | None = None) -> Path:
+    """Fetch the files of `name` from their public homes into the data folder; the folder they were put in.
+
+    Files that are there and correct are not fetched again. A file is moved to its name only after it has passed the
+    checks `load` makes, so a broken download leaves nothing behind. homes: other addresses, by file name.
+
+    Raises InvalidParameter when there is nothing to download (bundled data sets; `url`, whose authors publish no
+    checksum: fetch it by hand), DataSetMissingError when the home does not answer, DataError when a check fails.
+    """
+    files: dict[str, _File]
+    if name == "adult":
+        files = {"a9a": _ADULT_TRAIN, "a9a.t": _ADULT_TEST}
+    elif name == "kdd99":
+        files = {_KDD_TRAIN.name: _KDD_TRAIN, _KDD_TEST.name: _KDD_TEST}
+    elif name == "har":
+        files = {_HAR_ZIP: _HAR_MEMBERS[0]}
+    elif name == "url":
+        raise InvalidParameter(f"the URL data has no published checksum; fetch {_URL} by hand and see load_url_days")
+    else:
+        raise InvalidParameter(f"there is nothing to download for {name!r}; downloadable: adult, har, kdd99")
+    folder = data_folder(data_dir) / _FOLDER[name]
+    folder.mkdir(parents=True, exist_ok=True)
+    for file_name, file in files.items():
+        target = folder / file_name
+        if target.exists():
+            try:
+                _verify(file_name, file, target)
+                continue
+            except DataError:
+                pass  # damaged: fetched again below, and replaced only by a good one
+        _fetch((homes or {}).get(file_name, file.home), target, partial(_verify, file_name, file))
+    return folder
+
+
+def _verify(file_name: str, file: _File, path: Path) -> None:
+    if file_name == _HAR_ZIP:
+        for _ in _har_members(_content(path), path):
+            pass
+    else:
+        _check(file, _content(path), path)
+
+
+def _fetch(address: str, target: Path, verify: Callable[[Path], None]) -> None:
+    if not address.startswith(("http://", "https://")):
+        raise InvalidParameter(f"{address!r} is not an http or https address")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as scratch:
+        path = Path(scratch) / target.name
+        try:
+            with urllib.request.urlopen(address, timeout=60) as answer, path.open("wb") as out:  # noqa: S310
+                while block := answer.read(1 << 20):
+                    out.write(block)
+        except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+            raise DataSetMissingError(
+                f"{address} could not be fetched ({error}); put the file at {target} by hand"
+            ) from error
+        except OSError as error:
+            raise DataError(f"{target} cannot be written: {error.strerror}; nothing was left behind") from error
+        verify(path)
+        path.replace(target)

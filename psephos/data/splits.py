@@ -1,0 +1,173 @@
+"""Who holds what: public auxiliary samples without labels, and the rest of the training data dealt to the parties.
+
+Hamm 2016, section 6: about 10 % of the training data become auxiliary samples, the rest goes to M parties at random.
+Everything here is indices into the data set, so that a split of a large data set costs no copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.data.datasets import Dataset
+from psephos.protocol.errors import DataError, InvalidParameter
+
+__all__ = ["AUXILIARY_SHARE", "TEST_SHARE", "Split", "split"]
+
+AUXILIARY_SHARE = 0.1
+"""Of the training rows (Hamm 2016, section 6)."""
+
+TEST_SHARE = 0.3
+"""Of the rows of a data set that was published without a test split; ours."""
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    """One way of dealing a data set. Rows are indices into `dataset.X_train` (test: into X_test where there is one).
+
+    auxiliary: the public rows, whose labels nobody uses. parties: one array of rows per party. test: the rows
+    accuracy is measured on.
+    """
+
+    dataset: Dataset
+    seed: int
+    auxiliary: Indices
+    parties: tuple[Indices, ...]
+    test: Indices
+
+    def __repr__(self) -> str:
+        sizes = sorted({len(rows) for rows in self.parties})
+        span = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+        return (
+            f"Split({self.dataset.name!r}, {len(self.parties)} parties of {span} samples, "
+            f"auxiliary {len(self.auxiliary)}, test {len(self.test)}, seed {self.seed})"
+        )
+
+    @property
+    def X_auxiliary(self) -> Any:
+        """The auxiliary features (N, d), as in the data set (float, or CSR)."""
+        return self.dataset.X_train[self.auxiliary]
+
+    @property
+    def X_test(self) -> Any:
+        """The test features, as in the data set."""
+        return self.dataset.X_train[self.test] if self.dataset.X_test is None else self.dataset.X_test
+
+    @property
+    def y_test(self) -> NDArray[np.int64]:
+        """The test labels, int64 (n_test,), in the order of `X_test`."""
+        return self.dataset.y_train[self.test] if self.dataset.y_test is None else self.dataset.y_test
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many samples each party holds, (M,)."""
+        return np.array([len(rows) for rows in self.parties], np.int64)
+
+    def party(self, number: int) -> tuple[Any, NDArray[np.int64]]:
+        """The private samples (n, d) of one party, as in the data set, and their labels (n,), int64."""
+        rows = self.parties[number]
+        return self.dataset.X_train[rows], self.dataset.y_train[rows]
+
+    def private(self, start: int = 0, stop: int | None = None) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
+        """(X, y, sizes) of the parties start .. stop - 1, one after the other, as `psephos.parties.training` takes
+        them.
+
+        X: (sum of sizes, d), as in the data set. y: int64 (sum of sizes,). sizes: int64, one per party.
+        """
+        rows = np.concatenate(self.parties[start:stop])
+        return self.dataset.X_train[rows], self.dataset.y_train[rows], self.sizes[start:stop]
+
+
+def split(
+    dataset: Dataset,
+    parties: int,
+    seed: int = 0,
+    *,
+    samples_per_party: int | Sequence[int] | None = None,
+    auxiliary: int | None = None,
+) -> Split:
+    """Deal the training data of `dataset` to `parties` parties and a public auxiliary set, at random by `seed`.
+
+    A data set without a published test split first gives 30 % of its rows, class by class, to the test set. Of the n
+    training rows that are left:
+
+    * by default every party gets s = floor(0.9 n / parties) rows, and *all* others are auxiliary, so at least 10 % are
+      (HAR with 1,000 parties: 6 each and 1,352 auxiliary, as in Hamm 2016, 6.1);
+    * samples_per_party: one size, or one per party; then 10 % are auxiliary, and rows nobody was given stay unused;
+    * auxiliary: how many rows are auxiliary instead; 0 for protocols that need none (Pathak, PSGD). Parties
+      then share the others evenly unless samples_per_party says otherwise, and fewer than `parties` rows stay unused.
+
+    Raises InvalidParameter (no party, more parties than rows, sizes that do not fit, negative seed), DataError when a
+    class has too few samples to be split.
+    """
+    if parties < 1:
+        raise InvalidParameter(f"at least one party is needed; got {parties}")
+    if seed < 0:
+        raise InvalidParameter(f"a seed is a non-negative integer; got {seed}")
+    generator = np.random.default_rng(seed)
+    if dataset.y_test is None:
+        train, test = _hold_out(dataset.y_train, generator)
+    else:
+        train, test = np.arange(len(dataset.y_train)), np.arange(len(dataset.y_test))
+    n = len(train)
+    tenth = round(AUXILIARY_SHARE * n)
+    if auxiliary is not None and not 0 <= auxiliary < n:
+        raise InvalidParameter(f"the auxiliary set takes 0 to {n - 1} of {n} training samples; got {auxiliary}")
+    public = tenth if auxiliary is None else auxiliary
+    if isinstance(samples_per_party, int | np.integer):
+        sizes = [int(samples_per_party)] * parties
+    elif samples_per_party is not None:
+        sizes = [int(size) for size in samples_per_party]
+    else:
+        sizes = [(n - public) // parties] * parties
+    if len(sizes) != parties:
+        raise InvalidParameter(f"{len(sizes)} sizes were given for {parties} parties")
+    if min(sizes) < 1:
+        raise InvalidParameter(
+            f"{parties} parties cannot each hold a sample: {dataset.name} has {n} training samples, {public} of them "
+            "auxiliary; ask for fewer parties, or for at least one sample per party"
+        )
+    if auxiliary is None and samples_per_party is None:
+        public = n - sum(sizes)
+    elif auxiliary is None:
+        # Given sizes may reach a little into the tenth; what is left of it is still "about 10 %".
+        public = min(tenth, n - sum(sizes))
+    if sum(sizes) + public > n or (auxiliary is None and public < 1):
+        raise InvalidParameter(
+            f"{parties} parties with {sum(sizes)} samples in all leave no room for {max(public, 1)} auxiliary samples: "
+            f"{dataset.name} has {n} training samples; ask for fewer parties or samples per party"
+        )
+    order = train[generator.permutation(n)]
+    cuts = np.cumsum(sizes)
+    dealt = np.split(order[: cuts[-1]], cuts[:-1])
+    return Split(
+        dataset,
+        seed,
+        auxiliary=_read_only(order[cuts[-1] : cuts[-1] + public]),
+        parties=tuple(_read_only(rows) for rows in dealt),
+        test=_read_only(test),
+    )
+
+
+def _hold_out(labels: NDArray[np.int64], generator: np.random.Generator) -> tuple[Indices, Indices]:
+    """(train, test) rows, 30 % of each class in the test set, rounded."""
+    train, test = [], []
+    for label in np.unique(labels):
+        rows = generator.permutation(np.flatnonzero(labels == label))
+        held = round(TEST_SHARE * len(rows))
+        if not 0 < held < len(rows):
+            raise DataError(f"class {label} has {len(rows)} samples, too few for a training and a test set")
+        test.append(rows[:held])
+        train.append(rows[held:])
+    return np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
+
+
+def _read_only(rows: Indices) -> Indices:
+    rows.flags.writeable = False
+    return rows

@@ -1,0 +1,1 @@
+"""The experiments of the three papers, with their numbers beside ours."""

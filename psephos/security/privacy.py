@@ -1,0 +1,290 @@
+"""An empirical lower bound on epsilon for every mechanism, where an audit can see something (at most 3 dimensions).
+
+Each mechanism is run many times, end to end, on a worst-case pair of neighbours. Half of the outputs choose an event,
+the other half estimate its probability under both inputs with Clopper-Pearson limits at a joint confidence of
+99.99 %; log((P_low - delta)/P'_high) is then a lower bound on the true epsilon. It must stay below the claimed one. An
+audit can convict a mechanism, never acquit it; that it convicts is shown by scaling the noise down (`noise_factor`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from psephos.curator.hamm import pate
+from psephos.curator.hamm.averaging import Average
+from psephos.curator.hamm.erm import minimise
+from psephos.curator.hamm.labels import alpha
+from psephos.curator.hamm.release import Unreleased, erm_sensitivity, perturb
+from psephos.curator.hamm.sensitivity import Sensitivity, average, with_lattice
+from psephos.curator.hamm.statistic import plan_statistic, release_statistic
+from psephos.curator.losses import Logistic
+from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.mechanisms import (
+    DiscreteLaplace,
+    Mechanism,
+    RoundedGaussian,
+    Skellam,
+    SphericalLaplace,
+    check_epsilon,
+    choose_pitch,
+    release,
+    skellam_variance,
+)
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = ["CONFIDENCE", "AuditResult", "Experiment", "audit", "experiments", "lower_bound"]
+
+CONFIDENCE = 0.9999
+"""Of a lower bound, unless another is asked for: the chance that it does not exceed the true epsilon."""
+
+AUDIT_DELTA = 1e-2
+"""The delta of the audited approximate mechanisms: large, so that a few thousand samples see past it."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One mechanism on a worst-case pair.
+
+    run(which, randomness): one output for the first (0) or second (1) input. score(outputs): the log-likelihood ratio
+    of the claimed law, or anything that grows with it; only the power of the audit depends on it, never its validity.
+    """
+
+    name: str
+    dimension: int
+    epsilon: float
+    delta: float
+    run: Callable[[int, Randomness], Array]
+    score: Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """`lower_bound` holds with the stated confidence; `passed` says that it does not exceed the claim."""
+
+    name: str
+    dimension: int
+    epsilon: float
+    delta: float
+    lower_bound: float
+    samples: int
+    confidence: float = CONFIDENCE
+
+    @property
+    def passed(self) -> bool:
+        """False convicts the mechanism: its privacy is worse than claimed."""
+        return self.lower_bound <= self.epsilon
+
+
+def lower_bound(first: Array, second: Array, delta: float, confidence: float = CONFIDENCE) -> float:
+    """A lower bound on epsilon from scores of outputs on two neighbouring inputs, each of shape (samples,).
+
+    Events are {score >= t} and {score <= t}; t and the direction are chosen on the even-numbered outputs, the bound is
+    computed on the odd-numbered ones. Raises InvalidParameter for fewer than 10 outputs a side.
+    """
+    if len(first) < 10 or len(second) < 10:
+        raise InvalidParameter("an audit needs at least 10 outputs for each input")
+    risk = (1 - confidence) / 2
+
+    def bound(hits: int, total: int, other: int, other_total: int) -> float:
+        low = float(stats.beta.ppf(risk, hits, total - hits + 1)) if hits else 0.0
+        high = float(stats.beta.ppf(1 - risk, other + 1, other_total - other)) if other < other_total else 1.0
+        return math.log((low - delta) / high) if low > delta else -math.inf
+
+    best: tuple[float, float, int] = (-math.inf, 0.0, 1)
+    for sign, (one, two) in ((1, (first[::2], second[::2])), (-1, (second[::2], first[::2]))):
+        one, two = sign * one, sign * two
+        for t in np.unique(np.quantile(one, np.linspace(0.02, 0.99, 60))):
+            value = bound(int((one >= t).sum()), len(one), int((two >= t).sum()), len(two))
+            best = max(best, (value, float(t), sign))
+    _, threshold, sign = best
+    one, two = (first[1::2], second[1::2]) if sign == 1 else (second[1::2], first[1::2])
+    hits, other = int((sign * one >= threshold).sum()), int((sign * two >= threshold).sum())
+    return max(0.0, bound(hits, len(one), other, len(two)))
+
+
+def audit(experiment: Experiment, samples: int, randomness: Randomness = SYSTEM) -> AuditResult:
+    """Run `experiment` 2 * `samples` times and bound its epsilon from below."""
+    outputs = [np.array([experiment.run(which, randomness) for _ in range(samples)]) for which in (0, 1)]
+    first, second = (experiment.score(o) for o in outputs)
+    found = lower_bound(first, second, experiment.delta)
+    return AuditResult(experiment.name, experiment.dimension, experiment.epsilon, experiment.delta, found, samples)
+
+
+def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Experiment]:
+    """Every mechanism at every dimension up to 3, claiming `epsilon`; `noise_factor` under 1 sabotages the noise.
+
+    Raises InvalidParameter, at the first one asked for, unless 0 < epsilon <= 64 and 0 < noise_factor <= 1.
+    """
+    epsilon = check_epsilon(epsilon)
+    if not 0 < noise_factor <= 1:
+        raise InvalidParameter(f"the noise factor is {noise_factor}; it must lie in (0, 1]")
+    for dimension in (1, 2, 3):
+        yield _vector("spherical-laplace", dimension, epsilon, 0.0, noise_factor)
+        yield _vector("discrete-laplace", dimension, epsilon, 0.0, noise_factor)
+        yield _vector("gaussian", dimension, epsilon, AUDIT_DELTA, noise_factor)
+    for dimension in (1, 2):
+        yield _statistic(dimension, epsilon, noise_factor)
+    yield _algorithm_2(epsilon, noise_factor)
+    yield _average(epsilon, noise_factor)
+    yield _polya(epsilon, noise_factor)
+    yield _skellam(epsilon, noise_factor)
+    yield _pate(epsilon, noise_factor)
+
+
+def _weakened(mechanism: Mechanism, factor: float) -> Mechanism:
+    """The same mechanism with its noise scaled by `factor`."""
+    if isinstance(mechanism, SphericalLaplace):
+        return replace(mechanism, scale=mechanism.scale * factor)
+    if isinstance(mechanism, RoundedGaussian):
+        return replace(mechanism, sigma=mechanism.sigma * factor)
+    if isinstance(mechanism, DiscreteLaplace):
+        return replace(mechanism, scale_units=mechanism.scale_units * Fraction(factor))
+    if isinstance(mechanism, Skellam):
+        return replace(mechanism, variance=mechanism.variance * Fraction(factor) ** 2)
+    raise InvalidParameter(f"no way is known to weaken {type(mechanism).__name__}")
+
+
+def _towards(one: Array, two: Array, norm: int, power: int = 1) -> Callable[[Array], Array]:
+    """||o - two||^power - ||o - one||^power: monotone in the log-likelihood ratio of noise around one and two."""
+
+    def score(outputs: Array) -> Array:
+        far = np.linalg.norm(outputs - two, ord=norm, axis=1) ** power
+        near = np.linalg.norm(outputs - one, ord=norm, axis=1) ** power
+        ratio: Array = far - near
+        return ratio
+
+    return score
+
+
+def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: float) -> Experiment:
+    """A bare vector of sensitivity 1, snapped: the neighbours are 1 apart along the first axis, off the lattice."""
+    norm = "l1" if name == "discrete-laplace" else "l2"
+    pitch = choose_pitch(1.0, dimension)
+    bound = with_lattice(Sensitivity(1.0, norm=norm), pitch, dimension).value
+    mechanism: Mechanism
+    if name == "spherical-laplace":
+        mechanism = SphericalLaplace.for_epsilon(bound, epsilon, dimension, pitch)
+    elif name == "discrete-laplace":
+        mechanism = DiscreteLaplace.for_epsilon(bound / pitch, epsilon, dimension, pitch)
+    else:
+        mechanism = RoundedGaussian.for_epsilon_delta(bound, epsilon, delta, dimension, pitch)
+    mechanism = _weakened(mechanism, factor)
+    values = np.zeros((2, dimension)) + pitch / 3
+    values[1, 0] += 1.0
+    return Experiment(
+        name,
+        dimension,
+        epsilon,
+        delta,
+        lambda which, randomness: release(values[which], mechanism, randomness),
+        _towards(values[0], values[1], 1 if norm == "l1" else 2, 2 if name == "gaussian" else 1),
+    )
+
+
+def _statistic(dimension: int, epsilon: float, factor: float) -> Experiment:
+    """The whole statistic release, binary, M = 3: one party turns all its votes over, along the first direction."""
+    side = np.array([1.0, -1.0] * 4)
+    X = side[:, None] if dimension == 1 else np.stack([side, np.repeat([1e-3, -1e-3], 4)], axis=1)
+    plan = plan_statistic(X, 2, 3, epsilon=epsilon, rank=dimension)
+    assert plan.mechanism is not None
+    plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))
+    others = np.ones((8, 2), dtype=np.int64)
+    counts = [others + np.eye(2, dtype=np.int64)[(side * sign > 0).astype(int)] for sign in (1, -1)]
+    exact = replace(plan, mechanism=None)
+    truths = [release_statistic(c, exact).T[1] for c in counts]
+    return Experiment(
+        "statistic release",
+        dimension,
+        epsilon,
+        0.0,
+        lambda which, randomness: release_statistic(counts[which], plan, randomness).T[1],
+        _towards(truths[0], truths[1], 2),
+    )
+
+
+def _algorithm_2(epsilon: float, factor: float) -> Experiment:
+    """Output perturbation of the soft-label minimiser, end to end, binary, two parties, a ridge that makes it tight."""
+    lam, X = 10.0, np.array([[1.0], [1.0]])
+    found = [minimise(X, alpha(np.array(c)), lam, Logistic()) for c in ([[1, 1], [1, 1]], [[0, 2], [0, 2]])]
+    bound = erm_sensitivity("soft", Logistic(), lam, parties=2, classes=2, features=X)
+    return _perturbed("output perturbation", found, bound, epsilon, factor)
+
+
+def _average(epsilon: float, factor: float) -> Experiment:
+    """The average of two parties' parameters, projected on the unit ball: one party turns its vector around."""
+    found = [Average(np.array([w, 0.0]), radius=1.0, parties=2) for w in (0.0, 1.0)]
+    return _perturbed("average", found, average(1.0, 2), epsilon, factor)
+
+
+def _perturbed(name: str, found: Sequence[Unreleased], bound: Sensitivity, epsilon: float, factor: float) -> Experiment:
+    """`psephos.curator.hamm.release.perturb` on two neighbouring vectors; dividing epsilon by the factor scales the
+    noise by it."""
+    return Experiment(
+        name,
+        len(found[0].w),
+        epsilon,
+        0.0,
+        lambda which, randomness: perturb(found[which], bound, epsilon / factor, randomness=randomness).w,
+        _towards(found[0].w, found[1].w, 2),
+    )
+
+
+def _polya(epsilon: float, factor: float) -> Experiment:
+    """Joint discrete Laplace, M = 6 with 2 colluders and 1 dropout: all shares but the honest minimum are known."""
+    honest = contributors(6, colluders=2, dropouts=1)
+    step = 20
+    scale = DiscreteLaplace.for_epsilon(step, epsilon, 1, 1.0).scale_units * Fraction(factor)
+    shares = PolyaShares(1, 6, honest, scale)
+    return Experiment(
+        "joint discrete-laplace",
+        1,
+        epsilon,
+        0.0,
+        lambda which, randomness: np.array(
+            [float(which * step + sum(shares.share(randomness)[0] for _ in range(honest)))]
+        ),
+        _towards(np.array([0.0]), np.array([float(step)]), 1),
+    )
+
+
+def _skellam(epsilon: float, factor: float) -> Experiment:
+    """Joint Skellam, M = 6 with 2 colluders and 1 dropout."""
+    honest = contributors(6, colluders=2, dropouts=1)
+    step = 100
+    variance = skellam_variance(step, step, epsilon, AUDIT_DELTA) * Fraction(factor) ** 2
+    shares = SkellamShares(1, 6, honest, variance)
+    return Experiment(
+        "joint gaussian (Skellam)",
+        1,
+        epsilon,
+        AUDIT_DELTA,
+        lambda which, randomness: np.array(
+            [float(which * step + sum(shares.share(randomness)[0] for _ in range(honest)))]
+        ),
+        _towards(np.array([0.0]), np.array([float(step)]), 2, 2),
+    )
+
+
+def _pate(epsilon: float, factor: float) -> Experiment:
+    """LNMax, one query, two classes, three parties: the answer alone."""
+    plan = pate.plan_pate(1, 2, 3, epsilon=epsilon, aggregator="lnmax", queries=1)
+    plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))
+    counts = [np.array([[2, 1]]), np.array([[1, 2]])]
+    return Experiment(
+        "pate lnmax",
+        1,
+        epsilon,
+        0.0,
+        lambda which, randomness: pate.release_pate(counts[which], plan, randomness).answers.astype(np.float64),
+        lambda outputs: -outputs[:, 0],
+    )

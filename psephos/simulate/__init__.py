@@ -1,0 +1,1 @@
+"""Every protocol played whole in one process."""

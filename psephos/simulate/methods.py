@@ -1,0 +1,251 @@
+"""The methods that `psephos run` compares, each ready to be released as often as a figure needs draws.
+
+vote and soft are Hamm's Algorithms 1 and 2, avg is clipped parameter averaging, statistic is the noisy linear statistic
+and pate the student of noisy majorities. Their parameters follow the public rules of `psephos.curator.hamm.rules`,
+`psephos.curator.hamm.statistic` and `psephos.curator.hamm.pate`, unless the caller fixes lambda as the papers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.hamm import sensitivity as bounds
+from psephos.curator.hamm.averaging import Average
+from psephos.curator.hamm.erm import Minimiser, minimise
+from psephos.curator.hamm.labels import alpha, majority, one_hot
+from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
+from psephos.curator.hamm.release import (
+    Bound,
+    Labels,
+    OutputNoise,
+    erm_sensitivity,
+    mechanism_for,
+    noise_dimension,
+    perturb,
+)
+from psephos.curator.hamm.rules import HAMM_LAMBDA, ridge
+from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.hamm.statistic import (
+    MechanismName,
+    StatisticPlan,
+    fit_statistic,
+    plan_statistic,
+    release_statistic,
+)
+from psephos.curator.losses import Loss
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
+from psephos.protocol.randomness import Randomness
+
+__all__ = [
+    "Method",
+    "Request",
+    "average_method",
+    "check_mechanism",
+    "erm_fit",
+    "erm_method",
+    "pate_method",
+    "statistic_choices",
+    "statistic_method",
+    "statistic_nonprivate",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What every method is asked for: epsilon, delta (Gaussian noise only), the noise, lambda and the bound."""
+
+    epsilon: float
+    delta: float
+    mechanism: MechanismName
+    lam: float | None
+    bound: Bound
+    protect_auxiliary: bool
+
+    @property
+    def output_noise(self) -> OutputNoise:
+        """The noise of output perturbation: the discrete Laplace is for integer sums, so its place is taken here."""
+        return "gaussian" if self.mechanism == "gaussian" else "spherical-laplace"
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method on one set of counts or parameters.
+
+    Attributes:
+        nonprivate: fits the classifier without noise, (d,) or (K, d); a secret of the simulation.
+        draw: one private release; every call is a release of its own.
+        sensitivity: of what the noise is added to, everything included.
+        event: what one release costs a party.
+        chosen: the parameters that the method's public rule (or the caller) chose.
+    """
+
+    nonprivate: Callable[[], Array] = field(repr=False)
+    draw: Callable[[Randomness], Array] = field(repr=False)
+    sensitivity: Sensitivity
+    event: PrivacyEvent
+    chosen: dict[str, Any]
+
+
+def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:
+    """The minimiser of Hamm's Algorithm 1 (`majority`) or 2 (`soft`) as a function of lambda, each fitted once.
+
+    `counts`: int64 (N, K); `auxiliary`: float64 (N, d); both as in `erm_method`. Raises as
+    `psephos.curator.hamm.erm.minimise` does, when it is called.
+    """
+    targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), counts.shape[1])
+    return cache(lambda lam: minimise(auxiliary, targets, lam, loss))
+
+
+def erm_method(
+    labels: Labels,
+    counts: NDArray[np.int64],
+    auxiliary: Array,
+    loss: Loss,
+    request: Request,
+    fit: Callable[[float], Minimiser] | None = None,
+) -> Method:
+    """Hamm's Algorithm 1 (`majority`) or 2 (`soft`) by output perturbation.
+
+    `counts`: (N, K), votes per auxiliary sample and class, every row summing to M. `auxiliary`: float64 (N, d), rows of
+    norm at most 1. `fit`: an `erm_fit` of the same arguments, to share its minimisers among several requests. Raises as
+    `psephos.curator.hamm.erm.minimise` and `psephos.curator.hamm.release.erm_sensitivity` do.
+    """
+    classes, parties = counts.shape[1], int(counts[0].sum())
+    fit = erm_fit(labels, counts, auxiliary, loss) if fit is None else fit
+
+    def bound(lam: float) -> Sensitivity:
+        return erm_sensitivity(
+            labels,
+            loss,
+            lam,
+            parties=parties,
+            classes=classes,
+            features=auxiliary,
+            bound=request.bound,
+            protect_auxiliary=request.protect_auxiliary,
+        )
+
+    def nonprivate() -> Array:
+        return fit(request.lam or HAMM_LAMBDA).w
+
+    dimension = noise_dimension((auxiliary.shape[1],) if loss.binary else (classes, auxiliary.shape[1]))
+    lam = request.lam or ridge(bound(1.0), dimension, classes, request.epsilon)
+    name = "vote" if labels == "majority" else "soft"
+    return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam})
+
+
+def average_method(average: Average, lam: float, request: Request) -> Method:
+    """The average of the parties' parameters, projected on the ball of radius C before they were summed."""
+    classes = average.w.shape[0] if average.w.ndim == 2 else 2
+    if request.bound == "certified":
+        bound = bounds.average(average.radius, average.parties)
+    else:
+        bound = (bounds.hamm_b4_binary if classes == 2 else bounds.hamm_b4)(lam, average.parties)
+    return _perturbed(lambda: average.w, average, bound, request, "avg", {"lam": lam, "radius": average.radius})
+
+
+def _perturbed(
+    nonprivate: Callable[[], Array],
+    fitted: Any,
+    bound: Sensitivity,
+    request: Request,
+    name: str,
+    chosen: dict[str, Any],
+) -> Method:
+    noise, delta = request.output_noise, request.delta
+
+    def draw(randomness: Randomness) -> Array:
+        return perturb(fitted, bound, request.epsilon, noise=noise, delta=delta, randomness=randomness).w
+
+    mechanism, total = mechanism_for(
+        fitted.w.shape, fitted.inexactness, fitted.norm_limit, bound, request.epsilon, noise=noise, delta=delta
+    )
+    event = event_of(name, mechanism, total.value, request.epsilon, total.unit)
+    return Method(nonprivate, draw, total, event, chosen | {"mechanism": noise})
+
+
+def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float) -> Array:
+    """The statistic without noise, in the given coordinates: the minimiser of Hamm's Algorithm 2, (d,) or (K, d).
+
+    `counts`: (N, K), `auxiliary`: (N, d), as in `erm_method`. Raises as `psephos.curator.hamm.statistic.plan_statistic`
+    does.
+    """
+    parties = int(counts[0].sum())
+    plan = plan_statistic(
+        auxiliary, counts.shape[1], parties, epsilon=None, coordinates="given", ridge=lam, feature_bits=40
+    )
+    return fit_statistic(release_statistic(counts, plan))
+
+
+def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Request) -> Method:
+    """The statistic release from alpha: the curator adds the noise (docs/theory.md, "The statistic release").
+
+    `counts`: (N, K), `auxiliary`: (N, d), of any norm. Raises as `psephos.curator.hamm.statistic.plan_statistic` does.
+    """
+    parties = int(counts[0].sum())
+    plan = plan_statistic(
+        auxiliary,
+        counts.shape[1],
+        parties,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        mechanism=request.mechanism,
+    )
+
+    def draw(randomness: Randomness) -> Array:
+        return fit_statistic(release_statistic(counts, plan, randomness))
+
+    nonprivate = partial(statistic_nonprivate, counts, auxiliary, request.lam or HAMM_LAMBDA)
+    return Method(nonprivate, draw, plan.sensitivity, plan.event, statistic_choices(plan, request.mechanism))
+
+
+def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:
+    """What the rule chose, for the report."""
+    return {"coordinates": plan.coordinates, "rank": plan.rank, "ridge": plan.ridge, "mechanism": mechanism}
+
+
+def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: Request, seed: int) -> Method:
+    """PATE: GNMax with Gaussian noise, LNMax for a pure epsilon; without noise the student of all true majorities.
+
+    `counts`: (N, K), `auxiliary`: (N, d). `seed`: chooses the queries, public. Papernot et al. 2017 and 2018. Raises as
+    `psephos.curator.hamm.pate.plan_pate` and `psephos.curator.hamm.pate.release_pate` do.
+    """
+    aggregator: Literal["gnmax", "lnmax"] = "gnmax" if request.mechanism == "gaussian" else "lnmax"
+    samples, classes = counts.shape
+    parties = int(counts[0].sum())
+    plan = plan_pate(
+        samples,
+        classes,
+        parties,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        aggregator=aggregator,
+        seed=seed,
+    )
+
+    def draw(randomness: Randomness) -> Array:
+        return fit_student(auxiliary, release_pate(counts, plan, randomness))
+
+    def nonprivate() -> Array:
+        everything = replace(plan, queries=np.arange(samples))
+        return fit_student(auxiliary, PateRelease(everything, majority(counts)))
+
+    chosen = {"queries": len(plan.queries), "mechanism": aggregator}
+    return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
+
+
+def check_mechanism(name: str, *, joint: bool) -> None:
+    """Raise InvalidParameter for a noise that does not exist, or that parties cannot add in shares."""
+    known = ("discrete-laplace", "gaussian") if joint else ("spherical-laplace", "discrete-laplace", "gaussian")
+    if name not in known:
+        where = " with --reveal statistic (rounded shares do not sum to a rounded law)" if joint else ""
+        raise InvalidParameter(f"the mechanism{where} is one of {', '.join(known)}, not {name!r}")

@@ -1,0 +1,208 @@
+"""The solver: against scikit-learn, against extended precision, and on data meant to defeat it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+import psephos.curator.hamm.erm as erm
+from psephos.curator.hamm.erm import (
+    check_auxiliary,
+    check_positive,
+    gradient,
+    minimise,
+    norm_bound,
+    risk,
+    rounding_floor,
+    smallest_tolerance,
+)
+from psephos.curator.hamm.labels import alpha, one_hot
+from psephos.curator.losses import Huber, Logistic, Loss, Softmax
+from psephos.protocol.errors import DataError, InvalidParameter, NormError
+
+LOSSES: list[Loss] = [Logistic(), Huber(), Huber(0.01), Softmax()]
+
+
+def problem(seed: int, samples: int = 150, features: int = 8, classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    table = generator.normal(size=(samples, features))
+    table /= np.linalg.norm(table, axis=1).max()
+    chances = np.exp(6 * table @ generator.normal(size=(features, classes)))
+    counts = np.array([generator.multinomial(25, p / p.sum()) for p in chances])
+    return table, alpha(counts)
+
+
+def reference(table: np.ndarray, targets: np.ndarray, lam: float) -> np.ndarray:
+    """scikit-learn on the same risk: each sample once per class, weighted by its soft label; C = 1/(lambda N)."""
+    samples, classes = targets.shape
+    model = LogisticRegression(C=1 / (lam * samples), fit_intercept=False, solver="newton-cg", tol=1e-11, max_iter=5000)
+    model.fit(np.tile(table, (classes, 1)), np.repeat(np.arange(classes), samples), sample_weight=targets.T.ravel())
+    return model.coef_[0] if classes == 2 else model.coef_
+
+
+@pytest.mark.parametrize("lam", [1.0, 1e-2, 1e-4])
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("hard", [False, True])
+def test_against_scikit_learn(lam: float, classes: int, hard: bool) -> None:
+    table, targets = problem(7, classes=classes)
+    if hard:
+        targets = one_hot(targets.argmax(axis=1), classes)
+    found = minimise(table, targets, lam, Logistic() if classes == 2 else Softmax())
+    np.testing.assert_allclose(found.w, reference(table, targets, lam), atol=2e-8 / lam)
+
+
+def test_two_class_softmax_is_the_logistic_minimiser_in_other_coordinates() -> None:
+    """With W = (-v, v) the softmax risk is the logistic risk of w = 2v with ridge lambda ||v||^2 = lambda/4 ||w||^2."""
+    table, targets = problem(8)
+    double = minimise(table, targets, 2e-3, Softmax()).w
+    single = minimise(table, targets, 1e-3, Logistic()).w
+    np.testing.assert_allclose(double[1] - double[0], single, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_certificate_holds_in_extended_precision(loss: Loss, seed: int) -> None:
+    """The gradient again with 64-bit mantissas: never above the bound, and the bound never above the tolerance."""
+    table, targets = problem(seed, samples=400, features=12, classes=2 if loss.binary else 5)
+    found = minimise(table, targets, 1e-4, loss)
+    wide = table.astype(np.longdouble)
+    scores = wide @ found.w.astype(np.longdouble).T
+    if isinstance(loss, Softmax):
+        exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+        residual = exponentials / exponentials.sum(axis=1, keepdims=True) - targets
+    elif isinstance(loss, Logistic):
+        residual = 1 / (1 + np.exp(-scores)) - targets[:, 1]
+    else:
+        assert isinstance(loss, Huber)
+        h = np.longdouble(loss.half_width)
+        residual = sum(
+            -sign * weight * np.clip(1 + h - sign * scores, 0, 2 * h) / (2 * h)
+            for sign, weight in ((1, targets[:, 1]), (-1, targets[:, 0]))
+        )
+    exact = residual.T @ wide / len(wide) + np.longdouble(1e-4) * found.w
+    assert np.linalg.norm(exact) <= found.gradient_norm <= found.tolerance == erm.DEFAULT_TOLERANCE
+    error = np.linalg.norm((exact - gradient(table, targets, found.w, 1e-4, loss)).astype(float))
+    floor = rounding_floor(*table.shape, targets.shape[1], float(np.linalg.norm(found.w)), 1e-4, loss)
+    assert 0 < error <= floor  # a floor of nothing would not notice
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_no_direction_improves_the_risk(loss: Loss) -> None:
+    table, targets = problem(11, classes=2 if loss.binary else 3)
+    found = minimise(table, targets, 1e-3, loss)
+    least = risk(table, targets, found.w, 1e-3, loss)
+    generator = np.random.default_rng(0)
+    for size in (1e-2, 1.0, 30.0):
+        other = found.w + size * generator.normal(size=found.w.shape)
+        # Strong convexity: R(other) >= R(w*) + lambda/2 ||other - w*||^2.
+        assert risk(table, targets, other, 1e-3, loss) >= least + 0.49e-3 * np.sum((other - found.w) ** 2)
+
+
+@st.composite
+def nasty(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float]:
+    """Small tables with duplicates, zero rows, huge ratios of scale, unanimous and split votes, tiny lambda."""
+    n, d = draw(st.integers(1, 12)), draw(st.integers(1, 5))
+    entry = st.sampled_from([0.0, 1.0, -1.0, 1e-3, -1e-8, 0.5, 1e-160])
+    table = np.array(draw(st.lists(st.lists(entry, min_size=d, max_size=d), min_size=n, max_size=n))) / np.sqrt(d)
+    m = draw(st.integers(1, 20))
+    positive = np.array(draw(st.lists(st.integers(0, m), min_size=n, max_size=n)))
+    lam = draw(st.sampled_from([1e-6, 1e-4, 1e-2, 1.0, 100.0]))
+    return table, alpha(np.stack([m - positive, positive], axis=1)), lam
+
+
+@settings(max_examples=150, deadline=None)
+@given(nasty(), st.sampled_from(LOSSES), st.booleans())
+def test_it_always_gets_there(case: tuple[np.ndarray, np.ndarray, float], loss: Loss, dense: bool) -> None:
+    table, targets, lam = case
+    limit = erm._DENSE_LIMIT
+    erm._DENSE_LIMIT = limit if dense else 0
+    try:
+        found = minimise(table, targets, lam, loss)
+    finally:
+        erm._DENSE_LIMIT = limit
+    assert found.gradient_norm <= found.tolerance
+    assert np.linalg.norm(found.w) <= norm_bound(loss, 2, lam) + found.tolerance / lam
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_it_gets_to_the_least_tolerance_it_accepts(loss: Loss) -> None:
+    classes = 2 if loss.binary else 6
+    table, targets = problem(13, samples=2000, features=30, classes=classes)
+    for lam in (1e-2, 1e-5, 1e-8):
+        least = smallest_tolerance(2000, 30, classes, lam, loss)
+        for goal in (targets, one_hot(targets.argmax(axis=1), classes)):
+            assert minimise(table, goal, lam, loss, tolerance=least).gradient_norm <= least
+        with pytest.raises(InvalidParameter, match="must be at least"):
+            minimise(table, targets, lam, loss, tolerance=0.99 * least)
+
+
+def test_the_default_tolerance_serves_a_hundred_thousand_samples_of_a_thousand_features() -> None:
+    assert smallest_tolerance(100_000, 1_000, 10, 1e-4, Softmax()) < erm.DEFAULT_TOLERANCE
+    assert smallest_tolerance(100_000, 1_000, 2, 1e-4, Huber()) < erm.DEFAULT_TOLERANCE
+
+
+def test_conjugate_gradients_find_the_same_minimiser(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, targets = problem(17, classes=5)
+    dense = minimise(table, targets, 1e-4, Softmax()).w
+    monkeypatch.setattr(erm, "_DENSE_LIMIT", 0)
+    free = minimise(table, targets, 1e-4, Softmax()).w
+    assert 0 < np.linalg.norm(dense - free) <= 2 * erm.DEFAULT_TOLERANCE / 1e-4
+
+
+def test_the_rows_of_a_softmax_minimiser_sum_to_zero() -> None:
+    table, targets = problem(19, classes=5)
+    found = minimise(table, targets, 1e-4, Softmax())
+    assert np.abs(found.w.sum(axis=0)).max() <= 1e-14 * np.abs(found.w).max()
+    shifted = gradient(table, targets, found.w + 0.1, 1e-4, Softmax())
+    assert np.linalg.norm(shifted) > np.linalg.norm(gradient(table, targets, found.w, 1e-4, Softmax()))
+
+
+def test_a_minimiser_does_not_show_itself() -> None:
+    table, targets = problem(23)
+    found = minimise(table, targets, 1e-2, Logistic())
+    text = repr(found) + str(found)
+    assert not any(f"{abs(entry):.3g}" in text for entry in found.w)
+    assert "gradient_norm" not in text  # where the solver stopped depends on the votes, too
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "1", None, True])
+def test_what_is_no_positive_number(value: object) -> None:
+    with pytest.raises(InvalidParameter, match="lambda"):
+        check_positive(value, "lambda")  # type: ignore[arg-type]
+    table, targets = problem(0)
+    with pytest.raises(InvalidParameter):
+        minimise(table, targets, value, Logistic())  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter):
+        minimise(table, targets, 1.0, Logistic(), tolerance=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [[], [[]], np.zeros((0, 3)), [1.0, 0.0], [[float("nan")]], [[float("inf")]], [["a"]], [[1.0], [0.5, 0.5]]],
+)
+def test_auxiliary_data_that_cannot_be_used(table: object) -> None:
+    with pytest.raises(DataError):
+        check_auxiliary(table)  # type: ignore[arg-type]
+
+
+def test_width_and_norm() -> None:
+    with pytest.raises(DataError, match="2 features where 3"):
+        check_auxiliary([[0.5, 0.5]], width=3)
+    with pytest.raises(NormError, match=r"1\.41"):
+        check_auxiliary([[1.0, 1.0]])
+    with pytest.raises(NormError):
+        check_auxiliary([[1.0 + 1e-11]])
+    rows = np.random.default_rng(0).normal(size=(1000, 30))
+    check_auxiliary(rows / np.linalg.norm(rows, axis=1, keepdims=True))  # rounding of a division is no offence
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [[[0.5, 0.5]], [[0.5, 0.6]] * 2, [[1.5, -0.5]] * 2, [[1.0]] * 2, [[0.2, 0.3, 0.5]] * 2, [[float("nan")] * 2] * 2],
+)
+def test_targets_that_are_no_soft_labels(targets: list[list[float]]) -> None:
+    with pytest.raises(DataError):
+        minimise([[1.0], [0.5]], targets, 1.0, Logistic())

@@ -1,0 +1,189 @@
+"""The scikit-learn estimators: scikit-learn's own checks, Algorithms 1 and 2, and what they refuse."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from psephos.curator.hamm.erm import minimise
+from psephos.curator.hamm.estimators import MajorityVoteClassifier, SoftLabelClassifier
+from psephos.curator.hamm.labels import alpha, majority, one_hot
+from psephos.curator.hamm.release import erm_sensitivity
+from psephos.curator.losses import Huber, Logistic, Softmax
+from psephos.protocol.errors import DataError, InvalidParameter, NormError
+
+BOTH = [MajorityVoteClassifier, SoftLabelClassifier]
+
+
+@parametrize_with_checks(
+    [
+        MajorityVoteClassifier(epsilon=None, over_norm="clip"),
+        SoftLabelClassifier(epsilon=None, over_norm="clip"),
+        SoftLabelClassifier(epsilon=10.0, over_norm="clip", random_state=0),
+        MajorityVoteClassifier(epsilon=10.0, over_norm="clip", random_state=0),
+    ]
+)
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def counted(seed: int = 0, classes: int = 2, parties: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(120, 4))
+    x /= np.linalg.norm(x, axis=1).max()
+    chances = np.exp(8 * x @ generator.normal(size=(4, classes)))
+    return x, np.array([generator.multinomial(parties, p / p.sum()) for p in chances])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_without_noise_they_are_the_minimisers(classes: int) -> None:
+    x, counts = counted(classes=classes)
+    loss = Logistic() if classes == 2 else Softmax()
+    soft = SoftLabelClassifier(epsilon=None, lam=1e-3).fit(x, counts)
+    vote = MajorityVoteClassifier(epsilon=None, lam=1e-3).fit(x, counts)
+    np.testing.assert_array_equal(soft.coef_.squeeze(), minimise(x, alpha(counts), 1e-3, loss).w)
+    np.testing.assert_array_equal(vote.coef_.squeeze(), minimise(x, one_hot(majority(counts), classes), 1e-3, loss).w)
+    assert soft.parties_ == 40
+    assert soft.classes_.tolist() == list(range(classes))
+    assert soft.noise_source_ == "none"
+    assert soft.released_ is None
+    reference = LogisticRegression(C=1 / (1e-3 * 120), fit_intercept=False, tol=1e-10, max_iter=1000)
+    reference.fit(x, majority(counts))
+    assert (reference.predict(x) == vote.predict(x)).mean() > 0.99
+    np.testing.assert_allclose(reference.predict_proba(x), vote.predict_proba(x), atol=1e-4)
+
+
+def test_labels_are_the_ballot_of_one_party() -> None:
+    x, counts = counted()
+    names = np.array(["benign", "malign"])[majority(counts)]
+    fitted = SoftLabelClassifier(epsilon=None).fit(x, names)
+    assert fitted.parties_ == 1
+    assert fitted.classes_.tolist() == ["benign", "malign"]
+    assert set(fitted.predict(x)) == {"benign", "malign"}
+    assert fitted.sensitivity_ == erm_sensitivity("soft", Logistic(), 1e-2, parties=1, classes=2, features=x)
+
+
+def test_agreed_classes_do_not_depend_on_the_labels() -> None:
+    x, _ = counted()
+    only_one = np.full(len(x), "b")
+    model = SoftLabelClassifier(epsilon=None, classes=["c", "b", "a"]).fit(x, only_one)
+    assert model.classes_.tolist() == ["c", "b", "a"]
+    assert model.coef_.shape == (3, 4)
+    _, counts = counted(classes=3)
+    named = MajorityVoteClassifier(epsilon=None, classes=["c", "b", "a"]).fit(x, counts)
+    assert named.predict(x).tolist() == [
+        ["c", "b", "a"][k] for k in MajorityVoteClassifier(epsilon=None).fit(x, counts).predict(x)
+    ]
+    with pytest.raises(DataError, match="agreed classes"):
+        SoftLabelClassifier(classes=["c", "a"]).fit(x, only_one)
+    with pytest.raises(DataError, match="3 columns for 2"):
+        SoftLabelClassifier(classes=["c", "a"]).fit(x, counts)
+    for classes in (["a"], ["a", "a"], [["a"], ["b"]]):
+        with pytest.raises(InvalidParameter, match="two distinct"):
+            SoftLabelClassifier(classes=classes).fit(x, counts)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_with_noise_they_release(kind: Any, classes: int) -> None:
+    x, counts = counted(classes=classes)
+    model = kind(epsilon=2.0).fit(x, counts)
+    assert model.noise_source_ == "system"
+    assert model.released_.epsilon == 2.0
+    assert model.sensitivity_ == model.released_.sensitivity
+    labels = "soft" if kind is SoftLabelClassifier else "majority"
+    loss = Logistic() if classes == 2 else Softmax()
+    base = erm_sensitivity(labels, loss, 1e-2, parties=40, classes=classes, features=x)  # type: ignore[arg-type]
+    assert base.value < model.sensitivity_.value < 1.01 * base.value
+    assert not np.array_equal(model.coef_, kind(epsilon=2.0).fit(x, counts).coef_)
+    seeded = [kind(epsilon=2.0, random_state=5).fit(x, counts) for _ in range(2)]
+    np.testing.assert_array_equal(seeded[0].coef_, seeded[1].coef_)
+    assert seeded[0].noise_source_ == "simulation"
+
+
+def test_bound_and_auxiliary_protection_reach_the_release() -> None:
+    x, counts = counted()
+    values = [
+        SoftLabelClassifier(epsilon=1.0, **kw).fit(x, counts).sensitivity_.value  # type: ignore[arg-type]
+        for kw in ({}, {"bound": "paper"}, {"protect_auxiliary": True})
+    ]
+    assert values[0] < values[1]
+    assert values[0] < values[2]
+    assert values[1] == pytest.approx(2 / (40 * 1e-2), rel=1e-4)
+
+
+def test_the_approximate_hinge() -> None:
+    x, counts = counted()
+    model = SoftLabelClassifier(epsilon=None, loss="huber", half_width=0.2).fit(x, counts)
+    np.testing.assert_array_equal(model.coef_[0], minimise(x, alpha(counts), 1e-2, Huber(0.2)).w)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(InvalidParameter, match="binary"):
+        SoftLabelClassifier(epsilon=None, loss="huber").fit(*counted(classes=3))
+
+
+def test_two_classes_by_softmax_agree_with_the_logistic_loss() -> None:
+    x, counts = counted()
+    soft = SoftLabelClassifier(epsilon=None, loss="softmax", lam=2e-2).fit(x, counts)
+    np.testing.assert_allclose(soft.coef_, SoftLabelClassifier(epsilon=None).fit(x, counts).coef_, atol=1e-6)
+    noisy = SoftLabelClassifier(epsilon=1.0, loss="softmax").fit(x, counts)
+    assert noisy.coef_.shape == (1, 4)
+    assert noisy.released_.dimension == 4
+
+
+def test_over_norm_rows_are_refused_by_default_and_clipped_on_request() -> None:
+    x, counts = counted()
+    x = x * 3
+    with pytest.raises(NormError):
+        SoftLabelClassifier(epsilon=None).fit(x, counts)
+    clipped = SoftLabelClassifier(epsilon=None, over_norm="clip").fit(x, counts)
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    by_hand = SoftLabelClassifier(epsilon=None).fit(x / np.maximum(1, norms), counts)
+    np.testing.assert_allclose(clipped.coef_, by_hand.coef_, atol=1e-6)
+    # Rows that short or long must neither overflow nor vanish.
+    SoftLabelClassifier(epsilon=None, over_norm="clip").fit(x * 1e300, counts)
+    with pytest.raises(InvalidParameter, match="over_norm"):
+        SoftLabelClassifier(over_norm="ignore").fit(x, counts)  # type: ignore[arg-type]
+
+
+def test_they_work_with_scikit_learns_tools() -> None:
+    x, y = load_breast_cancer(return_X_y=True)
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    x /= np.linalg.norm(x, axis=1).max()
+    search = GridSearchCV(SoftLabelClassifier(epsilon=None), {"lam": [1e-4, 1e-1]}, cv=3).fit(x, y)
+    assert search.best_score_ > 0.93
+    model = clone(search.best_estimator_).fit(x, y)
+    copy = pickle.loads(pickle.dumps(model))  # noqa: S301
+    np.testing.assert_array_equal(copy.predict(x), model.predict(x))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_bad_input_has_a_name(kind: Any) -> None:
+    x, counts = counted()
+    for name in ("epsilon", "lam", "tolerance"):
+        for value in (0.0, -1.0, float("nan"), float("inf")):
+            with pytest.raises(InvalidParameter):
+                kind(**{name: value}).fit(x, counts)
+    for value in (np.random.RandomState(0), 1.5, True):
+        with pytest.raises(InvalidParameter, match="random_state"):
+            kind(random_state=value).fit(x, counts)
+    for bad in (np.nan, np.inf):
+        broken = x.copy()
+        broken[0, 0] = bad
+        with pytest.raises(DataError):
+            kind().fit(broken, counts)
+    unknown = np.full(len(x), np.nan)
+    for y in (unknown, counts[:-1], counts.astype(float), np.zeros_like(counts), np.zeros(len(x), dtype=int), None):
+        with pytest.raises(DataError):
+            kind().fit(x, y)
+    with pytest.raises(DataError):
+        kind().fit(np.zeros((0, 4)), np.zeros((0, 2), dtype=int))
+    with pytest.raises(DataError):
+        kind().fit(x, counts).predict(x[:, :2])

@@ -1,0 +1,163 @@
+"""The paper's theorems as it prints them, and what is so instead (DESIGN section 5, items 3 and 10)."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from psephos.curator.pathak.bounds import (
+    average_sensitivity,
+    counterexample,
+    party_level_epsilon,
+    printed_epsilon,
+    proved_epsilon,
+    theorem_4_1,
+    theorem_4_2,
+    theorem_4_3,
+    theorem_4_4,
+)
+from psephos.parties.pathak import PathakParty
+from psephos.parties.training import train_parties
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.pathak.messages import ROW_SLACK
+from psephos.simulate.pathak import make_terms
+
+
+def terms(**changes: Any) -> Any:
+    options: dict[str, Any] = {"parties": 5, "features": 123, "lam": 1.0, "epsilon": 1.0, "variant": "printed"}
+    return make_terms(**(options | changes))
+
+
+def test_what_theorem_4_1_really_gives() -> None:
+    assert theorem_4_1(0.3) == 0.3
+    assert printed_epsilon(epsilon=1, features=123, parties=5) == pytest.approx(1.109, abs=5e-4)
+    assert printed_epsilon(epsilon=1, features=123, parties=5, regulariser="lambda/2") == pytest.approx(2.218, abs=5e-4)
+    # Rajkumar's comparison: d = 10, K = 15, ten times more noise than needed.
+    assert 1 / printed_epsilon(epsilon=1, features=10, parties=15) == pytest.approx(9.49, abs=0.01)
+
+
+@pytest.mark.parametrize("regulariser", ["lambda", "lambda/2"])
+def test_a_run_says_so(regulariser: Any) -> None:
+    epsilon, delta = proved_epsilon(terms(regulariser=regulariser))
+    ideal = printed_epsilon(epsilon=1, features=123, parties=5, regulariser=regulariser)
+    # The grid adds 2^-20 of the sensitivity, the solver n tau, 0.1 % at the largest size.
+    assert ideal < epsilon < ideal * 1.0011
+    assert delta < 2**-64
+    for other in ({"noise": "spherical"}, {"variant": "repaired"}):
+        assert proved_epsilon(terms(**other))[0] == 1.0
+
+
+def test_no_record_moves_the_minimiser_further_than_the_sensitivity() -> None:
+    generator = np.random.default_rng(0)
+    for regulariser, lam in (("lambda", 0.05), ("lambda/2", 0.1)):  # the same mu
+        worst = 0.0
+        for _ in range(40):
+            X = generator.normal(size=(5, 2))
+            X /= np.linalg.norm(X, axis=1)[:, None]
+            y = generator.integers(0, 2, 5)
+            X2, y2 = X.copy(), y.copy()
+            X2[0], y2[0] = -X[0] if generator.random() < 0.5 else X[0][::-1], generator.integers(0, 2)
+            w, w2 = (train_parties(A, b, [5], classes=2, lam=0.1)[0] for A, b in ((X, y), (X2, y2)))
+            worst = max(worst, float(np.linalg.norm(w - w2)))
+        bound = average_sensitivity(parties=1, smallest=5, lam=lam, regulariser=regulariser)  # type: ignore[arg-type]
+        assert 0.1 * bound < worst <= bound
+
+
+def test_the_sensitivity_covers_the_longest_row_that_is_taken() -> None:
+    """Rows may be longer than 1 by the rounding of a division, and then move the parameters further."""
+    row = (1 + ROW_SLACK) * np.array([[0.6, 0.8], [0.8, 0.6]]) * (1 - 2.0**-52)
+    agreed = terms(features=2, smallest_size=2)
+    PathakParty(1, row, np.array([0, 1]), agreed)
+    longest = np.linalg.norm(row, axis=1).max()
+    assert agreed.record_sensitivity(2) >= (2 * longest / 2 + 2 * agreed.tolerance) / agreed.strong_convexity
+
+
+def test_sensitivities_of_the_average() -> None:
+    assert average_sensitivity(parties=5, smallest=100, lam=0.01) == pytest.approx(1 / (5 * 100 * 0.01))
+    assert average_sensitivity(parties=5, smallest=100, lam=0.01, regulariser="lambda/2") == pytest.approx(
+        2 / (5 * 100 * 0.01)
+    )
+
+
+def test_scales_of_the_noise_on_the_sum() -> None:
+    printed = terms(epsilon=0.5, lam=2.0)
+    paper = 5 * 2 / (400 * 0.5 * 2.0)  # K times the paper's scale
+    assert float(printed.scale(400)) * printed.pitch == pytest.approx(paper, rel=1e-12)
+    spherical = terms(noise="spherical", epsilon=0.5, lam=2.0)
+    assert float(spherical.scale(400)) * spherical.pitch == pytest.approx((1 / (400 * 2.0)) / 0.5, rel=1e-4)
+    assert float(spherical.scale(400)) * spherical.pitch > (1 / (400 * 2.0)) / 0.5
+    repaired = terms(variant="repaired", epsilon=0.5, lam=2.0)
+    exact = math.sqrt(123) * (1 / (400 * 2.0)) / 0.5
+    assert exact < float(repaired.scale(400)) * repaired.pitch < exact * 1.001
+
+
+def test_the_ladder_rounds_down_by_at_most_half() -> None:
+    agreed = terms(smallest_size=7, largest_size=1000)
+    assert agreed.ladder[0] == 7
+    assert all(b / a == Fraction(3, 2) for a, b in zip(agreed.ladder, agreed.ladder[1:], strict=False))
+    for size in range(7, 1001):
+        rung = agreed.ladder[agreed.rung(size)]
+        assert rung <= size < rung * Fraction(3, 2) or size >= agreed.ladder[-1]
+    assert agreed.ladder[-1] <= 1000 < agreed.ladder[-1] * Fraction(3, 2)
+
+
+def test_party_level_is_nowhere_near() -> None:
+    # sqrt(d) R n epsilon lambda/K for the printed noise in objective (2), R = R(2 lambda).
+    agreed = terms()
+    radius = math.sqrt(0.2784645 / 2)
+    assert party_level_epsilon(agreed, 6512) == pytest.approx(math.sqrt(123) * radius * 6512 / 5, rel=1e-3)
+    assert party_level_epsilon(terms(noise="spherical"), 6512) == pytest.approx(2 * radius * 6512, rel=1e-2)
+    repaired = terms(variant="repaired")
+    assert party_level_epsilon(repaired, 6512) <= 2 * radius * 6512 * 1.01
+
+
+def test_theorem_4_2_is_false() -> None:
+    for copies in (1, 100, 10_000):
+        found = counterexample(copies)
+        assert found.distance == pytest.approx(1.599, abs=5e-4)
+        assert found.bound == pytest.approx(100 / copies)
+    assert counterexample(1).distance < counterexample(1).bound
+    assert counterexample(1000).distance > counterexample(1000).bound
+
+
+def test_the_counterexample_by_another_solver() -> None:
+    def objective(points: list[tuple[float, float]]) -> Any:
+        return minimize_scalar(
+            lambda w: np.mean([np.log1p(np.exp(-y * w * x)) for x, y in points]) + 0.01 * w * w,
+            tol=1e-14,
+        ).x
+
+    found = counterexample(1)
+    one, two = (1.0, 1.0), (0.1, -1.0)
+    assert found.average == pytest.approx((objective([one]) + objective([two])) / 2, abs=1e-6)
+    assert found.pooled == pytest.approx(objective([one, two]), abs=1e-6)
+
+
+def test_theorems_by_hand() -> None:
+    # K = 5, n_(1) = 10, lambda = 0.5, d = 2, epsilon = 1, delta = 2/e.
+    assert theorem_4_2(parties=5, smallest=10, lam=0.5) == pytest.approx(0.8)
+    delta = 2 / math.e
+    # common = 1.5/25 = 0.06, tail = 2: 0.06 (8 + 8 + 16).
+    assert theorem_4_3(parties=5, smallest=10, lam=0.5, features=2, epsilon=1, delta=delta) == pytest.approx(1.92)
+    no_noise = theorem_4_3(parties=5, smallest=10, lam=0.5, features=2, epsilon=math.inf, delta=delta)
+    assert no_noise == pytest.approx(0.48)  # equation (3)
+    alone = theorem_4_3(parties=1, smallest=10, lam=0.5, features=2, epsilon=1, delta=delta)
+    assert alone == pytest.approx(0.48)  # equation (4): 2 d^2 (lambda + 1)/(n^2 eps^2 lambda^2) log^2(d/delta)
+    true = theorem_4_4(parties=5, smallest=10, lam=0.5, features=2, epsilon=1, delta=delta, samples=50)
+    assert true == pytest.approx(2 * 1.92 + 16 / 25 * (32 + math.log(1 / delta)))
+
+
+def test_bad_parameters_are_refused() -> None:
+    with pytest.raises(InvalidParameter):
+        theorem_4_2(parties=5, smallest=0, lam=1)
+    with pytest.raises(InvalidParameter):
+        theorem_4_3(parties=5, smallest=1, lam=1, features=2, epsilon=1, delta=1)
+    with pytest.raises(InvalidParameter):
+        printed_epsilon(epsilon=1, features=2, parties=5, regulariser="half")  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter):
+        counterexample(0)

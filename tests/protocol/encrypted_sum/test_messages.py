@@ -1,0 +1,255 @@
+"""Strict encodings: what was encoded decodes to itself, and nothing else decodes at all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from gmpy2 import mpz
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import (
+    CiphertextError,
+    ForgedSignatureError,
+    MessageError,
+    PsephosError,
+    ThresholdError,
+    UnknownPartyError,
+    WrongKeyError,
+    WrongRoundError,
+)
+from psephos.protocol.paillier.ciphertexts import decode_ciphertexts, encode_ciphertexts
+from psephos.protocol.paillier.private_key import PrivateKey
+
+KINDS = ["ballot", "tally request", "partial decryption"]
+
+
+@pytest.fixture(scope="module")
+def encodings(election: Any) -> dict[str, tuple[bytes, Callable[[bytes, Round], Any]]]:
+    """One well-formed message of each type, and its decoder."""
+    ballots = [election.ballot(p) for p in range(3)]
+    product = BallotProduct(election.round)
+    product.add_all(ballots)
+    request = TallyRequest(election.round.digest, product.parties, product.digest)
+    part = election.holders(ballots)[0].partially_decrypt(request)
+    return {
+        "ballot": (ballots[1].encode(), Ballot.decode),
+        "tally request": (request.encode(election.round), TallyRequest.decode),
+        "partial decryption": (part.encode(election.round), PartialDecryption.decode),
+    }
+
+
+def encode(message: Any, round_: Round) -> bytes:
+    encoded: bytes = message.encode() if isinstance(message, Ballot) else message.encode(round_)
+    return encoded
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_round_trip(election: Any, encodings: Any, kind: str) -> None:
+    data, decode = encodings[kind]
+    message = decode(data, election.round)
+    assert encode(message, election.round) == data
+    assert decode(encode(message, election.round), election.round) == message
+
+
+def test_the_length_of_a_ballot_is_known_beforehand(election: Any, encodings: Any) -> None:
+    assert len(encodings["ballot"][0]) == Ballot.encoded_length(election.round)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_truncation_and_extension_is_refused(election: Any, encodings: Any, kind: str) -> None:
+    data, decode = encodings[kind]
+    for length in range(len(data)):
+        with pytest.raises(MessageError, match="bytes"):
+            decode(data[:length], election.round)
+    for extra in (b"\0", b"\xff", bytes(768), data):
+        with pytest.raises(MessageError):
+            decode(data + extra, election.round)
+        with pytest.raises(MessageError):
+            decode(extra + data, election.round)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_flipped_header_byte_is_refused(election: Any, encodings: Any, kind: str) -> None:
+    """Magic, version, type, round, whatever names key, plan, ceremony or holder; a ballot's signature when counted."""
+    data, decode = encodings[kind]
+    values = 0 if kind == "tally request" else election.round.plan.ciphertexts * election.key.ciphertext_bytes
+    header = len(data) - values
+    for place in range(header):
+        flipped = bytearray(data)
+        flipped[place] ^= 0x80
+        if kind == "tally request" and place >= 9 + 32:
+            if place == header - 1:  # the bit map: bit 7 is no party of five
+                with pytest.raises(MessageError, match="roster"):
+                    decode(bytes(flipped), election.round)
+            continue  # another product digest is well-formed; holders compare it
+        if kind == "partial decryption" and 9 + 64 <= place < header - 1:
+            continue  # the product's digest again: the tally compares it
+        with pytest.raises(PsephosError):
+            decode(bytes(flipped), election.round).check(election.round)
+
+
+def test_the_named_errors_of_a_ballot(
+    election: Any, encodings: Any, make_election: Any, other_private_key: Any
+) -> None:
+    data, _ = encodings["ballot"]
+
+    def put(at: int, what: bytes) -> bytes:
+        return data[:at] + what + data[at + len(what) :]
+
+    decode = lambda d: Ballot.decode(d, election.round)  # noqa: E731
+    round_at, party_at, key_at, plan_at, signature_at = 9, 41, 45, 77, 109
+    with pytest.raises(WrongRoundError):
+        decode(put(round_at, bytes(32)))
+    for party in (5, 6, 255, 2**32 - 1):
+        with pytest.raises(UnknownPartyError):
+            decode(put(party_at, party.to_bytes(4, "big")))
+    with pytest.raises(WrongKeyError):
+        decode(put(key_at, other_private_key.public_key.identifier))
+    with pytest.raises(WrongRoundError, match="plan"):
+        decode(put(plan_at, bytes(32)))
+    forged = decode(put(signature_at, bytes(64)))
+    with pytest.raises(ForgedSignatureError):
+        forged.check(election.round)
+    with pytest.raises(ForgedSignatureError):  # in another's name
+        decode(put(party_at, (2).to_bytes(4, "big"))).check(election.round)
+    with pytest.raises(MessageError):
+        decode(encodings["tally request"][0])
+    with pytest.raises(MessageError, match="no ballot"):
+        decode(put(8, b"\3"))  # the right length, another type
+    with pytest.raises(MessageError, match="version"):
+        decode(put(7, b"\2"))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_ciphertexts_out_of_range_are_refused_at_once(
+    election: Any, encodings: Any, private_key: PrivateKey, place: int
+) -> None:
+    n, size = private_key.public_key.n, election.key.ciphertext_bytes
+    assert election.round.plan.ciphertexts == 3
+    for kind in ("ballot", "partial decryption"):
+        data, decode = encodings[kind]
+        start = len(data) - (3 - place) * size
+        for bad in (0, n * n, n * n + 1, 256**size - 1):
+            spoiled = data[:start] + bad.to_bytes(size, "little") + data[start + size :]
+            with pytest.raises(CiphertextError, match=rf"ciphertext {place} is outside \(0, n\^2\)"):
+                decode(spoiled, election.round)
+    # Sharing a factor with n: at once in a partial decryption, when it is counted in a ballot (one gcd a batch).
+    data, decode = encodings["partial decryption"]
+    start = len(data) - (3 - place) * size
+    for bad in (n, 5 * n, private_key.factors()[0], n * (n - 1)):
+        with pytest.raises(CiphertextError, match="shares a factor"):
+            decode(data[:start] + bad.to_bytes(size, "little") + data[start + size :], election.round)
+
+
+def test_a_partial_decryption_of_another_holder_or_ceremony(election: Any, encodings: Any) -> None:
+    data, decode = encodings["partial decryption"]
+    holder_at = 9 + 3 * 32
+    for holder in (0, 4, 255):
+        with pytest.raises(ThresholdError, match="1 to 3"):
+            decode(data[:holder_at] + bytes([holder]) + data[holder_at + 1 :], election.round)
+    with pytest.raises(WrongKeyError, match="ceremony"):
+        decode(data[: 9 + 32] + bytes(32) + data[9 + 64 :], election.round)
+    part = decode(data, election.round)
+    for values in (part.values[:-1], (*part.values, mpz(1)), ()):
+        with pytest.raises(MessageError, match="values"):
+            replace(part, values=values).check(election.round)
+
+
+def test_requests_name_parties_by_a_bit_map(make_election: Any) -> None:
+    for parties in (2, 7, 8, 9, 17):
+        round_ = make_election(parties, 2, 2).round
+        for chosen in [(), (0,), (parties - 1,), tuple(range(parties)), tuple(range(0, parties, 2))]:
+            request = TallyRequest(round_.digest, chosen, bytes(32))
+            data = request.encode(round_)
+            assert len(data) == 9 + 64 + -(-parties // 8)
+            assert TallyRequest.decode(data, round_) == request
+        if parties % 8:
+            with pytest.raises(MessageError, match="not on the roster"):
+                TallyRequest.decode(data[: 9 + 64] + (1 << parties).to_bytes(-(-parties // 8), "big"), round_)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_fuzzed_messages_raise_named_errors_only(election: Any, encodings: Any, kind: str, data: st.DataObject) -> None:
+    """Random bytes, and well-formed messages with a few bytes changed, cut or inserted."""
+    good, decode = encodings[kind]
+    fuzzed = bytearray(good)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(fuzzed)))
+        match data.draw(st.sampled_from(["change", "cut", "insert", "random"])):
+            case "change":
+                piece = data.draw(st.binary(max_size=8))
+                fuzzed[at : at + len(piece)] = piece
+            case "cut":
+                del fuzzed[at : at + data.draw(st.integers(1, 40))]
+            case "insert":
+                fuzzed[at:at] = data.draw(st.binary(min_size=1, max_size=8))
+            case _:
+                fuzzed = bytearray(data.draw(st.binary(max_size=60)))
+    try:
+        message = decode(bytes(fuzzed), election.round)
+        if isinstance(message, Ballot):
+            BallotProduct(election.round).add(message)
+    except PsephosError:
+        return
+    assert encode(message, election.round) == bytes(fuzzed)
+    if kind == "ballot":
+        assert bytes(fuzzed) == good  # a counted ballot is the signed one
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_of_another_round_decodes(election: Any, encodings: Any, make_election: Any, kind: str) -> None:
+    data, decode = encodings[kind]
+    r: Round = election.round
+    for other in (
+        replace(r, nonce=bytes(16)),
+        replace(r, context=bytes(32)),
+        replace(r, minimum_ballots=4),
+        replace(r, roster=r.roster[::-1]),
+        replace(r, plan=replace(r.plan, length=399)),
+        replace(r, kind="parameters"),
+    ):
+        with pytest.raises(WrongRoundError):
+            decode(data, other)
+
+
+def test_a_ballot_is_signed_by_its_party_over_its_round(
+    election: Any, make_election: Any, other_private_key: Any
+) -> None:
+    vector = election.vector(election.values(0))
+    with pytest.raises(ForgedSignatureError, match="registered for party 0"):
+        Ballot.sign(election.round, 0, vector, election.signing_keys[1])
+    with pytest.raises(UnknownPartyError):
+        Ballot.sign(election.round, 5, vector, election.signing_keys[0])
+    with pytest.raises(WrongKeyError):
+        Ballot.sign(
+            make_election(5, 3, 2, length=400, key=other_private_key).round, 0, vector, election.signing_keys[0]
+        )
+    other_plan = replace(election.round, plan=replace(election.round.plan, length=399))
+    with pytest.raises(WrongRoundError, match="plan"):
+        Ballot.sign(other_plan, 0, vector, election.signing_keys[0])
+
+
+@given(st.data())
+def test_ciphertexts_round_trip(private_key: PrivateKey, data: st.DataObject) -> None:
+    key = private_key.public_key
+    values = data.draw(st.lists(st.integers(1, key.nsquare - 1).map(mpz), max_size=4))
+    payload = encode_ciphertexts(key, values)
+    assert decode_ciphertexts(key, payload, len(values)) == tuple(values)
+    with pytest.raises(CiphertextError):
+        decode_ciphertexts(key, payload, len(values) + 1)
+
+
+def test_a_signature_covers_round_party_key_plan_and_ciphertexts(election: Any, encodings: Any) -> None:
+    """The signed bytes, put together by hand: leaving any of them out would let it be replayed somewhere."""
+    ballot, r = Ballot.decode(encodings["ballot"][0], election.round), election.round
+    parts = (r.digest, (1).to_bytes(4, "big"), r.key.identifier, r.plan.digest, hashlib.sha256(ballot.payload).digest())
+    r.roster[1].verify(ballot.signature, b"psephos ballot\0" + b"".join(parts))

@@ -1,0 +1,268 @@
+"""The product of ballots: one bad ballot spoils nothing, and who is counted depends on the board alone."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from gmpy2 import mpz
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.errors import (
+    BallotError,
+    CiphertextError,
+    DuplicateBallotError,
+    ForgedSignatureError,
+    MessageError,
+    PsephosError,
+    TooFewBallotsError,
+    UnknownPartyError,
+    WrongKeyError,
+    WrongRoundError,
+)
+from psephos.protocol.paillier.ciphertexts import encode_ciphertexts
+from psephos.protocol.paillier.vectors import EncryptedVector
+
+
+def resigned(election: Any, party: int, ciphertexts: tuple[mpz, ...]) -> Ballot:
+    """A ballot of these ciphertexts with a signature that verifies: what a dishonest party can send."""
+    vector = EncryptedVector(election.key, election.round.plan, ciphertexts)
+    return Ballot.sign(election.round, party, vector, election.signing_keys[party])
+
+
+def with_ciphertext(election: Any, party: int, value: int) -> Ballot:
+    ciphertexts = election.ballot(party).ciphertexts
+    return resigned(election, party, (ciphertexts[0], mpz(value), *ciphertexts[2:]))
+
+
+def opened(election: Any, product: BallotProduct) -> list[int]:
+    sums: list[int] = product.vector().decrypt(election.private_key)
+    return sums
+
+
+def splice(data: bytes, at: int, piece: bytes) -> bytes:
+    return data[:at] + piece + data[at + len(piece) :]
+
+
+# Each makes, of party 4's honest ballot, one bad ballot, and names the error.
+BAD: dict[str, tuple[type[PsephosError], Callable[[Any, Any], Ballot | bytes]]] = {
+    "forged signature": (ForgedSignatureError, lambda e, _: replace(e.ballot(4), signature=bytes(64))),
+    "signed by another": (
+        ForgedSignatureError,
+        lambda e, _: splice(e.ballot(3).encode(), 41, (4).to_bytes(4, "big")),
+    ),
+    "changed ciphertext": (ForgedSignatureError, lambda e, _: splice(e.ballot(4).encode(), 200, b"12345678")),
+    "truncated": (MessageError, lambda e, _: e.ballot(4).encode()[:-1]),
+    "oversized": (MessageError, lambda e, _: e.ballot(4).encode() + b"\0"),
+    "empty": (MessageError, lambda e, _: b""),
+    "another type": (MessageError, lambda e, _: splice(e.ballot(4).encode(), 8, b"\2")),
+    "not on the roster": (UnknownPartyError, lambda e, _: splice(e.ballot(4).encode(), 41, b"\0\0\0\5")),
+    "party out of range": (UnknownPartyError, lambda e, _: replace(e.ballot(4), party=-1)),
+    "another key": (WrongKeyError, lambda e, _: splice(e.ballot(4).encode(), 45, bytes(32))),
+    "another plan": (WrongRoundError, lambda e, _: splice(e.ballot(4).encode(), 77, bytes(32))),
+    "another nonce": (WrongRoundError, lambda e, _: e.ballot(4, round_=replace(e.round, nonce=bytes(16)))),
+    "another auxiliary set": (WrongRoundError, lambda e, _: e.ballot(4, round_=replace(e.round, context=bytes(32)))),
+    "another minimum": (WrongRoundError, lambda e, _: e.ballot(4, round_=replace(e.round, minimum_ballots=2))),
+    "another round's bytes": (
+        WrongRoundError,
+        lambda e, _: e.ballot(4, round_=replace(e.round, nonce=bytes(16))).encode(),
+    ),
+    "a second ballot": (DuplicateBallotError, lambda e, _: e.ballot(0)),
+    "the same ballot twice": (DuplicateBallotError, lambda e, first: first),
+    "ciphertext 0": (CiphertextError, lambda e, _: with_ciphertext(e, 4, 0)),
+    "ciphertext n": (CiphertextError, lambda e, _: with_ciphertext(e, 4, e.key.n)),
+    "ciphertext n^2": (CiphertextError, lambda e, _: with_ciphertext(e, 4, e.key.nsquare)),
+    "ciphertext above n^2": (CiphertextError, lambda e, _: with_ciphertext(e, 4, e.key.nsquare + 1)),
+    "multiple of n": (CiphertextError, lambda e, _: with_ciphertext(e, 4, 77 * e.key.n)),
+    "multiple of p": (CiphertextError, lambda e, _: with_ciphertext(e, 4, 6 * e.private_key.factors()[0])),
+    "multiple of q": (CiphertextError, lambda e, _: with_ciphertext(e, 4, e.private_key.factors()[1])),
+}
+
+
+@pytest.fixture(scope="module")
+def honest(election: Any) -> list[Ballot]:
+    return [election.ballot(party) for party in range(4)]
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("place", [1, 4])
+def test_one_bad_ballot_spoils_nothing(election: Any, honest: list[Ballot], kind: str, place: int) -> None:
+    error, make = BAD[kind]
+    bad = make(election, honest[0])
+    batch: list[Ballot | bytes] = [*honest[:place], bad, *honest[place:]]
+    product = BallotProduct(election.round)
+    rejections = product.add_all(batch)
+    assert [(type(r.error), r.place) for r in rejections] == [(error, place)]
+    assert product.parties == (0, 1, 2, 3)
+    assert opened(election, product) == election.sums(range(4))
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_one_bad_ballot_alone_leaves_no_trace(election: Any, honest: list[Ballot], kind: str) -> None:
+    error, make = BAD[kind]
+    product = BallotProduct(election.round)
+    product.add(honest[0])
+    before = (product.digest, product.parties, len(product))
+    with pytest.raises(error):
+        product.add(make(election, honest[0]))
+    assert (product.digest, product.parties, len(product)) == before
+
+
+def test_every_bad_ballot_at_once(election: Any, honest: list[Ballot]) -> None:
+    batch: list[Ballot | bytes] = [honest[0]]
+    for _, make in BAD.values():
+        batch.append(make(election, honest[0]))
+    batch += honest[1:]
+    product = BallotProduct(election.round)
+    rejections = product.add_all(batch)
+    assert len(rejections) == len(BAD)
+    expected = {place: error for place, (error, _) in enumerate(BAD.values(), start=1)}
+    for rejection in rejections:
+        # A dishonest party's first ballot shadows nothing: each of its bad ones is refused for its own reason.
+        assert type(rejection.error) is expected[rejection.place], rejection
+    assert product.parties == (0, 1, 2, 3)
+    assert opened(election, product) == election.sums(range(4))
+
+
+def test_a_rejection_names_the_sender(election: Any, honest: list[Ballot]) -> None:
+    product = BallotProduct(election.round)
+    rejections = product.add_all([honest[0], b"", honest[0], with_ciphertext(election, 4, election.key.n)])
+    assert sorted((r.place, r.party) for r in rejections) == [(1, None), (2, 0), (3, 4)] or sorted(
+        (r.place, -1 if r.party is None else r.party) for r in rejections
+    ) == [(1, -1), (2, 0), (3, 4)]
+
+
+def test_who_is_counted_does_not_depend_on_batches(election: Any, honest: list[Ballot]) -> None:
+    """A party's unsound ballot, then a sound one: an observer of single ballots counts the second, so all must."""
+    unsound = with_ciphertext(election, 4, election.key.n)
+    sound, late = election.ballot(4), election.ballot(4)
+    board: list[Ballot | bytes] = [honest[0], unsound, honest[1], unsound.encode(), sound, late, honest[2]]
+    seen = []
+    for size in range(1, len(board) + 1):
+        product = BallotProduct(election.round)
+        rejected: list[int] = []
+        for at in range(0, len(board), size):
+            rejected += [at + r.place for r in product.add_all(board[at : at + size])]
+        seen.append((product.digest, product.parties, sorted(rejected)))
+    assert seen == [seen[0]] * len(board)
+    assert seen[0][1:] == ((0, 1, 2, 4), [1, 3, 5])
+
+
+def test_what_counts_is_what_was_signed(election: Any, honest: list[Ballot]) -> None:
+    """A record whose ciphertexts are not those of its signed payload: the payload counts, whatever its length."""
+    for ciphertexts in ((mpz(1),) * 3, (mpz(1),), (), (mpz(0),) * 3, election.ballot(3).ciphertexts):
+        product = BallotProduct(election.round)
+        assert product.add_all([honest[0], replace(honest[1], ciphertexts=ciphertexts), honest[2]]) == []
+        assert opened(election, product) == election.sums(range(3))
+    payload = encode_ciphertexts(election.key, election.ballot(3).ciphertexts)
+    with pytest.raises(ForgedSignatureError):
+        BallotProduct(election.round).add(replace(honest[1], payload=payload))
+
+
+def test_bytes_and_records_count_alike(election: Any, honest: list[Ballot]) -> None:
+    products = [BallotProduct(election.round) for _ in range(3)]
+    products[0].add_all(honest)
+    products[1].add_all([ballot.encode() for ballot in honest])
+    for ballot in reversed(honest):
+        products[2].add(ballot.encode())
+    assert len({p.digest for p in products}) == 1
+    assert len({p.parties for p in products}) == 1
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4))
+def test_trees_of_products_equal_flat_ones(election: Any, honest: list[Ballot], seed: int, leaves: int) -> None:
+    flat = BallotProduct(election.round)
+    flat.add_all(honest)
+    chooser = Random(seed)
+    products = [BallotProduct(election.round) for _ in range(leaves)]
+    for ballot in honest:
+        chooser.choice(products).add(ballot)
+    while len(products) > 1:
+        left, right = (products.pop(chooser.randrange(len(products))) for _ in range(2))
+        left.merge(right)
+        products.append(left)
+    assert (products[0].digest, products[0].parties) == (flat.digest, flat.parties)
+
+
+def test_merging_what_overlaps_changes_nothing(election: Any, honest: list[Ballot]) -> None:
+    left, right = BallotProduct(election.round), BallotProduct(election.round)
+    left.add_all(honest[:3])
+    right.add_all(honest[2:])
+    before = [(p.digest, p.parties) for p in (left, right)]
+    for one, other in ((left, right), (right, left), (left, left)):
+        with pytest.raises(DuplicateBallotError):
+            one.merge(other)
+    assert [(p.digest, p.parties) for p in (left, right)] == before
+
+
+def test_merging_another_rounds_product_changes_nothing(election: Any, honest: list[Ballot]) -> None:
+    product = BallotProduct(election.round)
+    product.add(honest[0])
+    before = (product.digest, product.parties)
+    other = BallotProduct(replace(election.round, nonce=bytes(16)))
+    with pytest.raises(WrongRoundError):
+        product.merge(other)
+    assert (product.digest, product.parties) == before
+
+
+def test_a_product_travels_between_processes(election: Any, honest: list[Ballot]) -> None:
+    product = BallotProduct(election.round)
+    product.add_all(honest)
+    again = pickle.loads(pickle.dumps(product))  # noqa: S301
+    assert (again.digest, again.parties) == (product.digest, product.parties)
+    with pytest.raises(DuplicateBallotError):
+        again.add(honest[0])
+
+
+def test_too_few_ballots_give_no_vector(election: Any, honest: list[Ballot]) -> None:
+    product = BallotProduct(election.round)
+    assert election.round.minimum_ballots == 3
+    for count in range(3):
+        assert len(product) == count
+        with pytest.raises(TooFewBallotsError, match=f"{count} ballots"):
+            product.vector()
+        product.add(honest[count])
+    assert product.vector().addends == 3
+
+
+def test_an_iterator_that_fails_counts_nothing(election: Any, honest: list[Ballot]) -> None:
+    def broken() -> Any:
+        yield honest[0]
+        raise ConnectionError
+
+    product = BallotProduct(election.round)
+    with pytest.raises(ConnectionError):
+        product.add_all(broken())
+    assert len(product) == 0
+    assert product.digest == BallotProduct(election.round).digest
+
+
+def test_reasons_are_what_callers_catch() -> None:
+    for error in (WrongRoundError, UnknownPartyError, ForgedSignatureError, DuplicateBallotError):
+        assert issubclass(error, BallotError)
+    assert all(issubclass(error, PsephosError) for error, _ in BAD.values())
+
+
+def test_one_gcd_a_batch(election: Any, honest: list[Ballot], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Honest batches cost one gcd, however many ballots; only a bad one makes the others be looked at."""
+    from psephos.protocol.encrypted_sum import product as module
+
+    calls: list[int] = []
+    real = module.product_is_unit
+
+    def counting(key: Any, values: Any) -> bool:
+        calls.append(1)
+        return real(key, values)
+
+    monkeypatch.setattr(module, "product_is_unit", counting)
+    BallotProduct(election.round).add_all(honest)
+    assert len(calls) == 1
+    BallotProduct(election.round).add_all([*honest, with_ciphertext(election, 4, election.key.n)])
+    assert len(calls) == 1 + 1 + 5

@@ -1,0 +1,143 @@
+"""A round's digest covers everything agreed on, and what cannot be a round is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import (
+    ForgedSignatureError,
+    InvalidParameter,
+    MessageError,
+    UnknownPartyError,
+    WeakKeyError,
+)
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.signing import SigningKey, VerificationKey
+
+
+def test_everything_agreed_on_is_in_the_digest(election: Any, make_election: Any) -> None:
+    round_: Round = election.round
+    stranger = SigningKey.generate().verification_key
+    others = [
+        replace(round_, kind="parameters"),
+        replace(round_, threshold_key=deal(election.private_key, holders=3, threshold=2)[0]),
+        replace(round_, threshold_key=replace(round_.threshold_key, threshold=3)),
+        replace(round_, plan=replace(round_.plan, length=round_.plan.length + 1)),
+        replace(round_, plan=replace(round_.plan, addends=6)),
+        replace(round_, roster=(*round_.roster[:-1], stranger)),
+        replace(round_, roster=(*round_.roster, stranger), plan=replace(round_.plan, addends=6)),
+        replace(round_, roster=round_.roster[::-1]),
+        replace(round_, minimum_ballots=round_.minimum_ballots + 1),
+        replace(round_, context=bytes(32)),
+        replace(round_, nonce=bytes(16)),
+    ]
+    assert len({round_.digest, *(r.digest for r in others)}) == len(others) + 1
+    assert replace(round_).digest == round_.digest
+
+
+def test_two_rounds_over_the_same_things_differ(election: Any) -> None:
+    r: Round = election.round
+    fields: tuple[Any, ...] = ("votes", r.threshold_key, r.plan, r.roster)
+    made = [Round.create(*fields, context=r.context, test_key=True) for _ in range(2)]
+    assert made[0].digest != made[1].digest
+    seeded = [
+        Round.create(*fields, context=r.context, test_key=True, randomness=SimulationRandomness(1)) for _ in range(2)
+    ]
+    assert seeded[0].digest == seeded[1].digest
+
+
+@pytest.mark.parametrize(("parties", "minimum"), [(2, 2), (3, 2), (4, 2), (5, 3), (10, 5), (11, 6)])
+def test_half_of_the_parties_by_default_and_never_one(make_election: Any, parties: int, minimum: int) -> None:
+    assert make_election(parties, 2, 2).round.minimum_ballots == minimum
+
+
+@pytest.mark.parametrize("minimum", [-1, 0, 1, 6, 100])
+def test_minima_that_protect_nobody_or_nothing_can_meet(election: Any, minimum: int) -> None:
+    with pytest.raises(InvalidParameter, match="between 2 and"):
+        replace(election.round, minimum_ballots=minimum)
+
+
+def test_more_holders_than_parties_are_refused(make_election: Any) -> None:
+    with pytest.raises(InvalidParameter, match="key holders are some of the parties"):
+        make_election(3, 4, 2)
+
+
+def test_one_party_is_no_round(make_election: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        make_election(1, 1, 1)
+
+
+def test_a_small_key_must_be_called_a_test_key(election: Any) -> None:
+    with pytest.raises(WeakKeyError):
+        replace(election.round, test_key=False)
+
+
+def test_what_does_not_fit_together(election: Any) -> None:
+    round_: Round = election.round
+    for change in (
+        {"roster": (round_.roster[0],) * 5},
+        {"plan": PackingPlan(400, 4, 0, 1, 512)},
+        {"plan": PackingPlan(400, 5, 0, 1, 514)},
+        {"context": bytes(31)},
+        {"nonce": bytes(15)},
+        {"kind": "ballots"},
+    ):
+        with pytest.raises(InvalidParameter):
+            replace(round_, **change)
+
+
+@pytest.mark.parametrize("party", [-1, 5, 2**32])
+def test_a_party_that_is_not_on_the_roster(election: Any, party: int) -> None:
+    with pytest.raises(UnknownPartyError):
+        election.round.verification_key(party)
+
+
+# -- identities
+
+
+def test_signatures() -> None:
+    key, other = SigningKey.generate(), SigningKey.generate()
+    signature = key.sign(b"message")
+    key.verification_key.verify(signature, b"message")
+    for checker, text, signed in [
+        (other.verification_key, b"message", signature),
+        (key.verification_key, b"messagf", signature),
+        (key.verification_key, b"message", bytes(64)),
+        (key.verification_key, b"message", signature[:-1]),
+        (key.verification_key, b"message", b""),
+        (VerificationKey(b"\xff" * 32), b"message", signature),  # no point of the curve
+    ]:
+        with pytest.raises(ForgedSignatureError):
+            checker.verify(signed, text)
+
+
+def test_every_flipped_bit_of_a_signature_is_refused() -> None:
+    key = SigningKey.generate()
+    signature = key.sign(b"message")
+    for bit in range(512):
+        flipped = bytearray(signature)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ForgedSignatureError):
+            key.verification_key.verify(bytes(flipped), b"message")
+
+
+def test_rfc_8032_test_1() -> None:
+    seed = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+    key = SigningKey(seed)
+    assert key.verification_key.raw.hex() == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+    assert key.sign(b"").hex() == (
+        "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
+        "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
+    )
+    assert key.seed() == seed
+
+
+def test_a_verification_key_has_32_bytes() -> None:
+    with pytest.raises(MessageError):
+        VerificationKey(bytes(31))

@@ -1,0 +1,102 @@
+"""Votes as vectors: K - 1 entries a sample, class 0 is what remains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.errors import DataError, InvalidParameter, WrongPartialDecryptionError
+
+
+@given(st.data(), st.integers(1, 12), st.integers(2, 6), st.integers(1, 8))
+def test_sums_of_votes_are_counts(data: st.DataObject, samples: int, classes: int, parties: int) -> None:
+    layout = VoteLayout(samples, classes)
+    row = st.lists(st.integers(0, classes - 1), min_size=samples, max_size=samples)
+    votes = np.array(data.draw(st.lists(row, min_size=parties, max_size=parties)))
+    sums = np.sum([layout.encode(v).astype(int) for v in votes], axis=0)
+    counts = layout.decode(sums.tolist(), parties)
+    assert counts.shape == (samples, classes)
+    assert (counts == [[(votes[:, i] == k).sum() for k in range(classes)] for i in range(samples)]).all()
+
+
+def test_one_entry_a_sample_is_enough_for_two_classes(private_key: Any) -> None:
+    plan = VoteLayout(100, 2).plan(private_key.public_key, 5)
+    assert (plan.length, plan.addends, plan.minimum, plan.maximum) == (100, 5, 0, 1)
+    assert VoteLayout(100, 6).plan(private_key.public_key, 5).length == 500
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [
+        [0, 1],
+        [0, 1, 2, 0],
+        [[0, 1, 2]],
+        [0.0, 1.0, 2.0],
+        [True, False, True],
+        [0, 1, 3],
+        [0, 1, -1],
+        ["0", "1", "2"],
+        [],
+    ],
+)
+def test_votes_that_are_none(votes: Any) -> None:
+    with pytest.raises(DataError):
+        VoteLayout(3, 3).encode(np.array(votes))
+
+
+@pytest.mark.parametrize("sums", [[-1, 0, 0, 0], [3, 3, 0, 0], [6, 0, 0, 0]])
+def test_counts_that_no_ballots_give(sums: list[int]) -> None:
+    with pytest.raises(WrongPartialDecryptionError):
+        VoteLayout(2, 3).decode(sums, 5)
+
+
+@pytest.mark.parametrize(("samples", "classes"), [(0, 2), (-1, 2), (3, 1), (3, 0)])
+def test_layouts_of_nothing(samples: int, classes: int) -> None:
+    with pytest.raises(InvalidParameter):
+        VoteLayout(samples, classes)
+
+
+def test_an_auxiliary_set_is_named_by_its_content_and_shape() -> None:
+    X = np.arange(12.0).reshape(4, 3)
+    digest = AuxiliarySet(X).digest
+    assert digest == AuxiliarySet(np.asfortranarray(X)).digest == AuxiliarySet(X.tolist()).digest
+    changed = X.copy()
+    changed[3, 2] = np.nextafter(changed[3, 2], 99)
+    others = [X.reshape(3, 4), X.reshape(2, 6), X[::-1], X[:, ::-1], X[:3], changed]
+    assert len({digest, *(AuxiliarySet(other).digest for other in others)}) == 7
+    assert len(digest) == 32
+
+
+def test_an_auxiliary_set_cannot_change_behind_its_digest() -> None:
+    X = np.arange(6.0).reshape(3, 2)
+    public = AuxiliarySet(X)
+    X[0, 0] = 99.0
+    assert public.samples[0, 0] == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        public.samples[0, 0] = 1.0
+    assert AuxiliarySet.of(public) is public
+
+
+@pytest.mark.parametrize(
+    "bad", [[], [[]], [1.0], np.zeros((0, 3)), [[np.nan]], [[np.inf, 0.0]], "abc", [["a"]], [[1], [1, 2]], None]
+)
+def test_auxiliary_sets_of_nothing_or_of_what_is_no_number(bad) -> None:
+    with pytest.raises(DataError):
+        AuxiliarySet(bad)
+
+
+def test_the_order_of_the_classes_is_part_of_what_a_round_is_about() -> None:
+    public = AuxiliarySet([[1.0]])
+    contexts = [public.context(c) for c in (("neg", "pos"), ("pos", "neg"), ("neg", "pos", "x"), ("n", "egpos"))]
+    assert len(set(contexts)) == 4
+    assert public.context(range(2)) == public.context([0, 1])
+
+
+def test_sums_of_another_length_are_no_counts() -> None:
+    with pytest.raises(WrongPartialDecryptionError):
+        VoteLayout(2, 3).decode([1, 1, 1], 5)

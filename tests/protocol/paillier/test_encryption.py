@@ -1,0 +1,319 @@
+"""The three randomness modes, and the pool."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import pickle
+
+import gmpy2
+import pytest
+from gmpy2 import mpz
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.protocol.errors import (
+    InvalidParameter,
+    PackingError,
+    RandomnessExhausted,
+    UnsuitableKeyError,
+    WrongKeyError,
+)
+from psephos.protocol.paillier import encryption
+from psephos.protocol.paillier.encryption import (
+    RANDOMNESS_MODES,
+    Encryptor,
+    RandomizerPool,
+    RandomnessMode,
+    check_mode,
+    exponent_bits,
+    fixed_base,
+    random_unit,
+)
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.randomness import RecordedRandomness, SimulationRandomness
+
+modes = pytest.mark.parametrize("mode", RANDOMNESS_MODES)
+
+
+@modes
+def test_what_is_encrypted_decrypts(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    n = private_key.public_key.n
+    plaintexts = [mpz(m) for m in (0, 1, 2, n // 2, n - 1, 1 << 500)]
+    ciphertexts = Encryptor(private_key.public_key, mode).encrypt(plaintexts)
+    assert [private_key.raw_decrypt(c) for c in ciphertexts] == plaintexts
+    assert all(0 < c < n * n for c in ciphertexts)
+
+
+@given(st.sampled_from(RANDOMNESS_MODES), st.lists(st.integers(0), min_size=2, max_size=5))
+def test_products_decrypt_to_sums(private_key: PrivateKey, mode: RandomnessMode, values: list[int]) -> None:
+    n = private_key.public_key.n
+    ciphertexts = Encryptor(private_key.public_key, mode, expected=8).encrypt([mpz(v % n) for v in values])
+    assert private_key.raw_decrypt(math.prod(ciphertexts) % (n * n)) == sum(values) % n
+
+
+@modes
+def test_the_smallest_real_key_works(real_private_key: PrivateKey, mode: RandomnessMode) -> None:
+    encryptor = Encryptor(real_private_key.public_key, mode, expected=1)
+    (ciphertext,) = encryptor.encrypt([mpz(2**2000 + 1)])
+    assert real_private_key.raw_decrypt(ciphertext) == 2**2000 + 1
+
+
+@modes
+def test_every_ciphertext_is_fresh(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    ciphertexts = Encryptor(private_key.public_key, mode).encrypt([mpz(1)] * 50)
+    assert len(set(ciphertexts)) == 50
+
+
+@modes
+def test_encryption_is_a_function_of_its_tape(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    def encrypt(seed: int) -> tuple[mpz, ...]:
+        return Encryptor(private_key.public_key, mode, randomness=SimulationRandomness(seed)).encrypt([mpz(7)] * 3)
+
+    assert encrypt(1) == encrypt(1)
+    assert not set(encrypt(1)) & set(encrypt(2))
+
+
+@modes
+def test_a_plaintext_out_of_range_is_refused(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    encryptor = Encryptor(private_key.public_key, mode)
+    n = private_key.public_key.n
+    for bad in (-1, n, n + 1, n * n):
+        with pytest.raises(PackingError):
+            encryptor.encrypt([mpz(0), mpz(bad)])
+    assert encryptor.encrypt([]) == ()
+
+
+def test_exponent_lengths() -> None:
+    def key(bits: int) -> PublicKey:
+        return PublicKey((1 << bits) - 1, form="psephos")
+
+    assert [exponent_bits(key(b), "half") for b in (2048, 3072, 4096)] == [1024, 1536, 2048]
+    assert [exponent_bits(key(b), "short") for b in (2048, 3072, 7680)] == [224, 256, 384]
+
+
+@pytest.mark.parametrize("mode", ["half", "short"])
+def test_exponents_are_drawn_at_full_length(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    """The exponent is put together from the tape; its length comes from the comb's shape."""
+    source = RecordedRandomness(SimulationRandomness(0))
+    encryptor = Encryptor(private_key.public_key, mode, randomness=source, expected=1)
+    (residue,) = encryptor.randomizers(1)
+    assert encryptor._shape is not None
+    rows, width = encryptor._shape.rows, encryptor._shape.tables * encryptor._shape.columns
+    digits = [d & ((1 << rows) - 1) for d in memoryview(source.tape()).cast("H").tolist()]
+    exponent = sum((digits[p] >> r & 1) << (r * width + p) for p in range(width) for r in range(rows))
+    assert rows * width >= exponent_bits(private_key.public_key, mode)
+    n = private_key.public_key.n
+    assert residue == pow(int(fixed_base(private_key.public_key)), exponent, n * n)
+
+
+def test_full_uses_a_uniform_unit_to_the_n(private_key: PrivateKey) -> None:
+    n = private_key.public_key.n
+    tape = RecordedRandomness(SimulationRandomness(4))
+    (residue,) = Encryptor(private_key.public_key, "full", randomness=tape).randomizers(1)
+    unit = random_unit(private_key.public_key, SimulationRandomness(4))
+    assert residue == pow(int(unit), n, n * n)
+
+
+def test_random_units_are_uniform(tiny_private_key: PrivateKey) -> None:
+    """Units and nothing else, on both sides of n / 2 and of both Jacobi symbols.
+
+    Of 4000 coins 1800 to 2200 heads but with probability below 1e-9; the seed makes it repeatable.
+    """
+    key = tiny_private_key.public_key
+    source = SimulationRandomness(8)
+    units = [random_unit(key, source) for _ in range(4000)]
+    assert all(0 < u < key.n and math.gcd(u, key.n) == 1 for u in units)
+    assert 1800 < sum(u > key.n // 2 for u in units) < 2200
+    assert 1800 < sum(gmpy2.jacobi(u, key.n) == 1 for u in units) < 2200
+
+
+@modes
+def test_randomizers_encrypt_zero(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    for residue in Encryptor(private_key.public_key, mode).randomizers(5):
+        assert private_key.raw_decrypt(residue) == 0
+
+
+def test_the_fixed_base(private_key: PrivateKey) -> None:
+    """h_s = h^n, h = -x^2: an n-th residue, h of Jacobi symbol 1 and no square, so it generates everything it can."""
+    p, q = private_key.factors()
+    n = p * q
+    base = int(fixed_base(private_key.public_key))
+    assert private_key.raw_decrypt(base) == 0
+    assert gmpy2.jacobi(base, n) == 1
+    assert gmpy2.legendre(base, p) == gmpy2.legendre(base, q) == -1
+    assert pow(base, (p - 1) * (q - 1) // 2, n * n) == 1
+
+
+def test_the_fixed_base_is_nobodys_choice(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
+    """A known answer, from hashlib alone: changing the derivation would split parties that share a key."""
+    import hashlib
+
+    key = private_key.public_key
+    raw = key.n.to_bytes(64, "big")
+    x = int.from_bytes(hashlib.shake_256(b"psephos fixed base\0" + raw).digest(64 + 16), "big") % key.n
+    assert fixed_base(key) == pow(-x * x, key.n, key.n**2)
+    assert fixed_base(key) != fixed_base(other_private_key.public_key)
+
+
+def test_jacobi_symbols_tell_fast_modes_from_full(private_key: PrivateKey) -> None:
+    """Why shuffles and foreign ciphertexts need `full`: fast residues all have symbol 1, full ones half the time.
+
+    64 fair coins all heads: 2^-64.
+    """
+    key = private_key.public_key
+    for mode in ("half", "short"):
+        assert {int(gmpy2.jacobi(c, key.n)) for c in Encryptor(key, mode).randomizers(64)} == {1}
+    assert {int(gmpy2.jacobi(c, key.n)) for c in Encryptor(key, "full").randomizers(64)} == {1, -1}
+
+
+def test_fast_residues_are_squares_half_the_time(private_key: PrivateKey) -> None:
+    """h is no square, so h_s^a is one exactly for even a: both kinds among 64 but with probability 2^-63."""
+    p, _ = private_key.factors()
+    residues = Encryptor(private_key.public_key, "half").randomizers(64)
+    assert {int(gmpy2.legendre(c, p)) for c in residues} == {1, -1}
+
+
+@pytest.mark.parametrize("mode", ["half", "short"])
+def test_fast_modes_refuse_foreign_keys(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    foreign = PublicKey(private_key.public_key.n)
+    with pytest.raises(UnsuitableKeyError, match="use 'full'"):
+        Encryptor(foreign, mode)
+    with pytest.raises(UnsuitableKeyError):
+        check_mode(foreign, mode)
+    (ciphertext,) = Encryptor(foreign, "full").encrypt([mpz(9)])
+    assert private_key.raw_decrypt(ciphertext) == 9
+
+
+@pytest.mark.parametrize("mode", ["", "fast", "FULL", None, 0])
+def test_an_unknown_mode_is_refused(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    with pytest.raises(InvalidParameter, match="full, half, short"):
+        Encryptor(private_key.public_key, mode)
+
+
+def test_half_is_the_default(private_key: PrivateKey) -> None:
+    assert Encryptor(private_key.public_key).mode == "half"
+
+
+def test_rerandomizing_keeps_the_plaintext_and_nothing_else(private_key: PrivateKey) -> None:
+    encryptor = Encryptor(private_key.public_key, "full")
+    before = encryptor.encrypt([mpz(m) for m in range(20)])
+    after = encryptor.rerandomize(before)
+    assert [private_key.raw_decrypt(c) for c in after] == list(range(20))
+    assert not set(before) & set(after)
+
+
+@pytest.mark.parametrize("mode", ["half", "short"])
+def test_fast_modes_refuse_to_rerandomize(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    encryptor = Encryptor(private_key.public_key, mode)
+    with pytest.raises(UnsuitableKeyError, match="Jacobi"):
+        encryptor.rerandomize(encryptor.encrypt([mpz(1)]))
+
+
+# -- the pool
+
+
+def test_a_pool_gives_each_residue_once(private_key: PrivateKey) -> None:
+    pool = RandomizerPool(Encryptor(private_key.public_key))
+    pool.fill(30)
+    taken = [residue for _ in range(10) for residue in pool.take(3)]
+    assert len(set(taken)) == 30
+    assert len(pool) == 0
+    assert all(private_key.raw_decrypt(residue) == 0 for residue in taken)
+
+
+def test_an_exhausted_pool_takes_nothing(private_key: PrivateKey) -> None:
+    pool = RandomizerPool(Encryptor(private_key.public_key))
+    with pytest.raises(RandomnessExhausted):
+        pool.take(1)
+    pool.fill(2)
+    with pytest.raises(RandomnessExhausted, match="2 residues and 3"):
+        pool.take(3)
+    assert len(pool) == 2
+    assert pool.take(0) == []
+
+
+@modes
+def test_encrypting_from_a_pool(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    encryptor = Encryptor(private_key.public_key, mode)
+    pool = RandomizerPool(encryptor)
+    pool.fill(3)
+    ciphertexts = encryptor.encrypt([mpz(4), mpz(5), mpz(6)], pool)
+    assert [private_key.raw_decrypt(c) for c in ciphertexts] == [4, 5, 6]
+    with pytest.raises(RandomnessExhausted):
+        encryptor.encrypt([mpz(1)], pool)
+
+
+def test_a_refused_plaintext_costs_no_residue(private_key: PrivateKey) -> None:
+    encryptor = Encryptor(private_key.public_key)
+    pool = RandomizerPool(encryptor)
+    pool.fill(1)
+    with pytest.raises(PackingError):
+        encryptor.encrypt([mpz(-1)], pool)
+    assert len(pool) == 1
+
+
+def test_a_pool_serves_its_own_key_and_mode_only(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
+    encryptor = Encryptor(private_key.public_key, "full")
+    for other in (Encryptor(other_private_key.public_key, "full"), Encryptor(private_key.public_key, "short")):
+        pool = RandomizerPool(other)
+        pool.fill(1)
+        with pytest.raises(WrongKeyError, match="cannot serve"):
+            encryptor.encrypt([mpz(1)], pool)
+        assert len(pool) == 1
+
+
+def test_a_pool_is_never_copied(private_key: PrivateKey) -> None:
+    pool = RandomizerPool(Encryptor(private_key.public_key))
+    for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="used once"):
+            duplicate(pool)
+
+
+def test_a_forked_process_finds_the_pool_empty(private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork would copy the residues; here the process number changes as it does in a child."""
+    pool = RandomizerPool(Encryptor(private_key.public_key))
+    pool.fill(2)
+    parent = os.getpid()
+    monkeypatch.setattr(encryption.os, "getpid", lambda: parent + 1)
+    with pytest.raises(RandomnessExhausted):
+        pool.take(1)
+    pool.fill(1)
+    assert len(pool.take(1)) == 1
+
+
+class CountingInteger(int):
+    """Counts multiplications, its own and those of what comes of them."""
+
+    multiplications = 0
+
+    def __mul__(self, other: int) -> CountingInteger:
+        type(self).multiplications += 1
+        return CountingInteger(int(self) * int(other))
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: int) -> CountingInteger:
+        return CountingInteger(int(self) + int(other))
+
+    __radd__ = __add__
+
+    def __mod__(self, other: int) -> CountingInteger:
+        return CountingInteger(int(self) % int(other))
+
+
+def test_casting_from_a_pool_takes_two_multiplications(private_key: PrivateKey) -> None:
+    """Counted on stand-ins for plaintext and residue; no power is computed at all."""
+    key = private_key.public_key
+    encryptor = Encryptor(key, "half")
+    residues = [CountingInteger(int(r)) for r in encryptor.randomizers(10)]
+    CountingInteger.multiplications = 0
+    counted = PublicKey(key.n, form="psephos")
+    counted.__dict__["modulus"] = key.n  # plain integers, so that the stand-ins' operators are the ones used
+    counted.__dict__["modulus_squared"] = key.nsquare
+    encryptor.key = counted
+    ciphertexts = encryptor.encrypt([CountingInteger(m) for m in range(10)], lambda count: residues)  # type: ignore[arg-type, misc]
+    assert CountingInteger.multiplications == 20
+    assert [private_key.raw_decrypt(int(c)) for c in ciphertexts] == list(range(10))

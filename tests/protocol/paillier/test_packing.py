@@ -1,0 +1,251 @@
+"""Packing: sums come back exactly, slots never run into each other, and what does not fit is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gmpy2 import mpz
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.protocol.errors import CiphertextError, PackingError, PackingOverflowError, WrongKeyError, WrongRoundError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.vectors import EncryptedVector
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> PackingPlan:
+    minimum = draw(st.one_of(st.just(0), st.integers(-(2**40), 0)))
+    maximum = draw(st.integers(0 if minimum else 1, 2**40))
+    return PackingPlan(
+        length=draw(st.integers(1, 40)),
+        addends=draw(st.integers(1, 1000)),
+        minimum=minimum,
+        maximum=maximum,
+        key_bits=draw(st.integers(64, 600)),
+    )
+
+
+def vectors(plan: PackingPlan) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(plan.minimum, plan.maximum), min_size=plan.length, max_size=plan.length)
+
+
+@given(st.data(), plans())
+def test_one_vector_round_trips(data: st.DataObject, plan: PackingPlan) -> None:
+    values = data.draw(vectors(plan))
+    packed = plan.pack(values)
+    assert len(packed) == plan.ciphertexts
+    assert all(0 <= m < 1 << (plan.key_bits - 1) for m in packed)
+    assert plan.unpack(packed, 1) == values
+
+
+@given(st.data(), plans())
+def test_sums_of_packed_vectors_are_packed_sums(data: st.DataObject, plan: PackingPlan) -> None:
+    summands = data.draw(st.lists(vectors(plan), min_size=1, max_size=min(plan.addends, 5)))
+    packed = [sum(column) for column in zip(*map(plan.pack, summands), strict=True)]
+    assert plan.unpack(packed, len(summands)) == [sum(column) for column in zip(*summands, strict=True)]
+
+
+@given(st.data(), plans())
+def test_extreme_sums_fill_slots_and_carry_nothing(data: st.DataObject, plan: PackingPlan) -> None:
+    """`addends` times the same mixture of largest and smallest entries: the worst a slot holds, next to the least."""
+    values = data.draw(
+        st.lists(st.sampled_from([plan.minimum, plan.maximum]), min_size=plan.length, max_size=plan.length)
+    )
+    packed = [m * plan.addends for m in plan.pack(values)]
+    assert all(m < 1 << (plan.key_bits - 1) for m in packed)
+    assert plan.unpack(packed, plan.addends) == [v * plan.addends for v in values]
+
+
+@given(plans())
+def test_a_plan_is_as_tight_as_it_can_be(plan: PackingPlan) -> None:
+    assert (
+        plan.radix == plan.addends * (plan.maximum - plan.minimum) + 1
+    )  # a sum is 0 ... radix - 1, and takes them all
+    assert (
+        plan.radix**plan.slots_per_plaintext <= 1 << (plan.key_bits - 1) < plan.radix ** (plan.slots_per_plaintext + 1)
+    )
+    assert (plan.ciphertexts - 1) * plan.slots_per_plaintext < plan.length
+    assert plan.length <= plan.ciphertexts * plan.slots_per_plaintext
+
+
+@given(st.data(), plans())
+def test_slots_are_digits(data: st.DataObject, plan: PackingPlan) -> None:
+    """The place of an entry, so that other implementations can read what this one writes."""
+    values = data.draw(vectors(plan))
+    step = plan.slots_per_plaintext
+    for number, plaintext in enumerate(plan.pack(values)):
+        entries = values[number * step : (number + 1) * step]
+        assert plaintext == sum((e - plan.minimum) * plan.radix**i for i, e in enumerate(entries))
+
+
+@pytest.mark.parametrize("addends", [1, 2, 3, 6, 7, 255, 1000])
+def test_slots_can_be_full_to_the_last_value(addends: int) -> None:
+    plan = PackingPlan(511, addends, 0, 1, 512)
+    packed = [m * addends for m in plan.pack([1] * 511)]
+    assert packed[0] == plan.radix**plan.slots_per_plaintext - 1  # every slot holds the largest value there is
+    assert plan.unpack(packed, addends) == [addends] * 511
+
+
+def test_known_sizes() -> None:
+    """20,000 voters at 3072 bits: 214 votes in a ciphertext (15 whole bits each would be 204); 1000 voters: 308."""
+    kdd = PackingPlan(43_000, 20_000, 0, 1, 3072)
+    har = PackingPlan(5 * 1352, 1000, 0, 1, 3072)
+    assert (kdd.slots_per_plaintext, kdd.ciphertexts) == (214, 201)
+    assert (har.slots_per_plaintext, har.ciphertexts) == (308, 22)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (0, 1, 0, 1, 512),
+        (1, 0, 0, 1, 512),
+        (-1, 1, 0, 1, 512),
+        (1, 1, 0, 0, 512),
+        (1, 1, 1, 2, 512),
+        (1, 1, -2, -1, 512),
+        (1, 1, 1, 0, 512),
+        (1.0, 1, 0, 1, 512),
+        (1, 1, 0, 1.5, 512),
+        (1, 1, 0, float("nan"), 512),
+        (1, 1, 0, float("inf"), 512),
+        (1, None, 0, 1, 512),
+        (1, 1, 0, 1, "512"),
+    ],
+)
+def test_plans_of_nothing_are_refused(fields: tuple[Any, ...]) -> None:
+    with pytest.raises(PackingError):
+        PackingPlan(*fields)
+
+
+@given(st.integers(64, 3072), st.integers(1, 10**6))
+def test_an_overflow_is_refused_when_the_plan_is_made(key_bits: int, addends: int) -> None:
+    largest = ((1 << (key_bits - 1)) - 1) // addends  # addends * largest still has key_bits - 1 bits
+    assert PackingPlan(1, addends, 0, largest, key_bits).slots_per_plaintext == 1
+    with pytest.raises(PackingError, match="fewer addends"):
+        PackingPlan(1, addends, 0, largest + 1, key_bits)
+    with pytest.raises(PackingError):
+        PackingPlan(1, addends, -1, largest, key_bits)
+
+
+PLAN = PackingPlan(4, 10, -2, 5, 128)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0, 1, 2],
+        [0, 1, 2, 3, 4],
+        [],
+        [0, 0, 0, 6],
+        [-3, 0, 0, 0],
+        [0, 0, 0, 1.0],
+        [0, 0, 0, True],
+        [0, 0, 0, float("nan")],
+        [0, 0, 0, None],
+        [0, 0, 0, "1"],
+        [0, 0, 0, np.float64(1)],
+        np.zeros(4),
+        np.full(4, np.nan),
+        np.zeros(4, dtype=bool),
+        np.zeros(4, dtype=object),
+        np.zeros((2, 2), dtype=int),
+        np.zeros((4, 1), dtype=int),
+        np.zeros(3, dtype=int),
+        np.array([0, 0, 0, 6]),
+        np.array([0, 0, 0, -3], dtype=np.int8),
+        np.array([0, 0, 0, 2**63], dtype=np.uint64),
+    ],
+)
+def test_what_does_not_fit_the_plan_is_refused(values: Any) -> None:
+    with pytest.raises(PackingError):
+        PLAN.pack(values)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_arrays_and_lists_pack_alike(dtype: Any) -> None:
+    assert PLAN.pack(np.array([-2, 5, 0, 1], dtype=dtype)) == PLAN.pack([-2, 5, 0, 1])
+
+
+def test_what_no_addends_sum_to_is_refused() -> None:
+    packed = PLAN.pack([1, 2, 3, 4])
+    for addends in (0, -1, 11):
+        with pytest.raises(PackingError, match="room for 1 to 10"):
+            PLAN.unpack(packed, addends)
+    for bad in ([], [*packed, mpz(0)], [mpz(-1)], [mpz(PLAN.radix) ** 4]):
+        with pytest.raises(PackingError):
+            PLAN.unpack(bad, 1)
+    with pytest.raises(PackingError, match="than 1 entries can sum to"):
+        PLAN.unpack([mpz(8)], 1)  # 8 > 5 - (-2)
+    assert PLAN.unpack([mpz(8)], 2) == [4, -4, -4, -4]
+
+
+def test_equal_plans_have_equal_digests_and_others_do_not() -> None:
+    assert PackingPlan(np.int64(4), np.int32(10), np.int8(-2), np.uint8(5), 128).digest == PLAN.digest  # type: ignore[arg-type]
+    others = [
+        PackingPlan(5, 10, -2, 5, 128),
+        PackingPlan(4, 11, -2, 5, 128),
+        PackingPlan(4, 10, -3, 5, 128),
+        PackingPlan(4, 10, -2, 6, 128),
+        PackingPlan(4, 10, -2, 5, 129),
+    ]
+    assert len({PLAN.digest, *(plan.digest for plan in others)}) == 6
+
+
+# -- encrypted vectors
+
+
+@given(st.data())
+def test_encrypted_sums(private_key: PrivateKey, data: st.DataObject) -> None:
+    plan = PackingPlan(data.draw(st.integers(1, 30)), 4, -(2**20), 2**30, 512)
+    summands = data.draw(st.lists(vectors(plan), min_size=1, max_size=4))
+    encryptor = Encryptor(private_key.public_key, "half", expected=8)
+    encrypted = [EncryptedVector.encrypt(encryptor, plan, values) for values in summands]
+    total = encrypted[0]
+    for other in encrypted[1:]:
+        total = total + other
+    assert total.addends == len(summands)
+    assert total.decrypt(private_key) == [sum(column) for column in zip(*summands, strict=True)]
+
+
+def test_one_addition_too_many_is_refused(private_key: PrivateKey) -> None:
+    plan = PackingPlan(3, 3, 0, 1, 512)
+    one = EncryptedVector.encrypt(Encryptor(private_key.public_key, expected=8), plan, [1, 1, 1])
+    two = one + one
+    assert (two + one).decrypt(private_key) == [3, 3, 3]
+    for left, right in [(two, two), (two + one, one), (one, two + one)]:
+        with pytest.raises(PackingOverflowError, match="room for 3 addends"):
+            left + right
+
+
+def test_vectors_that_do_not_belong_together(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
+    plan, key = PackingPlan(3, 3, 0, 1, 512), private_key.public_key
+    vector = EncryptedVector.encrypt(Encryptor(key, expected=8), plan, [1, 0, 1])
+    other_key = EncryptedVector.encrypt(Encryptor(other_private_key.public_key, expected=8), plan, [1, 0, 1])
+    other_plan = EncryptedVector.encrypt(Encryptor(key, expected=8), PackingPlan(3, 4, 0, 1, 512), [1, 0, 1])
+    with pytest.raises(WrongKeyError):
+        vector + other_key
+    with pytest.raises(WrongRoundError):
+        vector + other_plan
+    with pytest.raises(WrongKeyError):
+        vector.decrypt(other_private_key)
+    with pytest.raises(WrongKeyError):
+        EncryptedVector(key, PackingPlan(3, 3, 0, 1, 514), vector.ciphertexts)
+    with pytest.raises(CiphertextError):
+        EncryptedVector(key, plan, vector.ciphertexts * 2)
+    for addends in (0, -1, 4):
+        with pytest.raises(PackingOverflowError):
+            EncryptedVector(key, plan, vector.ciphertexts, addends)
+
+
+def test_received_vectors_are_checked(private_key: PrivateKey) -> None:
+    plan, key = PackingPlan(3, 3, 0, 1, 512), private_key.public_key
+    p, _ = private_key.factors()
+    for bad in (0, key.n, key.nsquare, key.nsquare + 1, -1, p, 7 * p):
+        with pytest.raises(CiphertextError):
+            EncryptedVector.received(key, plan, [mpz(bad)])
+    assert EncryptedVector.received(key, plan, [mpz(1)]).decrypt(private_key) == [0, 0, 0]

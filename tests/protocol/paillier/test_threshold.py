@@ -1,0 +1,314 @@
+"""Shamir sharing over the integers and t-of-n decryption."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations, product
+from random import Random
+
+import pytest
+from gmpy2 import mpz
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from psephos.protocol.errors import (
+    CiphertextError,
+    InvalidParameter,
+    ThresholdError,
+    WrongKeyError,
+    WrongPartialDecryptionError,
+)
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, lagrange_numerators
+from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, check_same_ceremony, combine, deal
+from psephos.protocol.randomness import SimulationRandomness
+
+
+@st.composite
+def sharings(draw: st.DrawFn) -> tuple[int, int, int, int]:
+    holders = draw(st.integers(1, 15))
+    threshold = draw(st.integers(1, holders))
+    bound = draw(st.integers(1, 2**200))
+    return holders, threshold, bound, draw(st.integers(0, bound - 1))
+
+
+@given(st.data(), sharings())
+def test_any_t_shares_give_the_secret(data: st.DataObject, sharing: tuple[int, int, int, int]) -> None:
+    holders, threshold, bound, secret = sharing
+    shares = deal_integer(secret, bound, holders=holders, threshold=threshold)
+    size = data.draw(st.integers(threshold, holders))
+    points = data.draw(st.permutations(range(1, holders + 1)))[:size]
+    numerators = lagrange_numerators(points, holders)
+    delta = math.factorial(holders)
+    assert set(numerators) == set(points)
+    assert sum(numerators[j] * shares[j - 1] for j in points) == delta * delta * secret
+
+
+def coefficients(shares: list[int], threshold: int) -> list[Fraction]:
+    """The polynomial through the first t shares, by solving for it with fractions."""
+    points = range(1, threshold + 1)
+    found = [Fraction(0)] * threshold
+    for j in points:
+        basis = [Fraction(shares[j - 1])]
+        for i in points:
+            if i != j:
+                # multiply by (z - i) / (j - i)
+                basis = [
+                    (a - i * b) / (j - i) for a, b in zip([Fraction(0), *basis], [*basis, Fraction(0)], strict=True)
+                ]
+        found = [a + b for a, b in zip(found, basis, strict=True)]
+    return found
+
+
+@given(sharings())
+def test_the_polynomial_is_the_one_of_the_design(sharing: tuple[int, int, int, int]) -> None:
+    """f(0) = Delta s, degree t - 1, the other coefficients integers in [0, 2^128 Delta^2 S)."""
+    holders, threshold, bound, secret = sharing
+    shares = deal_integer(secret, bound, holders=holders, threshold=threshold)
+    assert len(shares) == holders
+    found = coefficients(shares, threshold)
+    delta = math.factorial(holders)
+    assert found[0] == delta * secret
+    for coefficient in found[1:]:
+        assert coefficient.denominator == 1
+        assert 0 <= coefficient < 2**STATISTICAL_BITS * delta**2 * bound
+    for j in range(1, holders + 1):  # degree t - 1: all other shares lie on it too
+        assert sum(c * j**i for i, c in enumerate(found)) == shares[j - 1]
+
+
+def test_coefficients_are_uniform_over_their_whole_range() -> None:
+    """Chi-square over 16 equal parts of the range, both for the leading and the linear coefficient.
+
+    The seed makes it repeatable; a fair sampler fails with probability 2e-6 over seeds.
+    """
+    holders, threshold, bound, secret = 4, 3, 2**40, 12345
+    width = 2**STATISTICAL_BITS * math.factorial(holders) ** 2 * bound
+    source = SimulationRandomness(21)
+    seen: list[Counter[int]] = [Counter(), Counter()]
+    for _ in range(3000):
+        found = coefficients(
+            deal_integer(secret, bound, holders=holders, threshold=threshold, randomness=source), threshold
+        )
+        for place in (0, 1):
+            seen[place][int(found[place + 1] * 16 / width)] += 1
+    for counts in seen:
+        assert chisquare([counts[part] for part in range(16)]).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(("holders", "threshold"), [(3, 2), (5, 3), (7, 2), (6, 6)])
+def test_a_share_modulo_small_numbers_tells_nothing_of_the_secret(holders: int, threshold: int) -> None:
+    """With the same coins, f(j) mod d does not depend on s for any d dividing Delta: so for all d <= n.
+
+    (f(0) = s instead of Delta s would make f(j) mod j equal to s mod j.)
+    """
+    delta = math.factorial(holders)
+    for seed in range(20):
+        dealt = [
+            deal_integer(s, 2**64, holders=holders, threshold=threshold, randomness=SimulationRandomness(seed))
+            for s in (0, 1, 2, 3, 59, 2**63 + 1)
+        ]
+        for j, d in product(range(holders), {*range(1, holders + 1), delta}):
+            assert len({shares[j] % d for shares in dealt}) == 1
+
+
+@pytest.mark.parametrize("modulus", [7, 11, 13])
+def test_a_share_modulo_other_primes_is_uniform(modulus: int) -> None:
+    """And so tells nothing of s mod d either, with n < d. Seeded; a fair sampler fails with probability 1e-6."""
+    source = SimulationRandomness(5, modulus)
+    for secret in (0, 3):
+        seen = Counter(
+            deal_integer(secret, 2**64, holders=5, threshold=3, randomness=source)[1] % modulus for _ in range(2000)
+        )
+        assert chisquare([seen[r] for r in range(modulus)]).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(("holders", "threshold"), [(3, 0), (3, 4), (0, 0), (3, -1)])
+def test_impossible_thresholds(private_key: PrivateKey, holders: int, threshold: int) -> None:
+    with pytest.raises(InvalidParameter):
+        deal_integer(1, 2, holders=holders, threshold=threshold)
+    with pytest.raises(InvalidParameter):
+        deal(private_key, holders=holders, threshold=threshold)
+
+
+@pytest.mark.parametrize("secret", [-1, 10, 11])
+def test_a_secret_outside_its_bound_is_refused_and_not_quoted(secret: int) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        deal_integer(secret, 10, holders=2, threshold=2)
+    assert str(secret) not in str(caught.value)
+
+
+# -- decryption
+
+
+def encrypted(private_key: PrivateKey, plaintexts: list[int]) -> tuple[mpz, ...]:
+    return Encryptor(private_key.public_key, "half", expected=8).encrypt([mpz(m) for m in plaintexts])
+
+
+@pytest.mark.parametrize("holders", range(1, 7))
+def test_every_subset_of_t_opens_to_the_same(private_key: PrivateKey, holders: int) -> None:
+    n = private_key.public_key.n
+    plaintexts = [0, 1, n - 1, n // 3]
+    ciphertexts = encrypted(private_key, plaintexts)
+    for threshold in range(1, holders + 1):
+        threshold_key, shares = deal(private_key, holders=holders, threshold=threshold)
+        parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
+        for size in range(threshold, holders + 1):
+            for chosen in combinations(parts, size):
+                assert combine(threshold_key, {j: parts[j] for j in chosen}) == plaintexts
+        for chosen in combinations(parts, threshold - 1):
+            with pytest.raises(ThresholdError, match="open this key"):
+                combine(threshold_key, {j: parts[j] for j in chosen})
+
+
+@pytest.mark.parametrize("holders", range(7, 16))
+def test_subsets_of_many_holders_open_to_the_same(private_key: PrivateKey, holders: int) -> None:
+    """Random subsets, seeded, and the ones at the ends."""
+    plaintexts = [2**200 + 1]
+    ciphertexts = encrypted(private_key, plaintexts)
+    chooser = Random(holders)
+    for threshold in {1, 2, holders // 2 + 1, holders}:
+        threshold_key, shares = deal(private_key, holders=holders, threshold=threshold)
+        parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
+        numbers = sorted(parts)
+        subsets = [numbers[:threshold], numbers[-threshold:], *(chooser.sample(numbers, threshold) for _ in range(4))]
+        for chosen in subsets:
+            assert combine(threshold_key, {j: parts[j] for j in chosen}) == plaintexts
+
+
+def test_a_real_key_opens(real_private_key: PrivateKey) -> None:
+    threshold_key, shares = deal(real_private_key, holders=3, threshold=2)
+    ciphertexts = encrypted(real_private_key, [2**2000 + 5])
+    parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares[1:]}
+    assert combine(threshold_key, parts) == [2**2000 + 5]
+
+
+@pytest.mark.parametrize(("holders", "threshold"), [(2, 2), (3, 2), (5, 3), (5, 5)])
+def test_fewer_than_t_do_not_open(private_key: PrivateKey, holders: int, threshold: int) -> None:
+    """t - 1 parts under their own Lagrange coefficients are no opening: they do not even give 1 modulo n."""
+    threshold_key, shares = deal(private_key, holders=holders, threshold=threshold)
+    ciphertexts = encrypted(private_key, [42])
+    parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
+    lowered = ThresholdKey(threshold_key.key, holders, threshold - 1, threshold_key.ceremony)
+    for chosen in combinations(parts, threshold - 1):
+        with pytest.raises(WrongPartialDecryptionError):
+            combine(lowered, {j: parts[j] for j in chosen})
+
+
+def test_a_partial_decryption_is_the_power_the_design_says(private_key: PrivateKey) -> None:
+    threshold_key, shares = deal(private_key, holders=4, threshold=2)
+    (ciphertext,) = encrypted(private_key, [9])
+    nsquare = private_key.public_key.nsquare
+    for share in shares:
+        (part,) = share.partially_decrypt([ciphertext])
+        assert part == pow(int(ciphertext), 2 * 24 * share.share(), nsquare)
+    assert threshold_key.delta == 24
+
+
+@pytest.mark.parametrize("wrong", ["another value", "one", "another ciphertext", "another place"])
+def test_a_wrong_partial_is_detected(private_key: PrivateKey, wrong: str) -> None:
+    threshold_key, shares = deal(private_key, holders=3, threshold=2)
+    ciphertexts = encrypted(private_key, [7, 8])
+    nsquare = private_key.public_key.modulus_squared
+    parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
+    right = parts[1]
+    parts[1] = {
+        "another value": (right[0] * 4 % nsquare, right[1]),
+        "one": (mpz(1), right[1]),
+        "another ciphertext": shares[0].partially_decrypt(encrypted(private_key, [7, 8])),
+        "another place": (right[1], right[0]),
+    }[wrong]
+    for other in (2, 3):
+        with pytest.raises(WrongPartialDecryptionError, match="wrong"):
+            combine(threshold_key, {1: parts[1], other: parts[other]})
+    assert combine(threshold_key, {2: parts[2], 3: parts[3]}) == [7, 8]
+
+
+def test_parts_of_different_lengths_are_refused(private_key: PrivateKey) -> None:
+    threshold_key, shares = deal(private_key, holders=2, threshold=2)
+    ciphertexts = encrypted(private_key, [7, 8])
+    parts = {1: shares[0].partially_decrypt(ciphertexts), 2: shares[1].partially_decrypt(ciphertexts[:1])}
+    with pytest.raises(WrongPartialDecryptionError, match="different numbers"):
+        combine(threshold_key, parts)
+
+
+def test_parts_that_are_no_units_are_refused(private_key: PrivateKey) -> None:
+    threshold_key, shares = deal(private_key, holders=3, threshold=2)
+    ciphertexts = encrypted(private_key, [7])
+    parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
+    for bad in (0, private_key.public_key.n, private_key.factors()[0]):
+        for holder in (1, 2):  # one has a positive, the other a negative Lagrange coefficient
+            with pytest.raises(WrongPartialDecryptionError):
+                combine(threshold_key, {1: parts[1], 2: parts[2], holder: (mpz(bad),)})
+
+
+def test_numbers_that_are_no_holders(private_key: PrivateKey) -> None:
+    threshold_key, shares = deal(private_key, holders=2, threshold=2)
+    part = shares[0].partially_decrypt(encrypted(private_key, [7]))
+    for number in (0, 3, -1):
+        with pytest.raises(ThresholdError):
+            combine(threshold_key, {number: part, 1: part})
+        with pytest.raises(InvalidParameter):
+            KeyShare(threshold_key, number, 5)
+    for share in (0, -5):
+        with pytest.raises(InvalidParameter):
+            KeyShare(threshold_key, 1, share)
+
+
+def test_shares_of_two_ceremonies_do_not_combine(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
+    first, shares = deal(private_key, holders=2, threshold=2)
+    second, others = deal(private_key, holders=2, threshold=2)
+    ciphertexts = encrypted(private_key, [7])
+    parts = {1: shares[0].partially_decrypt(ciphertexts), 2: others[1].partially_decrypt(ciphertexts)}
+    with pytest.raises(WrongPartialDecryptionError):
+        combine(first, parts)
+    assert first.digest != second.digest
+    check_same_ceremony(first, copy.deepcopy(first))
+    for other in (second, deal(other_private_key, holders=2, threshold=2)[0]):
+        with pytest.raises(WrongKeyError):
+            check_same_ceremony(first, other)
+
+
+def test_only_units_are_opened(private_key: PrivateKey) -> None:
+    _, shares = deal(private_key, holders=2, threshold=2)
+    n = private_key.public_key.n
+    for bad in (0, n, n * n, n * n + 1, -1, private_key.factors()[1]):
+        with pytest.raises(CiphertextError):
+            shares[0].partially_decrypt([mpz(1), mpz(bad)])
+
+
+def test_a_threshold_key_names_all_it_is(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
+    key, other = private_key.public_key, other_private_key.public_key
+    keys = [
+        ThresholdKey(key, 5, 3, bytes(16)),
+        ThresholdKey(other, 5, 3, bytes(16)),
+        ThresholdKey(key, 6, 3, bytes(16)),
+        ThresholdKey(key, 5, 2, bytes(16)),
+        ThresholdKey(key, 5, 3, bytes(15) + b"\1"),
+    ]
+    assert len({k.digest for k in keys}) == 5
+    for holders, threshold in [(256, 1), (0, 0), (5, 6), (5, 0)]:
+        with pytest.raises(InvalidParameter):
+            ThresholdKey(key, holders, threshold, bytes(16))
+    with pytest.raises(InvalidParameter):
+        ThresholdKey(key, 5, 3, bytes(15))
+
+
+def test_a_share_is_not_pickled_or_copied(private_key: PrivateKey) -> None:
+    _, shares = deal(private_key, holders=2, threshold=2)
+    for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError):
+            duplicate(shares[0])
+
+
+def test_a_ceremony_can_be_replayed_and_is_fresh(private_key: PrivateKey) -> None:
+    def ceremony(seed: int) -> list[int]:
+        return [s.share() for s in deal(private_key, holders=3, threshold=2, randomness=SimulationRandomness(seed))[1]]
+
+    assert ceremony(1) == ceremony(1) != ceremony(2)
+    assert deal(private_key, holders=3, threshold=2)[0] != deal(private_key, holders=3, threshold=2)[0]

@@ -1,0 +1,184 @@
+"""Secure comparison: right for every pair, whatever the coin; and nothing but the outcome to be seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import gmpy2
+import pytest
+from gmpy2 import mpz
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError, PackingError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.pathak.comparison import Answer, Asker, answer, mask_encrypted_difference
+from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+
+KEY = generate_dgk_key(256, comparison_bits=64, test_key=True)
+SMALL = generate_dgk_key(192, comparison_bits=2, test_key=True)
+
+
+class Coin(Randomness):
+    """Everything random but the answerer's coin."""
+
+    def __init__(self, coin: int) -> None:
+        self.coin = coin
+
+    def draw(self, count: int) -> bytes:
+        return SYSTEM.draw(count)
+
+    def bits(self, count: int) -> int:
+        return self.coin if count == 1 else super().bits(count)
+
+    def below(self, bound: int) -> int:
+        # `below` draws by `bits`, and below(2) must not meet the coin.
+        return SYSTEM.below(bound)
+
+
+def compare(key: DgkPrivateKey, pairs: list[tuple[int, int]], bits: int, randomness: Randomness = SYSTEM) -> list[bool]:
+    asker = Asker(key, bits=bits)
+    questions = asker.ask([y for _, y in pairs])
+    return asker.conclude(answer(key.public_key, [x for x, _ in pairs], questions, bits=bits, randomness=randomness))
+
+
+@pytest.mark.parametrize("coin", [0, 1])
+def test_every_pair_of_three_bits(coin: int) -> None:
+    pairs = [(x, y) for y in range(-9, 9) for x in range(y - 7, y + 8)]
+    assert compare(KEY, pairs, 3, Coin(coin)) == [x >= y for x, y in pairs]
+
+
+@pytest.mark.parametrize("coin", [0, 1])
+@pytest.mark.parametrize("bits", [1, 2])
+def test_the_smallest_plaintext_modulus_suffices(coin: int, bits: int) -> None:
+    pairs = [(x, y) for y in range(-5, 5) for x in range(y - 2**bits + 1, y + 2**bits)]
+    assert compare(SMALL, pairs, bits, Coin(coin)) == [x >= y for x, y in pairs]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    y=st.integers(-(2**300), 2**300),
+    difference=st.one_of(st.integers(-(2**64) + 1, 2**64 - 1), st.integers(-3, 3)),
+    coin=st.integers(0, 1),
+)
+def test_shares_of_any_size(y: int, difference: int, coin: int) -> None:
+    assert compare(KEY, [(y + difference, y)], 64, Coin(coin)) == [difference >= 0]
+
+
+def plaintext(key: DgkPrivateKey, ciphertext: mpz) -> int:
+    """By trial: g^m has order u modulo p after v_p."""
+    public, p, v = key.public_key, key._p, key._v_p
+    target = gmpy2.powmod(ciphertext, v, p)
+    return next(m for m in range(public.u) if gmpy2.powmod(public.g, m * v, p) == target)
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 3), (3, 0), (2, 2), (1, 2)])
+def test_the_asker_sees_uniform_units_in_a_uniform_order(x: int, y: int) -> None:
+    # Seeded, so that the outcome is stable; false-alarm rate of either test below 1e-6 over seeds.
+    randomness = SimulationRandomness(4, x, y)
+    runs = 700
+    asker = Asker(SMALL, bits=2, randomness=randomness)
+    questions = asker.ask([y] * runs)
+    answers = answer(SMALL.public_key, [x] * runs, questions, bits=2, randomness=randomness)
+    seen: Counter[int] = Counter()
+    places: Counter[int] = Counter()
+    bits: Counter[int] = Counter()
+    for given_ in answers:
+        values = [plaintext(SMALL, c) for c in given_.ciphertexts]
+        assert values.count(0) <= 1
+        bits[given_.bit] += 1
+        seen.update(v for v in values if v)
+        places.update(place for place, v in enumerate(values) if v == 0)
+    u = SMALL.public_key.u
+    assert chisquare([seen[m] for m in range(1, u)]).pvalue > 1e-6, "blinds are not uniform over the units"
+    assert chisquare([places[i] for i in range(3)]).pvalue > 1e-6, "the order tells where the zero was"
+    assert chisquare([bits[0], bits[1]]).pvalue > 1e-6, "the masked bit is not uniform"
+    assert sum(places.values()) == pytest.approx(runs / 2, abs=5 * (runs / 4) ** 0.5)
+
+
+def test_what_comes_back_is_new() -> None:
+    asker = Asker(KEY, bits=8)
+    questions = asker.ask([77])
+    first, second = (answer(KEY.public_key, [99], questions, bits=8)[0] for _ in range(2))
+    assert not set(first.ciphertexts) & set(second.ciphertexts)
+    assert not set(first.ciphertexts) & set(questions[0])
+
+
+def test_answers_have_randomness_of_their_own() -> None:
+    """To a question without any, an answer without any would be a small power of g: an open book to everybody."""
+    public = SMALL.public_key
+    question = (mpz(1), public.g)  # Y = 2, bare
+    small = 3 * 2 * public.u
+    powers = {gmpy2.powmod(public.g, k, public.n) for k in range(-small, small + 1)}
+    for _ in range(5):
+        given_ = answer(public, [1], [question], bits=2)[0]
+        assert not powers & set(given_.ciphertexts)
+
+
+def test_batches_share_one_message_each_way() -> None:
+    pairs = [(5, 9), (9, 5), (7, 7), (0, 63), (63, 0)]
+    assert compare(KEY, pairs, 6) == [x >= y for x, y in pairs]
+
+
+def test_answers_travel() -> None:
+    asker = Asker(KEY, bits=8)
+    given_ = answer(KEY.public_key, [3], asker.ask([200]), bits=8)[0]
+    data = given_.encode(KEY.public_key)
+    assert Answer.decode(data, KEY.public_key, 8) == given_
+    assert asker.conclude([Answer.decode(data, KEY.public_key, 8)]) == [False]
+    for broken in (data[:-1], data + b"\0", b"\2" + data[1:]):
+        with pytest.raises(MessageError):
+            Answer.decode(broken, KEY.public_key, 8)
+    with pytest.raises(CiphertextError):
+        Answer.decode(data[:1] + bytes(len(data) - 1), KEY.public_key, 8)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(InvalidParameter):
+        Asker(KEY, bits=KEY.public_key.largest_comparison + 1)
+    with pytest.raises(InvalidParameter):
+        Asker(KEY, bits=0)
+    asker = Asker(KEY, bits=8)
+    questions = asker.ask([1, 2])
+    with pytest.raises(InvalidParameter):
+        asker.ask([1])
+    with pytest.raises(InvalidParameter):
+        answer(KEY.public_key, [1], questions, bits=8)
+    with pytest.raises(InvalidParameter):
+        answer(KEY.public_key, [1, 2], questions, bits=7)
+    answers = answer(KEY.public_key, [1, 2], questions, bits=8)
+    with pytest.raises(MessageError):
+        asker.conclude(answers[:1])
+    zeros = Answer(KEY.public_key.encrypt([0] * 9), 0)
+    with pytest.raises(MessageError):
+        asker.conclude([zeros, zeros])
+
+
+PAILLIER = generate_private_key(256, test_key=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(a=st.integers(0, 255), b=st.integers(0, 255))
+def test_encrypted_inputs(a: int, b: int) -> None:
+    encryptor = Encryptor(PAILLIER.public_key)
+    left, right = encryptor.encrypt((mpz(a), mpz(b)))
+    masked, mask = mask_encrypted_difference(PAILLIER.public_key, left, right, bits=8)
+    z = PAILLIER.raw_decrypt(masked)
+    assert compare(KEY, [(-mask, -z)], 8) == [a >= b]
+
+
+def test_the_mask_is_wide_and_the_ciphertext_new() -> None:
+    encryptor = Encryptor(PAILLIER.public_key)
+    left, right = encryptor.encrypt((mpz(200), mpz(100)))
+    draws = [mask_encrypted_difference(PAILLIER.public_key, left, right, bits=8) for _ in range(40)]
+    assert max(mask for _, mask in draws).bit_length() > 8 + 70
+    n2 = PAILLIER.public_key.modulus_squared
+    bare = left * gmpy2.invert(right, n2)
+    assert all(c != bare * (1 + m * PAILLIER.public_key.modulus) % n2 for c, m in draws), "not re-randomised"
+    with pytest.raises(PackingError):
+        mask_encrypted_difference(PAILLIER.public_key, left, right, bits=200)
+    with pytest.raises(CiphertextError):
+        mask_encrypted_difference(PAILLIER.public_key, mpz(0), right, bits=8)

@@ -1,0 +1,111 @@
+"""DGK keys: the zero test, the homomorphism, and everything that is no key or ciphertext."""
+
+from __future__ import annotations
+
+import pickle
+
+import gmpy2
+import pytest
+from gmpy2 import mpz
+
+from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError, PsephosError, WeakKeyError
+from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey, generate_dgk_key, plaintext_modulus
+
+
+@pytest.fixture(scope="module")
+def key() -> DgkPrivateKey:
+    return generate_dgk_key(256, comparison_bits=8, test_key=True)
+
+
+def test_zero_is_told_from_everything_else(key: DgkPrivateKey) -> None:
+    public = key.public_key
+    for c, m in zip(public.encrypt(range(3 * public.u)), range(3 * public.u), strict=True):
+        assert key.is_zero(c) == (m % public.u == 0)
+
+
+def test_products_add_and_powers_multiply(key: DgkPrivateKey) -> None:
+    public = key.public_key
+    two, three = public.encrypt([2, 3])
+    minus_five = gmpy2.invert(public.encrypt([5])[0], public.n)
+    assert key.is_zero(two * three * minus_five % public.n)
+    assert key.is_zero(gmpy2.powmod(two, 3, public.n) * minus_five * public.encrypt([public.u - 1])[0] % public.n)
+    assert not key.is_zero(two * three % public.n)
+
+
+def test_orders_are_those_of_the_paper(key: DgkPrivateKey) -> None:
+    public, p, v_p = key.public_key, key._p, key._v_p
+    q = public.n // p
+    u = public.u
+    assert (p - 1) % (2 * u * v_p) == 0
+    assert (q - 1) % (2 * u) == 0
+    assert (q - 1) % v_p != 0, "v_p and v_q must differ: a common v would divide n - 1"
+    assert gmpy2.powmod(public.g, u * v_p, p) == 1
+    assert gmpy2.powmod(public.g, u, p) != 1
+    assert gmpy2.powmod(public.g, v_p, p) != 1
+    assert gmpy2.powmod(public.h, v_p, p) == 1
+    assert public.h % p != 1
+    assert public.bits == 256
+    assert v_p.bit_length() == public.subgroup_bits
+
+
+def test_blinds_are_long_enough_and_fresh(key: DgkPrivateKey) -> None:
+    public = key.public_key
+    blinds = public.blinds(50)
+    assert len(set(blinds)) == 50
+    assert all(key.is_zero(b) for b in blinds)
+    from psephos.protocol.pathak.dgk import _shape
+
+    assert _shape(public, 100).exponent_bits >= 5 * public.subgroup_bits // 2
+
+
+def test_keys_travel_and_only_keys_do(key: DgkPrivateKey) -> None:
+    data = key.public_key.encode()
+    assert DgkPublicKey.decode(data, test_key=True) == key.public_key
+    with pytest.raises(WeakKeyError):
+        DgkPublicKey.decode(data)
+    for broken in (b"", data[:-1], data + b"\0", b"x" + data[1:], data[:14] + bytes(len(data) - 14)):
+        with pytest.raises((MessageError, InvalidParameter)):
+            DgkPublicKey.decode(broken, test_key=True)
+    for place in range(len(data)):
+        try:
+            found = DgkPublicKey.decode(data[:place] + bytes([data[place] ^ 128]) + data[place + 1 :], test_key=True)
+        except PsephosError:
+            continue
+        assert found != key.public_key
+
+
+def test_no_ciphertext_is_accepted_that_is_none(key: DgkPrivateKey) -> None:
+    public = key.public_key
+    good = public.encrypt([1])
+    for bad in (mpz(0), public.n, public.n + 1, key._p):
+        with pytest.raises(CiphertextError):
+            public.check((*good, bad))
+    with pytest.raises(CiphertextError):
+        public.decode_ciphertexts(public.encode_ciphertexts(good), 2)
+    assert public.decode_ciphertexts(public.encode_ciphertexts(good), 1) == good
+
+
+def test_room_for_comparisons(key: DgkPrivateKey) -> None:
+    for bits in (1, 3, 8, 64, 96):
+        u = plaintext_modulus(bits)
+        assert u > 3 * bits + 2
+        assert gmpy2.is_prime(u)
+    assert key.public_key.largest_comparison >= 8
+
+
+def test_weak_or_impossible_sizes_are_refused() -> None:
+    with pytest.raises(WeakKeyError):
+        generate_dgk_key(1024)
+    with pytest.raises(InvalidParameter):
+        generate_dgk_key(64, test_key=True)
+    with pytest.raises(InvalidParameter):
+        generate_dgk_key(257, test_key=True)
+
+
+def test_the_private_half_shows_nothing(key: DgkPrivateKey) -> None:
+    assert str(int(key._p)) not in repr(key)
+    with pytest.raises(TypeError):
+        pickle.dumps(key)
+    other = generate_dgk_key(256, comparison_bits=8, test_key=True)
+    with pytest.raises(InvalidParameter):
+        DgkPrivateKey(key.public_key, int(other._p), int(other._v_p))

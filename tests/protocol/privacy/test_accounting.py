@@ -1,0 +1,162 @@
+"""Composition through dp-accounting, with each of its traps held down by a test."""
+
+import math
+
+import dp_accounting
+import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+from psephos.protocol.errors import BudgetExceededError, InvalidParameter
+from psephos.protocol.privacy.accounting import (
+    Budget,
+    PrivacyEvent,
+    approximate_event,
+    compose,
+    gaussian_event,
+    pure_event,
+)
+from psephos.protocol.privacy.mechanisms import gaussian_delta, gaussian_sigma
+
+REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE
+
+
+def pld(events, delta):
+    accountant = PLDAccountant(REPLACE)
+    for event in events:
+        accountant.compose(event.dp_event)
+    return accountant.get_epsilon(delta)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 5.0])
+@pytest.mark.parametrize("count", [1, 3])
+def test_pure_events_compose_to_the_sum_at_tiny_delta(epsilon, count):
+    """The neighbour relation is right: k releases at epsilon cost k epsilon, not half or double, at delta near 0."""
+    events = [pure_event("x", epsilon)] * count
+    assert pld(events, 1e-15) == pytest.approx(count * epsilon, abs=2e-3 * count)
+    assert compose(events, 1e-15) == pytest.approx(count * epsilon, abs=1e-12)
+
+
+def test_many_pure_events_gain_from_delta_and_match_the_binomial():
+    """k-fold randomised response has an exact delta: a sum over the binomial."""
+    epsilon, count, delta = 0.1, 40, 1e-6
+    total = compose([pure_event("x", epsilon)] * count, delta)
+    assert total < 0.85 * count * epsilon
+    p = math.exp(epsilon) / (1 + math.exp(epsilon))
+    exact = sum(
+        math.comb(count, i) * max(p ** (count - i) * (1 - p) ** i - math.exp(total) * (1 - p) ** (count - i) * p**i, 0)
+        for i in range(count + 1)
+    )
+    assert exact <= delta
+    assert exact > 0.9 * delta
+
+
+def test_trap_pld_ignores_count_for_randomised_response():
+    event = pure_event("x", 0.5).dp_event
+    trapped = PLDAccountant(REPLACE)
+    trapped.compose(event, count=4)
+    assert trapped.get_epsilon(1e-12) == pytest.approx(0.5, abs=1e-2), "mended upstream? then `count` may be used"
+    assert pld([pure_event("x", 0.5)] * 4, 1e-12) == pytest.approx(2.0, abs=1e-2)
+
+
+def test_trap_pld_doubles_the_gaussian_under_replace_one_and_rdp_does_not():
+    sigma = gaussian_sigma(1.0, 1.0, 1e-6)
+    event = gaussian_event("g", sigma, 1.0, 1.0)
+    assert pld([event], 1e-6) == pytest.approx(1.0, rel=1e-3)
+    plain = dp_accounting.GaussianDpEvent(sigma)
+    doubled, single = PLDAccountant(REPLACE), RdpAccountant(neighboring_relation=REPLACE)
+    doubled.compose(plain)
+    single.compose(plain)
+    assert doubled.get_epsilon(1e-6) > 1.9
+    assert single.get_epsilon(1e-6) < 1.4
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_gaussians_compose_to_the_exact_gaussian(count):
+    sigma = gaussian_sigma(1.0, 1.0, 1e-6)
+    total = compose([gaussian_event("g", sigma, 1.0, 1.0, distance=2.0**-160)] * count, 1e-6)
+    assert gaussian_delta(math.sqrt(count), total, sigma) <= 1e-6
+    assert gaussian_delta(math.sqrt(count), total * 0.999, sigma) > 1e-6
+
+
+def test_approximate_events_add_their_deltas():
+    events = [approximate_event("s", 0.4, 1e-7), pure_event("p", 0.3)]
+    assert compose(events, 1e-7) == pytest.approx(0.7)
+    assert compose(events, 0.5e-7) == math.inf
+    assert compose([], 1e-6) == 0.0
+
+
+def test_sampler_distance_is_charged():
+    event = pure_event("x", 10.0, distance=2.0**-160)
+    assert event.delta == pytest.approx((1 + math.exp(10)) * 2.0**-160)
+    assert compose([event], 0.5 * event.delta) == math.inf
+
+
+def test_a_large_distance_is_charged_in_a_composition_too():
+    """Two releases whose samplers are off by 1e-3 each have no guarantee at delta = 1e-6, whatever their epsilon."""
+    events = [pure_event("x", 0.5, distance=1e-3)] * 2
+    assert compose(events, 1e-6) == math.inf
+    assert compose(events, 1e-3) == math.inf
+    assert compose(events, 2 * events[0].delta) == pytest.approx(1.0)
+    mixed = [PrivacyEvent("x", 0.5, 0.01, distance=2.0**-160)] * 2
+    assert compose(mixed, 0.01) == math.inf, "a delta that is more than its sampler's counts as well"
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"epsilon": math.nan},
+        {"epsilon": 0.0},
+        {"epsilon": math.inf},
+        {"delta": math.nan},
+        {"delta": -1e-9},
+        {"distance": math.nan},
+        {"distance": -1.0},
+        {"multiplier": math.nan},
+        {"multiplier": 0.0},
+    ],
+)
+def test_no_event_without_numbers(numbers):
+    """A NaN compares as spent with nothing, and would pass every budget."""
+    with pytest.raises(InvalidParameter):
+        PrivacyEvent("x", **{"epsilon": 0.5, "delta": 0.0, **numbers})
+
+
+def test_a_party_s_budget_takes_no_record_level_event():
+    """What protects one record says nothing of everything a party holds."""
+    with pytest.raises(InvalidParameter, match="record"):
+        Budget(1.0).charge(pure_event("x", 0.5, unit="record"))
+    Budget(1.0).charge(pure_event("x", 0.5, unit="party and one auxiliary sample"))
+
+
+def test_budget_refuses_before_anything_changes():
+    budget = Budget(1.0)
+    budget.charge(pure_event("first", 0.6, distance=2.0**-160))
+    assert budget.after(pure_event("second", 0.3)) == pytest.approx(0.9)
+    assert len(budget.events) == 1, "a dry run changes nothing"
+    assert not budget.allows(pure_event("second", 0.5))
+    with pytest.raises(BudgetExceededError, match=r"second.*1\.1.*budget is 1 .*0\.6 spent"):
+        budget.charge(pure_event("second", 0.5))
+    assert budget.spent() == pytest.approx(0.6)
+    with pytest.raises(BudgetExceededError):
+        budget.charge(approximate_event("skellam", 0.1, 1e-6))
+    budget.charge(pure_event("second", 0.4))
+    assert budget.spent() == pytest.approx(1.0)
+    with pytest.raises(BudgetExceededError):
+        budget.charge(pure_event("third", 1e-6))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
+def test_bad_epsilon(epsilon):
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        pure_event("x", epsilon)
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        Budget(epsilon)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, math.nan])
+def test_bad_delta(delta):
+    with pytest.raises(InvalidParameter, match="delta"):
+        approximate_event("x", 1.0, delta)
+    with pytest.raises(InvalidParameter, match="delta"):
+        Budget(1.0, delta)

@@ -1,0 +1,260 @@
+"""Noise has the law it claims, on the lattice it claims.
+
+Every goodness-of-fit test draws from a fixed seed (SimulationRandomness), so it passes or fails for good; its threshold
+is a false-alarm rate of 1e-6, so that a new seed would pass as well.
+"""
+
+import math
+from fractions import Fraction
+
+import gmpy2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
+from psephos.protocol.privacy import mechanisms as noise
+from psephos.protocol.privacy.mechanisms import (
+    DiscreteLaplace,
+    RoundedGaussian,
+    Skellam,
+    SphericalLaplace,
+    choose_pitch,
+    gaussian_delta,
+    gaussian_sigma,
+    poisson,
+    release,
+    skellam_delta,
+    skellam_variance,
+    snap,
+)
+from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness
+
+RATE = 1e-6
+
+
+def discrete_fit(draws: list[int], probability) -> float:
+    """The chi-square p-value of integer draws against a law, cells with under 10 expected pooled into the tails."""
+    low, high = min(draws), max(draws)
+    cells = [k for k in range(low, high + 1) if probability(k) * len(draws) >= 10]
+    expected = [probability(k) * len(draws) for k in cells]
+    observed = [draws.count(k) for k in cells]
+    rest = len(draws) - sum(expected)
+    if rest >= 5:
+        expected.append(rest)
+        observed.append(len(draws) - sum(observed))
+    else:
+        scale = sum(observed) / sum(expected)
+        expected = [e * scale for e in expected]
+    return float(stats.chisquare(observed, expected).pvalue)
+
+
+def geometric_pair(k: int, scale: float) -> float:
+    q = math.exp(-1 / scale)
+    return (1 - q) / (1 + q) * q ** abs(k)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 6, 50, 301])
+def test_spherical_laplace_has_gamma_norms(dimension: int) -> None:
+    mechanism = SphericalLaplace(dimension, 0.7, 2.0**-30)
+    randomness = SimulationRandomness(1, "norm", dimension)
+    count = 2500 if dimension < 100 else 400
+    norms = [np.linalg.norm(np.array(mechanism.sample(randomness)) * mechanism.pitch) for _ in range(count)]
+    assert stats.kstest(norms, stats.gamma(dimension, scale=0.7).cdf).pvalue > RATE
+    assert stats.kstest(norms, stats.gamma(1, scale=0.7 * dimension).cdf).pvalue < RATE or dimension == 1
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 6, 7])
+def test_spherical_laplace_has_uniform_directions(dimension: int) -> None:
+    """Any coordinate u of a uniform direction: (u + 1)/2 is Beta((D - 1)/2, (D - 1)/2)."""
+    mechanism = SphericalLaplace(dimension, 1.0, 2.0**-30)
+    randomness = SimulationRandomness(2, "direction", dimension)
+    draws = np.array([mechanism.sample(randomness) for _ in range(2500)], dtype=float)
+    units = draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    half = (dimension - 1) / 2
+    for axis in (*np.eye(dimension), np.ones(dimension) / math.sqrt(dimension)):
+        assert stats.kstest((units @ axis + 1) / 2, stats.beta(half, half).cdf).pvalue > RATE
+    norms = np.linalg.norm(draws, axis=1)
+    assert stats.pearsonr(norms, units[:, 0]).pvalue > RATE
+    signs = (draws[:, 0] > 0) == (draws[:, 1] > 0)
+    assert stats.binomtest(int(signs.sum()), len(signs)).pvalue > RATE
+
+
+def test_spherical_laplace_on_a_coarse_grid_is_the_rounded_law() -> None:
+    """At pitch = scale the lattice shows: D = 1, P(k) is the Laplace mass of [k - 1/2, k + 1/2)."""
+    mechanism = SphericalLaplace(1, 1.0, 1.0)
+    randomness = SimulationRandomness(3)
+    draws = [mechanism.sample(randomness)[0] for _ in range(20000)]
+    law = stats.laplace()
+    assert discrete_fit(draws, lambda k: float(law.cdf(k + 0.5) - law.cdf(k - 0.5))) > RATE
+    assert discrete_fit(draws, lambda k: geometric_pair(k, 1.0)) < RATE, "and it is not the discrete Laplace"
+
+
+def test_rounded_gaussian() -> None:
+    mechanism = RoundedGaussian(5, 3.0, 2.0**-20)
+    randomness = SimulationRandomness(4)
+    draws = np.array([mechanism.sample(randomness) for _ in range(1500)], dtype=float) * mechanism.pitch
+    assert stats.kstest(draws.ravel(), stats.norm(scale=3.0).cdf).pvalue > RATE
+    for i in range(5):
+        for j in range(i):
+            assert stats.pearsonr(draws[:, i], draws[:, j]).pvalue > RATE
+
+
+@pytest.mark.parametrize("scale", [Fraction(5, 2), Fraction(40, 3)])
+def test_discrete_laplace(scale: Fraction) -> None:
+    mechanism = DiscreteLaplace(3, scale)
+    randomness = SimulationRandomness(5, str(scale))
+    draws = [k for _ in range(5000) for k in mechanism.sample(randomness)]
+    assert discrete_fit(draws, lambda k: geometric_pair(k, float(scale))) > RATE
+    assert discrete_fit(draws, lambda k: geometric_pair(k, 1.1 * float(scale))) < RATE
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(1, 2), (1, 1), (3, 7), (0, 5)])
+def test_bernoulli_exp(numerator: int, denominator: int) -> None:
+    randomness = SimulationRandomness(6, numerator, denominator)
+    hits = sum(noise._bernoulli_exp(numerator, denominator, randomness) for _ in range(10000))
+    assert stats.binomtest(hits, 10000, math.exp(-numerator / denominator)).pvalue > RATE
+
+
+@pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(10, 7)])
+def test_poisson_stops_exactly_at_e_to_the_minus_mean(mean: Fraction) -> None:
+    """A uniform one part in 2^600 above e^-mean is above it, and one as far below is below."""
+    exact = gmpy2.context(precision=3000)
+    threshold = int(exact.floor(exact.mul(exact.exp(exact.div(-mean.numerator, mean.denominator)), 2**640)))
+    for cell, count in ((threshold + 2**40, 1), (threshold - 2**40, 0)):
+        tape = cell.to_bytes(80, "big") + bytes(80)
+        assert poisson(mean, ReplayedRandomness(tape)) == count
+
+
+@pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(15), Fraction(35, 2), Fraction(1000, 7)])
+def test_poisson(mean: Fraction) -> None:
+    randomness = SimulationRandomness(7, str(mean))
+    draws = [poisson(mean, randomness) for _ in range(10000)]
+    assert discrete_fit(draws, lambda k: float(stats.poisson.pmf(k, float(mean)))) > RATE
+
+
+def test_large_poisson_is_normal_and_its_two_roads_agree() -> None:
+    mean = Fraction(2**60) + Fraction(1, 3)
+    randomness = SimulationRandomness(8)
+    draws = [(poisson(mean, randomness) - 2**60) / 2**30 for _ in range(4000)]
+    assert stats.kstest(draws, stats.norm.cdf).pvalue > RATE
+    generator = np.random.default_rng(0)
+    decided = 0
+    for mean in (Fraction(17), Fraction(10**5), Fraction(2**50) + Fraction(1, 3)):
+        mode = int(mean)
+        for _ in range(300):
+            bits = [int(b) for b in generator.integers(0, 2**63, size=3)]
+            bits = [2 * b for b in bits]
+            quick = noise._poisson_quick(mean, mode, bits, 1)
+            if quick is not None:
+                decided += 1
+                assert quick == noise._poisson_exact(mean, mode, bits, 1, randomness)
+    assert decided > 400
+
+
+def test_skellam() -> None:
+    mechanism = Skellam(2, Fraction(9))
+    randomness = SimulationRandomness(9)
+    draws = [k for _ in range(5000) for k in mechanism.sample(randomness)]
+    assert discrete_fit(draws, lambda k: float(stats.skellam.pmf(k, 4.5, 4.5))) > RATE
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8),
+    st.lists(st.integers(-(2**20), 2**20), min_size=8, max_size=8),
+    st.integers(-20, 3),
+)
+def test_snapping_commutes_with_lattice_shifts(values: list[float], shifts: list[int], exponent: int) -> None:
+    pitch = 2.0**exponent
+    vector = np.array(values)
+    units = snap(vector, pitch)
+    assert all(
+        abs(Fraction(u) - Fraction(float(v)) / Fraction(pitch)) <= Fraction(1, 2)
+        for u, v in zip(units, vector, strict=True)
+    )
+    exact = [Fraction(float(v)) / Fraction(pitch) + s for v, s in zip(vector, shifts, strict=False)]
+    assert [u + s for u, s in zip(units, shifts, strict=False)] == [math.floor(e + Fraction(1, 2)) for e in exact]
+
+
+@given(st.floats(1e-12, 1e6), st.integers(1, 5000))
+def test_pitch_costs_under_a_millionth_and_is_the_largest_such(sensitivity: float, dimension: int) -> None:
+    pitch = choose_pitch(sensitivity, dimension)
+    assert math.frexp(pitch)[0] == 0.5
+    assert Fraction(pitch) ** 2 * dimension <= Fraction(sensitivity) ** 2 / 2**40
+    assert 4.1 * pitch * math.sqrt(dimension) > sensitivity * 2.0**-20
+
+
+def test_release_is_snapped_value_plus_noise_exactly() -> None:
+    mechanism = SphericalLaplace(3, 0.5, 2.0**-10)
+    value = np.array([0.1, -0.2, 0.3])
+    released = release(value, mechanism, SimulationRandomness(10))
+    noise_units = mechanism.sample(SimulationRandomness(10))
+    assert released.tolist() == [(u + e) * 2.0**-10 for u, e in zip(snap(value, 2.0**-10), noise_units, strict=True)]
+    assert np.all(released / mechanism.pitch == np.round(released / mechanism.pitch)), "every output is on the lattice"
+    assert release([1, 2, 3], mechanism, SimulationRandomness(10)).tolist() == [
+        (u + e) * 2.0**-10 for u, e in zip([1, 2, 3], noise_units, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 10.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+def test_analytic_gaussian_is_tight(epsilon: float, delta: float) -> None:
+    """Against the definition, integrated: delta = E[max(0, 1 - e^(epsilon - loss))] for loss ~ N(mu, 2 mu)."""
+    sigma = gaussian_sigma(1.0, epsilon, delta)
+    mu = 1 / (2 * sigma * sigma)
+    loss = stats.norm(mu, math.sqrt(2 * mu))
+    top = loss.mean() + 40 * loss.std()
+    grid = np.linspace(epsilon, max(top, epsilon + 1e-9), 400001)
+    integral = float(np.trapezoid(loss.pdf(grid) * -np.expm1(epsilon - grid), grid))
+    assert integral == pytest.approx(delta, rel=1e-4)
+    assert gaussian_delta(1.0, epsilon, sigma) <= delta
+    assert gaussian_delta(1.0, epsilon, sigma * 0.999) > delta
+    assert gaussian_sigma(3.0, epsilon, delta) == pytest.approx(3 * sigma)
+
+
+@pytest.mark.parametrize(("sensitivity", "variance"), [(1, 20.0), (3, 90.0), (5, 1000.0)])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_skellam_bound_covers_the_true_delta(sensitivity: int, variance: float, epsilon: float) -> None:
+    """In one dimension the exact delta is a sum; the Rényi bound must not be below it."""
+    k = np.arange(-1500, 1501)
+    here = stats.skellam.pmf(k, variance / 2, variance / 2)
+    there = stats.skellam.pmf(k - sensitivity, variance / 2, variance / 2)
+    exact = np.maximum(there - math.exp(epsilon) * here, 0).sum()
+    assert skellam_delta(sensitivity, sensitivity, epsilon, variance) >= exact
+
+
+def test_skellam_calibration_is_close_to_the_gaussian() -> None:
+    variance = skellam_variance(1e7, 1e6, 1.0, 1e-6)
+    assert skellam_delta(1e7, 1e6, 1.0, float(variance)) <= 1e-6
+    assert 1.0 < math.sqrt(variance) / 1e6 / gaussian_sigma(1.0, 1.0, 1e-6) < 1.15
+
+
+def test_the_charged_delta_stays_below_two_to_the_minus_64() -> None:
+    assert SphericalLaplace(3000, 1.0, 2.0**-40).delta(noise.MAX_EPSILON) <= 2.0**-64
+    assert DiscreteLaplace(3, Fraction(2)).delta(1.0) == 0.0
+
+
+def test_bad_parameters_are_named() -> None:
+    with pytest.raises(GridTooCoarseError, match="finer grid"):
+        SphericalLaplace(3, 0.1, 0.25)
+    for bad in (0.0, -1.0, math.nan, math.inf, 65.0):
+        with pytest.raises(InvalidParameter, match="epsilon"):
+            SphericalLaplace.for_epsilon(1.0, bad, 3, 2.0**-20)
+    for bad in (0.0, 1.0, math.nan, -1e-9):
+        with pytest.raises(InvalidParameter, match="delta"):
+            gaussian_sigma(1.0, 1.0, bad)
+    for pitch in (0.3, 0.0, math.nan, -0.5):
+        with pytest.raises(InvalidParameter, match="power of two"):
+            SphericalLaplace(3, 1.0, pitch)
+    for scale in (0.0, math.nan, math.inf):
+        with pytest.raises(InvalidParameter, match="finite"):
+            SphericalLaplace(3, scale, 2.0**-20)
+    with pytest.raises(InvalidParameter, match="dimension"):
+        SphericalLaplace(0, 1.0, 2.0**-20)
+    with pytest.raises(InvalidParameter, match="entries"):
+        release(np.zeros(2), SphericalLaplace(3, 1.0, 2.0**-20))
+    for value in (math.nan, math.inf, 1e30):
+        with pytest.raises(InvalidParameter, match="NaN"):
+            snap(np.array([value]), 2.0**-20)

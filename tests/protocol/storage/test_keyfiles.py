@@ -1,0 +1,260 @@
+"""Key files: private to their owner, never overwritten, phe's format both ways, damage refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import phe
+import phe.util
+import pytest
+
+from psephos.protocol.errors import KeyFileError, KeyFilePermissionsError
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.threshold import KeyShare, deal
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.keyfiles import (
+    read_key_share,
+    read_private_key,
+    read_public_key,
+    read_signing_key,
+    write_key_share,
+    write_private_key,
+    write_public_key,
+    write_signing_key,
+)
+
+
+@pytest.fixture(scope="module")
+def share(private_key: PrivateKey) -> KeyShare:
+    return deal(private_key, holders=3, threshold=2)[1][1]
+
+
+@pytest.fixture(params=["private key", "key share", "signing key"])
+def secret_file(
+    request: pytest.FixtureRequest, private_key: PrivateKey, share: KeyShare, tmp_path: Path
+) -> tuple[Path, Callable[[Path], None], Callable[[Path], object]]:
+    """A written file, how it was written, how it is read."""
+    path = tmp_path / "secret.json"
+    signing_key = SigningKey.generate()
+    write: Callable[[Path], None]
+    read: Callable[[Path], object]
+    if request.param == "private key":
+        write, read = lambda p: write_private_key(p, private_key), read_private_key
+    elif request.param == "key share":
+        write, read = lambda p: write_key_share(p, share), read_key_share
+    else:
+        write, read = lambda p: write_signing_key(p, signing_key), read_signing_key
+    write(path)
+    return path, write, read
+
+
+SecretFile = tuple[Path, Callable[[Path], None], Callable[[Path], object]]
+
+
+def test_only_the_owner_can_read_it(secret_file: SecretFile) -> None:
+    path, _, _ = secret_file
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_mode_does_not_depend_on_the_umask(private_key: PrivateKey, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_private_key(tmp_path / "open.json", private_key)
+        os.umask(0o777)
+        write_private_key(tmp_path / "shut.json", private_key)
+    finally:
+        os.umask(before)
+    for name in ("open.json", "shut.json"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o602, 0o610])
+def test_a_file_others_can_touch_is_refused(secret_file: SecretFile, mode: int) -> None:
+    path, _, read = secret_file
+    path.chmod(mode)
+    with pytest.raises(KeyFilePermissionsError, match="chmod 600"):
+        read(path)
+    path.chmod(0o600)
+    read(path)
+
+
+def test_nothing_is_overwritten(secret_file: SecretFile) -> None:
+    path, write, _ = secret_file
+    before = path.read_bytes()
+    with pytest.raises(KeyFileError, match="never overwritten"):
+        write(path)
+    assert path.read_bytes() == before
+
+
+def test_a_missing_file_and_a_missing_folder(secret_file: SecretFile, tmp_path: Path) -> None:
+    _, write, read = secret_file
+    with pytest.raises(KeyFileError, match="cannot be read"):
+        read(tmp_path / "nowhere.json")
+    with pytest.raises(KeyFileError, match="cannot be written"):
+        write(tmp_path / "no folder" / "x.json")
+
+
+def test_every_truncation_is_refused(secret_file: SecretFile) -> None:
+    path, _, read = secret_file
+    content = path.read_bytes().rstrip()
+    for length in range(0, len(content), 7):
+        path.write_bytes(content[:length])
+        with pytest.raises(KeyFileError):
+            read(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"null", b"[1]", b"3", b'"text"', b"{}", b"[" * 100_000])
+def test_what_is_no_key_file_is_refused(secret_file: SecretFile, content: bytes) -> None:
+    path, _, read = secret_file
+    path.write_bytes(content)
+    with pytest.raises(KeyFileError):
+        read(path)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, 5.0, True, "", "!", "x", [], {}, "AA", -1])
+def test_a_field_of_another_kind_is_refused_and_not_quoted(secret_file: SecretFile, wrong: Any) -> None:
+    path, _, read = secret_file
+    original = json.loads(path.read_text())
+    secrets = [str(original[name]) for name in ("p", "q", "share", "seed") if name in original]
+    for name in set(original) - {"kid", "key_ops"}:
+        if name == "kty" and "p" in original:
+            continue  # phe's own field; p, q and n are checked against each other instead
+        if name in ("holder", "threshold", "holders") and type(wrong) is int and wrong > 0:
+            continue
+        if name == "share" and wrong in ("x", "AA"):
+            continue
+        path.write_text(json.dumps({**original, name: wrong}))
+        with pytest.raises(KeyFileError) as caught:
+            read(path)
+        assert not any(secret in str(caught.value) for secret in secrets)
+    for name in set(original) - {"kid", "key_ops", "kty"}:
+        path.write_text(json.dumps({key: value for key, value in original.items() if key != name}))
+        with pytest.raises(KeyFileError):
+            read(path)
+
+
+def test_factors_that_do_not_make_n_are_refused(
+    private_key: PrivateKey, other_private_key: PrivateKey, tmp_path: Path
+) -> None:
+    write_private_key(tmp_path / "a.json", private_key)
+    write_private_key(tmp_path / "b.json", other_private_key)
+    a, b = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
+    for name in ("p", "q", "pub"):
+        path = tmp_path / "mixed.json"
+        path.write_text(json.dumps({**a, name: b[name]}))
+        path.chmod(0o600)
+        with pytest.raises(KeyFileError):
+            read_private_key(path)
+
+
+def test_one_kind_is_not_read_as_another(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -> None:
+    write_private_key(tmp_path / "private.json", private_key)
+    write_key_share(tmp_path / "share.json", share)
+    write_signing_key(tmp_path / "signing.json", SigningKey.generate())
+    readers = {"private.json": read_private_key, "share.json": read_key_share, "signing.json": read_signing_key}
+    for name in readers:
+        for other, read in readers.items():
+            if name != other:
+                with pytest.raises(KeyFileError):
+                    read(tmp_path / name)
+        with pytest.raises(KeyFileError):
+            read_public_key(tmp_path / name)
+
+
+def test_round_trips(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -> None:
+    signing_key = SigningKey.generate()
+    write_private_key(tmp_path / "private.json", private_key)
+    write_public_key(tmp_path / "public.json", private_key.public_key)
+    write_key_share(tmp_path / "share.json", share)
+    write_signing_key(tmp_path / "signing.json", signing_key)
+    assert read_private_key(tmp_path / "private.json").factors() == private_key.factors()
+    assert read_public_key(tmp_path / "public.json") == private_key.public_key
+    again = read_key_share(tmp_path / "share.json")
+    assert again.threshold_key == share.threshold_key
+    assert (again.holder, again.share()) == (share.holder, share.share())
+    assert read_signing_key(tmp_path / "signing.json").seed() == signing_key.seed()
+
+
+def test_a_public_key_file_is_public(private_key: PrivateKey, tmp_path: Path) -> None:
+    path = tmp_path / "public.json"
+    write_public_key(path, private_key.public_key)
+    path.chmod(0o644)
+    assert read_public_key(path) == private_key.public_key
+    text = path.read_text()
+    for factor in private_key.factors():
+        assert phe.util.int_to_base64(factor) not in text
+
+
+# -- phe's files. pheutil needs a command line package that phe does not install, so what it writes and what it checks
+#    when it reads (phe 1.5.0, command_line.py: generate_keypair, load_public_key, decrypt) are repeated here.
+
+
+def pheutil_genpkey(path: Path, bits: int) -> phe.PaillierPrivateKey:
+    pub, priv = phe.generate_paillier_keypair(n_length=bits)
+    jwk_public = {
+        "kty": "DAJ",
+        "alg": "PAI-GN1",
+        "key_ops": ["encrypt"],
+        "n": phe.util.int_to_base64(pub.n),
+        "kid": "Paillier public key generated by pheutil on 2026-01-01 00:00:00",
+    }
+    jwk_private = {
+        "kty": "DAJ",
+        "key_ops": ["decrypt"],
+        "p": phe.util.int_to_base64(priv.p),
+        "q": phe.util.int_to_base64(priv.q),
+        "pub": jwk_public,
+        "kid": "Paillier private key generated by pheutil on 2026-01-01 00:00:00",
+    }
+    path.write_text(json.dumps(jwk_private) + "\n")
+    return priv
+
+
+def pheutil_load_public_key(data: dict[str, Any]) -> phe.PaillierPublicKey:
+    assert data["alg"] == "PAI-GN1"
+    assert data["kty"] == "DAJ"
+    return phe.PaillierPublicKey(phe.util.base64_to_int(data["n"]))
+
+
+def pheutil_load_private_key(path: Path) -> phe.PaillierPrivateKey:
+    data = json.loads(path.read_text())
+    assert "decrypt" in data["key_ops"]
+    assert data["kty"] == "DAJ"
+    public = pheutil_load_public_key(data["pub"])
+    return phe.PaillierPrivateKey(public, phe.util.base64_to_int(data["p"]), phe.util.base64_to_int(data["q"]))
+
+
+def test_we_read_phe_key_files(tmp_path: Path) -> None:
+    path = tmp_path / "phe.json"
+    theirs = pheutil_genpkey(path, 256)
+    path.chmod(0o600)
+    ours = read_private_key(path)
+    assert ours.public_key.n == theirs.public_key.n
+    assert ours.raw_decrypt(theirs.public_key.raw_encrypt(12345)) == 12345
+    public_path = tmp_path / "public.json"
+    public_path.write_text(json.dumps(json.loads(path.read_text())["pub"]))
+    public = read_public_key(public_path)
+    assert (public.n, public.form) == (theirs.public_key.n, "foreign")
+
+
+def test_a_phe_key_file_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "phe.json"
+    pheutil_genpkey(path, 256)
+    path.chmod(0o644)  # what pheutil leaves under the usual umask
+    with pytest.raises(KeyFilePermissionsError):
+        read_private_key(path)
+
+
+def test_phe_reads_our_key_files(private_key: PrivateKey, tmp_path: Path) -> None:
+    path, public_path = tmp_path / "ours.json", tmp_path / "public.json"
+    write_private_key(path, private_key)
+    write_public_key(public_path, private_key.public_key)
+    theirs = pheutil_load_private_key(path)
+    public = pheutil_load_public_key(json.loads(public_path.read_text()))
+    assert theirs.decrypt(public.encrypt(-2.5)) == -2.5
+    assert public.n == private_key.public_key.n

@@ -1,0 +1,197 @@
+"""Roles as tables, and the driver that runs them: a small protocol of two parties and a collector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.errors import InvalidParameter, MessageError, PartyVanishedError, UnexpectedMessageError
+from psephos.protocol.roles import BOARD, Entry, Machine, Post, Role, Step, gathers, takes
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind, Reader, frame
+
+SESSION = b"s" * 32
+PARTIES = ("party 0", "party 1")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """For the announcement."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The announcement is known."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Collecting:
+    """Ballots are on their way."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """All is known."""
+
+    total: int
+
+
+class Party(Machine):
+    """Adds its number to the announced one."""
+
+    reads = frozenset({Kind.ANNOUNCEMENT})
+
+    def __init__(self, number: int) -> None:
+        self.number, self.name = number, f"party {number}"
+
+    def begin(self) -> Step:
+        return Step(Waiting())
+
+    @takes(Waiting, Kind.ANNOUNCEMENT)
+    def answer(self, state: Waiting, entry: Entry) -> Step:
+        asked = Reader(entry.data, Kind.ANNOUNCEMENT, SESSION, length=1).integer(1)
+        post = Post("curator", frame(Kind.BALLOT, SESSION, bytes([asked + self.number])), "sum")
+        return Step(Answered(asked), (post,))
+
+    def outcome(self, state: Waiting | Answered) -> int | None:
+        return state.number if isinstance(state, Answered) else None
+
+
+class Curator(Machine):
+    """Announces 7 and adds up."""
+
+    name = "curator"
+
+    def begin(self) -> Step:
+        return Step(Collecting(), (Post(BOARD, frame(Kind.ANNOUNCEMENT, SESSION, b"\7"), "sum"),))
+
+    @gathers(Collecting, Kind.BALLOT, lambda self, state: PARTIES)
+    def add(self, state: Collecting, ballots: Mapping[str, bytes]) -> Step:
+        return Step(Done(sum(Reader(data, Kind.BALLOT, SESSION).integer(1) for data in ballots.values())))
+
+    @takes(Done, Kind.TALLY_REQUEST)
+    def ask_again(self, state: Done, entry: Entry) -> Step:
+        return Step(Done(state.total + 100))
+
+    def outcome(self, state: Collecting | Done) -> int | None:
+        return state.total if isinstance(state, Done) else None
+
+
+class Liar(Role):
+    """Sends what it is told to when it is quiet, whatever it hears."""
+
+    def __init__(self, name: str, *posts: Post) -> None:
+        self.name, self.posts = name, posts
+
+    def start(self) -> Step:
+        return Step(self.posts)
+
+    def receive(self, state: tuple[Post, ...], entries: object) -> Step:
+        return Step(state)
+
+    def quiet(self, state: tuple[Post, ...]) -> Step | None:
+        return Step(state[1:], state[:1]) if state else None
+
+
+def ballot(value: int, session: bytes = SESSION, kind: Kind = Kind.BALLOT) -> Post:
+    return Post("curator", frame(kind, session, bytes([value])), "sum")
+
+
+def roles() -> list[Role]:
+    return [Curator(), Party(0), Party(1)]
+
+
+def test_everybody_comes_to_an_end() -> None:
+    transcript = Transcript()
+    driver = Driver(roles(), transcript=transcript)
+    assert driver.run() == {"curator": 15, "party 0": 7, "party 1": 7}
+    assert [(m.sender, m.receiver, m.kind) for m in transcript.messages] == [
+        ("curator", BOARD, "announcement"),
+        ("party 0", "curator", "ballot"),
+        ("party 1", "curator", "ballot"),
+    ]
+    assert (driver.phases["sum"].messages, driver.phases["sum"].bytes) == (3, 3 * 42)
+
+
+def test_who_vanishes_is_named() -> None:
+    with pytest.raises(PartyVanishedError, match="curator waits for the ballot of party 1, which"):
+        Driver([Curator(), Party(0)]).run()
+
+
+@pytest.mark.parametrize(
+    ("posts", "refusal"),
+    [
+        ((ballot(1), ballot(2)), "a ballot from party 1 came twice"),
+        ((ballot(1, kind=Kind.PARTIAL_DECRYPTION),), "came out of order"),
+    ],
+)
+def test_a_liar_is_refused_by_name(posts: tuple[Post, ...], refusal: str) -> None:
+    with pytest.raises(UnexpectedMessageError, match=refusal):
+        Driver(replaced([Curator(), Party(1)], {"party 1": lambda role: Liar(role.name, *posts)})).run()
+
+
+def test_refusals_change_nothing_and_are_kept() -> None:
+    liar = Liar("party 9", ballot(50))
+    driver = Driver([*roles(), liar], strict=False)
+    assert driver.run()["curator"] == 15
+    ((who, refusal),) = driver.refused
+    assert who == "curator"
+    assert "out of order" in str(refusal.error)
+
+
+def test_a_message_for_a_later_state_waits_until_then() -> None:
+    early = Entry(1, "party 9", "curator", frame(Kind.TALLY_REQUEST, SESSION, b""))
+    curator = Curator()
+    step = curator.receive(curator.start().state, [early])
+    assert curator.result(step.state) is None
+    ballots = [Entry(2 + n, f"party {n}", "curator", ballot(n).data) for n in range(2)]
+    assert curator.result(curator.receive(step.state, ballots).state) == 101
+    twice = curator.receive(step.state, [early])
+    assert "came twice, before it was due" in str(twice.refused[0].error)
+    assert twice.state == step.state
+
+
+def test_states_go_on_where_they_were() -> None:
+    curator = Curator()
+    first = curator.receive(curator.start().state, [Entry(1, "party 0", "curator", ballot(3).data)])
+    again = Driver([curator, Liar("party 1", ballot(4))], states={"curator": first.state})
+    assert again.run()["curator"] == 7
+
+
+@pytest.mark.parametrize("puppets", [{"party 7": lambda role: role}, {"holder 1": lambda role: role}])
+def test_a_puppet_needs_a_role(puppets: dict[str, object]) -> None:
+    with pytest.raises(InvalidParameter, match="its roles are curator, party 0, party 1"):
+        replaced(roles(), puppets)  # type: ignore[arg-type]
+
+
+def test_names_are_unique_and_states_somebodys() -> None:
+    with pytest.raises(InvalidParameter, match="two roles are called party 0"):
+        Driver([Party(0), Party(0)])
+    with pytest.raises(InvalidParameter, match="there is no party 1"):
+        Driver([Party(0)], states={"party 1": Waiting()})
+
+
+@pytest.mark.parametrize("data", [b"", b"PSEPHOS\x02", frame(Kind.BALLOT, SESSION)[:-1], b"x" * 60])
+def test_bytes_that_are_no_message(data: bytes) -> None:
+    with pytest.raises(MessageError):
+        Reader(data, Kind.BALLOT, SESSION)
+    step = Curator().receive(Curator().start().state, [Entry(1, "party 0", "curator", data)])
+    assert isinstance(step.refused[0].error, MessageError)
+
+
+def test_a_reader_refuses_what_does_not_fit() -> None:
+    data = frame(Kind.BALLOT, SESSION, b"abc")
+    for length in (2, 4):
+        with pytest.raises(MessageError, match="of content, not 3"):
+            Reader(data, Kind.BALLOT, SESSION, length=length)
+    reader = Reader(data, Kind.BALLOT, SESSION)
+    assert reader.take(2) == b"ab"
+    with pytest.raises(MessageError, match="1 bytes too many"):
+        reader.end()
+    with pytest.raises(MessageError, match="ends early"):
+        reader.take(2)

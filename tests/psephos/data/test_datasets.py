@@ -1,0 +1,457 @@
+"""Data sets: what is read is what was published, and anything else is refused with the check that failed.
+
+The published files are not in the repository. Small files of the same form stand in for them, with their own
+checksums; where PSEPHOS_DATA names a folder with the real ones, those are read too.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import http.server
+import io
+import os
+import resource
+import signal
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from psephos.data import datasets
+from psephos.data.datasets import NAMES, Dataset, data_folder, download, load, load_url_days, make_synthetic
+from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
+
+A9A = b"-1 3:1 11:1 \n+1 5:1 123:1 \n-1 1:1 \n"
+A9A_TEST = b"+1 2:1 \n-1 7:1 \n"
+HAR = {
+    "train/X_train.txt": b"  1.5e-001 -2.0e-001\n  3.0e-001  4.0e-001\n",
+    "train/y_train.txt": b"5\n1\n",
+    "test/X_test.txt": b" -1.0e+000  1.0e+000\n",
+    "test/y_test.txt": b"6\n",
+}
+DAY = b"-1 4:0.5 3231961:1\n+1 1:2\n"
+
+
+def kdd_row(service: str, label: str, *, protocol: str = "tcp", duration: int = 0, host_login: int = 0) -> bytes:
+    fields = [str(duration), protocol, service, "SF", "181", "5450", *["0"] * 35]
+    fields[20] = str(host_login)
+    return (",".join([*fields, label]) + "\n").encode()
+
+
+KDD = kdd_row("http", "normal.", duration=7) + kdd_row("smtp", "smurf.", protocol="udp") * 3
+KDD_TEST = kdd_row("icmp", "xlock.", host_login=1) + kdd_row("smtp", "normal.", protocol="udp")
+
+
+def describe(monkeypatch: pytest.MonkeyPatch, name: str, content: bytes) -> None:
+    """Let the constant `name` expect this content."""
+    file = getattr(datasets, name)
+    digest = hashlib.sha256(content).hexdigest()
+    monkeypatch.setattr(datasets, name, replace(file, rows=content.count(b"\n"), sha256=digest))
+
+
+def har_archive(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in members.items():
+            archive.writestr("UCI HAR Dataset/" + name, content)
+    return out.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with a stand-in for each published file."""
+    files = {
+        "a9a/a9a": A9A,
+        "a9a/a9a.t": A9A_TEST,
+        "har/UCI HAR Dataset.zip": har_archive(HAR),
+        "kdd99/kddcup.data_10_percent.gz": gzip.compress(KDD, mtime=0),
+        "kdd99/corrected.gz": gzip.compress(KDD_TEST, mtime=0),
+        "url/Day45.svm": DAY,
+        "url/Day46.svm": b"+1 2:1\n",
+    }
+    describe(monkeypatch, "_ADULT_TRAIN", A9A)
+    describe(monkeypatch, "_ADULT_TEST", A9A_TEST)
+    describe(monkeypatch, "_KDD_TRAIN", KDD)
+    describe(monkeypatch, "_KDD_TEST", KDD_TEST)
+    members = [
+        replace(f, rows=HAR[f.name].count(b"\n"), sha256=hashlib.sha256(HAR[f.name]).hexdigest())
+        for f in datasets._HAR_MEMBERS
+    ]
+    monkeypatch.setattr(datasets, "_HAR_MEMBERS", tuple(members))
+    monkeypatch.delenv("PSEPHOS_DATA", raising=False)
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+# -- what is always there
+
+
+@pytest.mark.parametrize(("name", "shape", "classes"), [("breast-cancer", (569, 30), 2), ("digits", (1797, 64), 10)])
+def test_bundled(name: str, shape: tuple[int, int], classes: int) -> None:
+    data = load(name)
+    assert data.X_train.shape == shape
+    assert data.features == shape[1]
+    assert data.X_test is None
+    assert data.y_test is None
+    assert set(data.y_train) == set(range(classes))
+    assert len(data.classes) == classes
+    assert name in repr(data)
+
+
+def test_arrays_are_read_only(folder: Path) -> None:
+    for data in (load("digits"), load("adult", folder), load_url_days(folder, [45], [46]), make_synthetic()):
+        X = data.X_train.data if scipy.sparse.issparse(data.X_train) else data.X_train
+        for array in (X, data.y_train):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
+
+
+def test_synthetic_is_what_was_asked_for() -> None:
+    data = load("synthetic", classes=4, features=7, samples=50, test=9, seed=3)
+    assert data.X_train.shape == (50, 7)
+    assert data.X_test.shape == (9, 7)
+    assert data.y_test is not None
+    assert set(data.y_train) == set(data.y_test) == {0, 1, 2, 3}
+    again = make_synthetic(4, 7, 50, 9, 3)
+    assert np.array_equal(data.X_train, again.X_train)
+    assert not np.array_equal(data.X_train, make_synthetic(4, 7, 50, 9, 4).X_train)
+    assert "synthetic" in data.source
+
+
+@pytest.mark.parametrize(
+    "bad", [{"classes": 1}, {"features": 0}, {"samples": 1}, {"test": 1}, {"seed": -1}, {"classes": 3, "samples": 2}]
+)
+def test_synthetic_refuses(bad: dict[str, int]) -> None:
+    with pytest.raises(InvalidParameter):
+        load("synthetic", **bad)
+
+
+def test_unknown_names_and_parameters() -> None:
+    with pytest.raises(InvalidParameter, match="adult"):
+        load("iris")
+    with pytest.raises(InvalidParameter, match="synthetic"):
+        load("digits", classes=3)
+    assert {"breast-cancer", "digits", "adult", "har", "kdd99", "url", "synthetic"} == set(NAMES)
+
+
+# -- published files, small
+
+
+def test_adult(folder: Path) -> None:
+    data = load("adult", folder)
+    assert data.X_train.shape == (3, 123)
+    assert data.X_test.shape == (2, 123)  # feature 123 does not occur in the test file
+    assert data.y_train.tolist() == [0, 1, 0]
+    assert data.X_train[1, 122] == 1
+    assert data.X_train.sum() == 5
+
+
+def test_har(folder: Path) -> None:
+    data = load("har", folder)
+    assert data.X_train.tolist() == [[0.15, -0.2], [0.3, 0.4]]
+    assert data.y_train.tolist() == [4, 0]
+    assert data.y_test is not None
+    assert data.y_test.tolist() == [5]
+    assert data.classes[5] == "LAYING"
+
+
+def test_har_inside_another_archive(folder: Path) -> None:
+    path = folder / "har" / "UCI HAR Dataset.zip"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as outer:
+        outer.writestr("UCI HAR Dataset.zip", path.read_bytes())
+    path.write_bytes(out.getvalue())
+    assert len(load("har", folder).y_train) == 2
+
+
+def test_kdd99_takes_its_categories_from_the_training_file(folder: Path) -> None:
+    data = load("kdd99", folder)
+    # 34 numeric, tcp/udp, http/smtp/unseen, SF, four pairs
+    assert data.features == 34 + 2 + 3 + 1 + 8
+    assert data.y_train.tolist() == [0, 1, 1, 1]
+    assert data.y_test is not None
+    assert data.y_test.tolist() == [1, 0]
+    assert data.X_train.dtype == np.float32
+    assert data.X_train[0, :3].tolist() == [7, 181, 5450]
+    assert data.X_train[:2, 34:36].tolist() == [[1, 0], [0, 1]]
+    assert data.X_train[:2, 36:39].tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert data.X_test[0, 36:39].tolist() == [0, 0, 1]  # icmp
+    assert data.X_test[0, 40:].tolist() == [1, 0, 1, 0, 0, 1, 1, 0]  # is_host_login is 1
+    assert np.array_equal(data.X_train[1], data.X_train[3])
+
+
+def test_kdd99_refuses_an_unknown_protocol_in_the_test_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = kdd_row("http", "normal.", protocol="sctp")
+    (folder / "kdd99" / "corrected.gz").write_bytes(gzip.compress(text))
+    describe(monkeypatch, "_KDD_TEST", text)
+    with pytest.raises(DataError, match="protocol_type"):
+        load("kdd99", folder)
+
+
+def test_url_days(folder: Path) -> None:
+    data = load_url_days(folder, [45], [46])
+    assert data.X_train.shape == (2, 3_231_961)
+    assert data.y_train.tolist() == [0, 1]
+    assert data.X_train[0, 3] == 0.5
+    assert data.X_train[0, 3_231_960] == 1
+    assert data.X_test.shape == (1, 3_231_961)
+    assert load_url_days(folder, [45, 46]).X_test is None
+
+
+def test_url_asks_for_the_papers_days(folder: Path) -> None:
+    with pytest.raises(DataSetMissingError, match=r"Day0\.svm") as caught:
+        load("url", folder)
+    assert "sysnet.ucsd.edu" in str(caught.value)
+    assert "Day19.svm" in str(caught.value)
+
+
+def test_url_loads_the_papers_days(folder: Path) -> None:
+    for day in range(20):
+        (folder / "url" / f"Day{day}.svm").write_bytes(b"-1 %d:1\n" % (day + 1))
+    data = load("url", folder)
+    assert data.X_train.indices.tolist() == list(range(10))
+    assert data.X_test.indices.tolist() == list(range(10, 20))
+
+
+def test_url_from_the_authors_archive(folder: Path) -> None:
+    with tarfile.open(folder / "url_svmlight.tar.gz", "w:gz") as archive:
+        for name in ("url_svmlight/FeatureTypes", "url_svmlight/Day3.svm"):
+            info = tarfile.TarInfo(name)
+            info.size = len(DAY)
+            archive.addfile(info, io.BytesIO(DAY))
+    assert load_url_days(folder, [3]).y_train.tolist() == [0, 1]
+    with pytest.raises(DataError, match=r"Day4\.svm"):
+        load_url_days(folder, [3], [4])
+    path = folder / "url_svmlight.tar.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError, match="damaged"):
+        load_url_days(folder, [3])
+
+
+@pytest.mark.parametrize(("train", "test"), [([], [1]), ([1], [1]), ([121], []), ([-1], [])])
+def test_url_refuses_days(folder: Path, train: list[int], test: list[int]) -> None:
+    with pytest.raises(InvalidParameter):
+        load_url_days(folder, train, test)
+
+
+@pytest.mark.parametrize("text", [DAY[:-1], b"+1 0:1\n", b"+2 1:1\n", b"+1 3231962:1\n", b"+1 x\n"])
+def test_url_damaged(folder: Path, text: bytes) -> None:
+    (folder / "url" / "Day45.svm").write_bytes(text)
+    with pytest.raises(DataError, match="Day45"):
+        load_url_days(folder, [45])
+
+
+# -- damage
+
+
+def flip(content: bytes, old: bytes, new: bytes) -> bytes:
+    assert content.count(old) >= 1
+    return content.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "damaged", "message"),
+    [
+        ("adult", "a9a/a9a", A9A[:-5], "2 complete rows instead of 3"),
+        ("adult", "a9a/a9a.t", flip(A9A_TEST, b"7:1", b"8:1"), "SHA-256"),
+        ("kdd99", "kdd99/kddcup.data_10_percent.gz", gzip.compress(KDD, mtime=0)[:-9], "decompression failed"),
+        ("kdd99", "kdd99/corrected.gz", gzip.compress(KDD_TEST[:-4], mtime=0), "1 complete rows instead of 2"),
+        ("kdd99", "kdd99/corrected.gz", b"<html>", "decompression failed"),
+        ("kdd99", "kdd99/corrected.gz", gzip.compress(flip(KDD_TEST, b"xlock", b"ylock"), mtime=0), "SHA-256"),
+        ("har", "har/UCI HAR Dataset.zip", har_archive(HAR)[:-30], "zip archive"),
+        ("har", "har/UCI HAR Dataset.zip", har_archive({}), "holds no"),
+        (
+            "har",
+            "har/UCI HAR Dataset.zip",
+            har_archive({**HAR, "train/y_train.txt": b"5\n2\n"}),
+            "y_train.txt.*SHA-256",
+        ),
+        ("har", "har/UCI HAR Dataset.zip", har_archive({**HAR, "test/X_test.txt": b""}), "X_test.txt has 0 complete"),
+    ],
+)
+def test_damaged_files_say_which_check_failed(folder: Path, name: str, file: str, damaged: bytes, message: str) -> None:
+    load(name, folder)
+    (folder / file).write_bytes(damaged)
+    with pytest.raises(DataError, match=message) as caught:
+        load(name, folder)
+    assert Path(file).name in str(caught.value)
+
+
+# -- where files are looked for
+
+
+@pytest.mark.parametrize("name", ["adult", "har", "kdd99"])
+def test_missing_files_say_where_to_put_them(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataSetMissingError) as caught:
+        load(name, tmp_path)
+    for word in (str(tmp_path), "http", "PSEPHOS_DATA", "--data-dir", f'download("{name}")'):
+        assert word in str(caught.value)
+
+
+def test_only_the_missing_file_is_named(folder: Path) -> None:
+    (folder / "a9a" / "a9a.t").unlink()
+    with pytest.raises(DataSetMissingError, match=r"'adult': a9a\.t not found"):
+        load("adult", folder)
+    (folder / "a9a" / "a9a").unlink()
+    with pytest.raises(DataSetMissingError, match=r"'adult': a9a, a9a\.t not found"):
+        load("adult", folder)
+
+
+def test_files_may_lie_in_the_folder_itself(folder: Path) -> None:
+    for file in ("a9a/a9a.t", "har/UCI HAR Dataset.zip", "url/Day45.svm"):
+        path = folder / file
+        path.rename(folder / path.name)
+    assert load("adult", folder).X_train.shape == (3, 123)  # one file here, the other there
+    assert load("har", folder).X_train.shape == (2, 2)
+    assert load_url_days(folder, [45]).X_train.shape[0] == 2
+
+
+def test_the_folder_of_the_caller_goes_before_the_environment(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path_factory.mktemp("empty")
+    monkeypatch.setenv("PSEPHOS_DATA", str(folder))
+    assert data_folder() == folder
+    assert len(load("adult").y_train) == 3
+    with pytest.raises(DataSetMissingError):
+        load("adult", empty)
+    monkeypatch.setenv("PSEPHOS_DATA", str(empty / "typo"))
+    with pytest.raises(DataSetMissingError, match="PSEPHOS_DATA"):
+        load("adult")
+    monkeypatch.delenv("PSEPHOS_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(empty))
+    assert data_folder() == empty / "psephos" / "data"
+    with pytest.raises(DataSetMissingError):
+        load("adult")
+
+
+# -- download, from a server on this machine
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[str]:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{httpd.server_port}"
+        httpd.shutdown()
+        thread.join()
+
+
+def test_download(folder: Path, server: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    target = tmp_path_factory.mktemp("target")
+    homes = {
+        "a9a": f"{server}/a9a/a9a",
+        "a9a.t": f"{server}/a9a/a9a.t",
+        "UCI HAR Dataset.zip": f"{server}/har/UCI%20HAR%20Dataset.zip",
+        "corrected.gz": f"{server}/kdd99/corrected.gz",
+        "kddcup.data_10_percent.gz": f"{server}/kdd99/kddcup.data_10_percent.gz",
+    }
+    for name in ("adult", "har", "kdd99"):
+        download(name, target, homes)
+        assert len(load(name, target).y_train) == len(load(name, folder).y_train)
+    assert download("adult", target, {"a9a": "http://127.0.0.1:9/", "a9a.t": "http://127.0.0.1:9/"}) == target / "a9a"
+
+
+def test_a_broken_download_leaves_nothing_behind(
+    folder: Path, server: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target = tmp_path_factory.mktemp("target")
+    (folder / "a9a" / "a9a").write_bytes(A9A[:-8])
+    homes = {"a9a": f"{server}/a9a/a9a", "a9a.t": f"{server}/a9a/a9a.t"}
+    with pytest.raises(DataError, match="rows"):
+        download("adult", target, homes)
+    assert list((target / "a9a").iterdir()) == []
+    with pytest.raises(DataSetMissingError, match="by hand"):
+        download("adult", target, {"a9a": f"{server}/absent"})
+    (target / "a9a" / "a9a").write_bytes(b"damaged\n")
+    (folder / "a9a" / "a9a").write_bytes(A9A)
+    download("adult", target, homes)
+    assert (target / "a9a" / "a9a").read_bytes() == A9A
+
+
+def test_a_full_disk_is_named_and_nothing_left(server: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    target = tmp_path_factory.mktemp("target")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
+        with pytest.raises(DataError, match="cannot be written"):
+            download("adult", target, {"a9a": f"{server}/a9a/a9a"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert list((target / "a9a").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["digits", "url", "synthetic", "iris"])
+def test_nothing_to_download(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter):
+        download(name, tmp_path)
+
+
+def test_download_only_from_the_web(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="http"):
+        download("adult", tmp_path, {"a9a": "file:///etc/passwd"})
+
+
+# -- the real files, where they are
+
+
+def real(name: str, files: list[str]) -> Dataset:
+    folder = os.environ.get("PSEPHOS_DATA")
+    if not folder or not all(any((Path(folder) / sub / f).exists() for sub in ("", name)) for f in files):
+        pytest.skip("PSEPHOS_DATA does not hold the published files")
+    return load("adult" if name == "a9a" else name, folder)
+
+
+def test_real_adult() -> None:
+    data = real("a9a", ["a9a", "a9a.t"])
+    assert data.X_train.shape == (32_561, 123)
+    assert data.X_test.shape == (16_281, 123)
+    assert data.y_test is not None
+    assert (data.y_train.sum(), data.y_test.sum()) == (7_841, 3_846)
+    assert set(np.unique(data.X_train)) == {0.0, 1.0}
+
+
+def test_real_har() -> None:
+    data = real("har", ["UCI HAR Dataset.zip"])
+    assert data.X_train.shape == (7_352, 561)
+    assert data.X_test.shape == (2_947, 561)
+    assert np.abs(data.X_train).max() == 1
+    assert np.bincount(data.y_train).tolist() == [1226, 1073, 986, 1286, 1374, 1407]
+
+
+def test_real_kdd99() -> None:
+    data = real("kdd99", ["kddcup.data_10_percent.gz", "corrected.gz"])
+    assert data.X_train.shape == (494_021, 123)
+    assert data.X_test.shape == (311_029, 123)
+    assert data.y_test is not None
+    assert ((data.y_train == 0).sum(), (data.y_test == 0).sum()) == (97_278, 60_593)
+    for X, one_hot in ((data.X_train, 66), (data.X_test, 66)):
+        assert (X[:, 37:104].sum(axis=1) == 1).all()
+        assert X[:, 34:].sum() == 7 * len(X)
+        assert X[:, 37 + one_hot].sum() == (0 if X is data.X_train else 2)
+
+
+def test_real_url_day() -> None:
+    folder = os.environ.get("PSEPHOS_DATA")
+    if not folder or not (Path(folder) / "url" / "Day45.svm").exists():
+        pytest.skip("PSEPHOS_DATA does not hold day 45 of the URL data")
+    data = load_url_days(folder, [45])
+    assert data.X_train.shape == (130, 3_231_961)
+    assert data.y_train.sum() == 41

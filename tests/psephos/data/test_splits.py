@@ -1,0 +1,157 @@
+"""Splits: every row goes to one place only, the sizes are the paper's, and the seed decides everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.data.datasets import Dataset, load, make_synthetic
+from psephos.data.splits import Split, split
+from psephos.protocol.errors import DataError, InvalidParameter
+
+
+def shaped(train: int, test: int | None = 2) -> Dataset:
+    """A data set whose rows say which row they are."""
+    X = np.arange(train, dtype=float)[:, None]
+    y = np.arange(train) % 2
+    held = (None, None) if test is None else (np.arange(test, dtype=float)[:, None], np.arange(test) % 2)
+    return Dataset("shaped", X, y, *held, ("a", "b"), "made here")
+
+
+def used(dealt: Split) -> list[int]:
+    return sorted([*dealt.auxiliary.tolist(), *(row for rows in dealt.parties for row in rows.tolist())])
+
+
+def test_har_is_dealt_as_in_the_paper() -> None:
+    dealt = split(shaped(7352, 2947), 1000)
+    assert set(dealt.sizes) == {6}
+    assert len(dealt.auxiliary) == 1352
+    assert len(dealt.test) == 2947
+    assert used(dealt) == list(range(7352))
+
+
+def test_kdd99_is_dealt_as_in_the_paper() -> None:
+    dealt = split(shaped(494_021), 5000, samples_per_party=22, auxiliary=43_000)
+    assert set(dealt.sizes) == {22}
+    assert len(dealt.auxiliary) == 43_000
+    rows = used(dealt)
+    assert len(set(rows)) == len(rows) == 5000 * 22 + 43_000
+
+
+@given(st.integers(20, 300), st.integers(1, 18), st.integers(0, 2**32))
+def test_default_split_uses_every_row_once(n: int, parties: int, seed: int) -> None:
+    dealt = split(shaped(n), parties, seed)
+    assert used(dealt) == list(range(n))
+    assert len(set(dealt.sizes.tolist())) == 1
+    assert round(0.1 * n) <= len(dealt.auxiliary) < round(0.1 * n) + parties
+
+
+def test_pathaks_uneven_parties_without_auxiliary_data() -> None:
+    sizes = [3256, 6512, 6512, 6512, 9769]
+    dealt = split(shaped(32_561), 5, samples_per_party=sizes, auxiliary=0)
+    assert dealt.sizes.tolist() == sizes
+    assert len(dealt.auxiliary) == 0
+    assert used(dealt) == list(range(32_561))
+
+
+def test_given_sizes_leave_a_tenth_or_what_is_left() -> None:
+    assert len(split(shaped(100), 10, samples_per_party=3).auxiliary) == 10
+    assert len(split(shaped(100), 10, samples_per_party=9).auxiliary) == 10
+    assert len(split(shaped(101), 12, samples_per_party=8).auxiliary) == 5
+
+
+def test_given_auxiliary_size() -> None:
+    dealt = split(shaped(100), 7, auxiliary=40)
+    assert dealt.sizes.tolist() == [8] * 7
+    assert len(dealt.auxiliary) == 40
+
+
+def test_stratified_test_set_where_none_is_published() -> None:
+    data = load("digits")
+    dealt = split(data, 25, seed=4)
+    rows = [*used(dealt), *dealt.test.tolist()]
+    assert sorted(rows) == list(range(len(data.y_train)))
+    for label in range(10):
+        total = int((data.y_train == label).sum())
+        assert int((dealt.y_test == label).sum()) == round(0.3 * total)
+    assert np.array_equal(dealt.X_test, data.X_train[dealt.test])
+
+
+def test_the_seed_decides_and_nothing_else() -> None:
+    data = make_synthetic()
+    one, same, other = split(data, 9, 5), split(data, 9, 5), split(data, 9, 6)
+    assert used(one) == used(other)
+    assert all(np.array_equal(a, b) for a, b in zip(one.parties, same.parties, strict=True))
+    assert np.array_equal(one.auxiliary, same.auxiliary)
+    assert not np.array_equal(one.auxiliary, other.auxiliary)
+    state = np.random.get_state()[1].copy()
+    split(data, 9)
+    assert np.array_equal(state, np.random.get_state()[1])
+
+
+def test_every_row_is_equally_likely_to_be_auxiliary() -> None:
+    # 600 fixed seeds of 10 of 40 rows each: counts are 150 with standard deviation 10.6; 6 of these are 63.
+    counts = np.zeros(40)
+    for seed in range(600):
+        counts[split(shaped(40), 3, seed, auxiliary=10).auxiliary] += 1
+    assert counts.sum() == 6000
+    assert np.abs(counts - 150).max() < 63
+
+
+def test_what_each_side_is_handed() -> None:
+    dealt = split(shaped(60), 5, 1)
+    X, y = dealt.party(2)
+    assert X[:, 0].tolist() == dealt.parties[2].tolist()
+    assert y.tolist() == [row % 2 for row in dealt.parties[2].tolist()]
+    assert dealt.X_auxiliary[:, 0].tolist() == dealt.auxiliary.tolist()
+    X, y, sizes = dealt.private(1, 3)
+    assert X[:, 0].tolist() == [*dealt.parties[1].tolist(), *dealt.parties[2].tolist()]
+    assert sizes.tolist() == [10, 10]
+    assert len(dealt.private()[1]) == 50
+    assert "5 parties of 10 samples" in repr(dealt)
+    with pytest.raises(ValueError, match="read-only"):
+        dealt.auxiliary[0] = 0
+
+
+def test_sparse_features() -> None:
+    plain = shaped(60)
+    data = Dataset("sparse", scipy.sparse.csr_matrix(plain.X_train), plain.y_train, None, None, ("a", "b"), "made here")
+    dealt = split(data, 4)
+    assert dealt.X_auxiliary.shape == (len(dealt.auxiliary), 1)
+    assert dealt.private(0, 2)[0].toarray()[:, 0].tolist() == [
+        *dealt.parties[0].tolist(),
+        *dealt.parties[1].tolist(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parties", "options"),
+    [
+        (0, {}),
+        (-3, {}),
+        (91, {}),  # 90 of 100 rows are private
+        (10, {"samples_per_party": 10}),  # nothing left
+        (10, {"samples_per_party": 0}),
+        (2, {"samples_per_party": [50, 51]}),
+        (2, {"samples_per_party": [50]}),
+        (2, {"samples_per_party": [50, 0], "auxiliary": 0}),
+        (2, {"auxiliary": -1}),
+        (2, {"auxiliary": 100}),
+        (2, {"auxiliary": 99}),
+        (2, {"samples_per_party": 30, "auxiliary": 41}),
+        (2, {"seed": -1}),
+    ],
+)
+def test_impossible_splits(parties: int, options: dict[str, int]) -> None:
+    with pytest.raises(InvalidParameter):
+        split(shaped(100), parties, **options)
+
+
+def test_a_class_too_small_to_hold_out() -> None:
+    y = np.array([0] * 30 + [1])
+    data = Dataset("lonely", np.ones((31, 1)), y, None, None, ("a", "b"), "made here")
+    with pytest.raises(DataError, match="class 1"):
+        split(data, 2)

@@ -1,0 +1,385 @@
+"""One encrypted sum on every engine, interrupted, killed and continued; small test keys that say so."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.errors import EngineError, JournalError, SchedulerMissingError, WorkersLostError
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.transcript import Transcript
+from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.encrypted_sum import BATCH, EncryptedSum, VectorContribution, VoteContribution, run_encrypted_sum
+from psephos.simulate.engines import DaskEngine, LocalEngine, make_engine
+from psephos.simulate.journal import Journal
+
+# Worker processes inherit the path, and find there what they are to import.
+sys.path.insert(0, str(Path(__file__).parent / "workers"))
+from trapped_voter import Fixed, process
+
+PARTIES, SAMPLES, CLASSES = 3 * BATCH + 5, 9, 3
+AUXILIARY = np.random.default_rng(1).normal(size=(SAMPLES, 2)) / 10
+VOTES = np.random.default_rng(0).integers(0, CLASSES, size=(PARTIES, SAMPLES))
+COUNTS = np.stack([(k == VOTES).sum(axis=0) for k in range(1, CLASSES)], axis=1).reshape(-1).tolist()
+
+
+def contribution(trap: Path | None = None) -> VoteContribution:
+    """Party 40, in the second batch, steps into the trap."""
+    voters = [
+        Fixed(votes, None if trap is None or number != 40 else str(trap), os.getpid())
+        for number, votes in enumerate(VOTES)
+    ]
+    return VoteContribution(voters, AUXILIARY, CLASSES)
+
+
+@pytest.fixture(scope="module")
+def ceremony() -> Ceremony:
+    return hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
+
+
+def fresh_round(ceremony: Ceremony) -> Round:
+    return vote_round(ceremony.threshold_key, ceremony.roster, AUXILIARY, CLASSES, test_key=True)
+
+
+def check(done: EncryptedSum) -> None:
+    assert done.opened.sums == COUNTS
+    assert done.opened.parties == tuple(range(PARTIES))
+    assert done.equals_plaintext is True
+
+
+# -- what comes out
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_votes_are_counted_exactly(ceremony: Ceremony, workers: int) -> None:
+    seen: list[int] = []
+    transcript = Transcript()
+    done = run_encrypted_sum(
+        fresh_round(ceremony), ceremony, contribution(), workers=workers, progress=seen.append, transcript=transcript
+    )
+    check(done)
+    assert sum(seen) == PARTIES
+    assert done.continued_from == 0
+    assert done.peak_memory_mb > 10
+    assert done.seconds.keys() == {"encrypt", "aggregate", "decrypt"}
+    senders = [message.sender for message in transcript.messages]
+    assert senders[:PARTIES] == [f"party {number}" for number in range(PARTIES)]
+    assert len(senders) == PARTIES + 2 * 2
+
+
+def test_negative_and_very_large_entries(ceremony: Ceremony) -> None:
+    vectors = np.array([[3**40 * (-1) ** j, j - 50, -(2**80)] for j in range(PARTIES)], dtype=object)
+    plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=PARTIES, minimum=-(2**80), maximum=2**80)
+    round_ = Round.create("statistic", ceremony.threshold_key, plan, ceremony.roster, context=bytes(32), test_key=True)
+    lists = VectorContribution("statistic", vectors)
+
+    # numpy's object arrays are not packed, lists of Python's integers are.
+    class Lists(VectorContribution):
+        def part(self, numbers: range) -> Lists:
+            return Lists(self.kind, self.vectors[numbers.start : numbers.stop], numbers.start)
+
+        def ballots(self, round_, numbers, keys, encryptor):  # type: ignore[no-untyped-def]
+            from psephos.parties.party import Party
+
+            for number, key in zip(numbers, keys, strict=True):
+                values = self.vectors[number - self.first].tolist()
+                yield Party(number, key, classes=()).contribute(
+                    round_, "statistic", round_.context, values, encryptor=encryptor
+                )
+
+    done = run_encrypted_sum(round_, ceremony, Lists(lists.kind, lists.vectors))
+    assert done.opened.sums == vectors.sum(axis=0).tolist()
+    assert done.equals_plaintext is True
+
+
+def test_a_wrong_clear_sum_is_noticed(ceremony: Ceremony, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = VoteContribution.clear_sum
+    monkeypatch.setattr(VoteContribution, "clear_sum", lambda *given: honest(*given) + 1)
+    assert run_encrypted_sum(fresh_round(ceremony), ceremony, contribution()).equals_plaintext is False
+
+
+# -- killed workers
+
+
+def test_a_killed_worker_is_replaced_and_the_count_is_exact(ceremony: Ceremony, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    trap.touch()
+    seen: list[int] = []
+    done = run_encrypted_sum(
+        fresh_round(ceremony), ceremony, contribution(trap), engine=LocalEngine(2), progress=seen.append
+    )
+    assert not trap.exists(), "nobody was killed"
+    check(done)
+    assert sum(seen) == PARTIES
+
+
+def test_workers_that_always_die_are_given_up_and_the_rest_is_kept(ceremony: Ceremony, tmp_path: Path) -> None:
+    trap = tmp_path / "forever"
+    trap.touch()
+    with Journal(tmp_path / "journal", {}) as journal:
+        with pytest.raises(WorkersLostError, match="fewer workers"):
+            run_encrypted_sum(
+                fresh_round(ceremony), ceremony, contribution(trap), engine=LocalEngine(2), journal=journal
+            )
+        trap.unlink()
+        done = run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal)
+    check(done)
+    assert done.continued_from % BATCH in (0, 5)
+
+
+# -- interrupted and continued
+
+
+class Stop(BaseException):
+    pass
+
+
+def stop_after(batches: int):  # type: ignore[no-untyped-def]
+    left = [batches]
+
+    def progress(parties: int) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Stop
+
+    return progress
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupted_run_continues_and_counts_nothing_twice(
+    ceremony: Ceremony, tmp_path: Path, workers: int
+) -> None:
+    path = tmp_path / "journal"
+    transcript = Transcript()
+    with Journal(path, {"seed": 1}) as journal, pytest.raises(Stop):
+        run_encrypted_sum(
+            fresh_round(ceremony), ceremony, contribution(), journal=journal, workers=workers, progress=stop_after(2)
+        )
+    seen: list[int] = []
+    with Journal(path, {"seed": 1}) as journal:
+        done = run_encrypted_sum(
+            fresh_round(ceremony),
+            ceremony,
+            contribution(),
+            journal=journal,
+            workers=workers,
+            progress=seen.append,
+            transcript=transcript,
+        )
+    check(done)
+    assert 0 < done.continued_from < PARTIES
+    assert seen[0] == done.continued_from
+    assert sum(seen) == PARTIES
+    assert len(transcript.messages) == PARTIES + 4
+
+
+def test_a_finished_journal_gives_the_result_again_and_asks_no_holder(
+    ceremony: Ceremony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Journal(tmp_path / "journal", {}) as journal:
+        first, second = Transcript(), Transcript()
+        check(run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal, transcript=first))
+
+        def refuse(self: KeyHolder, request: object) -> None:
+            raise AssertionError("a holder was asked twice")
+
+        monkeypatch.setattr(KeyHolder, "partially_decrypt", refuse)
+        done = run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal, transcript=second)
+    check(done)
+    assert done.continued_from == PARTIES
+    assert [m.digest for m in first.messages] == [m.digest for m in second.messages]
+
+
+def test_another_round_or_ceremony_is_refused(ceremony: Ceremony, tmp_path: Path) -> None:
+    other = hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
+    with Journal(tmp_path / "journal", {}) as journal:
+        check(run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal))
+        with pytest.raises(JournalError, match="another round"):
+            run_encrypted_sum(fresh_round(other), other, contribution(), journal=journal)
+
+
+SCRIPT = """
+import os, sys, time
+import numpy as np
+from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.simulate.ceremony import hold_ceremony
+from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.simulate.journal import Journal
+
+class Slow:
+    def __init__(self, number): self.number = number
+    def predict_votes(self, X):
+        time.sleep(float(sys.argv[3]) if __name__ == "__main__" and len(sys.argv) > 3 else 0)
+        return (np.arange(len(X)) + self.number) % 3
+
+X = np.ones((5, 2)) / 2
+with Journal(sys.argv[1], {"parties": 150}) as journal:
+    ceremony = journal.ceremony(lambda: hold_ceremony(150, key_bits=256, holders=3, threshold=2, test_key=True))
+    round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True)
+    done = run_encrypted_sum(
+        round_, ceremony, VoteContribution([Slow(j) for j in range(150)], X, 3), journal=journal,
+        workers=int(sys.argv[2]), progress=lambda n: print(n, flush=True),
+    )
+print(done.equals_plaintext, done.opened.sums, done.continued_from, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "workers"), [(signal.SIGINT, 1), (signal.SIGKILL, 1), (signal.SIGINT, 2)], ids=["int", "kill", "int-2"]
+)
+def test_a_killed_run_continues(tmp_path: Path, how: signal.Signals, workers: int) -> None:
+    journal = tmp_path / "journal"
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), str(journal), str(workers)]
+    with subprocess.Popen([*command, "0.01"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline().strip() == "32"
+        first.send_signal(how)
+        first.communicate(timeout=60)
+    assert first.returncode != 0
+    second = subprocess.run(command, capture_output=True, text=True, check=True)
+    exact, rest = second.stdout.splitlines()[-1].split(" ", 1)
+    assert exact == "True"
+    sums, continued = json.loads(rest[: rest.index("]") + 1]), int(rest.split()[-1])
+    votes = (np.arange(5)[None] + np.arange(150)[:, None]) % 3
+    assert sums == np.stack([(votes == 1).sum(axis=0), (votes == 2).sum(axis=0)], axis=1).reshape(-1).tolist()
+    assert 32 <= continued < 150
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(ceremony: Ceremony, tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with Journal(path, {}) as journal:
+        with pytest.raises(Stop):
+            run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal, progress=stop_after(1))
+        try:
+            # The kernel itself refuses to write files beyond this size.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (600, before[1]))
+            with pytest.raises(JournalError, match="no room"):
+                run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            signal.signal(signal.SIGXFSZ, ignored)
+        assert not list(path.rglob("*.begun"))
+        done = run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal)
+    check(done)
+    assert done.continued_from == BATCH
+
+
+# -- Dask
+
+dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs the extra dask")
+quiet = pytest.mark.filterwarnings("ignore")  # distributed's own
+
+
+@pytest.fixture
+def cluster():  # type: ignore[no-untyped-def]
+    """A cluster of this test's own: some tests kill its workers, and nobody should meet what they leave."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as made:
+        made.wait_for_workers(3)
+        yield made
+
+
+@dask
+@quiet
+def test_a_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
+    cluster, ceremony: Ceremony, tmp_path: Path
+) -> None:  # type: ignore[no-untyped-def]
+    trap = tmp_path / "trap"
+    trap.touch()
+    engine = make_engine("dask", scheduler=cluster.scheduler_address)
+    assert engine.workers == 3
+    transcript = Transcript()
+    with Journal(tmp_path / "journal", {}) as journal:
+        done = run_encrypted_sum(
+            fresh_round(ceremony), ceremony, contribution(trap), engine=engine, journal=journal, transcript=transcript
+        )
+    assert not trap.exists(), "nobody was killed"
+    check(done)
+    assert len(transcript.messages) == PARTIES + 4
+
+
+@dask
+@quiet
+def test_a_cluster_whose_workers_keep_dying_is_given_up(cluster, ceremony: Ceremony, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    trap = tmp_path / "forever"
+    trap.touch()
+    with pytest.raises(WorkersLostError, match="cluster"):
+        run_encrypted_sum(
+            fresh_round(ceremony), ceremony, contribution(trap), engine=DaskEngine(cluster.scheduler_address)
+        )
+
+
+@dask
+@quiet
+def test_workers_of_another_version_are_refused(
+    cluster, ceremony: Ceremony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
+    from distributed import versions
+
+    honest = versions._version_cached
+    monkeypatch.setattr(versions, "_version_cached", lambda name: "99.0" if name == "psephos" else honest(name))
+    with pytest.raises(EngineError, match=r"this is psephos 99\.0.*have 0\.1"):
+        run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(cluster.scheduler_address))
+
+
+@dask
+@quiet
+def test_a_cluster_of_one_thread_does_the_work_itself(ceremony: Ceremony) -> None:
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as one:
+        (there,) = set(DaskEngine(one.scheduler_address).run(process, None, [int, int]))
+    assert there != os.getpid()
+
+
+@dask
+@quiet
+def test_a_scheduler_that_cannot_be_trusted(ceremony: Ceremony) -> None:
+    with pytest.raises(EngineError, match="certificates"):
+        run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("tls://127.0.0.1:1"))
+
+
+@dask
+@quiet
+def test_a_scheduler_that_is_not_there(ceremony: Ceremony) -> None:
+    started = time.monotonic()
+    with pytest.raises(SchedulerMissingError, match=r"127.0.0.1:1\b"):
+        run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("127.0.0.1:1", timeout=1))
+    assert time.monotonic() - started < 30
+    assert issubclass(SchedulerMissingError, EngineError)
+
+
+@dask
+@quiet
+def test_a_cluster_without_workers(ceremony: Ceremony) -> None:
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as empty,
+        pytest.raises(SchedulerMissingError, match="no workers"),
+    ):
+        run_encrypted_sum(
+            fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(empty.scheduler_address, timeout=1)
+        )

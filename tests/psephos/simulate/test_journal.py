@@ -1,0 +1,241 @@
+"""The journal by itself: what it refuses, what it survives, what it shows to others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import psephos
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import JournalError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.transcript import BOARD, Message
+from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.journal import Journal, SumState
+
+PARTIES, HOLDERS = 6, 2
+IDENTITY = {"dataset": "digits", "seed": 3, "lam": 1e-4, "learners": ("tree", "knn")}
+
+
+@pytest.fixture(scope="module")
+def ceremony() -> Ceremony:
+    return hold_ceremony(PARTIES, key_bits=128, holders=HOLDERS, threshold=2, test_key=True)
+
+
+def round_of(ceremony: Ceremony, context: bytes = bytes(32)) -> Round:
+    plan = PackingPlan.for_key(ceremony.threshold_key.key, length=4, addends=PARTIES, minimum=-5, maximum=5)
+    return Round.create("parameters", ceremony.threshold_key, plan, ceremony.roster, context=context, test_key=True)
+
+
+def counted(ceremony: Ceremony, round_: Round, parties: list[int]) -> BallotProduct:
+    product = BallotProduct(round_)
+    for party in parties:
+        vector = EncryptedVector.encrypt(Encryptor(round_.key, "full"), round_.plan, [party, -1, 0, 1])
+        product.add(Ballot.sign(round_, party, vector, ceremony.signing_keys[party]))
+    return product
+
+
+def state_of(ceremony: Ceremony, round_: Round, parties: list[int]) -> SumState:
+    products = [counted(ceremony, round_, parties) for _ in range(1 + HOLDERS)]
+    return SumState(products, np.array([sum(parties), -len(parties), 0, 2**70], dtype=object), {"encrypt": 1.5}, 12.0)
+
+
+def messages(parties: list[int]) -> list[Message]:
+    return [Message("cast", f"party {p}", BOARD, "ballot", 100, f"{p:064x}") for p in parties]
+
+
+@pytest.fixture
+def written(tmp_path: Path, ceremony: Ceremony) -> Path:
+    """A journal with parties 0 to 2 committed, and what a run wrote to the log after that before it was killed."""
+    path = tmp_path / "journal"
+    with Journal(path, IDENTITY) as journal:
+        journal.ceremony(lambda: ceremony)
+        kept = journal.sum_of(round_of(ceremony))
+        kept.load(HOLDERS)
+        kept.commit(state_of(ceremony, kept.round, [0, 1]), messages([0, 1]))
+        kept.commit(state_of(ceremony, kept.round, [0, 1, 2]), messages([2]))
+        kept.keep_partial(2, b"answer")
+    with (path / "parameters" / "messages").open("ab") as log:
+        log.write(b'["cast", "party 3", "boa')
+    return path
+
+
+def test_it_gives_back_what_was_committed(written: Path, ceremony: Ceremony) -> None:
+    with Journal(written, IDENTITY) as journal:
+        same = journal.ceremony(lambda: pytest.fail("the ceremony was held again"))
+        assert same.threshold_key == ceremony.threshold_key
+        assert same.roster == ceremony.roster
+        assert [share.share() for share in same.shares] == [share.share() for share in ceremony.shares]
+        fresh = round_of(ceremony)
+        kept = journal.sum_of(fresh)
+        assert kept.round.digest != fresh.digest, "the journal's nonce must take the fresh one's place"
+        state, log = kept.load(HOLDERS)
+        assert state.parties == {0, 1, 2}
+        assert [product.parties for product in state.products] == [(0, 1, 2)] * 3
+        assert state.clear.tolist() == [3, -3, 0, 2**70]
+        assert (state.seconds, state.memory_mb) == ({"encrypt": 1.5}, 12.0)
+        assert log == messages([0, 1, 2])
+        assert kept.partial(2) == b"answer"
+        assert kept.partial(1) is None
+        # The torn line is dropped by the next commit, not taken into it.
+        kept.commit(state_of(ceremony, kept.round, [0, 1, 2, 4]), messages([4]))
+        assert journal.sum_of(fresh).load(HOLDERS)[1] == messages([0, 1, 2, 4])
+
+
+def test_nobody_else_can_read_it(written: Path) -> None:
+    assert stat.S_IMODE(written.stat().st_mode) == 0o700
+    for file in written.rglob("*"):
+        assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0, file
+        if file.is_dir():
+            assert stat.S_IMODE(file.stat().st_mode) == 0o700
+    written.chmod(0o755)
+    with pytest.raises(JournalError, match="chmod 700"):
+        Journal(written, IDENTITY)
+
+
+@pytest.mark.parametrize("change", [{"seed": 4}, {"lam": 1e-3}, {"learners": ("tree",)}, {"parties": 7}], ids=str)
+def test_another_run_is_refused_and_the_difference_named(written: Path, change: dict) -> None:
+    with pytest.raises(JournalError, match=f"another run.*{next(iter(change))}"):
+        Journal(written, {**IDENTITY, **change})
+    Journal(written, IDENTITY).close()
+
+
+def test_two_runs_at_once_are_refused(written: Path) -> None:
+    with Journal(written, IDENTITY), pytest.raises(JournalError, match="another run is writing"):
+        Journal(written, IDENTITY)
+    Journal(written, IDENTITY).close()
+
+
+def test_another_round_is_refused(written: Path, ceremony: Ceremony) -> None:
+    with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match="another round"):
+        journal.sum_of(round_of(ceremony, context=b"x" * 32))
+
+
+@pytest.mark.parametrize("place", ["state", "messages", "partial-2", "round.json"])
+@pytest.mark.parametrize("how", ["flip", "truncate", "empty", "missing"])
+def test_damage_is_named(written: Path, ceremony: Ceremony, place: str, how: str) -> None:
+    file = written / "parameters" / place
+    data = bytearray(file.read_bytes())
+    if how == "flip":
+        data[len(data) // 3] ^= 1
+        file.write_bytes(data)
+    elif how == "truncate":
+        file.write_bytes(data[: len(data) // 2])
+    elif how == "empty":
+        file.write_bytes(b"")
+    elif place in ("messages",):
+        file.unlink()
+    else:
+        return  # a state or answer that is not there was never written; a missing round is begun anew
+
+    def read(journal: Journal) -> None:
+        kept = journal.sum_of(round_of(ceremony))
+        kept.load(HOLDERS)
+        kept.partial(2)
+
+    with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match=r"damaged|another round"):
+        read(journal)
+
+
+def test_every_flipped_byte_of_a_state_is_noticed(written: Path, ceremony: Ceremony) -> None:
+    file = written / "parameters" / "state"
+    whole = file.read_bytes()
+    with Journal(written, IDENTITY) as journal:
+        for place in range(0, len(whole), 7):
+            file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
+            with pytest.raises(JournalError):
+                journal.sum_of(round_of(ceremony)).load(HOLDERS)
+
+
+def test_a_state_of_another_round_put_in_its_place_is_refused(
+    written: Path, tmp_path: Path, ceremony: Ceremony
+) -> None:
+    other = tmp_path / "other"
+    with Journal(other, IDENTITY) as journal:
+        kept = journal.sum_of(round_of(ceremony))
+        kept.load(HOLDERS)
+        kept.commit(state_of(ceremony, kept.round, [4]), messages([4]))
+    shutil.copy(other / "parameters" / "state", written / "parameters" / "state")
+    with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match="another round"):
+        journal.sum_of(round_of(ceremony)).load(HOLDERS)
+
+
+def test_damaged_or_open_keys_are_refused(written: Path) -> None:
+    share = written / "ceremony" / "share-1.json"
+    share.chmod(0o644)
+    with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match="chmod 600"):
+        journal.ceremony(lambda: pytest.fail("the ceremony was held again"))
+    share.chmod(0o600)
+    (written / "ceremony" / "signing-keys.json").write_text(json.dumps({"kty": "psephos signing keys", "seeds": [1]}))
+    with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match="signing keys"):
+        journal.ceremony(lambda: pytest.fail("the ceremony was held again"))
+
+
+def test_a_folder_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "thesis"
+    folder.mkdir(mode=0o700)
+    (folder / "chapter-1").touch()
+    with pytest.raises(JournalError, match="no journal"):
+        Journal(folder, IDENTITY)
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(JournalError, match="cannot be made"):
+        Journal(file, IDENTITY)
+
+
+def test_a_journal_that_died_while_it_was_made_is_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.mkdir(mode=0o700)
+    (path / "lock").touch()
+    (path / "run.json.new").write_text('{"form')
+    Journal(path, IDENTITY).close()
+    Journal(path, IDENTITY).close()
+
+
+def test_another_version_of_the_program_is_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may deal, train or vote differently: half of the parties each way would be a count of nothing."""
+    monkeypatch.setattr(psephos, "__version__", "99.0")
+    with pytest.raises(JournalError, match=r"version: .* there, '99.0' here"):
+        Journal(written, IDENTITY)
+
+
+def test_results_are_kept_whole_or_not_at_all(written: Path) -> None:
+    with Journal(written, IDENTITY) as journal:
+        assert journal.result("a") is None
+        journal.keep_result("a", {"value": 0.1, "none": None})
+        assert journal.result("a") == {"value": 0.1, "none": None}
+        (written / "a.result").rename(written / "b.result")
+        with pytest.raises(JournalError, match="damaged"):
+            journal.result("b")
+        (written / "b.result").write_bytes((written / "b.result").read_bytes()[:-1])
+        with pytest.raises(JournalError, match="damaged"):
+            journal.result("b")
+
+
+def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: Ceremony) -> None:
+    path = tmp_path / "journal"
+
+    def interrupted() -> Ceremony:
+        raise KeyboardInterrupt
+
+    with Journal(path, IDENTITY) as journal:
+        with pytest.raises(KeyboardInterrupt):
+            journal.ceremony(interrupted)
+        (path / "ceremony.begun").mkdir()
+        (path / "ceremony.begun" / "share-1.json").touch()
+        assert journal.ceremony(lambda: ceremony) is ceremony
+        assert journal.ceremony(lambda: pytest.fail("again")).threshold_key == ceremony.threshold_key
+
+
+def test_forgetting_removes_the_secrets(written: Path) -> None:
+    Journal(written, IDENTITY).forget()
+    assert not written.exists()

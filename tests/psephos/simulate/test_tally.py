@@ -1,0 +1,358 @@
+"""The main job end to end, at small test keys that say so; the real sizes are in benchmarks and `make demo`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from psephos.protocol.errors import DataSetMissingError, InvalidParameter, JournalError, WeakKeyError
+from psephos.protocol.transcript import BOARD, Transcript
+from psephos.simulate.tally import RunOptions, Stage, run_tally
+
+SMALL = RunOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
+METHODS = ("vote", "soft", "avg", "statistic", "pate")
+
+
+@pytest.fixture(scope="module")
+def result() -> dict:
+    return run_tally(SMALL)
+
+
+def test_everything_promised_is_in_the_result(result: dict) -> None:
+    promised = {
+        "dataset", "classes", "features", "parties", "auxiliary", "test", "epsilon", "lam", "key_bits", "holders",
+        "threshold", "randomness", "slots_per_plaintext", "ciphertexts_per_ballot", "bytes_per_ballot",
+        "tally_equals_plaintext", "accuracy", "sensitivity", "seconds", "peak_memory_mb", "noise_source",
+    }  # fmt: skip
+    assert promised <= result.keys()
+    assert {"batch", "indiv", "ensemble", *METHODS} <= result["accuracy"].keys()
+    assert all({"nonprivate", "private"} == result["accuracy"][name].keys() for name in METHODS)
+    assert result["sensitivity"].keys() == result["privacy"].keys() == set(METHODS)
+    assert result["seconds"].keys() == {"keygen", "train", "encrypt", "aggregate", "decrypt", "fit"}
+    assert json.loads(json.dumps(result)) == json.loads(json.dumps(result, allow_nan=False))
+
+
+def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
+    assert result["tally_equals_plaintext"] is True
+    assert result["ballots"] == 7
+
+
+def test_a_wrong_count_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from psephos.curator.tally import Tally
+
+    honest = Tally.open
+
+    def off_by_one(self, parts):
+        opened = honest(self, parts)
+        return replace(opened, sums=[opened.sums[0] ^ 1, *opened.sums[1:]])
+
+    monkeypatch.setattr(Tally, "open", off_by_one)
+    assert run_tally(SMALL)["tally_equals_plaintext"] is False
+
+
+def test_classifiers_learn_something(result: dict) -> None:
+    # Always saying the larger class scores 0.63 on this data.
+    for name in METHODS:
+        assert result["accuracy"][name]["nonprivate"] > 0.85
+    assert result["accuracy"]["batch"] > 0.9
+
+
+def test_workers_do_not_change_the_result(result: dict) -> None:
+    two = run_tally(replace(SMALL, workers=2))
+    for name in METHODS:
+        assert two["accuracy"][name]["nonprivate"] == result["accuracy"][name]["nonprivate"]
+    assert two["tally_equals_plaintext"] is True
+
+
+def test_the_noise_is_the_systems_unless_simulation_is_asked_for(result: dict) -> None:
+    assert result["noise_source"] == "system"
+    simulated = replace(SMALL, simulate_noise=True, draws=3)
+    first, second = run_tally(simulated), run_tally(simulated)
+    assert first["noise_source"] == "simulation"
+    for name in METHODS:
+        assert first["accuracy"][name] == second["accuracy"][name]
+        assert first["accuracy"][name]["private_std"] >= 0
+
+
+def test_mixed_learners_and_several_classes() -> None:
+    options = replace(SMALL, dataset="digits", parties=8, learners=("logistic", "tree", "knn"))
+    mixed = run_tally(options)
+    assert mixed["classes"] == 10
+    assert mixed["tally_equals_plaintext"] is True
+    assert mixed["accuracy"]["soft"]["nonprivate"] > 0.5
+
+
+def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
+    transcript = Transcript()
+    run_tally(SMALL, transcript=transcript)
+    kinds = [(m.kind, m.receiver == BOARD) for m in transcript.messages]
+    # Two sums: votes and parameters.
+    assert kinds.count(("ballot", True)) == 2 * SMALL.parties
+    assert kinds.count(("tally request", False)) == 2 * SMALL.threshold
+    assert kinds.count(("partial decryption", False)) == 2 * SMALL.threshold
+    assert len(kinds) == 2 * (SMALL.parties + 2 * SMALL.threshold)
+    assert all(m.data is None for m in transcript.messages)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": float("nan")},
+        {"lam": -1.0},
+        {"lam": float("inf")},
+        {"threshold": 5},
+        {"holders": 8},
+        {"parties": 1},
+        {"min_ballots": 8},
+        {"min_ballots": 1},
+        {"learners": ("oracle",)},
+        {"learners": ()},
+        {"dataset": "mnist"},
+        {"randomness": "none"},
+        {"bound": "hopeful"},
+        {"workers": 0},
+        {"draws": 0},
+        {"auxiliary": 0},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"epsilon": 65.0},
+        {"mechanism": "uniform"},
+        {"scaling": "none"},
+        {"reveal": "everything"},
+        {"reveal": "statistic", "mechanism": "spherical-laplace"},
+        {"reveal": "statistic", "draws": 2},
+        {"reveal": "statistic", "loss": "huber"},
+        {"reveal": "statistic", "protect_auxiliary": True},
+        {"reveal": "statistic", "colluders": 4, "dropouts": 2},
+        {"reveal": "statistic", "min_ballots": 6},
+        {"colluders": 1},
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_by_name(wrong: dict) -> None:
+    with pytest.raises(InvalidParameter):
+        run_tally(replace(SMALL, **wrong))
+
+
+def test_small_keys_are_refused_unless_named_test_keys() -> None:
+    with pytest.raises(WeakKeyError, match="2048"):
+        run_tally(replace(SMALL, test_key=False))
+
+
+def test_a_missing_data_set_says_where_to_put_it(tmp_path) -> None:
+    with pytest.raises(DataSetMissingError, match=str(tmp_path)):
+        run_tally(replace(SMALL, dataset="har", data_dir=str(tmp_path)))
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "from psephos.cli.main import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_command_prints_one_json_object_and_nothing_else() -> None:
+    done = command("run", "--parties", "6", "--key-bits", "512", "--test-key", "--json")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["tally_equals_plaintext"] is True
+    assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["run", "--epsilon", "0"], 2, "epsilon"),
+        (["run", "--key-bits", "1024"], 2, "2048"),
+        (["run", "--holders", "3", "--threshold", "4"], 2, "threshold"),
+        (["run", "--dataset", "har", "--data-dir", "/nonexistent"], 1, "/nonexistent"),
+        (["run", "--no-such-option"], 2, "no-such-option"),
+        (["run", "--report", "/proc/nowhere"], 1, "/proc/nowhere"),
+        (["reproduce", "hamm-mnist"], 2, "hamm-har"),
+        (["reproduce", "pathak-adult", "--encrypted"], 2, "--encrypted"),
+        (["reproduce", "hamm-url", "--stand-in", "--figures", "/proc/nowhere"], 1, "/proc/nowhere"),
+        (["reproduce", "hamm-har", "--parties", "ten"], 2, "ten"),
+        (["reproduce", "hamm-har", "--trials", "0"], 2, "--trials"),
+        (["reproduce", "rajkumar-wdbc", "--trials", "1"], 2, "at least 2"),
+        (["report", "/nowhere.json"], 1, "/nowhere.json"),
+        (["audit", "rsa"], 2, "tally"),
+        (["audit", "tally", "--privacy"], 2, "privacy"),
+        (["plan", "--parties", "1", "--samples", "5"], 2, "parties"),
+        (["run", "--parties", "100000"], 2, "parties"),
+    ],
+    ids=str,
+)
+def test_errors_are_one_line_with_a_status(arguments: list[str], status: int, says: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == status
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_wrong_count_is_shown_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from psephos.cli.main import main as cli
+
+    wrong = {"tally_equals_plaintext": False}
+    monkeypatch.setattr(cli, "run_tally", lambda *options, **more: wrong)
+    done = CliRunner().invoke(cli.app, ["run", "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["tally_equals_plaintext"]) == (1, False)
+    monkeypatch.setattr(cli, "run_tally", lambda *options, **more: {"tally_equals_plaintext": True})
+    assert CliRunner().invoke(cli.app, ["run", "--json"]).exit_code == 0
+
+
+def test_a_finished_walk_is_shown_again(tmp_path) -> None:
+    walk = ["run", "--protocol", "psgd", "--parties", "3", "--steps", "1", "--key-bits", "1024", "--test-key"]
+    first, again = (command(*walk, "--journal", str(tmp_path / "journal")) for _ in range(2))
+    assert "the opened sums equal their references" in " ".join(first.stdout.split())
+    assert again.returncode == 0, again.stderr
+    assert "all found in the journal" in " ".join(again.stdout.split())
+
+
+def test_help_has_examples() -> None:
+    done = command("run", "--help")
+    assert done.returncode == 0
+    assert "psephos run --dataset" in " ".join(done.stdout.split())
+
+
+def test_private_accuracies_are_over_draws() -> None:
+    drawn = run_tally(replace(SMALL, draws=4))
+    assert drawn["draws"] == 4
+    assert np.isfinite(drawn["accuracy"]["avg"]["private_std"])
+
+
+# -- what the curator is given
+
+
+def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
+    joint = run_tally(replace(SMALL, reveal="statistic", epsilon=2.0))
+    assert joint["mechanism"] == "discrete-laplace"
+    assert joint["tally_equals_plaintext"] is True
+    assert {"vote", "soft", "avg", "pate"}.isdisjoint(joint["accuracy"])
+    assert joint["privacy"]["statistic"]["contributors"] == 6
+    assert joint["privacy"]["statistic"]["delta"] <= 2.0**-64
+    assert joint["min_ballots"] == SMALL.parties
+
+
+def test_every_key_holder_and_curator_sees_noise_in_the_joint_sum() -> None:
+    # With a seed for the shares the same votes give the same sum; with the system's they do not.
+    options = replace(SMALL, reveal="statistic", dataset="digits", epsilon=1.0)
+    first, second = (run_tally(replace(options, simulate_noise=simulated)) for simulated in (True, True))
+    assert first["accuracy"]["statistic"] == second["accuracy"]["statistic"]
+    assert first["noise_source"] == "simulation"
+    assert first["accuracy"]["statistic"]["nonprivate"] > 0.5
+
+
+def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
+    joint = run_tally(replace(SMALL, reveal="statistic", mechanism="gaussian", colluders=2, dropouts=1))
+    assert joint["min_ballots"] == SMALL.parties - 1
+    assert joint["privacy"]["statistic"]["contributors"] == SMALL.parties - 4
+    assert joint["privacy"]["statistic"]["delta"] >= SMALL.delta
+
+
+def test_without_noise_statistic_and_algorithm_2_are_one_classifier(result: dict) -> None:
+    assert result["accuracy"]["statistic"]["nonprivate"] == pytest.approx(
+        result["accuracy"]["soft"]["nonprivate"], abs=1e-12
+    )
+
+
+def test_gaussian_noise_states_its_delta() -> None:
+    gaussian = run_tally(replace(SMALL, mechanism="gaussian", delta=1e-5))
+    assert gaussian["delta"] == 1e-5
+    for name in METHODS:
+        assert 0 < gaussian["privacy"][name]["delta"] <= 1e-5 * (1 + 1e-6)
+
+
+def test_lambda_fixed_as_in_the_papers_is_used_everywhere() -> None:
+    fixed = run_tally(replace(SMALL, lam=1e-2, bound="paper"))
+    assert fixed["privacy"]["soft"]["lam"] == fixed["privacy"]["vote"]["lam"] == 1e-2
+    # Hamm, Theorem 3: 2/(M lambda).
+    assert fixed["sensitivity"]["soft"] == pytest.approx(2 / (7 * 1e-2), rel=1e-5)
+    assert fixed["sensitivity"]["vote"] == pytest.approx(2 / 1e-2, rel=1e-5)
+
+
+def test_the_rule_without_lambda_looks_at_public_numbers_only(result: dict) -> None:
+    # Other private labels (another seed deals other samples): the sensitivity can only change through X.
+    again = run_tally(replace(SMALL, learners=("tree",)))
+    assert again["privacy"]["soft"]["lam"] == result["privacy"]["soft"]["lam"]
+    assert again["privacy"]["statistic"]["rank"] == result["privacy"]["statistic"]["rank"]
+    assert again["privacy"]["pate"]["queries"] == result["privacy"]["pate"]["queries"]
+
+
+def test_protecting_auxiliary_samples_learns_no_scaling_from_them() -> None:
+    protected = run_tally(replace(SMALL, protect_auxiliary=True))
+    assert "statistic" not in protected["accuracy"]
+    assert protected["privacy"]["soft"]["unit"] == "party and one auxiliary sample"
+    assert protected["features"] == 30
+
+
+def test_all_releases_together_cost_more_than_each(result: dict) -> None:
+    assert result["composed"]["releases"] == len(METHODS)
+    assert SMALL.epsilon < result["composed"]["epsilon"] <= len(METHODS) * SMALL.epsilon
+
+
+# -- interrupted and continued
+
+
+def test_an_interrupted_run_is_continued_and_counts_nobody_twice(tmp_path) -> None:
+    class Stopped(Exception):
+        pass
+
+    class StopsInTheSecondSum(Stage):
+        def phase(self, name: str, total: int):
+            def done(parties: int) -> None:
+                if name == "sum parameters":
+                    raise Stopped
+
+            return done
+
+    journaled = replace(SMALL, journal=str(tmp_path / "journal"))
+    with pytest.raises(Stopped):
+        run_tally(journaled, stage=StopsInTheSecondSum())
+    again = run_tally(journaled)
+    assert again["continued_from"] == 2 * SMALL.parties
+    assert again["ballots"] == SMALL.parties
+    assert again["tally_equals_plaintext"] is True
+    with pytest.raises(JournalError, match="another run"):
+        run_tally(replace(journaled, seed=1))
+
+
+def test_an_engine_that_is_not_there_is_named() -> None:
+    with pytest.raises(InvalidParameter, match="scheduler"):
+        run_tally(replace(SMALL, engine="dask"))
+    with pytest.raises(InvalidParameter, match="engine"):
+        run_tally(replace(SMALL, engine="abacus"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--protocol", "elgamal"],
+        ["--protocol", "pathak", "--learner", "tree"],
+        ["--protocol", "psgd", "--noise", "laplace"],
+        ["--steps", "3"],
+        ["--variant", "printed"],
+    ],
+    ids=str,
+)
+def test_options_of_another_protocol_are_not_ignored(arguments: list[str]) -> None:
+    done = command("run", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("psephos: ")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "exact"), [("pathak", "shares_equal_reference"), ("psgd", "sums_equal_reference")]
+)
+def test_the_other_protocols_run_by_the_same_command(protocol: str, exact: str) -> None:
+    small = ["--key-bits", "1024", "--test-key", "--parties", "3", "--json"]
+    steps = ["--steps", "2"] if protocol == "psgd" else []
+    done = command("run", "--protocol", protocol, *small, *steps)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[exact] is True
