@@ -100,3 +100,15 @@ def test_the_order_of_the_classes_is_part_of_what_a_round_is_about() -> None:
 def test_sums_of_another_length_are_no_counts() -> None:
     with pytest.raises(WrongPartialDecryptionError):
         VoteLayout(2, 3).decode([1, 1, 1], 5)
+
+
+def test_a_salted_context_confirms_no_guess_of_the_samples() -> None:
+    """With private auxiliary samples the round is public and they are not: whoever guesses them needs the salt too."""
+    secret, guess = AuxiliarySet(np.eye(3), b"s" * 32), AuxiliarySet(np.eye(3))
+    assert secret.context(range(2)) != guess.context(range(2))
+    assert secret.context(range(2)) != AuxiliarySet(np.eye(3), b"t" * 32).context(range(2))
+    assert secret.context(range(2)) == AuxiliarySet(np.eye(3), b"s" * 32).context(range(2))
+    assert secret.digest == guess.digest  # a party recognises samples it has voted on under any salt
+    assert secret.digest.hex()[:12] not in repr(secret)
+    with pytest.raises(InvalidParameter, match="32 bytes"):
+        AuxiliarySet(np.eye(3), b"short")
