@@ -39,9 +39,9 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     intercept: append this constant as one more feature, since the models here have no intercept; 0 appends nothing.
     scaling: "max-norm" divides by the largest norm of an auxiliary row; "unit-rows" gives every row norm 1.
 
-    Rows longer than 1 after that are projected on the unit ball. Sparse input is accepted, output is dense; columns that
-    no auxiliary row uses are dropped from it, unless unit rows are all that is asked for: then **nothing** is learned
-    from the auxiliary rows, neither number nor shape, and every column is kept (what private auxiliary rows need).
+    Rows longer than 1 after that are projected on the unit ball. Sparse input is accepted, output is dense, without the
+    columns that no auxiliary row uses. But where unit rows are all that is asked for, **nothing** is learned from the
+    auxiliary rows, neither number nor shape, and every column is kept: what private auxiliary rows need.
     Fitted attributes: scale_ (the largest auxiliary norm, or 1), mean_, deviation_, pca_ (None where not used).
 
     Raises InvalidParameter for a bad option and DataError for sparse features too wide to be made dense, at `fit`;

@@ -37,6 +37,7 @@ from psephos.curator.hamm.statistic import (
     fit_statistic,
     plan_statistic,
     release_statistic,
+    release_sum,
 )
 from psephos.curator.losses import Loss, loss_named
 from psephos.protocol.errors import InvalidParameter
@@ -50,6 +51,7 @@ __all__ = [
     "check_mechanism",
     "erm_fit",
     "erm_method",
+    "own_data_method",
     "pate_method",
     "statistic_choices",
     "statistic_method",
@@ -201,6 +203,23 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Reque
 
     nonprivate = partial(statistic_nonprivate, counts, auxiliary, request.lam or HAMM_LAMBDA)
     return Method(nonprivate, draw, plan.sensitivity, plan.event, statistic_choices(plan, request.mechanism))
+
+
+def own_data_method(total: list[int], plan: StatisticPlan) -> Method:
+    """The own-data statistic from the exact sum of the parties' vectors: the curator adds the noise.
+
+    `total`: `plan.dimension` integers. Without noise it is that of the same coordinates. Raises DataError for a sum of
+    another length.
+    """
+    exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
+    chosen = statistic_choices(plan, type(plan.mechanism).__name__)
+    return Method(
+        lambda: exact,
+        lambda randomness: fit_statistic(release_sum(total, plan, randomness)),
+        plan.sensitivity,
+        plan.event,
+        chosen,
+    )
 
 
 def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:
