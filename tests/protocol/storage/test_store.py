@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
 import shutil
-import signal
 import sqlite3
 import stat
 import subprocess
@@ -235,18 +233,24 @@ def test_places_that_are_none(tmp_path: Path) -> None:
             Store(place)
 
 
+_FORK = """
+import os, sys
+from psephos.protocol.errors import JournalError
+from psephos.protocol.storage.store import Store
+store = Store(sys.argv[1])
+if os.fork() == 0:
+    try:
+        store.put("a", b"x", b"1")
+    except JournalError as error:
+        os._exit("forked" not in str(error))
+    os._exit(2)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]) or store.get("a", b"x") is not None)
+"""
+
+
 def test_a_child_does_not_write_through_its_parents_store(tmp_path: Path) -> None:
     """SQLite's locks are the process's; a connection that was carried through a fork breaks them."""
-    store = Store(tmp_path / "store")
-    child = os.fork()
-    if child == 0:
-        try:
-            store.put("a", b"x", b"1")
-        except JournalError as error:
-            os._exit(0 if "forked" in str(error) else 1)
-        os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
-    assert store.get("a", b"x") is None
+    subprocess.run([sys.executable, "-c", _FORK, str(tmp_path / "store")], check=True)
 
 
 # -- damage
@@ -347,17 +351,23 @@ def test_a_damaged_file_is_refused_or_says_what_was_written(tmp_path: Path) -> N
 # -- disks that are full
 
 
-def _fill(path: str) -> None:
-    """Write until there is no room; then what was kept must be there. Runs in a process of its own."""
-    store, kept = Store(path), 0
-    try:
-        while kept < 1000:
-            with store.transaction():
-                store.put("a", bytes([kept]), os.urandom(50_000))
-                store.put("b", bytes([kept]), b"both")
-            kept += 1
-    except JournalError as error:
-        print(json.dumps([kept, len(list(store.items("a"))), len(list(store.items("b"))), str(error)]))
+_FILL = """
+import json, os, resource, signal, sys
+from psephos.protocol.errors import JournalError
+from psephos.protocol.storage.store import Store
+if sys.argv[2:]:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+store, kept = Store(sys.argv[1]), 0
+try:
+    while kept < 200:
+        with store.transaction():
+            store.put("a", bytes([kept]), os.urandom(50_000))
+            store.put("b", bytes([kept]), b"both")
+        kept += 1
+except JournalError as error:
+    print(json.dumps([kept, len(list(store.items("a"))), len(list(store.items("b"))), str(error)]))
+"""
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
@@ -365,34 +375,21 @@ def test_a_full_disk(tmp_path: Path) -> None:
         pytest.skip("no unshare to mount a small disk with")
     (tmp_path / "disk").mkdir()
     script = 'mount -t tmpfs -o size=600k,mode=700 small "$1" && exec "$2" -c "$3" "$1/store"'
-    program = "import sys; sys.path.insert(0, sys.argv.pop()); import test_store; test_store._fill(sys.argv[1])"
-    program = program.replace("sys.argv.pop()", repr(str(Path(__file__).parent)))
-    done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path / "disk"), sys.executable, program],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "unshare" in done.stderr or "mount" in done.stderr:
-        pytest.skip("no small disk can be mounted here")
-    kept, a, b, error = json.loads(done.stdout)
-    assert 0 < kept == a == b
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path / "disk"), sys.executable, _FILL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr}")
+    kept, first, second, error = json.loads(done.stdout)
+    assert 0 < kept == first == second
     assert "no room to write" in error
     assert "make room and run again" in error
 
 
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
-        try:
-            store = Store(tmp_path / "store")
-            for number in range(100):
-                store.put("a", bytes([number]), os.urandom(50_000))
-        except JournalError as error:
-            os._exit(0 if "cannot be written" in str(error) or "no room" in str(error) else 1)
-        os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
+    command = [sys.executable, "-c", _FILL, str(tmp_path / "store"), "limited"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    kept, first, second, error = json.loads(done.stdout)
+    assert 0 < kept == first == second
+    assert "cannot be written" in error
     with Store(tmp_path / "store") as store:
-        assert 0 < len(list(store.items("a"))) < 100
+        assert len(list(store.items("a"))) == kept
