@@ -117,12 +117,14 @@ class Driver:
                 self._take(name, role.start)
         while self._deliver() or self._hush():
             pass
-        for name, role in self.roles.items():
-            if missing := role.awaits(self.states[name]):
-                raise PartyVanishedError(
-                    f"{name} waits for {missing}, which never came. The run stops and nothing is published; start "
-                    "another one without whoever vanished"
-                )
+        waits = [(found, name) for name, role in self.roles.items() if (found := role.awaits(self.states[name]))]
+        if waits:
+            # Kinds are numbered in the order of their protocol, so what is missing first is what held up the others.
+            missing, name = min(waits, key=lambda wait: wait[0].kind)
+            raise PartyVanishedError(
+                f"{name} waits for {missing}, which never came. The run stops and nothing is published; start another "
+                "one without whoever vanished"
+            )
         return self.results()
 
     def results(self) -> dict[str, Any]:

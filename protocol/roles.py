@@ -6,7 +6,7 @@ that can be written down, and nothing else changes. So one role runs unchanged i
 network, and again after a crash, and any role can be replaced by one that lies (`psephos.protocol.driver`).
 
 Most roles are a `Machine`: one class that reads from its first message to its last, whose methods say in which state
-they take which message. What the table does not name is refused by name.
+they take which message. What the table does not name is refused by name. No paper behind it; docs/design.md, section 2.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeVar
 from psephos.protocol.errors import PsephosError, UnexpectedMessageError
 from psephos.protocol.wire import Kind, kind_of
 
-__all__ = ["BOARD", "Entry", "Machine", "Post", "Refusal", "Role", "Step", "gathers", "takes"]
+__all__ = ["BOARD", "Entry", "Machine", "Missing", "Post", "Refusal", "Role", "Step", "gathers", "takes"]
 
 BOARD = "board"
 """The receiver of what everybody may read."""
@@ -72,6 +72,17 @@ class Step:
     refused: tuple[Refusal, ...] = ()
 
 
+@dataclass(frozen=True)
+class Missing:
+    """Messages that somebody waits for."""
+
+    kind: Kind
+    senders: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"the {self.kind.title} of {', '.join(self.senders)}"
+
+
 class Role(ABC):
     """One participant of a protocol, by whatever it does when messages come.
 
@@ -95,8 +106,8 @@ class Role(ABC):
         """What it does when nothing more is on its way (a deadline, in the world); None for nothing."""
         return None
 
-    def awaits(self, state: Any) -> str | None:
-        """What it cannot go on without, in words; None when it is done or can be left as it is."""
+    def awaits(self, state: Any) -> Missing | None:
+        """What it cannot go on without; None when it is done or can be left as it is."""
         return None
 
     def result(self, state: Any) -> Any:
@@ -220,13 +231,12 @@ class Machine(Role):
         """What `quiet` is for a machine."""
         return None
 
-    def awaits(self, state: _Held) -> str | None:
-        """The messages that have not come, by kind and sender."""
-        for rule in self._TABLE:
+    def awaits(self, state: _Held) -> Missing | None:
+        """The messages that have not come; of several that a state gathers, those that its last method does."""
+        for rule in reversed(self._TABLE):
             if rule.state is type(state.state) and rule.senders is not None:
                 here = {entry.sender for entry in state.arrived if entry.kind is rule.kind}
-                missing = [sender for sender in rule.senders(self, state.state) if sender not in here]
-                return f"the {rule.kind.title} of {', '.join(missing)}"
+                return Missing(rule.kind, tuple(s for s in rule.senders(self, state.state) if s not in here))
         return None
 
     def result(self, state: _Held) -> Any:
@@ -268,7 +278,8 @@ class Machine(Role):
         arrived = {**arrived, entry.sender: entry.data}
         if len(arrived) < len(wanted):
             return Step(replace(held, arrived=(*held.arrived, entry)))
-        return _wrapped(method(held.state, {sender: arrived[sender] for sender in wanted}), held)
+        rest = replace(held, arrived=tuple(e for e in held.arrived if e.kind is not entry.kind))
+        return _wrapped(method(held.state, {sender: arrived[sender] for sender in wanted}), rest)
 
 
 def _wrapped(step: Step, held: _Held | None = None) -> Step:
