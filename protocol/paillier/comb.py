@@ -117,7 +117,8 @@ class FixedBaseComb:
 
     def draw(self, randomness: Randomness) -> bytes:
         """The digits of a uniform exponent: a secret."""
-        return randomness.draw(2 * self.shape.tables * self.shape.columns)
+        size = 2 * self.shape.tables * self.shape.columns
+        return randomness.draw(size)
 
     def drawn_power(self, drawn: bytes) -> mpz:
         """base^e for the exponent that was drawn."""

@@ -9,9 +9,9 @@ roots of the residues with c_l = (1 + n m_l) r_l, where r_l = h_s^(a_l) (fast mo
     check       (1 + n z) h_s^w = A prod c_l^(e_l) mod n^2   (or v^n for h_s^w)
 
 Two answers to challenges that differ in one e_l only give c_l^(e - e') = (1 + n (z - z')) times an n-th residue, and
-e - e', below every factor of n, can be inverted modulo n: the plaintext m_l = (z - z')/(e - e') mod n is known, whatever
-the residue is. So no sender can make a ballot of other people's ciphertexts. docs/security/zero-knowledge.md has the theorem and
-what binds a proof to its sender.
+e - e', below every factor of n, can be inverted modulo n: the plaintext m_l = (z - z')/(e - e') mod n is known,
+whatever the residue is. So no sender can make a ballot of other people's ciphertexts. docs/security/zero-knowledge.md
+has the theorem and what binds a proof to its sender.
 """
 
 from __future__ import annotations
