@@ -1,8 +1,8 @@
 """Values as bytes: the states of roles, as they are written down (CBOR, RFC 8949; no paper behind it).
 
 A value is None, a bool, int, float, str, bytes, gmpy2 integer, a tuple of values, a dict of values by such plain keys,
-or a frozen dataclass of values that its module declared `storable`. Nothing else is written, and nothing else is made of
-what is read: no code runs that the bytes name.
+or a frozen dataclass of values that its module declared `storable`. Nothing else is written, and nothing else is made
+of what is read: no code runs that the bytes name.
 """
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ def test_classes_of_their_own() -> None:
     "value",
     [
         [1],
-        {1: 2},
+        {(1,): 2},
+        {1: [2]},
         {1},
         object(),
         Stranger(),
