@@ -1,0 +1,2 @@
+from .holder import KeyHolder as KeyHolder
+from .party import Party as Party
