@@ -41,9 +41,7 @@ def test_an_edit_ends_with_its_block() -> None:
     import psephos.protocol.paillier.threshold
 
     before = psephos.protocol.paillier.sharing.deal_integer
-    broken = edited(
-        psephos.protocol.paillier.sharing, "deal_integer", "coefficients = [delta * secret]", "coefficients = [secret]"
-    )
+    broken = edited(psephos.protocol.paillier.sharing, "deal_integer", "range(1, holders + 1)", "range(holders)")
     with broken:
         assert (
             psephos.protocol.paillier.threshold.deal_integer
