@@ -23,7 +23,7 @@ from typing import Any
 import psephos.curator.pathak.curator
 import psephos.curator.psgd.curator
 import psephos.parties.noise
-import psephos.parties.party
+import psephos.parties.old_party
 import psephos.parties.pathak
 import psephos.parties.pathak_noise
 import psephos.parties.psgd
@@ -37,7 +37,7 @@ import psephos.protocol.pathak.comparison
 import psephos.protocol.pathak.messages
 import psephos.protocol.pathak.resharing
 import psephos.protocol.privacy.mechanisms
-from psephos.parties.holder import KeyHolder
+from psephos.parties.old_holder import KeyHolder
 from psephos.protocol.errors import InvalidParameter
 from psephos.security.model import Case, Context, Result
 
@@ -224,7 +224,7 @@ _OWN: tuple[Mutant, ...] = (
         "ballots unsigned",
         "tally",
         psephos.protocol.encrypted_sum.messages.Ballot,
-        "check",
+        "decode",
         "registered.verify(",
         "(lambda *ignored: None)(",
         _DEVIATING,
@@ -234,7 +234,7 @@ _OWN: tuple[Mutant, ...] = (
         "tally",
         psephos.protocol.encrypted_sum.product.BallotProduct,
         "add_all",
-        "if party in self._parties or party in accepted:",
+        "if party in accepted or self.members >> party & 1:",
         "if party in accepted:",
         _DEVIATING,
     ),
@@ -242,15 +242,15 @@ _OWN: tuple[Mutant, ...] = (
         "the round left out of the signature",
         "tally",
         psephos.protocol.encrypted_sum.messages,
-        "_signed_bytes",
-        "body = round_digest + party",
-        "body = party",
+        "_signed",
+        "+ round_digest + party",
+        "+ party",
         _DEVIATING,
     ),
     Mutant(
         "two ballots on one auxiliary set",
         "tally",
-        psephos.parties.party.Party,
+        psephos.parties.old_party.Party,
         "cast",
         "if not self._once.claim(",
         "if not bytes(",
