@@ -21,6 +21,7 @@ from psephos.protocol.errors import PackingError, ThresholdError, WrongPartialDe
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.roles import Entry, Post, Step, takes
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
 __all__ = ["Asked", "Opened", "OpenedSum", "Tally", "open_product"]
@@ -29,6 +30,7 @@ _MOST_SETS = 1000
 """Sets of t holders that are tried at most: of 12 in 24, the first 1.3 million all contain holder 1, who may lie."""
 
 
+@storable
 @dataclass(frozen=True)
 class OpenedSum:
     """All that the curator learns from a round.
@@ -50,16 +52,19 @@ class OpenedSum:
         return len(self.parties)
 
 
+@storable
 @dataclass(frozen=True)
 class Asked:
-    """Voting is over, and holders 1 to `asked` are to open the product; `parts` are the answers, by holder."""
+    """Voting is over, and holders 1 to `asked` are to open the product; `parts` are the answers so far."""
 
-    product: BallotProduct
+    members: int = field(repr=False)
+    columns: tuple[mpz, ...] = field(repr=False)
     request: TallyRequest
     asked: int
     parts: tuple[PartialDecryption, ...] = ()
 
 
+@storable
 @dataclass(frozen=True)
 class Opened:
     """The sum is known."""
@@ -87,9 +92,10 @@ class Tally(Observer):
             WrongPartialDecryptionError: the answers of all holders that answered do not combine.
         """
         if isinstance(state, Watching):
-            state.product.check_minimum()
-            request = TallyRequest(self.round.digest, state.product.members, state.product.digest)
-            return self._ask(Asked(state.product, request, 0), self.round.threshold_key.threshold)
+            product = self.product(state)
+            product.check_minimum()
+            request = TallyRequest(self.round.digest, product.members, product.digest)
+            return self._ask(Asked(product.members, product.columns, request, 0), self.round.threshold_key.threshold)
         if isinstance(state, Asked):
             everybody = self.round.threshold_key.holders
             return self._ask(state, everybody) if state.asked < everybody else self._open(state)
@@ -125,7 +131,7 @@ class Tally(Observer):
         return Step(replace(state, asked=upto), posts)
 
     def _open(self, state: Asked) -> Step:
-        return Step(Opened(open_product(state.product, state.parts)))
+        return Step(Opened(open_product(self.product(state), state.parts)))
 
 
 def open_product(product: BallotProduct, parts: Iterable[PartialDecryption]) -> OpenedSum:

@@ -13,15 +13,17 @@ from typing import Any
 from psephos.protocol.encrypted_sum.messages import PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, Watching
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import AlreadyOpenedError, UnseenBallotError
+from psephos.protocol.errors import AlreadyDoneError, AlreadyOpenedError, UnseenBallotError
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
 from psephos.protocol.roles import Entry, Post, Step, takes
-from psephos.protocol.storage.ledger import OnceLedger
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
 __all__ = ["Answered", "KeyHolder"]
 
 
+@storable
 @dataclass(frozen=True)
 class Answered:
     """The round is opened: what was asked, and the answer, which may be given again."""
@@ -60,8 +62,8 @@ class KeyHolder(Observer):
 
     @takes(Watching, Kind.TALLY_REQUEST)
     def open(self, state: Watching, entry: Entry) -> Step:
-        """Open the product of the observed ballots; the round is spent before anything is computed."""
-        request, seen = TallyRequest.decode(entry.data, self.round), state.product
+        """Open the product of the observed ballots, once: `openings` keeps the answer before it leaves."""
+        request, seen = TallyRequest.decode(entry.data, self.round), self.product(state)
         seen.check_minimum()
         if unseen := request.members & ~seen.members:
             raise UnseenBallotError(f"{self.name} has not observed the ballot of party {_first(unseen)}")
@@ -72,11 +74,16 @@ class KeyHolder(Observer):
                 f"the request's product is not that of the ballots that {self.name} observed: somebody was shown "
                 "another ballot"
             )
-        if not self._openings.claim(self.round.digest):
-            raise self._refusal()
-        values = self._share.partially_decrypt(seen.vector().ciphertexts)
-        part = PartialDecryption(self.round.digest, self.number, request.product_digest, values)
-        return self._answer(Answered(request, part.encode(self.round)), entry)
+
+        def opened() -> bytes:
+            values = self._share.partially_decrypt(seen.vector().ciphertexts)
+            return PartialDecryption(self.round.digest, self.number, seen.digest, values).encode(self.round)
+
+        try:
+            answer = self._openings.first(self.round.digest, request.product_digest, opened)
+        except AlreadyDoneError:
+            raise self._refusal() from None
+        return self._answer(Answered(request, answer), entry)
 
     @takes(Answered, Kind.TALLY_REQUEST)
     def repeat(self, state: Answered, entry: Entry) -> Step:

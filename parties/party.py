@@ -17,13 +17,21 @@ from psephos.parties.learners import make_learner
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
-from psephos.protocol.errors import AlreadyCastError, DataError, InvalidParameter, WrongKeyError, WrongRoundError
+from psephos.protocol.errors import (
+    AlreadyCastError,
+    AlreadyDoneError,
+    DataError,
+    InvalidParameter,
+    WrongKeyError,
+    WrongRoundError,
+)
 from psephos.protocol.paillier.encryption import Encryptor, Randomizers
 from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import BOARD, Machine, Post, Step
 from psephos.protocol.signing import SigningKey, VerificationKey
-from psephos.protocol.storage.ledger import OnceLedger
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.storage.values import storable
 
 if TYPE_CHECKING:  # dp-accounting takes a second to load, and only a party with a budget needs it
     from psephos.protocol.privacy.accounting import Budget, PrivacyEvent
@@ -127,6 +135,7 @@ class Party:
             round_: a round of that kind and context (32 bytes, as in `Round`).
             values: integers within the plan's range, as many as its length.
             claim: names what this party gives away once, in whatever round; None when that is accounted elsewhere.
+                Asked again in the same round, it sends the same ballot again.
             encryptor: the randomness mode and source to use; `half` and the operating system's by default.
             randomizers: a pool of residues made before, so that encryption costs two multiplications a ciphertext.
             costs: what the release made of this round will cost, charged to the party's budget.
@@ -159,25 +168,33 @@ class Party:
                     f"party {self.number} has a budget, so it must know what the release will cost: pass costs"
                 )
             self._budget.check(costs)
+
+        def signed() -> bytes:
+            if self._budget is not None and costs is not None:
+                self._budget.charge(costs)
+            return Ballot.sign(round_, self.number, vector, self._signing_key).encode()
+
         # Last before the ballot exists: what failed until here has used up nothing.
-        if claim is not None and not self._once.claim(claim):
+        if claim is None:
+            return signed()
+        try:
+            return self._once.first(claim, round_.digest, signed)
+        except AlreadyDoneError:
             raise AlreadyCastError(
-                f"party {self.number} has given these {kind} to a sum before; a second one would let the difference of "
-                f"two sums show them"
-            )
-        if self._budget is not None and costs is not None:
-            self._budget.charge(costs)
-        return Ballot.sign(round_, self.number, vector, self._signing_key).encode()
+                f"party {self.number} has given its {kind} to a sum before; a second one would let the difference of "
+                "two sums show them"
+            ) from None
 
     def __repr__(self) -> str:
         return f"<Party {self.number}>"
 
 
+@storable
 @dataclass(frozen=True)
 class Cast:
     """The ballot is posted; `values` is what it holds, which is for its owner's eyes."""
 
-    values: IntegerVector = field(repr=False, compare=False)
+    values: tuple[int, ...] = field(repr=False)
 
 
 class RoundParty(Machine):
@@ -201,9 +218,10 @@ class RoundParty(Machine):
 
     def _posted(self, context: bytes, values: IntegerVector, claim: bytes | None) -> Step:
         ballot = self.party.ballot(self.round, self.kind, context, values, claim=claim, **self._encryption)
-        return Step(Cast(values), (Post(BOARD, ballot, f"{self.kind}: cast"),))
+        numbers = values.tolist() if isinstance(values, np.ndarray) else values
+        return Step(Cast(tuple(numbers)), (Post(BOARD, ballot, f"{self.kind}: cast"),))
 
-    def outcome(self, state: Cast) -> IntegerVector:
+    def outcome(self, state: Cast) -> tuple[int, ...]:
         """What the ballot holds: a secret, with which a simulation takes the sum in the clear."""
         return state.values
 

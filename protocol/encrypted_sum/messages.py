@@ -18,6 +18,7 @@ from psephos.protocol.errors import ForgedSignatureError, MessageError, Threshol
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts, decode_ciphertexts, encode_ciphertexts
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.signing import SIGNATURE_BYTES, SigningKey
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import DIGEST_BYTES, HEADER_BYTES, Kind, Reader, frame
 
 __all__ = ["Ballot", "PartialDecryption", "TallyRequest", "decode_parties", "encode_parties"]
@@ -96,6 +97,7 @@ def _signed(round_digest: bytes, party: int, payload: bytes) -> bytes:
     return b"psephos ballot\0" + round_digest + party.to_bytes(_PARTY_BYTES, "big") + hashlib.sha256(payload).digest()
 
 
+@storable
 @dataclass(frozen=True)
 class TallyRequest:
     """The curator asks a holder to open a product and says which ballots it counted.
@@ -137,6 +139,7 @@ def decode_parties(data: bytes, round_: Round) -> int:
     return parties
 
 
+@storable
 @dataclass(frozen=True)
 class PartialDecryption:
     """One holder's answer to a tally request.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from gmpy2 import mpz
@@ -34,6 +34,7 @@ from psephos.protocol.paillier.ciphertexts import (
 )
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import Entry, Machine, Refusal, Step, takes
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
 __all__ = ["BallotProduct", "Observer", "Rejection", "Watching"]
@@ -168,11 +169,13 @@ def _numbers(bitmap: int) -> tuple[int, ...]:
     return tuple(place for place, bit in enumerate(reversed(f"{bitmap:b}")) if bit == "1")
 
 
+@storable
 @dataclass(frozen=True)
 class Watching:
-    """Ballots are on their way; `product` is that of those seen so far."""
+    """Ballots are on their way; `members` and `columns` are those of the product so far."""
 
-    product: BallotProduct
+    members: int = field(repr=False)
+    columns: tuple[mpz, ...] = field(repr=False)
 
 
 class Observer(Machine):
@@ -193,15 +196,20 @@ class Observer(Machine):
         self._seen = BallotProduct(round_) if seen is None else BallotProduct(round_).merge(seen)
 
     def begin(self) -> Step:
-        return Step(Watching(self._seen))
+        """Watch."""
+        return Step(Watching(self._seen.members, self._seen.columns))
 
     @takes(Watching, Kind.BALLOT, batch=True)
     def observe(self, state: Watching, entries: Sequence[Entry]) -> Step:
         """Multiply in what counts."""
-        product, rejections = state.product.add_all(entry.data for entry in entries)
+        product, rejections = self.product(state).add_all(entry.data for entry in entries)
         refused = tuple(Refusal(entries[rejection.place], rejection.error) for rejection in rejections)
-        return Step(replace(state, product=product), (), refused)
+        return Step(Watching(product.members, product.columns), (), refused)
+
+    def product(self, state: Any) -> BallotProduct:
+        """Of the ballots seen so far."""
+        return BallotProduct(self.round, state.members, state.columns)
 
     def outcome(self, state: Any) -> Any:
         """The product."""
-        return state.product
+        return self.product(state)

@@ -56,7 +56,7 @@ def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int 
         (shares[1], [shares[1].share()]),
         (shares, [s.share() for s in shares]),
         (signing_key, [signing_key.seed()]),
-        (pool, [int(r) for r in pool._residues]),
+        (pool, [int(r.value) for r in pool._residues]),
         (tape, [drawn]),
         (ReplayedRandomness(drawn), [drawn]),
         (KeyHolder(election.shares[0], election.round), [election.shares[0].share()]),
