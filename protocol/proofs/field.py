@@ -54,7 +54,8 @@ def mul(a: Words, b: Words) -> Words:
     lifted = bottom * _LOW
     total = reduced + lifted
     total = np.where(total < lifted, total + _LOW, total)
-    return np.where(total >= _P, total - _P, total)
+    product: Words = np.where(total >= _P, total - _P, total)
+    return product
 
 
 def dot(weights: Words, rows: Words) -> Words:
@@ -66,8 +67,8 @@ def _sum(rows: Words) -> Words:
     """The sum over the first axis: 32-bit halves, so that no word overflows."""
     low = (rows & _LOW).sum(axis=0, dtype=np.uint64)
     high = (rows >> _HALF).sum(axis=0, dtype=np.uint64)
-    total: Words = add(mul(high % _P, np.full_like(high, 1 << 32)), low % _P)
-    return total
+    low, high = (half % _P for half in (low, high))
+    return add(mul(high, np.full_like(high, 1 << 32)), low)
 
 
 def values(polynomials: Words, size: int) -> Words:

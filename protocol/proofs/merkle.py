@@ -1,7 +1,7 @@
 """A commitment to a list of byte strings that opens some of them: a Merkle tree (Merkle 1987).
 
-Leaves and inner nodes are hashed with different first bytes, as in RFC 9162. Whoever commits to secrets puts random bytes
-into each leaf, so that a root tells nothing about what is never opened.
+Leaves and inner nodes are hashed with different first bytes, as in RFC 9162. Whoever commits to secrets puts random
+bytes into each leaf, so that a root tells nothing about what is never opened.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ one random combination of their plaintexts. No trusted set-up and no group but P
    Reed-Solomon codeword, and commits to the columns (a Merkle root). It also sends A = (1 + n mu) h_s^alpha.
 2. Challenges e_l. It answers z = mu + sum e_l m_l over the integers and w = alpha + sum e_l a_l, which satisfy
    (1 + n z) h_s^w = A prod c_l^(e_l): the proof of knowledge with an answer that is not reduced modulo n.
-3. Challenges: six random primes q. The plaintexts are m_l = sum_j v_lj radix^j, so the equation of step 2 is one between
-   bits, and it holds over the integers when it holds modulo each q: z = sum (bit)(coefficient mod q) - q t. The sender
-   commits to the bits of the quotients t.
+3. Challenges: six random primes q. The plaintexts are m_l = sum_j v_lj radix^j, so the equation of step 2 is one
+   between bits, and it holds over the integers when it holds modulo each q: z = sum (bit)(coefficient mod q) - q t.
+   The sender commits to the bits of the quotients t.
 4. Challenges: random combinations. It answers with polynomials which show that all rows are (near) codewords, that
    every committed entry and the sum of each sample's entries satisfy x^2 = x, and that the equations of step 3 hold.
 5. Challenges: which columns to open.
@@ -160,8 +160,8 @@ class Layout:
         return entries, _powers_modulo(2, self.mask_bits, prime)
 
     def linear(self, drawn: Sequence[mpz], primes: Sequence[int], combine: Words) -> Words:
-        """The weights of all committed entries in the random combination of the equations of step 3, as polynomials that
-        are zero where rows are random: coefficients (rows, k)."""
+        """The weights of all committed entries in the random combination of the equations of step 3, as polynomials
+        that are zero where rows are random: coefficients (rows, k)."""
         first, second = np.zeros((self.first_rows, self.used), np.uint64), []
         for prime, factor in zip(primes, combine, strict=True):
             entries, mask = self.weights(drawn, prime)
