@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import psephos.parties.party
+import psephos.parties.old_party
 import psephos.protocol.encrypted_sum.messages
 import psephos.protocol.encrypted_sum.product
 import psephos.protocol.paillier.comb
 import psephos.protocol.paillier.encryption
 import psephos.protocol.paillier.sharing
-from psephos.parties.holder import KeyHolder
+from psephos.parties.old_holder import KeyHolder
 from tests.security.lab.editing import SEEDED, Mutant
 
 __all__ = ["MUTANTS"]
@@ -21,8 +21,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "ballots without randomness",
         "tally",
         psephos.protocol.paillier.encryption.Encryptor,
-        "encrypt",
-        "(1 + m * n) * r % modulus",
+        "_encrypt",
+        "(1 + m * n) * r.value % modulus",
         "(1 + m * n) % modulus",
         _FRESH,
     ),
@@ -31,26 +31,26 @@ MUTANTS: tuple[Mutant, ...] = (
         "tally",
         psephos.protocol.paillier.encryption.Encryptor,
         "randomizers",
-        "[comb.random_power(self._randomness) for _ in range(count)]",
-        "[comb.random_power(self._randomness)] * count",
+        "[comb.draw(self._randomness) for _ in range(count)]",
+        "[comb.draw(self._randomness)] * count",
         _FRESH,
     ),
     Mutant(
         "an exponent of eight bits",
         "tally",
         psephos.protocol.paillier.comb.FixedBaseComb,
-        "random_power",
-        "randomness.draw(2 * width)",
-        "bytes(2 * width - 1) + randomness.draw(1)",
+        "draw",
+        "return randomness.draw(size)",
+        "return bytes(size - 1) + randomness.draw(1)",
         _FRESH,
     ),
     Mutant(
         "the same coins in every round",
         "tally",
         psephos.protocol.paillier.comb.FixedBaseComb,
-        "random_power",
-        "randomness.draw(2 * width)",
-        f"{SEEDED}.draw(2 * width)",
+        "draw",
+        "return randomness.draw(size)",
+        f"return {SEEDED}.draw(size)",
         _FRESH,
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "ballots unsigned",
         "tally",
         psephos.protocol.encrypted_sum.messages.Ballot,
-        "check",
+        "decode",
         "registered.verify(",
         "(lambda *ignored: None)(",
         _DEVIATING,
@@ -121,7 +121,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "tally",
         psephos.protocol.encrypted_sum.product.BallotProduct,
         "add_all",
-        "if party in self._parties or party in accepted:",
+        "if party in accepted or self.members >> party & 1:",
         "if party in accepted:",
         _DEVIATING,
     ),
@@ -129,15 +129,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "the round left out of the signature",
         "tally",
         psephos.protocol.encrypted_sum.messages,
-        "_signed_bytes",
-        "body = round_digest + party",
-        "body = party",
+        "_signed",
+        "+ round_digest + party",
+        "+ party",
         _DEVIATING,
     ),
     Mutant(
         "two ballots on one auxiliary set",
         "tally",
-        psephos.parties.party.Party,
+        psephos.parties.old_party.Party,
         "cast",
         "if not self._once.claim(",
         "if not bytes(",
