@@ -1,2 +1,2 @@
-from .holder import KeyHolder as KeyHolder
-from .party import Party as Party
+from .old_holder import KeyHolder as KeyHolder
+from .old_party import Party as Party
