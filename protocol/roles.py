@@ -6,7 +6,7 @@ that can be written down, and nothing else changes. So one role runs unchanged i
 network, and again after a crash, and any role can be replaced by one that lies (`psephos.protocol.driver`).
 
 Most roles are a `Machine`: one class that reads from its first message to its last, whose methods say in which state
-they take which message. What the table does not name is refused by name.
+they take which message. What the table does not name is refused by name. No paper behind it; docs/design.md, section 2.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from psephos.protocol.errors import PsephosError, UnexpectedMessageError
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, kind_of
 
-__all__ = ["BOARD", "Entry", "Machine", "Post", "Refusal", "Role", "Step", "gathers", "takes"]
+__all__ = ["BOARD", "Entry", "Machine", "Missing", "Post", "Refusal", "Role", "Rule", "Step", "gathers", "takes"]
 
 BOARD = "board"
 """The receiver of what everybody may read."""
@@ -40,6 +41,7 @@ class Post:
     phase: str = ""
 
 
+@storable
 @dataclass(frozen=True)
 class Entry:
     """A message that was sent: the order of their numbers is the same for everybody."""
@@ -72,6 +74,17 @@ class Step:
     refused: tuple[Refusal, ...] = ()
 
 
+@dataclass(frozen=True)
+class Missing:
+    """Messages that somebody waits for."""
+
+    kind: Kind
+    senders: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"the {self.kind.title} of {', '.join(self.senders)}"
+
+
 class Role(ABC):
     """One participant of a protocol, by whatever it does when messages come.
 
@@ -95,8 +108,8 @@ class Role(ABC):
         """What it does when nothing more is on its way (a deadline, in the world); None for nothing."""
         return None
 
-    def awaits(self, state: Any) -> str | None:
-        """What it cannot go on without, in words; None when it is done or can be left as it is."""
+    def awaits(self, state: Any) -> Missing | None:
+        """What it cannot go on without; None when it is done or can be left as it is."""
         return None
 
     def result(self, state: Any) -> Any:
@@ -111,7 +124,7 @@ class Role(ABC):
 
 
 @dataclass(frozen=True)
-class _Rule:
+class Rule:
     """One line of a machine's table: in states of this type, messages of this kind go to this method."""
 
     state: type
@@ -121,6 +134,7 @@ class _Rule:
     batch: bool = False
 
 
+@storable
 @dataclass(frozen=True)
 class _Held:
     """A machine's state, with the messages that it has not used yet."""
@@ -138,16 +152,16 @@ def takes(state: type, kind: Kind, *, batch: bool = False) -> Callable[[Method],
 
     With `batch` the method is given all that came in a row, and names the refused ones in its `Step` itself.
     """
-    return _ruled(_Rule(state, kind, batch=batch))
+    return _ruled(Rule(state, kind, batch=batch))
 
 
 def gathers(state: type, kind: Kind, senders: Callable[[Any, Any], Iterable[str]]) -> Callable[[Method], Method]:
     """Marks `method(self, state, messages) -> Step` as what happens when one message of this kind has come from each of
     `senders(self, state)`; `messages` are their bytes by sender, in the order of the senders."""
-    return _ruled(_Rule(state, kind, senders=senders))
+    return _ruled(Rule(state, kind, senders=senders))
 
 
-def _ruled(rule: _Rule) -> Callable[[Method], Method]:
+def _ruled(rule: Rule) -> Callable[[Method], Method]:
     def mark(method: Method) -> Method:
         rules = getattr(method, "__rules__", ())
         method.__rules__ = (replace(rule, method=method.__name__), *rules)  # type: ignore[attr-defined]
@@ -164,12 +178,13 @@ class Machine(Role):
     one from somebody who has none to send, is refused with UnexpectedMessageError.
     """
 
-    _TABLE: ClassVar[tuple[_Rule, ...]] = ()
+    table: ClassVar[tuple[Rule, ...]] = ()
+    """What it takes, line by line, in the order of the protocol."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         own = tuple(rule for member in vars(cls).values() for rule in getattr(member, "__rules__", ()))
-        cls._TABLE = (*cls._TABLE, *own)
+        cls.table = (*cls.table, *own)
 
     def start(self) -> Step:
         """Its first state and messages."""
@@ -220,13 +235,12 @@ class Machine(Role):
         """What `quiet` is for a machine."""
         return None
 
-    def awaits(self, state: _Held) -> str | None:
-        """The messages that have not come, by kind and sender."""
-        for rule in self._TABLE:
+    def awaits(self, state: _Held) -> Missing | None:
+        """The messages that have not come; of several that a state gathers, those that its last method does."""
+        for rule in reversed(self.table):
             if rule.state is type(state.state) and rule.senders is not None:
                 here = {entry.sender for entry in state.arrived if entry.kind is rule.kind}
-                missing = [sender for sender in rule.senders(self, state.state) if sender not in here]
-                return f"the {rule.kind.title} of {', '.join(missing)}"
+                return Missing(rule.kind, tuple(s for s in rule.senders(self, state.state) if s not in here))
         return None
 
     def result(self, state: _Held) -> Any:
@@ -237,12 +251,12 @@ class Machine(Role):
         """What `result` is for a machine."""
         return None
 
-    def _rule(self, held: _Held, entry: Entry) -> _Rule | None:
+    def _rule(self, held: _Held, entry: Entry) -> Rule | None:
         """The line that takes this message now; None when a later one does."""
-        order = list(dict.fromkeys(rule.state for rule in self._TABLE))
+        order = list(dict.fromkeys(rule.state for rule in self.table))
         now = order.index(type(held.state)) if type(held.state) in order else len(order)
         later = False
-        for rule in self._TABLE:
+        for rule in self.table:
             if rule.kind is entry.kind:
                 if rule.state is type(held.state):
                     return rule
@@ -254,7 +268,7 @@ class Machine(Role):
             raise UnexpectedMessageError(f"{self.name}: {what} came twice, before it was due")
         return None
 
-    def _apply(self, rule: _Rule, held: _Held, run: list[Entry]) -> Step:
+    def _apply(self, rule: Rule, held: _Held, run: list[Entry]) -> Step:
         method = getattr(self, rule.method)
         if rule.senders is None:
             return _wrapped(method(held.state, tuple(run) if rule.batch else run[0]), held)
@@ -268,7 +282,8 @@ class Machine(Role):
         arrived = {**arrived, entry.sender: entry.data}
         if len(arrived) < len(wanted):
             return Step(replace(held, arrived=(*held.arrived, entry)))
-        return _wrapped(method(held.state, {sender: arrived[sender] for sender in wanted}), held)
+        rest = replace(held, arrived=tuple(e for e in held.arrived if e.kind is not entry.kind))
+        return _wrapped(method(held.state, {sender: arrived[sender] for sender in wanted}), rest)
 
 
 def _wrapped(step: Step, held: _Held | None = None) -> Step:

@@ -43,7 +43,7 @@ class AuxiliarySet:
         if len(salt) not in (0, 32):
             raise InvalidParameter(f"a salt has 32 bytes, or none where the samples are public; not {len(salt)}")
         try:
-            array = np.array(samples, dtype="<f8", order="C")
+            array = np.array(samples, dtype="<f8", order="C") + 0.0  # -0.0 equals 0.0, and would be another digest
         except (TypeError, ValueError):
             raise DataError("the auxiliary samples are not a table of numbers") from None
         if array.ndim != 2 or array.size == 0:

@@ -34,10 +34,11 @@ from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
 from psephos.parties.learners import LEARNERS, LocalClassifier, make_learner
 from psephos.parties.noise import contributors
-from psephos.parties.party import Voter
+from psephos.parties.old_party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
@@ -466,6 +467,7 @@ def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, d
         mechanism=options.noise,
         joint=True,
     )
+    assert isinstance(plan.grid, StatisticGrid)
     shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
     least = max(2, options.parties - options.dropouts)
     round_ = statistic_round(
@@ -476,7 +478,7 @@ def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, d
         StatisticContribution(house.voters, house.auxiliary, plan.grid, shares, simulation_seed=seed),
         "sum noisy statistics",
     )
-    released = fit_statistic(release_total(plan, summed.opened.sums, ballots=summed.opened.ballots))
+    released = fit_statistic(release_total(plan, list(summed.opened.sums), ballots=summed.opened.ballots))
     method = Method(
         # Only a simulation can know the counts here, and only to say what the noise cost.
         lambda: statistic_nonprivate(_clear_counts(house), house.auxiliary, options.local_lam),

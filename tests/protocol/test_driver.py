@@ -123,6 +123,51 @@ def test_who_vanishes_is_named() -> None:
         Driver([Curator(), Party(0)]).run()
 
 
+class Counter(Machine):
+    """Gathers a ballot from each party again and again, in one state."""
+
+    name = "curator"
+
+    def begin(self) -> Step:
+        return Step(Done(0), (Post(BOARD, frame(Kind.ANNOUNCEMENT, SESSION, b"\7"), "sum"),))
+
+    @gathers(Done, Kind.BALLOT, lambda self, state: PARTIES)
+    def add(self, state: Done, ballots: Mapping[str, bytes]) -> Step:
+        return Step(Done(state.total + 1))
+
+    def outcome(self, state: Done) -> int:
+        return state.total
+
+
+def test_a_state_gathers_again() -> None:
+    curator = Counter()
+    entries = [Entry(n, f"party {n % 2}", "curator", ballot(n).data) for n in range(6)]
+    step = curator.receive(curator.start().state, entries)
+    assert not step.refused
+    assert curator.result(step.state) == 3
+    assert str(curator.awaits(step.state)) == "the ballot of party 0, party 1"
+
+
+def test_who_held_up_the_others_is_named() -> None:
+    """Party 1 waits for an announcement, since the curator waits for party 0's ballot."""
+
+    class Late(Curator):
+        @gathers(Collecting, Kind.BALLOT, lambda self, state: PARTIES[:1])
+        def add(self, state: Collecting, ballots: Mapping[str, bytes]) -> Step:
+            return Step(Done(0))
+
+        def begin(self) -> Step:
+            return Step(Collecting())
+
+    class Waits(Party):
+        @gathers(Waiting, Kind.ANNOUNCEMENT, lambda self, state: ("curator",))
+        def answer(self, state: Waiting, messages: Mapping[str, bytes]) -> Step:
+            return Step(Answered(0))
+
+    with pytest.raises(PartyVanishedError, match="curator waits for the ballot of party 0, which"):
+        Driver([Waits(1), Late()]).run()
+
+
 @pytest.mark.parametrize(
     ("posts", "refusal"),
     [

@@ -112,3 +112,11 @@ def test_a_salted_context_confirms_no_guess_of_the_samples() -> None:
     assert secret.digest.hex()[:12] not in repr(secret)
     with pytest.raises(InvalidParameter, match="32 bytes"):
         AuxiliarySet(np.eye(3), b"short")
+
+
+def test_equal_sets_have_one_digest() -> None:
+    """A party remembers the digest of what it has voted on: a minus before a zero must not make it another set."""
+    one, other = np.array([[0.0, 1.0]]), np.array([[-0.0, 1.0]])
+    assert np.array_equal(one, other)
+    assert AuxiliarySet(one).digest == AuxiliarySet(other).digest
+    assert AuxiliarySet(one).digest != AuxiliarySet([[1.0, 0.0]]).digest

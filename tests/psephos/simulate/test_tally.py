@@ -43,13 +43,13 @@ def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
 
 
 def test_a_wrong_count_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from psephos.curator.tally import Tally
+    from psephos.curator.old_tally import Tally
 
     honest = Tally.open
 
     def off_by_one(self, parts):
         opened = honest(self, parts)
-        return replace(opened, sums=[opened.sums[0] ^ 1, *opened.sums[1:]])
+        return replace(opened, sums=(opened.sums[0] ^ 1, *opened.sums[1:]))
 
     monkeypatch.setattr(Tally, "open", off_by_one)
     assert run_tally(SMALL)["tally_equals_plaintext"] is False
@@ -197,7 +197,7 @@ def test_errors_are_one_line_with_a_status(arguments: list[str], status: int, sa
 def test_a_wrong_count_is_shown_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
-    from psephos.cli.main import main as cli
+    from psephos.cli import main as cli
 
     wrong = {"tally_equals_plaintext": False}
     monkeypatch.setattr(cli, "run_tally", lambda *options, **more: wrong)
