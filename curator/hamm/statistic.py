@@ -8,8 +8,8 @@ private the fit is free: no 1/lambda in the noise, no solver tolerance in the pr
 few, and asks that what is learned be linear.
 
 T is taken in public coordinates z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the leading r principal directions of the
-(uncentred) second moment of the auxiliary rows at unit length, s the moments shrunk towards their mean as far as Ledoit
-and Wolf (2004) advise for so few rows. Every direction then weighs about the same, and the noise is spread where the
+(uncentred) second moment of the auxiliary rows at unit length, s the moments, the small ones raised towards their mean
+as far as Ledoit and Wolf (2004) advise for so few rows. Every direction then weighs about the same, and the noise is spread where the
 data is. A linear classifier without intercept decides the same for x and x/||x||, so the unit length costs nothing
 when it is used. The class index is taken in K - 1 orthonormal contrasts, because the sum over classes is public. All of
 it is rounded to integers, and the certified sensitivity is that of those integers.
@@ -326,9 +326,10 @@ def plan_statistic(  # every keyword is a public term of the release that may be
 
 
 def _principal_axes(rows: Array) -> tuple[Array, Array]:
-    """The principal directions (d, r) of the (uncentred) second moment of `rows` and their shrunk moments, descending.
+    """The principal directions (d, r) of the (uncentred) second moment of `rows`, and their moments, descending.
 
-    Directions without any weight in the rows are left out.
+    Small moments are raised as shrinking would have it; large ones stay, so that rho <= 1. Directions without any
+    weight in the rows are left out.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage  # a second to import
 
@@ -337,7 +338,8 @@ def _principal_axes(rows: Array) -> tuple[Array, Array]:
     available = int((value > _NUMERICAL_RANK * value[0]).sum())
     signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh leaves them open
     share = float(ledoit_wolf_shrinkage(rows, assume_centered=True))
-    return (vector * signs)[:, :available], ((1 - share) * value + share * value.mean())[:available]
+    raised = np.maximum(value, (1 - share) * value + share * value.mean())
+    return (vector * signs)[:, :available], raised[:available]
 
 
 def _decode(plan: StatisticPlan, units: list[int], ballots: int) -> Array:

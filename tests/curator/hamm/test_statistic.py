@@ -145,9 +145,9 @@ def test_own_data_that_is_none(rows, labels):
 def test_sensitivity_is_close_to_the_table():
     X = problem(4, 1)[0]
     plan = st.plan_statistic(X, 4, 50, epsilon=1.0)
-    assert plan.sensitivity.value == pytest.approx(math.sqrt(2) / 50, rel=2e-2)
+    assert plan.sensitivity.value == pytest.approx(math.sqrt(2) / 50, rel=1e-3)
     assert st.plan_statistic(X[:, :2], 2, 50, epsilon=1.0).sensitivity.value == pytest.approx(
-        math.sqrt(2) / 50, rel=3e-2
+        math.sqrt(2) / 50, rel=1e-3
     )
 
 
