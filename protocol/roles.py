@@ -6,7 +6,7 @@ that can be written down, and nothing else changes. So one role runs unchanged i
 network, and again after a crash, and any role can be replaced by one that lies (`psephos.protocol.driver`).
 
 Most roles are a `Machine`: one class that reads from its first message to its last, whose methods say in which state
-they take which message. What the table does not name is refused by name.
+they take which message. What the table does not name is refused by name. No paper behind it; docs/design.md, section 2.
 """
 
 from __future__ import annotations
