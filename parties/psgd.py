@@ -171,12 +171,13 @@ class GradientParty(Machine):
         """
         announcement = _announced(entry, self.terms, state.step, self.name)
         round_ = self.terms.round(announcement)
-        after = state
+        # Of a ballot that was made before, the plaintext may be known to nobody any more.
+        after = state if announcement.step < state.step else replace(state, step=state.step + 1, vector=())
 
         def ballot() -> bytes:
             nonlocal after
             values, clipped = self.vector(state, announcement)
-            after = replace(state, vector=tuple(values), clipped=state.clipped + clipped)
+            after = replace(after, vector=tuple(values), clipped=state.clipped + clipped)
             sealed = EncryptedVector.encrypt(self._encryptor, round_.plan, values)
             return Ballot.sign(round_, self.number, sealed, self._signing_key).encode()
 
@@ -187,7 +188,6 @@ class GradientParty(Machine):
                 f"{self.name} has answered step {announcement.step} before; a second ballot would be a release that "
                 "nobody accounted for"
             ) from None
-        after = replace(after, step=max(state.step, announcement.step + 1))
         return Step(after, (Post(BOARD, data, "gradients"),))
 
     def vector(self, state: Answering, announcement: Announcement) -> tuple[list[int], bool]:
