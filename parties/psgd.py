@@ -4,10 +4,10 @@ The party draws its fixed noise eta_k once, before the first step. At every anno
 its own loss at the public point, adds eta_k and a fresh rho_t, and posts the sum as one encrypted ballot. Nobody ever
 opens a single ballot.
 
-Privacy is spent when a ballot leaves. The party therefore counts the steps itself and answers exactly the next one. What
-it sent is kept with the claim that it did: asked for a step again it sends the very same bytes, since a second ballot
-with fresh noise at the same point would be one release more than was paid for. A holder, likewise, opens one product of
-each step.
+Privacy is spent when a ballot leaves. The party therefore counts the steps itself and answers exactly the next one.
+What it sent is kept with the claim that it did: asked for a step again it sends the very same bytes, since a second
+ballot with fresh noise at the same point would be one release more than was paid for. A holder, likewise, opens one
+product of each step.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from psephos.protocol.errors import (
     DataError,
     GradientBoundError,
     InvalidParameter,
+    PsephosError,
     UnexpectedMessageError,
     WrongRoundError,
 )
@@ -41,7 +42,7 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, snap
 from psephos.protocol.psgd.series import Announcement, Series, Terms
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import BOARD, Entry, Machine, Post, Step, takes
+from psephos.protocol.roles import BOARD, Entry, Machine, Post, Refusal, Step, takes
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
@@ -101,8 +102,8 @@ class Answering:
     Attributes:
         step: which, counted from 1.
         eta: its fixed noise. A secret.
-        vector: what its ballot of the step before holds, in the clear, for a simulation that compares sums; empty before
-            the first. A secret.
+        vector: what its ballot of the step before holds, in the clear, for a simulation that compares sums; empty
+            before the first. A secret.
         clipped: how many gradients were scaled down. Depends on the data: for the party's own eyes.
     """
 
@@ -159,40 +160,54 @@ class GradientParty(Machine):
 
         return Step(Answering(1, tuple(json.loads(self._once.first(self._claim(0), b"", draw)))))
 
-    @takes(Answering, Kind.ANNOUNCEMENT)
-    def answer(self, state: Answering, entry: Entry) -> Step:
-        """One ballot in the next step; the same bytes again when a step is announced again.
+    @takes(Answering, Kind.ANNOUNCEMENT, batch=True)
+    def answer(self, state: Answering, entries: Sequence[Entry]) -> Step:
+        """One ballot in the latest of the next steps: those that went by before it came to this party are not answered.
 
-        Raises:
-            MessageError, WrongRoundError: no announcement of these terms.
-            UnexpectedMessageError: not the curator's, or of a step that is not the next one.
+        Announced again, a step gets the same bytes again. Refused are what is no announcement of these terms, what is
+        not the curator's, and steps that are not the next one. Raises:
             AlreadyCastError: the step was answered before, at another point or in another round.
             GradientBoundError: a gradient above the bound when clipping was not agreed on. No ballot leaves.
         """
-        announcement = _announced(entry, self.terms, state.step, self.name)
-        round_ = self.terms.round(announcement)
-        # Of a ballot that was made before, the plaintext may be known to nobody any more.
-        after = state if announcement.step < state.step else replace(state, step=state.step + 1, vector=())
+        latest, after, refused = None, state, []
+        for entry in entries:
+            try:
+                latest = _announced(entry, self.terms, after.step, self.name)
+            except PsephosError as error:
+                refused.append(Refusal(entry, error))
+            else:
+                if latest.step == after.step:
+                    # The plaintext of a ballot that was made before may be known to nobody any more.
+                    after = replace(after, step=latest.step + 1, vector=())
+        if latest is None:
+            return Step(state, (), tuple(refused))
+        after, data = self._ballot(after, latest)
+        return Step(after, (Post(BOARD, data, "gradients: cast"),), tuple(refused))
 
-        def ballot() -> bytes:
+    def _ballot(self, state: Answering, announcement: Announcement) -> tuple[Answering, bytes]:
+        round_, after = self.terms.round(announcement), state
+
+        def make() -> bytes:
             nonlocal after
             values, clipped = self.vector(state, announcement)
-            after = replace(after, vector=tuple(values), clipped=state.clipped + clipped)
+            after = replace(state, vector=tuple(values), clipped=state.clipped + clipped)
             sealed = EncryptedVector.encrypt(self._encryptor, round_.plan, values)
             return Ballot.sign(round_, self.number, sealed, self._signing_key).encode()
 
         try:
-            data = self._once.first(self._claim(announcement.step), round_.digest, ballot)
+            data = self._once.first(self._claim(announcement.step), round_.digest, make)
         except AlreadyDoneError:
             raise AlreadyCastError(
                 f"{self.name} has answered step {announcement.step} before; a second ballot would be a release that "
                 "nobody accounted for"
             ) from None
-        return Step(after, (Post(BOARD, data, "gradients"),))
+        return after, data
 
     def vector(self, state: Answering, announcement: Announcement) -> tuple[list[int], bool]:
-        """The noisy gradient in lattice units, with fresh noise, and whether it was clipped. A sharp tool: every call is
-        one release. Raises GradientBoundError as `answer`."""
+        """The noisy gradient in lattice units, with fresh noise, and whether it was clipped: every call is one release.
+
+        Raises GradientBoundError as `answer`.
+        """
         series = self.terms.series
         gradient = self._local.gradient(announcement.point)
         # The bound is compared with what the party would send; `project` returns a vector inside unchanged.
@@ -200,8 +215,8 @@ class GradientParty(Machine):
         clipped = not np.array_equal(inside, gradient)
         if clipped and not self._clip:
             raise GradientBoundError(
-                f"the gradient of {self.name} is above the agreed bound of {series.bound:g}; agree on a larger bound or "
-                "on clipping"
+                f"the gradient of {self.name} is above the agreed bound of {series.bound:g}; agree on a larger bound "
+                "or on clipping"
             )
         rho = step_share(series, announcement.step, self._noise(announcement.step))
         units = snap(inside, series.pitch)
@@ -231,7 +246,7 @@ def _announced(entry: Entry, terms: Terms, next_step: int, who: str) -> Announce
 @storable
 @dataclass(frozen=True)
 class Holding:
-    """A holder after `step` announced steps; `inner` is its state in the round of the latest, which is `announcement`."""
+    """A holder after `step` announced steps; `inner` is its state in the round of the latest, `announcement`."""
 
     step: int = 0
     announcement: Announcement | None = None
@@ -244,7 +259,7 @@ class SeriesHolder(Machine):
     reads = frozenset({Kind.ANNOUNCEMENT, Kind.BALLOT})
 
     def __init__(self, share: KeyShare, terms: Terms, *, once: OnceLedger | None = None) -> None:
-        """`share`: of the terms' key. `once`: where it remembers what it opened; on disk wherever it can be restarted."""
+        """`share`: of the terms' key. `once`: where it remembers what it opened; on disk where it can be restarted."""
         self.name, self.number, self.terms = f"holder {share.holder}", share.holder, terms
         self._share, self._once = share, OnceLedger() if once is None else once
 

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from psephos.protocol.errors import ForgedSignatureError, MessageError
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.storage.values import storable
 
 __all__ = ["SIGNATURE_BYTES", "VERIFICATION_KEY_BYTES", "SigningKey", "VerificationKey"]
 
@@ -19,6 +20,7 @@ VERIFICATION_KEY_BYTES = 32
 """RFC 8032, section 5.1.5."""
 
 
+@storable
 @dataclass(frozen=True)
 class VerificationKey:
     """The public half: `raw` is its 32-byte encoding; raises MessageError for another length."""

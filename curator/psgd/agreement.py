@@ -1,8 +1,8 @@
-"""What everybody agrees on before the first step: from the privacy that is asked for to noise, and what that is worth.
+"""What everybody agrees on before the first step: from the privacy asked for to noise, and what that is worth.
 
-`agree` turns `DescentOptions` and the parties' public sizes into an `Agreement`: a `Series` that parties hold each other
-to, the curator's `Descent`, and a `Guarantee` for the final classifier and for everything the curator saw. Rajkumar and
-Agarwal 2012, Procedures 1 to 3 and section 3.2; the derivations are in docs/rajkumar.md.
+`agree` turns `DescentOptions` and the parties' public sizes into an `Agreement`: a `Series` that parties hold each
+other to, the curator's `Descent`, and a `Guarantee` for the final classifier and for everything the curator saw.
+Rajkumar and Agarwal 2012, Procedures 1 to 3 and section 3.2; the derivations are in docs/rajkumar.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from psephos.curator.checks import check_count, check_positive
 from psephos.curator.losses import Loss, loss_named
@@ -19,7 +19,7 @@ from psephos.curator.psgd.descent import Descent, StepSizes, StoppingRule
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_delta, check_epsilon
 from psephos.protocol.psgd.series import Series, StepLaw
-from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.randomness import SYSTEM
 
 __all__ = ["VARIANTS", "Agreement", "DescentOptions", "Guarantee", "Unit", "Variant", "agree"]
 
@@ -28,8 +28,9 @@ VARIANTS: tuple[Variant, ...] = get_args(Variant)
 Unit = Literal["record", "party"]
 
 
-def _option(default: Any, help: str, group: str, shown: str | None = None) -> Any:
-    return field(default=default, metadata={"help": help, "group": group, "shown": shown})
+def _said(help: str, group: str, shown: str | None = None) -> dict[str, str | None]:
+    """What the command's help says of an option (`psephos.options`)."""
+    return {"help": help, "group": group, "shown": shown}
 
 
 @dataclass(frozen=True)
@@ -37,34 +38,52 @@ class DescentOptions:
     """What is asked of a descent: the objective, the walk, and the privacy. All of it is public.
 
     The fields' help says what they mean. `variant` is "paper" (Algorithm 1: eta once, rho at every step), "footnote-4"
-    (each party protects itself: its eta is sized for its own data alone), "halving" (section 3.2's first attempt: no eta,
-    epsilon/2^t at step t), or "gaussian" (ours: no eta; Skellam shares at every step, calibrated so that the whole
-    transcript is (epsilon, delta)-private). Epsilon and delta are those of the final classifier for the first two, of
-    the whole transcript for the others.
+    (each party protects itself: its eta is sized for its own data alone), "halving" (section 3.2's first attempt: no
+    eta, epsilon/2^t at step t), or "gaussian" (ours: no eta; Skellam shares at every step, calibrated so that the
+    whole transcript is (epsilon, delta)-private). Epsilon and delta are those of the final classifier for the first
+    two, of the whole transcript for the others.
     """
 
-    variant: Variant = _option("paper", "Which noise: Algorithm 1, two asides of the paper, or ours.", "Privacy")
-    unit: Unit = _option("record", "What a neighbour replaces: a record, or all that one party holds.", "Privacy")
-    epsilon: float = _option(1.0, "Of the final classifier; halving and gaussian: of the transcript.", "Privacy")
-    delta: float = _option(1e-5, "The same; keep it far below 1/N.", "Privacy")
-    party_bound: float | None = _option(
-        None, "Largest norm of a party's gradient.", "Privacy", "L times the largest size, which none exceeds"
+    variant: Variant = field(
+        default="paper", metadata=_said("Which noise: Algorithm 1, two asides of the paper, or ours.", "Privacy")
     )
-    on_excess: Literal["refuse", "clip"] = _option("refuse", "What a party does with a longer gradient.", "Privacy")
-    colluders: int = _option(0, "Parties whose shares of noise may be known.", "Privacy")
-    dropouts: int = _option(0, "Parties that may stay away.", "Privacy")
-    loss: Literal["logistic", "huber"] = _option("logistic", "Of the objective; huber approximates the hinge.", "Descent")
-    lam: float = _option(0.1, "Ridge lambda of the objective.", "Descent")
-    steps: int = _option(200, "T, the largest number of noisy sums.", "Descent")
-    first_step: float | None = _option(None, "z_0 of z_t = z_0/(1 + t/offset)^power.", "Descent", "1/(c + lambda)")
-    step_offset: float | None = _option(None, "Its offset.", "Descent", "2 (c + lambda)/lambda")
-    step_power: float = _option(1.0, "Its power, above 1/2 and at most 1.", "Descent")
-    radius: float | None = _option(
-        None, "Iterates are projected on a ball of this radius.", "Descent", "one that changes no minimiser"
+    unit: Unit = field(
+        default="record", metadata=_said("What a neighbour replaces: a record, or all that one party holds.", "Privacy")
     )
-    stop_tolerance: float = _option(0.0, "Stop when the iterate moved by less than this share; 0: never.", "Descent")
-    stop_window: int = _option(50, "... during so many steps.", "Descent")
-    fraction_bits: int = _option(20, "Gradients and noise are multiples of 2^-bits.", "Descent")
+    epsilon: float = field(
+        default=1.0, metadata=_said("Of the final classifier; halving and gaussian: of the transcript.", "Privacy")
+    )
+    delta: float = field(default=1e-5, metadata=_said("The same; keep it far below 1/N.", "Privacy"))
+    party_bound: float | None = field(
+        default=None,
+        metadata=_said(
+            "Largest norm of a party's gradient.", "Privacy", "L times the largest size, which none exceeds"
+        ),
+    )
+    on_excess: Literal["refuse", "clip"] = field(
+        default="refuse", metadata=_said("What a party does with a longer gradient.", "Privacy")
+    )
+    colluders: int = field(default=0, metadata=_said("Parties whose shares of noise may be known.", "Privacy"))
+    dropouts: int = field(default=0, metadata=_said("Parties that may stay away.", "Privacy"))
+    loss: Literal["logistic", "huber"] = field(
+        default="logistic", metadata=_said("Of the objective; huber is nearly the hinge.", "Descent")
+    )
+    lam: float = field(default=0.1, metadata=_said("Ridge lambda of the objective.", "Descent"))
+    steps: int = field(default=200, metadata=_said("T, the largest number of noisy sums.", "Descent"))
+    first_step: float | None = field(
+        default=None, metadata=_said("z_0 of z_t = z_0/(1 + t/offset)^power.", "Descent", "1/(c + lambda)")
+    )
+    step_offset: float | None = field(default=None, metadata=_said("Its offset.", "Descent", "2 (c + lambda)/lambda"))
+    step_power: float = field(default=1.0, metadata=_said("Its power, above 1/2 and at most 1.", "Descent"))
+    radius: float | None = field(
+        default=None,
+        metadata=_said("Iterates are projected on a ball of this radius.", "Descent", "one that changes no minimiser"),
+    )
+    stop_tolerance: float = field(
+        default=0.0, metadata=_said("Stop when the iterate moved by less than this share; 0: never.", "Descent")
+    )
+    stop_window: int = field(default=50, metadata=_said("... during so many steps.", "Descent"))
+    fraction_bits: int = field(default=20, metadata=_said("Gradients and noise are multiples of 2^-bits.", "Descent"))
 
     def check(self) -> None:
         """Raise InvalidParameter for the first option at fault; what depends on the parties, `agree` checks."""
@@ -142,9 +161,7 @@ class Agreement:
     sensitivity: float
 
 
-def agree(
-    options: DescentOptions, sizes: Sequence[int], dimension: int, randomness: Randomness = SYSTEM
-) -> Agreement:
+def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: bytes | None = None) -> Agreement:
     """Turn the privacy asked for into noise, and state what it is worth.
 
     Shares are sized so that those of K - colluders - dropouts parties suffice, and for "gaussian" of one less, since
@@ -153,7 +170,7 @@ def agree(
     Args:
         sizes: the parties' numbers of records, public; N is their sum.
         dimension: d.
-        randomness: of the series' nonce.
+        nonce: of the series, 16 random bytes; fresh ones by default.
 
     Raises InvalidParameter for options at fault, also when no noise meets epsilon and delta; DivergenceError for steps
     that would run away.
@@ -173,7 +190,7 @@ def agree(
         step_law=step.law,
         step_scale=step.scale,
         minimum_ballots=len(sizes) - options.dropouts,
-        nonce=randomness.draw(16),
+        nonce=SYSTEM.draw(16) if nonce is None else nonce,
     )
     # Truncation and samplers (2^-160 a vector) make a step (epsilon, delta_t)-private, with its own epsilon in
     # delta_t and not the transcript's; the deltas of composed steps add.

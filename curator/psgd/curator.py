@@ -73,8 +73,8 @@ class GradientCurator(Machine):
     def hush(self, state: Walking) -> Step | None:
         """Close the vote on the step, or ask more holders, as a `Tally` does.
 
-        Raises PartyVanishedError when more parties than agreed did not answer. The step is kept: with them back, the same
-        run can go on.
+        Raises PartyVanishedError when more parties than agreed did not answer. The step is kept: with them back, the
+        same run can go on.
         """
         if state.announcement is None:
             return None

@@ -1,6 +1,6 @@
 """The walk of Algorithm 1 (Rajkumar and Agarwal 2012), as functions of sums that somebody else takes.
 
-    w_{t+1} = w_t - z_t ((1/N) S_t + (lambda + Delta) w_t),    projected on a public ball that holds every minimiser
+w_{t+1} = w_t - z_t ((1/N) S_t + (lambda + Delta) w_t),    projected on a public ball that holds every minimiser
 """
 
 from __future__ import annotations

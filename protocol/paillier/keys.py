@@ -16,6 +16,7 @@ import phe
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
+from psephos.protocol.storage.values import storable_as
 
 __all__ = [
     "DEFAULT_KEY_BITS",
@@ -39,6 +40,7 @@ SMALLEST_TEST_KEY = 64
 KeyForm = Literal["psephos", "foreign"]
 
 
+@storable_as(lambda key: {"n": int(key.n), "form": key.form})
 class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no types
     """The modulus n, as a phe public key.
 

@@ -1,1 +1,1 @@
-"""What the roles of private gradient descent agree on, and the one message it adds to an encrypted sum (Rajkumar 2012)."""
+"""Private gradient descent (Rajkumar 2012): what its roles agree on, and how a step is announced."""

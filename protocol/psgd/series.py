@@ -2,8 +2,8 @@
 
 An iterative protocol asks the parties again and again for an integer vector that depends on a public point. A `Series`
 fixes how often, how large the vectors and how strong every party's noise are; `Terms` add the keys. So each party can
-hold the others to them and knows what the whole series costs it. A step is one `Round` of kind "gradients" whose context
-names the terms, the step and the point; its `Announcement` is all a party needs to build that round for itself.
+hold the others to them and knows what the whole series costs it. A step is one `Round` of kind "gradients" whose
+context names the terms, the step and the point; its `Announcement` is all a party needs to build that round itself.
 
 Noise is in lattice units of 2^-fraction_bits. Every share is redrawn until it lies within a public bound that sizes the
 slot; the bounds hold but for probability 2^-66 over the whole series (`truncation`), by Chernoff's inequality.
@@ -28,6 +28,7 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import VerificationKey
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
 __all__ = ["Announcement", "Series", "StepLaw", "Terms"]
@@ -83,13 +84,19 @@ class Series:
             (self.parties >= 2, f"a series has at least 2 parties, not {self.parties}"),
             (1 <= self.steps <= _MAX_STEPS, f"a series has between 1 and {_MAX_STEPS} steps, not {self.steps}"),
             (self.dimension >= 1, "a vector has at least one entry"),
-            (0 < self.bound < math.inf, f"the bound of a party's vector is {self.bound}; it must be positive and finite"),
+            (
+                0 < self.bound < math.inf,
+                f"the bound of a vector is {self.bound}; it must be positive and finite",
+            ),
             (0 <= self.fraction_bits <= 52, f"there are 0 to 52 fraction bits, not {self.fraction_bits}"),
             (
                 len(self.fixed_sigmas) == self.parties,
                 f"{len(self.fixed_sigmas)} fixed deviations were given for {self.parties} parties",
             ),
-            (all(0 <= s < math.inf for s in self.fixed_sigmas), "the deviation of fixed noise is finite, and at least 0"),
+            (
+                all(0 <= s < math.inf for s in self.fixed_sigmas),
+                "deviations of fixed noise are finite, and at least 0",
+            ),
             (
                 self.step_law in get_args(StepLaw),
                 f"the noise of a step is one of {', '.join(get_args(StepLaw))}, not {self.step_law!r}",
@@ -224,6 +231,7 @@ def _round(terms: Terms, announcement: Announcement, context: bytes) -> Round:
     )
 
 
+@storable
 @dataclass(frozen=True)
 class Announcement:
     """The curator opens a step: public, posted on the board.
@@ -241,9 +249,7 @@ class Announcement:
     point: tuple[float, ...] = field(repr=False)
 
     @classmethod
-    def create(
-        cls, terms: Terms, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM
-    ) -> Announcement:
+    def create(cls, terms: Terms, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM) -> Announcement:
         """A fresh announcement; raises MessageError for a step or a point that the series has not."""
         announcement = cls(terms.digest, step, randomness.draw(16), point)
         announcement._check(terms.series)
