@@ -43,7 +43,7 @@ from psephos.protocol.wire import Kind
 from psephos.simulate.ceremony import Ceremony, hold_ceremony
 from psephos.simulate.journal import Journal
 
-__all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "signed_labels", "simulate_psgd"]
+__all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
 
 Array = NDArray[np.float64]
 Progress = Callable[[int], object]
@@ -142,8 +142,7 @@ def descend(
     and whatever a role raises.
     """
     transcript = Transcript() if transcript is None else transcript
-    terms = Terms(agreement.series, ceremony.threshold_key, ceremony.roster, options.test_key)
-    honest = _roles(options, private, agreement, ceremony, terms, transcript, store or Store())
+    honest = psgd_roles(options, private, agreement, ceremony, transcript, store or Store())
     walk = _Observed(progress)
     driver = Driver(replaced(honest, roles or {}), store=store, transcript=transcript, watch=walk.watch)
     walk.driver = driver
@@ -165,16 +164,16 @@ def descend(
     )
 
 
-def _roles(  # wide: it is the one place where everything meets
+def psgd_roles(
     options: PsgdOptions,
     private: Sequence[LocalLoss],
     agreement: Agreement,
     ceremony: Ceremony,
-    terms: Terms,
     transcript: Transcript,
     store: Store,
 ) -> list[Role]:
-    """Every role, honest."""
+    """Every role, honest; `store` keeps what each of them claims. Raises InvalidParameter as `descend`."""
+    terms = Terms(agreement.series, ceremony.threshold_key, ceremony.roster, options.test_key)
     if len(private) != len(ceremony.signing_keys):
         raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered and {len(private)} hold records")
     key = ceremony.threshold_key.key
