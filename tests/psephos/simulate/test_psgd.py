@@ -141,16 +141,20 @@ def test_a_run_killed_when_a_step_was_posted_goes_on(tmp_path: Path) -> None:
     """The moment after something left, wherever in a step that is."""
 
     class Watching(Transcript):
+        last = 0
+
         def send(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
             super().send(phase, sender, receiver, kind, data)
-            if len(self.messages) == last:
+            if len(self.messages) == self.last:
                 raise Interrupted
             return data
 
     options = replace(OPTIONS, journal=str(tmp_path / "journal"))
     for last in (1, 4, 9, 23, 24):  # an announcement, ballots, an opening, ...
+        watching = Watching()
+        watching.last = last
         with pytest.raises(Interrupted):
-            simulate_psgd(options, transcript=Watching())
+            simulate_psgd(options, transcript=watching)
     assert simulate_psgd(options).w == simulate_psgd(OPTIONS).w
 
 
@@ -267,7 +271,7 @@ def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(cer
     transcript = Transcript()
     roles = psgd_roles(SMALL, private(), agreed(), ceremony, transcript, Store())
     driver = Driver(replaced(roles, {"party 1": puppet}), transcript=transcript)
-    with pytest.raises(PartyVanishedError, match="step 3: 3 ballots .* At most 0 of 4 parties may stay away"):
+    with pytest.raises(PartyVanishedError, match=r"step 3: 3 ballots .* At most 0 of 4 parties may stay away"):
         driver.run()
     sent = list(transcript.messages)
     absent[0].away = False
