@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,26 +13,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, gamma, kstest, norm, poisson
 
-from psephos.parties.gradients import check_records, gradient_sum, margin_slope
-from psephos.parties.psgd import GradientParty, OpeningRecord, StepHolder, fixed_share, step_share
-from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
+from psephos.parties.gradients import LocalLoss, margin_slope
+from psephos.parties.psgd import Answering, GradientParty, SeriesHolder, fixed_share, step_share
+from psephos.protocol.encrypted_sum.messages import TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.series import Announcement, Series
 from psephos.protocol.errors import (
     AlreadyCastError,
     AlreadyOpenedError,
-    BudgetExceededError,
     DataError,
     GradientBoundError,
     InvalidParameter,
-    JournalError,
     MessageError,
     NormError,
     PackingError,
+    PsephosError,
+    UnexpectedMessageError,
     WrongRoundError,
 )
+from psephos.protocol.psgd.series import Announcement, Series, Terms
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import BOARD, Entry, Role, Step
+from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.simulate.ceremony import Ceremony, hold_ceremony
 
 SERIES = Series(
@@ -60,24 +59,45 @@ def ceremony() -> Ceremony:
     )
 
 
-def party_of(ceremony: Ceremony, number: int = 0, **options: object) -> GradientParty:
-    options = {"series": SERIES, **options}
-    return GradientParty(number, ceremony.signing_keys[number], X, Y, **options)
+def terms_of(ceremony: Ceremony, series: Series = SERIES) -> Terms:
+    return Terms(series, ceremony.threshold_key, ceremony.roster, test_key=True)
 
 
-def announced(
-    ceremony: Ceremony, step: int, point: tuple[float, ...] = (0.1, -0.2), series: Series = SERIES
-) -> tuple[Announcement, Round]:
-    announcement = Announcement.create(series, step, point)
-    return announcement, announcement.round(series, ceremony.threshold_key, ceremony.roster, test_key=True)
+def party_of(ceremony: Ceremony, number: int = 0, series: Series = SERIES, **options: Any) -> GradientParty:
+    key = ceremony.signing_keys[number]
+    return GradientParty(number, key, LocalLoss(X, Y), terms_of(ceremony, series), **options)
 
 
-# -- gradients
+def announced(terms: Terms, step: int, point: tuple[float, ...] = (0.1, -0.2)) -> Announcement:
+    return Announcement.create(terms, step, point)
+
+
+def said(*messages: bytes | Announcement, sender: str = "curator") -> list[Entry]:
+    encoded = [m.encode() if isinstance(m, Announcement) else m for m in messages]
+    return [Entry(number, sender, BOARD, data) for number, data in enumerate(encoded)]
+
+
+def hears(role: Role, state: Any, entries: Sequence[Entry]) -> Step:
+    """What a role does; raises why it refused."""
+    step = role.receive(state, entries)
+    for refusal in step.refused:
+        raise refusal.error
+    return step
+
+
+def answers(party: GradientParty, announcement: Announcement, state: Any = None) -> bytes:
+    (post,) = hears(party, party.start().state if state is None else state, said(announcement)).posts
+    return post.data
+
+
+def vector_of(party: GradientParty, step: int, point: tuple[float, ...] = (0.0, 0.0)) -> list[int]:
+    """A noisy gradient, with an eta that is drawn now."""
+    return party.vector(party.begin().state, announced(party.terms, step, point))[0]
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
 def test_gradient_is_the_derivative_of_the_loss(loss: str) -> None:
-    slope = margin_slope(loss)
+    local = LocalLoss(X, Y, loss)
 
     def value(w: np.ndarray) -> float:
         t = Y * (X @ w)
@@ -87,7 +107,7 @@ def test_gradient_is_the_derivative_of_the_loss(loss: str) -> None:
 
     for w in np.random.default_rng(0).normal(size=(20, 2)) * 2:
         numeric = [(value(w + h) - value(w - h)) / 2e-6 for h in 1e-6 * np.eye(2)]
-        assert gradient_sum(X, Y.astype(float), w, slope) == pytest.approx(numeric, abs=1e-5)
+        assert local.gradient(w) == pytest.approx(numeric, abs=1e-5)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
@@ -101,12 +121,12 @@ def test_slopes_stay_within_the_lipschitz_constant(margins: list[float]) -> None
 def test_proposition_3_1() -> None:
     """No replaced record moves the sum by more than 2; some moves it by nearly as much."""
     generator = np.random.default_rng(1)
-    slope, worst = margin_slope("logistic"), 0.0
+    worst = 0.0
     for _ in range(500):
         rows = generator.normal(size=(2, 3))
         rows /= np.linalg.norm(rows, axis=1)[:, None]
         w = 20 * generator.normal(size=3)
-        first, second = (gradient_sum(r[None], np.ones(1), w, slope) for r in rows)
+        first, second = (LocalLoss(r[None], np.ones(1)).gradient(w) for r in rows)
         worst = max(worst, float(np.linalg.norm(first - second)))
     assert 1.9 < worst <= 2
 
@@ -124,7 +144,7 @@ def test_proposition_3_1() -> None:
 )
 def test_bad_records(rows: np.ndarray, labels: np.ndarray, error: type[Exception]) -> None:
     with pytest.raises(error):
-        check_records(rows, labels)
+        LocalLoss(rows, labels)
 
 
 # -- the shares of noise
@@ -134,12 +154,12 @@ def test_fixed_noise_is_drawn_once_and_step_noise_afresh(ceremony: Ceremony) -> 
     """With rho off two vectors at one point are equal and hold eta; with it on they differ."""
     quiet = replace(SERIES, step_law="none", step_scale=0.0)
     party = party_of(ceremony, series=quiet)
-    assert party.vector(1, (0.0, 0.0)) == party.vector(2, (0.0, 0.0))
-    bare = party_of(ceremony, series=replace(quiet, fixed_sigmas=(0.0,) * 3)).vector(1, (0.0, 0.0))
-    assert party.vector(3, (0.0, 0.0)) != bare
+    assert vector_of(party, 1) == vector_of(party, 2)
+    bare = vector_of(party_of(ceremony, series=replace(quiet, fixed_sigmas=(0.0,) * 3)), 1)
+    assert vector_of(party, 3) != bare
     loud = party_of(ceremony)
-    assert loud.vector(1, (0.0, 0.0)) != loud.vector(1, (0.0, 0.0))
-    assert party_of(ceremony)._fixed != party_of(ceremony)._fixed
+    assert vector_of(loud, 1) != vector_of(loud, 1)
+    assert party_of(ceremony).begin().state.eta != party_of(ceremony).begin().state.eta
 
 
 def test_shares_have_their_laws() -> None:
@@ -187,116 +207,145 @@ def test_draws_beyond_the_bound_are_repeated(ceremony: Ceremony) -> None:
 
 
 def test_a_step_is_answered_once(ceremony: Ceremony) -> None:
-    party = party_of(ceremony)
-    first, round_ = announced(ceremony, 1)
-    ballot = party.answer(first, round_)
-    assert party.answer(first, round_).encode() == ballot.encode()
-    again, other = announced(ceremony, 1)  # another nonce: another round of the same step
-    with pytest.raises(AlreadyCastError):
-        party.answer(again, other)
-    moved, elsewhere = announced(ceremony, 1, (5.0, 5.0))
-    with pytest.raises(AlreadyCastError):
-        party.answer(moved, elsewhere)
-    second, later = announced(ceremony, 2)
-    party.answer(second, later)
-    with pytest.raises(AlreadyCastError):
-        party.answer(first, round_)
-    assert party.steps_answered == 2
+    party, terms = party_of(ceremony), terms_of(ceremony)
+    first = announced(terms, 1)
+    after = hears(party, party.start().state, said(first))
+    (post,) = after.posts
+    assert post.receiver == BOARD
+    for state in (after.state, party.start().state):  # also when it lost its state, but not its ledger
+        assert answers(party, first, state) == post.data
+        for other in (announced(terms, 1), announced(terms, 1, (5.0, 5.0))):  # another nonce; another point
+            with pytest.raises(AlreadyCastError):
+                hears(party, state, said(other))
+    second = hears(party, after.state, said(announced(terms, 2)))
+    assert party.result(second.state).step == 3
+    assert answers(party, first, second.state) == post.data
 
 
-def test_a_restarted_party_sends_the_same_ballot(ceremony: Ceremony, tmp_path: Path) -> None:
-    state = tmp_path / "party"
-    announcement, round_ = announced(ceremony, 1)
-    before = party_of(ceremony, state=state)
-    ballot = before.answer(announcement, round_)
-    after = party_of(ceremony, state=state)
-    assert after._fixed == before._fixed
-    assert after.answer(announcement, round_).encode() == ballot.encode()
-    with pytest.raises(AlreadyCastError):
-        after.answer(*announced(ceremony, 1))
-    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+def test_the_next_step_is_answered_and_no_other(ceremony: Ceremony) -> None:
+    """An announcement of the last step first does not cost a party the honest first one."""
+    party, terms = party_of(ceremony), terms_of(ceremony)
+    start = party.start().state
+    for step in (2, 4):
+        with pytest.raises(UnexpectedMessageError, match=f"step 1 next, and not step {step}"):
+            hears(party, start, said(announced(terms, step, (123.0, -7.0))))
+    with pytest.raises(UnexpectedMessageError, match="party 2 announced a step"):
+        hears(party, start, said(announced(terms, 1), sender="party 2"))
+    with pytest.raises(MessageError, match="there is no step 5"):
+        hears(party, start, said(Announcement(terms.digest, 5, bytes(16), (0.0, 0.0))))
+    both = party.receive(start, said(announced(terms, 4), announced(terms, 1)))
+    assert (len(both.posts), len(both.refused)) == (1, 1)
+    assert party.result(both.state).step == 2
 
 
-def test_the_state_is_written_before_the_ballot_leaves(ceremony: Ceremony, tmp_path: Path) -> None:
-    state = tmp_path / "party"
-    party = party_of(ceremony, state=state)
-    ballot = party.answer(*announced(ceremony, 3))
-    document = json.loads(state.read_text())
-    assert (document["step"], bytes.fromhex(document["ballot"])) == (3, ballot.encode())
+def test_steps_that_went_by_are_not_answered(ceremony: Ceremony) -> None:
+    """A party that was away hears of several steps at once, and answers the one that is open."""
+    party, terms = party_of(ceremony), terms_of(ceremony)
+    steps = [announced(terms, step) for step in (1, 2, 3)]
+    after = hears(party, party.start().state, said(*steps))
+    (post,) = after.posts
+    assert BallotProduct(terms.round(steps[2])).add_all([post.data])[1] == []
+    assert party.result(after.state).step == 4
+    with pytest.raises(UnexpectedMessageError):
+        hears(party, party.start().state, said(steps[1], steps[2]))
 
 
-def test_damaged_or_foreign_state(ceremony: Ceremony, tmp_path: Path) -> None:
-    state = tmp_path / "party"
-    party_of(ceremony, state=state)
-    with pytest.raises(JournalError, match="another run or party"):
-        party_of(ceremony, number=1, state=state)
-    with pytest.raises(JournalError, match="another run or party"):
-        party_of(ceremony, series=replace(SERIES, nonce=bytes(15) + b"x"), state=state)
-    for damage in ("", "{", "[]", state.read_text().replace('"step": 0', '"step": null')):
-        state.write_text(damage)
-        with pytest.raises(JournalError, match="damaged"):
-            party_of(ceremony, state=state)
+def test_two_objects_on_one_file_never_give_two_answers(ceremony: Ceremony, tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    terms = terms_of(ceremony)
+    with Store(tmp_path / "state") as one, Store(tmp_path / "state") as two:
+        first, second = (party_of(ceremony, once=OnceLedger(store)) for store in (one, two))
+        states = first.start().state, second.start().state
+        assert first.result(states[0]) == second.result(states[1]), "one eta"
+        announcement = announced(terms, 1)
+        assert answers(first, announcement, states[0]) == answers(second, announcement, states[1])
+        with pytest.raises(AlreadyCastError):
+            hears(second, states[1], said(announced(terms, 1)))
+
+
+def test_a_ballot_that_could_not_be_made_costs_no_step(ceremony: Ceremony) -> None:
+    """The claim is made with the ballot: what fails in between leaves nothing."""
+
+    class Failing(SimulationRandomness):
+        def draw(self, count: int) -> bytes:
+            raise OSError("no entropy")
+
+    once, terms = OnceLedger(), terms_of(ceremony)
+    broken = party_of(ceremony, once=once, noise=lambda step: Failing(1) if step else SimulationRandomness(1))
+    with pytest.raises(OSError, match="no entropy"):
+        broken.receive(broken.start().state, said(announced(terms, 1)))
+    assert answers(party_of(ceremony, once=once), announced(terms, 1))
 
 
 def test_answers_only_what_was_agreed(ceremony: Ceremony) -> None:
+    """Less noise, another key, another roster: other terms."""
     party = party_of(ceremony)
-    other = replace(SERIES, step_scale=1e-3)  # less noise than agreed
-    with pytest.raises(WrongRoundError):
-        party.answer(*announced(ceremony, 1, series=other))
-    announcement, _ = announced(ceremony, 1)
-    with pytest.raises(WrongRoundError):
-        party.answer(announcement, announced(ceremony, 1)[1])
-    _, round_ = announced(ceremony, 1)
-    with pytest.raises(BudgetExceededError):
-        party.answer(Announcement(SERIES.digest, 5, bytes(16), (0.0, 0.0)), round_)
-    assert party.steps_answered == 0
+    foreign = hold_ceremony(3, key_bits=512, holders=3, threshold=2, test_key=True)
+    for other in (
+        terms_of(ceremony, replace(SERIES, step_scale=1e-3)),
+        replace(terms_of(ceremony), threshold_key=foreign.threshold_key),
+        replace(terms_of(ceremony), roster=foreign.roster),
+        replace(terms_of(ceremony), test_key=False),
+    ):
+        with pytest.raises(WrongRoundError):
+            hears(party, party.start().state, said(Announcement(other.digest, 1, bytes(16), (0.0, 0.0))))
+    with pytest.raises(InvalidParameter, match="the roster has 2"):
+        replace(terms_of(ceremony), roster=ceremony.roster[:2])
 
 
 def test_gradients_above_the_bound(ceremony: Ceremony) -> None:
     tight = replace(SERIES, bound=0.25, step_law="none", step_scale=0.0, fixed_sigmas=(0.0,) * 3)
     party = party_of(ceremony, series=tight)
-    with pytest.raises(GradientBoundError, match=r"0\.25"):
-        party.answer(*announced(ceremony, 1, series=tight))
-    assert party.steps_answered == 0
-    clipping = party_of(ceremony, series=tight, on_excess="clip")
-    clipped = np.array(clipping.vector(1, (0.0, 0.0))) * tight.pitch
-    assert clipping.clipped == 1
-    full = gradient_sum(X, Y.astype(float), np.zeros(2), margin_slope())
-    assert clipped == pytest.approx(full * 0.25 / np.linalg.norm(full), abs=tight.pitch)
-    inside = party_of(ceremony, series=replace(tight, bound=5.0), on_excess="clip")
-    inside.vector(1, (0.0, 0.0))
-    assert inside.clipped == 0
+    start = party.start().state
+    step = party.receive(start, said(announced(party.terms, 1)))
+    assert isinstance(step.refused[0].error, GradientBoundError)
+    assert (step.state, step.posts) == (start, ())
+    clipping = party_of(ceremony, series=tight, clip=True)
+    after = hears(clipping, clipping.start().state, said(announced(clipping.terms, 1, (0.0, 0.0))))
+    account: Answering = clipping.result(after.state)
+    assert account.clipped == 1
+    full = LocalLoss(X, Y).gradient((0.0, 0.0))
+    assert np.array(account.vector) * tight.pitch == pytest.approx(full * 0.25 / np.linalg.norm(full), abs=tight.pitch)
+    inside = party_of(ceremony, series=replace(tight, bound=5.0), clip=True)
+    assert inside.vector(inside.begin().state, announced(inside.terms, 1))[1] is False
 
 
 def test_repr_shows_no_secret(ceremony: Ceremony) -> None:
     party = party_of(ceremony)
-    party.answer(*announced(ceremony, 1))
-    assert repr(party) == "<GradientParty 0, 1 of 4 steps answered>"
+    after = hears(party, party.start().state, said(announced(party.terms, 1)))
+    assert repr(party) == "<GradientParty party 0>"
+    assert repr(LocalLoss(X, Y)) == "<LocalLoss>"
+    assert "Answering(step=2)" in repr(after.state)
 
 
 # -- messages
 
 
-def test_announcement_round_trip() -> None:
-    announcement = Announcement.create(SERIES, 3, (0.1, -1e300))
-    assert Announcement.decode(announcement.encode(), SERIES) == announcement
+def test_announcement_round_trip(ceremony: Ceremony) -> None:
+    terms = terms_of(ceremony)
+    announcement = Announcement.create(terms, 3, (0.1, -1e300))
+    assert Announcement.decode(announcement.encode(), terms) == announcement
+    assert terms.round(announcement).digest != terms.round(replace(announcement, point=(0.1, 0.0))).digest
 
 
-@given(st.integers(0, 75), st.integers(1, 255))
-def test_changed_announcements_are_another_round_or_refused(place: int, change: int) -> None:
-    data = bytearray(Announcement(SERIES.digest, 2, bytes(16), (1.0, 2.0)).encode())
+@given(place=st.integers(0, 76), change=st.integers(1, 255))
+def test_changed_announcements_are_another_round_or_refused(ceremony: Ceremony, place: int, change: int) -> None:
+    terms = terms_of(ceremony)
+    honest = Announcement(terms.digest, 2, bytes(16), (1.0, 2.0))
+    data = bytearray(honest.encode())
     data[place] ^= change
     try:
-        changed = Announcement.decode(bytes(data), SERIES)
-    except (MessageError, WrongRoundError):
+        changed = Announcement.decode(bytes(data), terms)
+    except PsephosError:
         return
     assert changed.encode() == bytes(data)
+    assert terms.round(changed).digest != terms.round(honest).digest
 
 
 @pytest.mark.parametrize("point", [(1.0,), (1.0, float("nan")), (float("inf"), 0.0)])
-def test_bad_points(point: tuple[float, ...]) -> None:
+def test_bad_points(ceremony: Ceremony, point: tuple[float, ...]) -> None:
     with pytest.raises(MessageError):
-        Announcement.create(SERIES, 1, point)
+        Announcement.create(terms_of(ceremony), 1, point)
 
 
 @pytest.mark.parametrize(
@@ -357,81 +406,36 @@ def test_noise_too_wide_for_the_key(ceremony: Ceremony) -> None:
 # -- holders
 
 
-def test_a_holder_repeats_one_product_and_opens_no_other(ceremony: Ceremony, tmp_path: Path) -> None:
-    announcement, round_ = announced(ceremony, 1)
-    ballots = [party_of(ceremony, number).answer(announcement, round_) for number in range(3)]
-    others = [party_of(ceremony, number).answer(announcement, round_) for number in range(3)]
+def test_a_holder_opens_one_product_of_each_step(ceremony: Ceremony) -> None:
+    terms, once = terms_of(ceremony), OnceLedger()
+    announcement = announced(terms, 1)
+    ballots, others = ([answers(party_of(ceremony, number), announcement) for number in range(3)] for _ in range(2))
 
-    def holder(cast: list[Ballot]) -> tuple[StepHolder, TallyRequest]:
-        made = StepHolder(ceremony.shares[0], round_, OpeningRecord(tmp_path / "opened"))
-        product = BallotProduct(round_)
-        for ballot in cast:
-            made.observe(ballot)
-            product.add(ballot)
-        return made, TallyRequest(round_.digest, product.parties, product.digest)
+    def asked(cast: list[bytes], about: Announcement = announcement) -> bytes:
+        holder = SeriesHolder(ceremony.shares[0], terms, once=once)  # restarted, with its ledger
+        state = hears(holder, holder.start().state, said(about)).state
+        entries = [Entry(9, f"party {number}", BOARD, data) for number, data in enumerate(cast)]
+        state = hears(holder, state, entries).state
+        product, _ = BallotProduct(terms.round(about)).add_all(cast)
+        request = TallyRequest(product.round.digest, product.members, product.digest).encode(product.round)
+        (post,) = hears(holder, state, [Entry(20, "curator", "holder 1", request)]).posts
+        return post.data
 
-    first, request = holder(ballots)
-    part = first.partially_decrypt(request)
-    restarted, same = holder(ballots)
-    assert restarted.partially_decrypt(same).encode(round_) == part.encode(round_)
-    changed, other = holder([*ballots[:2], others[2]])
-    with pytest.raises(AlreadyOpenedError):
-        changed.partially_decrypt(other)
-    with pytest.raises(AlreadyOpenedError):  # asking twice does not help
-        holder([*ballots[:2], others[2]])[0].partially_decrypt(other)
-    (tmp_path / "opened").write_text("nonsense\n")
-    with pytest.raises(JournalError):
-        holder(ballots)[0].partially_decrypt(request)
+    part = asked(ballots)
+    assert asked(ballots) == part
+    for _ in range(2):  # asking twice does not help
+        with pytest.raises(AlreadyOpenedError):
+            asked([*ballots[:2], others[2]])
+    again = announced(terms, 1)  # nor does another round of the step
+    with pytest.raises(AlreadyOpenedError, match="another round of step 1"):
+        asked([answers(party_of(ceremony, number), again) for number in range(3)], again)
 
 
-# -- what must be on disk before anything leaves
-
-
-def synced_folders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files and folders that were synced, in order."""
-    synced: list[str] = []
-    real = os.fsync
-
-    def noted(descriptor: int) -> None:
-        real(descriptor)
-        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-
-    monkeypatch.setattr("os.fsync", noted)
-    return synced
-
-
-def test_the_name_of_a_state_file_survives_a_crash_too(
-    ceremony: Ceremony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced = synced_folders(monkeypatch)
-    party = party_of(ceremony, state=tmp_path / "party")
-    synced.clear()
-    party.answer(*announced(ceremony, 1))
-    assert synced[-1] == str(tmp_path), "without it the old state, and a second ballot, can come back"
-    OpeningRecord(tmp_path / "openings").first(b"r" * 32, b"p" * 32)
-    assert synced[-1] == str(tmp_path)
-
-
-def test_a_ballot_that_could_not_be_written_down_never_leaves(
-    ceremony: Ceremony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = tmp_path / "party"
-    party = party_of(ceremony, state=state)
-    announcement, round_ = announced(ceremony, 1)
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as disk:
-        disk.setattr(Path, "replace", full)
-        with pytest.raises(JournalError, match="No space left"):
-            party.answer(announcement, round_)
-    assert party.steps_answered == 0
-    ballot = party.answer(announcement, round_)
-    assert bytes.fromhex(json.loads(state.read_text())["ballot"]) == ballot.encode()
-    assert party_of(ceremony, state=state).answer(announcement, round_).encode() == ballot.encode()
-
-
-def test_a_record_of_openings_that_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="nothing was opened"):
-        OpeningRecord(tmp_path / "missing" / "openings").first(b"r" * 32, b"p" * 32)
+def test_a_holder_follows_the_next_step_only(ceremony: Ceremony) -> None:
+    terms = terms_of(ceremony)
+    holder = SeriesHolder(ceremony.shares[0], terms)
+    start = holder.start().state
+    with pytest.raises(UnexpectedMessageError):
+        hears(holder, start, said(announced(terms, 2)))
+    with pytest.raises(WrongRoundError, match="no step was announced"):
+        hears(holder, start, [Entry(1, "party 0", BOARD, answers(party_of(ceremony), announced(terms, 1)))])

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.papers.rajkumar import METHODS, SKEWS, reproduce_rajkumar, sizes_from, sweep_runs
+from psephos.outcomes import Outcome
+from psephos.papers.rajkumar import METHODS, SKEWS, SweepOptions, reproduce_rajkumar, sizes_from
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.transcript import Transcript
 
-SMALL = {
-    "name": "rajkumar-simulated", "lambdas": (0.1,), "epsilons": (0.2,), "steps": 1000, "draws": 1, "check_steps": 1,
-    "key_bits": 512,
-}  # fmt: skip
+SMALL = SweepOptions(lambdas=(0.1,), epsilons=(0.2,), steps=1000, draws=1, check_steps=1, key_bits=512, test_key=True)
 
 
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=20), st.integers(20, 3000))
@@ -42,48 +42,50 @@ def test_the_papers_skews() -> None:
 
 def test_simulated_sweep() -> None:
     done: list[int] = []
-    transcript = Transcript()
-    result = reproduce_rajkumar(**SMALL, datasets=2, test_key=True, progress=done.append, transcript=transcript)
-    assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert sum(done) == sweep_runs(datasets=2, lambdas=(0.1,), epsilons=(0.2,)) == 12
-    assert [(row["panel"], row["place"]) for row in result["rows"]] == [
+    transcript, options = Transcript(), replace(SMALL, datasets=2)
+    result = reproduce_rajkumar(options, progress=done.append, transcript=transcript)
+    document = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    assert Outcome.from_json(document).as_json() == document
+    assert sum(done) == options.runs == 12
+    assert [(row.panel, row.place) for row in result.rows] == [
         *(("parties", k) for k in (5, 10, 15)),
         *(("skew", k) for k in (1, 2, 3)),
     ]
-    assert result["sums_equal_reference"] is True
-    assert result["encrypted_steps_checked"] == 12
+    assert result.sums_equal_reference is True
+    assert result.encrypted_steps_checked == 12
     assert sum(m.kind == "ballot" for m in transcript.messages) == 2 * (5 + 10 + 15 + 5 + 5 + 5)
-    for row in result["rows"]:
-        assert all(0 <= row[method]["mean"] <= 1 for method in METHODS)
-        assert row["nonprivate"]["mean"] < 0.1
+    for row in result.rows:
+        assert row.errors.keys() == set(METHODS)
+        assert row.errors["nonprivate"].mean < 0.1
     # The same eta everywhere: GOP knows neither parties nor skew.
-    assert len({row["gop"]["mean"] for row in result["rows"]}) == 1
+    assert len({row.errors["gop"].mean for row in result.rows}) == 1
     # The smallest party decides local aggregation.
-    skews = {row["place"]: row for row in result["rows"] if row["panel"] == "skew"}
-    assert skews[1]["la_printed"]["mean"] < skews[3]["la_printed"]["mean"]
-    assert result["epsilon_transcript"]["0.2"]["psgd"] > 10
-    assert result["claims"]["rows"] == 6
+    skews = {row.place: row.errors["la_printed"].mean for row in result.rows if row.panel == "skew"}
+    assert skews[1] < skews[3]
+    psgd = result.epsilon_transcript["0.2"]["psgd"]
+    assert psgd is not None
+    assert psgd > 10
+    assert result.claims.rows == 6
 
 
 def test_psgd_is_near_gop() -> None:
     """The paper's claim; common eta, so the gap is what rho and the number of steps cost."""
-    result = reproduce_rajkumar(**{**SMALL, "steps": 10_000, "check_steps": 0}, datasets=1, test_key=True)
-    assert result["claims"]["largest_gap_psgd_gop"] <= 0.03
-    assert result["sums_equal_reference"] is None
+    result = reproduce_rajkumar(replace(SMALL, steps=10_000, check_steps=0, datasets=1))
+    assert result.claims.largest_gap_psgd_gop <= 0.03
+    assert result.sums_equal_reference is None
 
 
 def test_wdbc_sweep() -> None:
-    result = reproduce_rajkumar(**{**SMALL, "name": "rajkumar-wdbc", "steps": 100}, test_key=True, datasets=3)
-    assert result["settings"]["dimension"] == 30
-    assert result["settings"]["data_sets"] == 3
-    assert result["sums_equal_reference"] is True
-    assert all(row["nonprivate"]["mean"] < 0.1 for row in result["rows"])
+    result = reproduce_rajkumar(replace(SMALL, name="rajkumar-wdbc", steps=100, datasets=3))
+    assert (result.dimension, result.data_sets) == (30, 3)
+    assert result.sums_equal_reference is True
+    assert all(row.errors["nonprivate"].mean < 0.1 for row in result.rows)
 
 
 def test_the_same_seed_gives_the_same_table() -> None:
-    options = {**SMALL, "check_steps": 0, "steps": 50, "datasets": 1, "test_key": True}
-    assert reproduce_rajkumar(**options)["rows"] == reproduce_rajkumar(**options)["rows"]
-    assert reproduce_rajkumar(**options)["rows"] != reproduce_rajkumar(**options, seed=1)["rows"]
+    options = replace(SMALL, check_steps=0, steps=50, datasets=1)
+    assert reproduce_rajkumar(options).rows == reproduce_rajkumar(options).rows
+    assert reproduce_rajkumar(options).rows != reproduce_rajkumar(replace(options, seed=1)).rows
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_the_same_seed_gives_the_same_table() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_bad_input(change: dict[str, object]) -> None:
+def test_bad_input(change: dict[str, Any]) -> None:
     """One fold, in particular, leaves nothing to train on."""
     with pytest.raises(InvalidParameter):
-        reproduce_rajkumar(**{**SMALL, "test_key": True, "datasets": 1, **change})
+        reproduce_rajkumar(replace(SMALL, **{"datasets": 1, **change}))
