@@ -45,7 +45,7 @@ from psephos.simulate.psgd import PsgdOptions, clear_descent, descend, signed_la
 __all__ = ["EXPERIMENTS", "METHODS", "SKEWS", "SweepOptions", "reproduce_rajkumar", "sizes_from"]
 
 Array = NDArray[np.float64]
-Progress = Callable[[int], object]
+Progress = Callable[[str, int, int], object]
 
 PARTIES = (5, 10, 15)
 SKEWS = ((0.2, 0.2, 0.2, 0.2, 0.2), (0.1, 0.2, 0.2, 0.25, 0.25), (0.01, 0.29, 0.2, 0.25, 0.25))
@@ -237,20 +237,20 @@ def reproduce_rajkumar(
     options: SweepOptions,
     *,
     transcript: Transcript | None = None,
-    progress: Progress = lambda runs: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> RajkumarOutcome:
     """Figure 1 or Figure 2 as a table.
 
     Args:
         transcript: of the encrypted steps.
-        progress: called with the number of runs done since the last call; `options.runs` is the total.
+        progress: called with the experiment's name, the runs done and `options.runs`.
 
     Raises InvalidParameter for numbers out of range.
     """
     begun = time.perf_counter()
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]
-    sweep = _Sweep(options, transcript)
+    sweep, done = _Sweep(options, transcript), 0
     collected: dict[tuple[str, int, float, float], dict[str, list[float]]] = {}
     for number, problem in enumerate(problems):
         for panel, place, shares in _panels(options.seed, number):
@@ -260,7 +260,8 @@ def reproduce_rajkumar(
                     row = collected.setdefault((panel, place, lam, epsilon), {method: [] for method in METHODS})
                     for method, errors in sweep.errors(problem, number, sizes, lam, epsilon).items():
                         row[method] += errors
-                    progress(1)
+                    done += 1
+                    progress(options.name, done, options.runs)
     rows = [
         RajkumarRow(panel, place, lam, epsilon, {method: _mean(errors) for method, errors in row.items()})
         for (panel, place, lam, epsilon), row in collected.items()

@@ -384,8 +384,9 @@ def _reads_sizes(context: Context, variant: Variant) -> Result:
     """From what is public before the first step: N, and the bound of a gradient, L times the largest size."""
     agreement = agreement_of(context, "sizes", variant)
     largest = round(agreement.series.bound)  # L = 1
-    smallest = agreement.descent.records - (PARTIES - 1) * largest
-    told = f"N = {agreement.descent.records} and the gradients' bound of {largest} are public: nobody has fewer than {smallest}"
+    records = agreement.descent.records
+    smallest = records - (PARTIES - 1) * largest
+    told = f"N = {records} and the gradients' bound of {largest} are public: nobody has fewer than {smallest}"
     return Result(largest == smallest == RECORDS, told)
 
 

@@ -46,7 +46,8 @@ from psephos.simulate.journal import Journal
 __all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
 
 Array = NDArray[np.float64]
-Progress = Callable[[int], object]
+Progress = Callable[[str, int, int], object]
+"""Called with what is being done, how much of it is, and the total."""
 Puppets = Mapping[str, Callable[[Role], Role]]
 
 
@@ -125,7 +126,7 @@ def descend(
     roles: Puppets | None = None,
     store: Store | None = None,
     transcript: Transcript | None = None,
-    progress: Progress = lambda steps: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> Descended:
     """All steps that are left.
 
@@ -136,14 +137,14 @@ def descend(
         roles: by name, who plays a role in place of the honest one.
         store: keeps the run, which can then be interrupted.
         transcript: every message passes through it, and with its secrets every role's coins.
-        progress: called with the number of steps done since the last call.
+        progress: called after every step.
 
     Raises InvalidParameter when not every party has records, PartyVanishedError when more than agreed do not answer,
     and whatever a role raises.
     """
     transcript = Transcript() if transcript is None else transcript
     honest = psgd_roles(options, private, agreement, ceremony, transcript, store or Store())
-    walk = _Observed(progress)
+    walk = _Observed(lambda done: progress("steps", done, agreement.series.steps))
     driver = Driver(replaced(honest, roles or {}), store=store, transcript=transcript, watch=walk.watch)
     walk.driver = driver
     resumed_at = walk.resume()
@@ -209,7 +210,7 @@ def _noise(options: PsgdOptions, number: int, coins: Randomness) -> Callable[[in
 class _Observed:
     """What only a simulation can do: look at everybody's state, and compare each opened sum with the clear one."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Callable[[int], object]) -> None:
         self.driver: Driver | None = None
         self.equal: bool | None = None
         self.seconds: list[float] = []
@@ -244,7 +245,7 @@ class _Observed:
             self.opened.append(curator.opened)
             self.points.append(self._point)
             self._compare(curator.opened, results)
-            self._progress(1)
+            self._progress(self._steps)
         self._point = curator.points[-1]
 
     def _compare(self, opened: OpenedSum, results: Mapping[str, Any]) -> None:
@@ -310,7 +311,7 @@ def simulate_psgd(
     *,
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
-    progress: Progress = lambda steps: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> PsgdOutcome:
     """Run it; arguments as in `descend`.
 

@@ -41,12 +41,12 @@ def test_the_papers_skews() -> None:
 
 
 def test_simulated_sweep() -> None:
-    done: list[int] = []
+    heard: list[tuple[str, int, int]] = []
     transcript, options = Transcript(), replace(SMALL, datasets=2)
-    result = reproduce_rajkumar(options, progress=done.append, transcript=transcript)
+    result = reproduce_rajkumar(options, progress=lambda *told: heard.append(told), transcript=transcript)
     document = json.loads(json.dumps(result.as_json(), allow_nan=False))
     assert Outcome.from_json(document).as_json() == document
-    assert sum(done) == options.runs == 12
+    assert heard == [("rajkumar-simulated", run, 12) for run in range(1, 13)]
     assert [(row.panel, row.place) for row in result.rows] == [
         *(("parties", k) for k in (5, 10, 15)),
         *(("skew", k) for k in (1, 2, 3)),

@@ -304,11 +304,11 @@ def test_an_absent_holder_is_replaced(ceremony: Ceremony) -> None:
 
 
 def test_the_outcome() -> None:
-    counted: list[int] = []
-    found = simulate_psgd(OPTIONS, progress=counted.append)
+    heard: list[tuple[str, int, int]] = []
+    found = simulate_psgd(OPTIONS, progress=lambda *told: heard.append(told))
     document = json.loads(json.dumps(found.as_json(), allow_nan=False))
     assert Outcome.from_json(document) == found
-    assert sum(counted) == 6
+    assert heard == [("steps", done, 6) for done in range(7)]
     assert found.sums_equal_reference is True
     assert document["epsilon_final"] == 1.0
     assert found.guarantee.unit == "record"
