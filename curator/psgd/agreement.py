@@ -25,6 +25,7 @@ __all__ = ["VARIANTS", "Agreement", "DescentOptions", "Guarantee", "Unit", "Vari
 
 Variant = Literal["paper", "footnote-4", "halving", "gaussian"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
+"""Of the noise; `DescentOptions` says what they are."""
 Unit = Literal["record", "party"]
 
 

@@ -52,6 +52,7 @@ SKEWS = ((0.2, 0.2, 0.2, 0.2, 0.2), (0.1, 0.2, 0.2, 0.25, 0.25), (0.01, 0.29, 0.
 """The paper's three skew vectors: each party's share of the records (section 6, experiment 1b)."""
 
 METHODS = ("psgd", "gop", "la_printed", "la_repaired", "psgd_transcript", "gop_sigma_printed", "nonprivate")
+"""What a row compares; the first paragraph above says how."""
 
 
 @dataclass(frozen=True)

@@ -320,15 +320,8 @@ def simulate_psgd(
     """
     begun = time.perf_counter()
     options.check()
-    data = load(options.dataset, options.data_dir)
-    if len(data.classes) != 2:
-        raise InvalidParameter(f"PSGD is for two classes, and {options.dataset} has {len(data.classes)}")
-    dealt = split(data, options.parties, options.seed, samples_per_party=options.samples_per_party)
-    scaler = default_scaler(options.dataset).fit(dealt.X_auxiliary)
-    own = [dealt.party(number) for number in range(options.parties)]
-    private = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own]
-    sizes = [len(local.y) for local in private]
-    agreement = agree(options, sizes, private[0].dimension)  # refuses what cannot be agreed on before keys are made
+    dealt = _deal(options)
+    agreement = agree(options, dealt.sizes, dealt.dimension)  # refuses what cannot be agreed on before keys are made
 
     def ceremony() -> Ceremony:
         return hold_ceremony(
@@ -344,38 +337,76 @@ def simulate_psgd(
         if options.journal is None:
             held = ceremony()
         else:
-            journal = opened.enter_context(Journal(options.journal, options.identity() | {"sizes": sizes}))
+            journal = opened.enter_context(Journal(options.journal, options.identity() | {"sizes": dealt.sizes}))
             held, store = journal.ceremony(ceremony), journal.store
             nonce = OnceLedger(store, "series").first(b"nonce", b"", lambda: SYSTEM.draw(16))
-            agreement = agree(options, sizes, private[0].dimension, nonce)
+            agreement = agree(options, dealt.sizes, dealt.dimension, nonce)
         # The widest slots of the series fit the key, or PackingError.
-        plan = agreement.series.plan(held.threshold_key.key, options.steps)
+        agreement.series.plan(held.threshold_key.key, options.steps)
         prepared = time.perf_counter() - begun
         walk = descend(
-            options, private, agreement, held, roles=roles, store=store, transcript=transcript, progress=progress
+            options, dealt.private, agreement, held, roles=roles, store=store, transcript=transcript, progress=progress
         )
         walked = time.perf_counter() - begun - prepared
+    per_step = float(np.median(walk.seconds)) if walk.seconds else None
+    seconds = {"prepare": prepared, "steps": walked, "per_step": per_step}
+    return _outcome(options, dealt, agreement, held, walk, seconds)
 
-    X_all, y_all = (np.concatenate([getattr(local, part) for local in private]) for part in ("X", "y"))
-    X_test, y_test = scaler.transform(dealt.X_test), signed_labels(dealt.y_test)
-    clean, _ = perturbed_minimiser(X_all, y_all, ridge=options.lam, eta=np.zeros(plan.length), loss=options.phi)
+
+@dataclass(frozen=True)
+class _Dealt:
+    """Every party's records, and the test set, as they are scaled."""
+
+    private: list[LocalLoss]
+    X_test: Array
+    y_test: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(local.y) for local in self.private]
+
+    @property
+    def dimension(self) -> int:
+        return self.private[0].dimension
+
+
+def _deal(options: PsgdOptions) -> _Dealt:
+    data = load(options.dataset, options.data_dir)
+    if len(data.classes) != 2:
+        raise InvalidParameter(f"PSGD is for two classes, and {options.dataset} has {len(data.classes)}")
+    dealt = split(data, options.parties, options.seed, samples_per_party=options.samples_per_party)
+    scaler = default_scaler(options.dataset).fit(dealt.X_auxiliary)
+    own = [dealt.party(number) for number in range(options.parties)]
+    return _Dealt(
+        [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own],
+        scaler.transform(dealt.X_test),
+        signed_labels(dealt.y_test),
+    )
+
+
+def _outcome(
+    options: PsgdOptions,
+    dealt: _Dealt,
+    agreement: Agreement,
+    held: Ceremony,
+    walk: Descended,
+    seconds: dict[str, float | None],
+) -> PsgdOutcome:
+    X, y = (np.concatenate([getattr(local, part) for local in dealt.private]) for part in ("X", "y"))
+    clean, _ = perturbed_minimiser(X, y, ridge=options.lam, eta=np.zeros(dealt.dimension), loss=options.phi)
     terms = Terms(agreement.series, held.threshold_key, held.roster, options.test_key)
-    example = terms.round(Announcement.create(terms, 1, (0.0,) * plan.length))
+    example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
     return PsgdOutcome(
-        seconds={
-            "prepare": prepared,
-            "steps": walked,
-            "per_step": float(np.median(walk.seconds)) if walk.seconds else None,
-        },
+        seconds=seconds,
         protocol="psgd",
         dataset=options.dataset,
         parties=options.parties,
-        features=plan.length,
-        test=len(y_test),
+        features=dealt.dimension,
+        test=len(dealt.y_test),
         epsilon=options.epsilon,
         delta=options.delta,
         key_bits=options.key_bits,
-        accuracy={"psgd": Accuracy(_accuracy(clean, X_test, y_test), _accuracy(walk.w, X_test, y_test))},
+        accuracy={"psgd": Accuracy(*(_accuracy(w, dealt) for w in (clean, walk.w)))},
         noise_source="simulation" if options.simulate_noise else "system",
         seed=options.seed,
         options=asdict(options),
@@ -384,8 +415,8 @@ def simulate_psgd(
         variant=options.variant,
         loss=options.loss,
         lam=options.lam,
-        records=sum(sizes),
-        party_sizes=sizes,
+        records=len(y),
+        party_sizes=dealt.sizes,
         steps=walk.steps,
         steps_agreed=options.steps,
         resumed_at=walk.resumed_at,
@@ -399,15 +430,15 @@ def simulate_psgd(
         sums_equal_reference=walk.sums_equal_reference,
         holders=options.holders,
         threshold=options.threshold,
-        ciphertexts_per_ballot=plan.ciphertexts,
+        ciphertexts_per_ballot=example.plan.ciphertexts,
         bytes_per_ballot=Ballot.encoded_length(example),
         bytes_posted=walk.bytes_posted,
         w=walk.w.tolist(),
     )
 
 
-def _accuracy(w: Array, X: Array, y: NDArray[np.int64]) -> float:
-    return float(np.mean(np.where(X @ w > 0, 1, -1) == y))
+def _accuracy(w: Array, dealt: _Dealt) -> float:
+    return float(np.mean(np.where(dealt.X_test @ w > 0, 1, -1) == dealt.y_test))
 
 
 def _cautions(options: PsgdOptions, agreement: Agreement) -> list[str]:
