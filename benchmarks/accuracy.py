@@ -17,6 +17,7 @@ import argparse
 import io
 import json
 import zipfile
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -78,11 +79,14 @@ def _har_subjects(folder: Path) -> tuple[Any, Any]:
     return train, test
 
 
+_load = cache(load)
+
+
 def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
     asked = TASKS[task]
     scaler = PublicScaler(scaling="unit-rows", components=50)
     if task == "har-subjects":
-        data = load("har", folder)
+        data = _load("har", folder)
         X, y = np.concatenate([data.X_train, data.X_test]), np.concatenate([data.y_train, data.y_test])
         subject = np.concatenate(_har_subjects(folder))
         whole = Dataset("har", X, y, None, None, data.classes, data.source)
@@ -91,7 +95,7 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
         parties = tuple(private[subject[private] == person] for person in range(1, 31))
         return Split(whole, seed, auxiliary=public, parties=parties, test=test), scaler
     if task == "who":
-        har = load("har", folder)
+        har = _load("har", folder)
         _, label = np.unique(_har_subjects(folder)[0], return_inverse=True)
         data = Dataset("har", har.X_train, label, None, None, tuple(map(str, range(label.max() + 1))), har.source)
     elif task == "tall":
@@ -104,7 +108,7 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
         data = Dataset("wide", X.astype(float), Y.argmax(axis=1), None, None, tuple("abcd"), "scikit-learn")
         scaler = PublicScaler(scaling="unit-rows", components=100)
     else:
-        data, scaler = load(task, folder), default_scaler(task).set_params(scaling="unit-rows")
+        data, scaler = _load(task, folder), default_scaler(task).set_params(scaling="unit-rows")
     dealt = split(data, asked["parties"], seed, samples_per_party=asked.get("size"), auxiliary=asked.get("auxiliary"))
     return dealt, scaler
 
@@ -131,7 +135,6 @@ def prepare(task: str, seed: int, folder: Path) -> dict[str, Any]:
         "X": X,
         "y": y,
         "edges": edges,
-        "starts": edges[:-1],
         "unit private": unit_rows(X),
         "classes": classes,
         "parties": parties,

@@ -9,10 +9,10 @@ few, and asks that what is learned be linear.
 
 T is taken in public coordinates z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the leading r principal directions of the
 (uncentred) second moment of the auxiliary rows at unit length, s the moments, the small ones raised towards their mean
-as far as Ledoit and Wolf (2004) advise for so few rows. Every direction then weighs about the same, and the noise is spread where the
-data is. A linear classifier without intercept decides the same for x and x/||x||, so the unit length costs nothing
-when it is used. The class index is taken in K - 1 orthonormal contrasts, because the sum over classes is public. All of
-it is rounded to integers, and the certified sensitivity is that of those integers.
+as far as Ledoit and Wolf (2004) advise for so few rows. Every direction then weighs about the same, and the noise is
+spread where the data is. A linear classifier without intercept decides the same for x and x/||x||, so the unit length
+costs nothing when it is used. The class index is taken in K - 1 orthonormal contrasts, because the sum over classes is
+public. All of it is rounded to integers, and the certified sensitivity is that of those integers.
 
 The classifier is W = T A': in whitened coordinates the least-squares classifier, Fisher's discriminant, is T itself up
 to scale, and the minimisers of the logistic and softmax risks were measured to predict the same.
@@ -220,22 +220,19 @@ def choose_rank(  # the release's public terms
     Raises InvalidParameter for an epsilon or delta out of range.
     """
 
+    reach = math.sqrt(2) / parties
+    sigma = gaussian_sigma(reach, epsilon, delta) if mechanism == "gaussian" else reach / check_epsilon(epsilon)
+
     def cost(r: int) -> float:
-        energy = _noise_energy((classes - 1) * float(r), math.sqrt(2) / parties, epsilon, delta, mechanism)
+        dimension = (classes - 1) * float(r)
+        energy = {
+            "spherical-laplace": dimension * (dimension + 1),
+            "discrete-laplace": 2 * dimension * dimension,
+            "gaussian": dimension,
+        }[mechanism] * sigma**2  # E||noise||^2, calibrated to this reach in L2
         return energy + _SIGNAL * (1 - 1 / classes) / r
 
     return max(min(range(1, most + 1), key=cost), min(classes // 2 + 2, most))
-
-
-def _noise_energy(
-    dimension: float, sensitivity: float, epsilon: float, delta: float, mechanism: MechanismName
-) -> float:
-    """E||noise||^2 of a mechanism calibrated to an L2 sensitivity in `dimension` dimensions."""
-    if mechanism == "spherical-laplace":
-        return dimension * (dimension + 1) * (sensitivity / epsilon) ** 2
-    if mechanism == "discrete-laplace":
-        return 2 * dimension * dimension * (sensitivity / epsilon) ** 2
-    return dimension * gaussian_sigma(sensitivity, epsilon, delta) ** 2
 
 
 def plan_statistic(  # every keyword is a public term of the release that may be left to its rule
