@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gmpy2 import mpz
+from psephos.protocol.encrypted_sum.proofs import opening_proof_bytes, proof_bytes
 
-from psephos.protocol.encrypted_sum.ballot_proofs import proof_bytes
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import ForgedSignatureError, MessageError, ThresholdError, WrongKeyError, WrongRoundError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts, decode_ciphertexts, encode_ciphertexts
@@ -159,32 +159,35 @@ class PartialDecryption:
         holder: 1 .. n.
         product_digest: what was opened.
         values: c^(2 Delta f(j)) of each ciphertext of the product.
+        proof: that they are, where the round demands proofs.
     """
 
     round_digest: bytes = field(repr=False)
     holder: int
     product_digest: bytes = field(repr=False)
     values: tuple[mpz, ...] = field(repr=False)
+    proof: bytes = field(default=b"", repr=False)
 
     def encode(self, round_: Round) -> bytes:
         """The bytes that travel."""
         values = encode_ciphertexts(round_.key, self.values)
         holder = bytes([self.holder])
-        return frame(Kind.PARTIAL_DECRYPTION, self.round_digest, self.product_digest, holder, values)
+        return frame(Kind.PARTIAL_DECRYPTION, self.round_digest, self.product_digest, holder, values, self.proof)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> PartialDecryption:
-        """A received partial decryption, its values units modulo n^2.
+        """A received partial decryption, its values units modulo n^2; that its proof holds is checked by the curator.
 
         Raises:
             MessageError: wrong length or kind.
             WrongRoundError, ThresholdError (no such holder), CiphertextError (a value that is no unit): as named.
         """
-        length = DIGEST_BYTES + 1 + round_.plan.ciphertexts * round_.key.ciphertext_bytes
+        size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
+        length = DIGEST_BYTES + 1 + size + opening_proof_bytes(round_)
         reader = Reader(data, Kind.PARTIAL_DECRYPTION, round_.digest, length=length)
         product_digest, holder = reader.take(DIGEST_BYTES), reader.integer(1)
         if not 1 <= holder <= round_.threshold_key.holders:
             raise ThresholdError(f"holders are numbered 1 to {round_.threshold_key.holders}, there is no {holder}")
-        values = decode_ciphertexts(round_.key, reader.rest(), round_.plan.ciphertexts)
+        values = decode_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
         check_ciphertexts(round_.key, values)
-        return cls(round_.digest, holder, product_digest, values)
+        return cls(round_.digest, holder, product_digest, values, reader.rest())

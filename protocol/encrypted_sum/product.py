@@ -15,8 +15,8 @@ from typing import Any
 
 from gmpy2 import mpz
 
-from psephos.protocol.encrypted_sum.ballot_proofs import check_proofs
 from psephos.protocol.encrypted_sum.messages import Ballot, decode_parties, encode_parties
+from psephos.protocol.encrypted_sum.proofs import check_proofs
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     BallotError,
