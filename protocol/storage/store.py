@@ -120,16 +120,17 @@ class Store:
             if os.getpid() != self._process:
                 raise JournalError(f"{self} was opened before this process was forked; open it again")
             if self._connection.in_transaction:
-                begin, keep, undo = "SAVEPOINT inner", "RELEASE inner", "ROLLBACK TO inner"
+                begin, keep, undo = "SAVEPOINT inner", "RELEASE inner", ["ROLLBACK TO inner", "RELEASE inner"]
             else:
-                begin, keep, undo = "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"
+                begin, keep, undo = "BEGIN IMMEDIATE", "COMMIT", ["ROLLBACK"]
             self._run(begin)
             try:
                 yield
                 self._run(keep)
             except BaseException:
                 with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
-                    self._connection.execute(undo)
+                    for statement in undo:
+                        self._connection.execute(statement)
                 raise
 
     def get(self, space: str, name: bytes) -> bytes | None:
