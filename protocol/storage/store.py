@@ -15,6 +15,7 @@ import os
 import sqlite3
 import stat
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -79,6 +80,7 @@ class Store:
         except BaseException:
             self._connection.close()
             raise
+        weakref.finalize(self, self._connection.close).atexit = False  # nobody need close what is in memory
 
     def _begin(self, wanted: dict[str, Any]) -> None:
         """Make the table of a new file, or compare all that an old one holds."""
