@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "AgreementError",
     "AlreadyCastError",
+    "AlreadyDoneError",
     "AlreadyOpenedError",
     "BallotError",
     "BudgetExceededError",
@@ -143,7 +144,11 @@ class DuplicateBallotError(BallotError):
     """A second ballot from one party in one round."""
 
 
-class AlreadyCastError(PsephosError):
+class AlreadyDoneError(PsephosError):
+    """What is done once only was done before, about something else."""
+
+
+class AlreadyCastError(AlreadyDoneError):
     """A party was asked to vote twice on one auxiliary set, or for its parameters twice: a difference opens them."""
 
 
@@ -158,7 +163,7 @@ class UnseenBallotError(PsephosError):
     """A holder was asked to open a product other than that of the ballots it observed."""
 
 
-class AlreadyOpenedError(PsephosError):
+class AlreadyOpenedError(AlreadyDoneError):
     """A holder was asked for a second opening of one round."""
 
 
@@ -219,7 +224,7 @@ class GradientBoundError(PsephosError):
 
 
 class JournalError(PsephosError):
-    """A run's journal or a role's state file is damaged, belongs to another run, or cannot be written."""
+    """What a run or a role keeps on disk is damaged, belongs to another one, or cannot be written."""
 
 
 # -- reports

@@ -6,7 +6,7 @@ that can be written down, and nothing else changes. So one role runs unchanged i
 network, and again after a crash, and any role can be replaced by one that lies (`psephos.protocol.driver`).
 
 Most roles are a `Machine`: one class that reads from its first message to its last, whose methods say in which state
-they take which message. What the table does not name is refused by name.
+they take which message. What the table does not name is refused by name. No paper behind it; docs/design.md, section 2.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from psephos.protocol.errors import PsephosError, UnexpectedMessageError
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, kind_of
 
 __all__ = ["BOARD", "Entry", "Machine", "Missing", "Post", "Refusal", "Role", "Step", "gathers", "takes"]
@@ -40,6 +41,7 @@ class Post:
     phase: str = ""
 
 
+@storable
 @dataclass(frozen=True)
 class Entry:
     """A message that was sent: the order of their numbers is the same for everybody."""
@@ -132,6 +134,7 @@ class _Rule:
     batch: bool = False
 
 
+@storable
 @dataclass(frozen=True)
 class _Held:
     """A machine's state, with the messages that it has not used yet."""

@@ -17,7 +17,9 @@ __all__ = ["DIGEST_BYTES", "HEADER_BYTES", "Kind", "Reader", "frame", "kind_of",
 
 _MAGIC = b"PSEPHOS\x02"
 DIGEST_BYTES = 32
+"""Of the session's digest, as of every SHA-256."""
 HEADER_BYTES = len(_MAGIC) + 1 + DIGEST_BYTES
+"""What stands before every body."""
 
 
 class Kind(IntEnum):

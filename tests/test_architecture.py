@@ -68,9 +68,9 @@ def test_protocol_knows_no_machine_learning(path: Path) -> None:
     [
         "import psephos.curator.tally",
         "from psephos.curator import tally",
-        "def f():\n    import curator",
+        "def f():\n    import psephos.curator",
         "import importlib\nimportlib.import_module('psephos.curator.tally')",
-        "__import__('curator')",
+        "__import__('psephos.curator')",
     ],
 )
 def test_the_wall_sees_every_kind_of_import(source: str) -> None:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_accounting.pld import common, privacy_loss_distribution
+import gmpy2
 from dp_accounting.rdp import rdp_privacy_accountant
 from scipy.stats import chi2
 
@@ -261,19 +261,41 @@ def theorem_5_3_explicit(
 
 
 def pure_composition(epsilon: float, steps: int, delta: float) -> float:
-    """The epsilon, at this delta, of `steps` adaptive releases that are each purely epsilon-private.
+    """The epsilon, at this delta, of `steps` adaptive releases that are each purely epsilon-private, rounded up.
 
-    The worst of them is randomised response, whose privacy loss is plus or minus epsilon; dp-accounting composes it.
-    On a grid of pitch epsilon every loss is a grid point, so nothing is lost to discretisation. Never above
-    steps * epsilon, which is what `delta` = 0 would give. Raises InvalidParameter for an argument out of range.
+    The worst of them is randomised response (Kairouz, Oh, Viswanath 2015, theorem 3.3). X of T answers are true, X
+    binomial with p = 1/(1 + e^-epsilon), and the loss is (2 X - T) epsilon, so with Y the same for 1 - p
+
+        delta(t) = P(X >= j) - e^t P(Y >= j)    for t in [(2 j - 2 - T) epsilon, (2 j - T) epsilon).
+
+    Tails are added from the far end, at 256 bits. What lies beyond where that begins is bounded by Hoeffding's
+    inequality and counted as if it all violated. Raises InvalidParameter for an argument out of range.
     """
-    epsilon = check_positive(epsilon, "epsilon")
-    steps, delta = check_count(steps, "the number of steps"), check_delta(delta)
-    loss = privacy_loss_distribution.from_privacy_parameters(
-        common.DifferentialPrivacyParameters(epsilon, 0.0), value_discretization_interval=epsilon
-    )
-    composed = float(loss.self_compose(steps).get_epsilon_for_delta(delta))
-    return min(steps * epsilon, composed)
+    epsilon, delta = check_positive(epsilon, "epsilon"), check_delta(delta)
+    steps = check_count(steps, "the number of steps")
+    with gmpy2.context(gmpy2.get_context(), precision=256):
+        e, target = gmpy2.mpfr(epsilon), gmpy2.mpfr(delta)
+        odds = gmpy2.exp(e)
+        p = odds / (1 + odds)
+        far = math.ceil(steps * float(p) + math.sqrt(steps / 2 * (200 - math.log(delta)))) + 1
+        at, rest = (steps, gmpy2.mpfr(0)) if far >= steps else (far, target * gmpy2.exp(gmpy2.mpfr(-200)))
+        mass = gmpy2.exp(
+            gmpy2.lngamma(gmpy2.mpfr(steps + 1))
+            - gmpy2.lngamma(gmpy2.mpfr(at + 1))
+            - gmpy2.lngamma(gmpy2.mpfr(steps - at + 1))
+            + at * gmpy2.log(p)
+            + (steps - at) * gmpy2.log(1 - p)
+        )
+        true, false = rest, gmpy2.mpfr(0)
+        while at > 0:
+            true += mass
+            false += mass * gmpy2.exp((steps - 2 * at) * e)
+            if true - false * gmpy2.exp((2 * at - 2 - steps) * e) >= target or 2 * at - 2 <= steps:
+                break
+            mass *= at / (odds * (steps - at + 1))
+            at -= 1
+        found = float(gmpy2.log((true - target) / false)) if true > target else 0.0
+    return min(steps * epsilon, math.nextafter(found, math.inf)) if found > 0 else 0.0
 
 
 ORDERS: tuple[int, ...] = (*range(2, 64), *range(64, 256, 8), *range(256, 1025, 64), 2048, 4096, 8192, 16384)

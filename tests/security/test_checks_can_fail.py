@@ -1,6 +1,6 @@
 """No check is one that cannot fail: each kind is seen to change its mind about a protocol that was broken for it.
 
-Mutants (psephos.security.mutants) do that for the leaks one would make by mistake. Here are the kinds of checks that no
+Mutants (tests.security.lab) do that for the leaks one would make by mistake. Here are the kinds of checks that no
 mutant needs: a check that hides must find a leak, a check that reveals must fail to read what is no longer there. Views
 are few and the leaks gross, so the fixed seed is not what makes a test pass.
 """
@@ -26,8 +26,9 @@ from psephos.parties.psgd import GradientParty
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.security.audit import CASES, RATE
 from psephos.security.model import Context
-from psephos.security.mutants import MUTANTS, edited
 from psephos.simulate.statistic_round import StatisticContribution
+from tests.security.lab.editing import edited
+from tests.security.lab.mutants import MUTANTS
 
 # The plaintext decides the randomness: a guessed vote can be encrypted and compared.
 CONVERGENT = (

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from psephos.cli import show
-from psephos.cli.main import main as cli
+from psephos.cli import main as cli
 
 COMMANDS = ["run", "audit", "reproduce", "plan", "bench", "report"]
 

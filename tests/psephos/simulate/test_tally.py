@@ -197,7 +197,7 @@ def test_errors_are_one_line_with_a_status(arguments: list[str], status: int, sa
 def test_a_wrong_count_is_shown_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
-    from psephos.cli.main import main as cli
+    from psephos.cli import main as cli
 
     wrong = {"tally_equals_plaintext": False}
     monkeypatch.setattr(cli, "run_tally", lambda *options, **more: wrong)

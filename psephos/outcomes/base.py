@@ -1,0 +1,365 @@
+"""What every outcome has in common: its JSON, checked when it comes back, and what a page or a terminal shows of it.
+
+An `Outcome` holds what a command found. Its fields are its JSON (docs/json.md), its properties are what is shown: the
+report and the terminal loop over them and know no kind of outcome by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from psephos.protocol.errors import ReportError, ReportVersionError
+
+__all__ = [
+    "FORMAT",
+    "KINDS",
+    "METHODS",
+    "Accuracy",
+    "Cell",
+    "Comparison",
+    "Curve",
+    "Fact",
+    "Matrix",
+    "Mean",
+    "Outcome",
+    "Panel",
+    "Phase",
+    "Release",
+    "Table",
+    "plain",
+]
+
+FORMAT = 2
+"""Of every JSON that a command writes. A change that a reader would misunderstand gets another number."""
+
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+"""A share of something, such as an accuracy or an error."""
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
+Positive: TypeAlias = Annotated[float, Meta(gt=0)]
+
+METHODS = {
+    "batch": "all data in one place; what nobody may do",
+    "indiv": "each party alone, on average",
+    "ensemble": "the parties' majority vote on each test sample",
+    "vote": "Hamm's Algorithm 1: majority labels",
+    "soft": "Hamm's Algorithm 2: soft labels",
+    "avg": "the average of the parties' parameters",
+    "statistic": "the linear statistic of the votes",
+    "pate": "PATE: a student of the noisy answers",
+    "pathak": "Pathak 2010: the average of the parties' parameters",
+    "psgd": "Rajkumar's private gradient descent",
+    "majority": "always the most frequent class",
+    "nonprivate": "the same problem without noise",
+    "gop": "Gaussian objective perturbation: one place holds all data",
+    "la_printed": "local aggregation (Pathak 2010), with the noise as printed",
+    "la_repaired": "local aggregation, with the factor 1/K and spherical noise",
+    "psgd_transcript": "ours: private in everything that the curator sees",
+    "gop_sigma_printed": "the paper's sigma as printed: NOT private",
+    "pooled + noise": "all data in one place, with the noise of one party",
+}
+"""What is behind the name of a method or of a curve."""
+
+
+# -- parts of outcomes
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Of one method on the test set: without noise, private, and the private one's standard deviation over draws."""
+
+    nonprivate: Share | None = None
+    private: Share | None = None
+    private_std: Annotated[float, Meta(ge=0)] | None = None
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over repetitions and its standard deviation; 0 where there was one repetition."""
+
+    mean: Share
+    std: Annotated[float, Meta(ge=0)] = 0.0
+
+
+@dataclass(frozen=True)
+class Release:
+    """What one release costs: a row of the privacy ledger.
+
+    Attributes:
+        mechanism: the noise.
+        epsilon: None where no finite one holds or words (`said`) take its place.
+        delta: None where it is not stated.
+        unit: what one replaces to get a neighbour: a party, a record, ...
+        sensitivity, norm: of what the noise is added to; None where it is a secret or not one number.
+        source: where the sensitivity comes from.
+        said: words in place of a number for epsilon.
+        chosen: parameters that a public rule or the caller chose.
+    """
+
+    mechanism: str
+    epsilon: Positive | None
+    delta: Share | None
+    unit: str
+    sensitivity: Annotated[float, Meta(ge=0)] | None = None
+    norm: str | None = None
+    source: str = ""
+    said: str = ""
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Time and traffic of one part of a protocol."""
+
+    seconds: Seconds | None
+    messages: Count
+    bytes: Count
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One method's line: `x`, `mean` and, where it was measured, `std` have the same length."""
+
+    algorithm: str
+    x: list[float]
+    mean: list[Share]
+    std: list[float] | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.x) == len(self.mean) == len(self.mean if self.std is None else self.std) > 0:
+            raise ValueError(f"the curve {self.algorithm} has points without a mean or a deviation, or no points")
+
+
+# -- parts of pages
+
+Fact: TypeAlias = tuple[Any, ...]
+"""Words, then what is said of them: numbers, which are shown rounded, and text, as it is."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture. `log`: whether x is drawn on a logarithmic scale. `note`: what a reader must know about it."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve]
+    log: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Any other table; `about` says in words what it shows."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A paper's number or sentence beside ours."""
+
+    quantity: str
+    paper: str
+    ours: str
+    verdict: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One verdict of the security analysis. `expected` is None where nothing was tested; `evidence` is a sentence."""
+
+    verdict: str
+    expected: str | None = None
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Who learned what in one protocol: `rows` of (coalition, its members, a cell for each of `secrets`).
+
+    `notes` are numbered from 1, and a cell's evidence names those that hold for it.
+    """
+
+    name: str
+    secrets: Sequence[str]
+    rows: Sequence[tuple[str, str, Sequence[Cell]]]
+    tested: bool
+    notes: Sequence[str] = ()
+
+
+# -- outcomes
+
+KINDS: dict[str, type[Outcome]] = {}
+"""Every type of outcome by the "kind" of its JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a command found. A subclass names its `kind`, its fields, and the properties that have something to show.
+
+    Attributes:
+        seconds: of each phase, and "total" where only the whole was measured.
+    """
+
+    kind: ClassVar[str] = ""
+    derived: ClassVar[tuple[str, ...]] = ()
+    """Properties that follow from the fields and stand in the JSON for whoever reads it without this program."""
+
+    seconds: dict[str, Seconds | None]
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls
+
+    # its JSON
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: `format`, `kind`, the fields, and what is derived from them."""
+        found = {name: plain(getattr(self, name)) for name in (*(f.name for f in fields(self)), *self.derived)}
+        return {"format": FORMAT, "kind": self.kind, **found}
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """The outcome that `as_json` wrote.
+
+        Raises ReportVersionError for another format; ReportError for no JSON object of this program, or one with a
+        field that is missing, unknown, of another type or out of range: the message says where.
+        """
+        if not isinstance(document, Mapping):
+            raise ReportError(f"a result is one JSON object, not a {type(document).__name__}")
+        found = document.get("format")
+        if found != FORMAT or isinstance(found, bool):
+            raise ReportVersionError(
+                f"this is a result in format {found!r}, and this psephos reads format {FORMAT}: use the version that "
+                "wrote it, or run the command again"
+            )
+        kind = document.get("kind")
+        chosen = KINDS.get(kind) if isinstance(kind, str) else None
+        if chosen is None or not issubclass(chosen, cls):
+            raise ReportError(f"this JSON is no result of psephos: its kind is {kind!r}, not {', '.join(KINDS)}")
+        known = {f.name for f in fields(chosen)}
+        given = {name: value for name, value in document.items() if name not in ("format", "kind", *chosen.derived)}
+        if unknown := [str(name) for name in given if name not in known]:
+            raise ReportError(f"a result of kind {kind} has no {', '.join(unknown)}")
+        try:
+            return msgspec.convert(given, chosen)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise ReportError(f"this is no whole result of kind {kind}: {error}") from error
+
+    # what is shown of it
+
+    @property
+    def title(self) -> str:
+        """Of the page."""
+        return f"Psephos: {self.kind}"
+
+    @property
+    def lead(self) -> str:
+        """What a reader has before them, in a paragraph; a run needs no words for that."""
+        return ""
+
+    @property
+    def exact(self) -> bool | None:
+        """Whether everything opened or judged is as it must be: False is exit status 1; None where nothing was."""
+        return None
+
+    @property
+    def facts(self) -> list[Fact]:
+        """What a reader wants first."""
+        return []
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must not miss: shown before everything else, on every screen."""
+        return []
+
+    @property
+    def notes(self) -> list[str]:
+        """What helps to understand the numbers."""
+        return []
+
+    @property
+    def accuracies(self) -> dict[str, Accuracy]:
+        """By method."""
+        return {}
+
+    @property
+    def releases(self) -> dict[str, Release]:
+        """What each release costs."""
+        return {}
+
+    @property
+    def panels(self) -> list[Panel]:
+        """Pictures of curves."""
+        return []
+
+    @property
+    def comparison(self) -> list[Comparison]:
+        """Beside the paper."""
+        return []
+
+    @property
+    def tables(self) -> list[Table]:
+        """Everything else that is a table."""
+        return []
+
+    @property
+    def matrices(self) -> list[Matrix]:
+        """Who learned what, as it was tested."""
+        return []
+
+    @property
+    def case(self) -> str | None:
+        """The protocol whose security analysis says what this run's roles learn."""
+        return None
+
+    @property
+    def phases(self) -> dict[str, Phase]:
+        """Traffic of each phase, where it was counted without a transcript."""
+        return {}
+
+    @property
+    def repeat(self) -> str:
+        """How the same numbers are got again."""
+        return ""
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: dataclasses and mappings as objects, tuples and arrays as lists.
+
+    Raises ReportError for what has no place in JSON: not a number, infinity, or an object of an unknown type.
+    """
+    try:
+        built = msgspec.to_builtins(value, enc_hook=_number)
+    except TypeError as error:
+        raise ReportError(f"the result cannot be written as JSON: {error}") from error
+    _check_finite(built)
+    return built
+
+
+def _number(value: Any) -> Any:
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} has no place in a result")
+
+
+def _check_finite(value: Any) -> None:
+    if isinstance(value, dict):
+        for inner in value.values():
+            _check_finite(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_finite(inner)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ReportError(f"the result cannot be written as JSON: {value} is no finite number")

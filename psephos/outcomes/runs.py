@@ -1,0 +1,563 @@
+"""Outcomes of protocols: the tally (votes or the private statistic), the average, Pathak's average, private descent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from msgspec import Meta
+
+from psephos.outcomes.base import (
+    Accuracy,
+    Count,
+    Curve,
+    Fact,
+    Outcome,
+    Panel,
+    Phase,
+    Positive,
+    Release,
+    Seconds,
+    Share,
+)
+
+__all__ = [
+    "ALPHA_NOTICE",
+    "Alpha",
+    "AverageOutcome",
+    "Composed",
+    "Guarantee",
+    "Interrupted",
+    "PathakOutcome",
+    "PsgdOutcome",
+    "Run",
+    "Summed",
+    "TallyOutcome",
+    "test_key_warning",
+]
+
+AlphaNotice: TypeAlias = Literal["known to the curator, not private, not for release"]
+ALPHA_NOTICE: AlphaNotice = "known to the curator, not private, not for release"
+"""Stands wherever alpha is shown or saved."""
+
+SAFE_BITS = 2048
+
+
+def test_key_warning(key_bits: int) -> list[str]:
+    """What is said wherever a result under a short key is shown."""
+    return [f"A {key_bits}-bit key is a test key: it protects nothing."] if key_bits < SAFE_BITS else []
+
+
+test_key_warning.__test__ = False  # type: ignore[attr-defined] # no test, whatever pytest makes of its name
+
+
+@dataclass(frozen=True)
+class Composed:
+    """What all releases of a run cost a party together, had somebody published every one of them.
+
+    Attributes:
+        releases: how many there were.
+        epsilon: at `delta`, the accountant's own error included; None where no finite one holds.
+    """
+
+    releases: Count
+    epsilon: Positive | None
+    delta: Share
+
+
+@dataclass(frozen=True)
+class Alpha:
+    """What is kept of the opened counts: no sample's alpha, only how they are distributed.
+
+    Attributes:
+        auxiliary, ballots: N and M.
+        share_edges, samples_per_share: a histogram over [0, 1] of the winning class's share of the votes.
+        mean_alpha: (K,), the mean share of each class.
+        notice: `ALPHA_NOTICE`.
+    """
+
+    auxiliary: Count
+    ballots: Count
+    share_edges: list[float]
+    samples_per_share: list[Count]
+    mean_alpha: list[Share]
+    notice: AlphaNotice = ALPHA_NOTICE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Outcome):
+    """One run of a protocol on a data set.
+
+    Attributes:
+        protocol: the name under which the security analysis knows it.
+        dataset, parties, features, test: the data set, M, d, and the number of test samples.
+        epsilon, delta: asked for; delta 0 for a pure epsilon.
+        key_bits: of the Paillier modulus.
+        accuracy: on the test set, by method. Without noise: measured by the simulation, for no role to know.
+        noise_source: "simulation" means drawn from the seed, which protects nobody.
+        seed: of splits and training.
+        options: everything that was asked for.
+        peak_memory_mb: of all processes, where it was measured.
+        cautions: what a reader must not miss about this run.
+        remarks: what helps to understand its numbers.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("sensitivity",)
+
+    protocol: str
+    dataset: str
+    parties: Count
+    features: Count
+    test: Count
+    epsilon: Positive
+    delta: Share
+    key_bits: Count
+    accuracy: dict[str, Accuracy]
+    noise_source: Literal["system", "simulation"]
+    seed: int
+    options: dict[str, Any] = field(default_factory=dict)
+    peak_memory_mb: float | None = None
+    cautions: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def sensitivity(self) -> dict[str, float | None]:
+        """Of each release; None where it is a secret."""
+        return {name: release.sensitivity for name, release in self.releases.items()}
+
+    @property
+    def title(self) -> str:
+        return f"Psephos: {self.protocol} on {self.dataset}"
+
+    @property
+    def accuracies(self) -> dict[str, Accuracy]:
+        return self.accuracy
+
+    @property
+    def case(self) -> str | None:
+        return self.protocol
+
+    @property
+    def notes(self) -> list[str]:
+        return self.remarks
+
+    @property
+    def warnings(self) -> list[str]:
+        said = [*self.cautions, *test_key_warning(self.key_bits)]
+        if self.noise_source == "simulation":
+            said.append("The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private.")
+        if self.exact is False:
+            said.append("What was opened is not what the clear computation says. Do not use this result.")
+        return said
+
+    @property
+    def repeat(self) -> str:
+        noise = "" if self.noise_source == "simulation" else ", the noise"
+        return (
+            f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the keys, the "
+            f"ciphertexts{noise} and the times comes out the same."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summed(Run):
+    """A run around an encrypted sum that key holders open.
+
+    Attributes:
+        ballots: counted.
+        auxiliary: public samples, N.
+        mechanism, scaling, lam, randomness: as chosen, by the caller or by rule.
+        holders, threshold, min_ballots: who opens, how many it takes, and of how many ballots at least.
+        slots_per_plaintext, ciphertexts_per_ballot, bytes_per_ballot: of the packing and of one ballot.
+        tally_equals_plaintext: whether every opened sum is the clear one, entry by entry.
+        privacy: what each release costs.
+        composed: what all of them cost together.
+        draws: noise draws that each private accuracy is the mean of.
+        measured_on: rows that a method was trained or measured on, where they were not all.
+        continued_from: batches that a journal already had.
+    """
+
+    ballots: Count
+    auxiliary: Count
+    mechanism: str
+    scaling: str
+    lam: Positive
+    randomness: str
+    holders: Count
+    threshold: Count
+    min_ballots: Count
+    slots_per_plaintext: Count
+    ciphertexts_per_ballot: Count
+    bytes_per_ballot: Count
+    tally_equals_plaintext: bool
+    privacy: dict[str, Release]
+    composed: Composed | None = None
+    draws: Count = 1
+    measured_on: dict[str, Count] = field(default_factory=dict)
+    continued_from: Count = 0
+
+    @property
+    def exact(self) -> bool | None:
+        return self.tally_equals_plaintext
+
+    @property
+    def releases(self) -> dict[str, Release]:
+        return self.privacy
+
+    @property
+    def facts(self) -> list[Fact]:
+        delta = (" at delta = ", self.delta) if self.delta else ()
+        return [
+            _opened("Opened sums against the clear ones", self.exact),
+            ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
+            ("Public auxiliary samples", self.auxiliary),
+            ("epsilon", self.epsilon, *delta, " per release and party"),
+            ("Paillier key", self.key_bits, f" bits, randomness {self.randomness}"),
+            ("One ballot", self.ciphertexts_per_ballot, " ciphertexts, ", self.bytes_per_ballot, " bytes"),
+            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        said = super().warnings
+        if 2 * self.threshold <= self.holders:
+            said.append(
+                "Two groups of holders without a common member could open this key: a curator that lies could have two "
+                "parts of the board opened and see the difference. Take a threshold above half of the holders."
+            )
+        return said
+
+    @property
+    def notes(self) -> list[str]:
+        said = [f"Private accuracies are means over {self.draws} noise draws."] if self.draws > 1 else []
+        said += [f"{name} is measured on {rows:,} rows chosen at random." for name, rows in self.measured_on.items()]
+        if self.composed is not None:
+            total = self.composed
+            cost = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
+            at = f"{cost} at delta {total.delta:.3g} on each party, the accountant's own error included"
+            said.append(
+                f"This run drew one release, which spends {at}."
+                if total.releases == 1
+                else f"Whoever published all {total.releases} classifiers that this run drew would spend {at}. A run "
+                "draws them side by side to compare them; release one."
+            )
+        return [*said, *super().notes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TallyOutcome(Summed):
+    """Votes counted under encryption (`reveal` "alpha"), or their private statistic (`reveal` "statistic").
+
+    Attributes:
+        reveal: what the curator is given.
+        classes: K.
+        curves: accuracy against epsilon, for a report: a simulation, since every point is a release of its own.
+        alpha: how the opened counts are distributed, for a report; the curator knows it, nobody else may.
+    """
+
+    kind: ClassVar[str] = "tally"
+
+    reveal: Literal["alpha", "statistic"]
+    classes: Annotated[int, Meta(ge=2)]
+    curves: list[Curve] = field(default_factory=list)
+    alpha: Alpha | None = None
+
+    @property
+    def panels(self) -> list[Panel]:
+        label = "epsilon (log scale; more private to the left)"
+        note = "the same votes, released anew with fresh noise at each epsilon"
+        return [Panel("", label, "accuracy", self.curves, note=note)] if self.curves else []
+
+    @property
+    def notes(self) -> list[str]:
+        if self.reveal == "statistic":
+            return [*super().notes, "Nobody in this protocol is given the counts, the curator included."]
+        said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
+        if "avg" in self.accuracy:
+            said += (
+                " For avg the parties add their parameters in a second encrypted sum; the curator learns that sum as "
+                "it learns alpha, and it is as little for release."
+            )
+        return [*super().notes, said]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageOutcome(Summed):
+    """The encrypted sum of the parties' parameters alone.
+
+    Attributes:
+        radius: of the ball that each party's parameters are projected on.
+    """
+
+    kind: ClassVar[str] = "average"
+
+    radius: Positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathakOutcome(Run):
+    """Pathak 2010, from the agreement to the published shares. Its method is called "pathak".
+
+    Attributes:
+        variant: of the protocol: "printed", "repaired", or another.
+        noise, comparisons, regulariser: as agreed.
+        lam: of the objective.
+        epsilon_proved, epsilon_proved_for: what holds, and for whom.
+        epsilon_party_level: the same release, for a party, its size apart; None where nothing is proved.
+        shares_equal_reference: whether the published shares add up to what the clear computation gives.
+        stages: of the protocol, in order.
+    """
+
+    kind: ClassVar[str] = "pathak"
+    derived: ClassVar[tuple[str, ...]] = ("sensitivity", "privacy")
+
+    variant: str
+    noise: str
+    comparisons: str
+    regulariser: str
+    lam: Positive
+    epsilon_proved: Positive
+    epsilon_proved_for: str
+    epsilon_party_level: Positive | None
+    shares_equal_reference: bool
+    stages: dict[str, Phase]
+
+    @property
+    def exact(self) -> bool | None:
+        return self.shares_equal_reference
+
+    @property
+    def phases(self) -> dict[str, Phase]:
+        return self.stages
+
+    @property
+    def facts(self) -> list[Fact]:
+        return [
+            _opened("Published shares against the clear sum", self.exact),
+            ("Parties", self.parties),
+            ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
+            ("Paillier key", self.key_bits, " bits"),
+        ]
+
+    @property
+    def privacy(self) -> dict[str, Release]:
+        """One release, two notions of privacy. Where its sensitivity is the smallest size's, it is a secret."""
+        own = "one party's own noise" if self.variant == "printed" else "a share of noise from every party"
+        mechanism = f"{self.noise}, {own}"
+        grid = "L2, S + g sqrt(d)" if self.noise == "spherical" else "L1, sqrt(d) S + g d"
+        found = {
+            "the published shares": Release(
+                mechanism,
+                self.epsilon_proved,
+                self.delta,
+                self.epsilon_proved_for,
+                source=f"{grid} on a grid of pitch g; S = (2/n + 2 tau)/mu, n the smallest size (Chaudhuri and "
+                "Monteleoni 2008, corollary 2)",
+            )
+        }
+        if self.epsilon_party_level is not None:
+            found["the same release, for a party"] = Release(
+                mechanism,
+                self.epsilon_party_level,
+                self.delta,
+                "party, its size apart",
+                source="no minimiser is longer than R: S = 2 R, whatever the party's data; the paper claims nothing",
+            )
+        return found
+
+    @property
+    def releases(self) -> dict[str, Release]:
+        return self.privacy
+
+    @property
+    def notes(self) -> list[str]:
+        return [
+            *super().notes,
+            "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
+            "of one party's, can change. They are not added up.",
+        ]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a private descent promises, and for what (`psephos.curator.psgd`). Infinite epsilons are None.
+
+    Attributes:
+        unit: "record" or "party": one replaced, sizes public.
+        delta: asked for.
+        epsilon_final, final_is: what is claimed for the classifier at `delta`, and what that claim is about.
+        epsilon_step: of one noisy sum by itself.
+        epsilon_transcript, epsilon_transcript_pure: of everything the curator saw, at `delta` and without one.
+        delta_samplers: what truncation and sampling cost in delta.
+        assumed: who must be honest for it.
+    """
+
+    unit: str
+    delta: Share
+    epsilon_final: Positive | None
+    final_is: str
+    epsilon_step: Positive | None
+    epsilon_transcript: Positive | None
+    epsilon_transcript_pure: Positive | None
+    delta_samplers: Share
+    assumed: str
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon_final", "epsilon_step", "epsilon_transcript", "epsilon_transcript_pure"):
+            if (value := getattr(self, name)) is not None and not math.isfinite(value):
+                object.__setattr__(self, name, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PsgdOutcome(Run):
+    """Rajkumar 2012, private gradient descent on the encrypted sum. Its method is called "psgd".
+
+    Attributes:
+        variant: of the noise at each step.
+        loss, lam: of the objective.
+        records, party_sizes: N and each party's share of it.
+        steps, steps_agreed, resumed_at: made, agreed on, and found in a journal.
+        guarantee: what is promised; `epsilon_final` and `epsilon_transcript` are its two epsilons.
+        gradient_sensitivity: by how much one unit changes a step's sum, L2.
+        sigma, slack, gradient_bound: standard deviation of the fixed noise per entry, Delta, and the agreed bound.
+        on_excess, gradients_clipped_here: what a party does above the bound, and how often it did.
+        sums_equal_reference: whether every opened sum is the clear one; None where all steps were in the journal.
+        holders, threshold: who opens a step's sum, and how many it takes.
+        ciphertexts_per_ballot, bytes_per_ballot, bytes_posted: sizes.
+        w: the classifier, (d,).
+    """
+
+    kind: ClassVar[str] = "psgd"
+    derived: ClassVar[tuple[str, ...]] = ("sensitivity", "privacy", "epsilon_final", "epsilon_transcript")
+
+    variant: str
+    loss: str
+    lam: Positive
+    records: Count
+    party_sizes: list[Count]
+    steps: Count
+    steps_agreed: Count
+    resumed_at: Count
+    guarantee: Guarantee
+    gradient_sensitivity: Positive
+    sigma: Annotated[float, Meta(ge=0)]
+    slack: Annotated[float, Meta(ge=0)]
+    gradient_bound: Positive
+    on_excess: str
+    gradients_clipped_here: Count
+    sums_equal_reference: bool | None
+    holders: Count
+    threshold: Count
+    ciphertexts_per_ballot: Count
+    bytes_per_ballot: Count
+    bytes_posted: Count
+    w: list[float]
+
+    @property
+    def exact(self) -> bool | None:
+        return self.sums_equal_reference
+
+    @property
+    def epsilon_final(self) -> float | None:
+        """What the paper claims for the classifier; None where nothing is."""
+        return self.guarantee.epsilon_final
+
+    @property
+    def epsilon_transcript(self) -> float | None:
+        """Of everything the curator saw; None where no finite one holds."""
+        return self.guarantee.epsilon_transcript
+
+    @property
+    def facts(self) -> list[Fact]:
+        opened = _opened("Opened sums against the clear ones", self.exact)
+        per_step = self.seconds.get("per_step")
+        return [
+            opened if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
+            ("Parties", self.parties),
+            ("Gradient steps", self.steps, " on ", self.records, " records"),
+            *([("A step", per_step, " s")] if per_step is not None else []),
+            ("epsilon", self.epsilon, " at delta = ", self.delta),
+            ("Paillier key", self.key_bits, " bits"),
+            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+        ]
+
+    @property
+    def privacy(self) -> dict[str, Release]:
+        """The final classifier and everything that led to it: two statements about one run, which do not add up."""
+        promised, found = self.guarantee, {}
+        source = (
+            "twice the bound of a party's gradient"
+            if promised.unit == "party"
+            else "2 L: one record's gradient, ||x|| <= 1 (Rajkumar 2012, section 4)"
+        )
+        common: dict[str, Any] = {"delta": self.delta, "unit": promised.unit, "norm": "l2"}
+        common |= {"sensitivity": self.gradient_sensitivity}
+        if promised.epsilon_final is not None:
+            found["final classifier"] = Release(
+                mechanism="Gaussian objective perturbation, a share from every party",
+                epsilon=promised.epsilon_final,
+                source=f"{source}; {promised.final_is}",
+                chosen={"sigma": self.sigma},
+                **common,
+            )
+        joint = self.variant == "gaussian"
+        found["everything the curator saw"] = Release(
+            mechanism="Skellam shares at every step" if joint else "spherical Laplace at every step, from every party",
+            epsilon=promised.epsilon_transcript,
+            said="without a finite bound" if promised.epsilon_transcript is None else "",
+            source=f"{source} and the grid, {self.steps_agreed:,} steps composed",
+            chosen={"delta of the samplers": promised.delta_samplers},
+            **common,
+        )
+        return found
+
+    @property
+    def releases(self) -> dict[str, Release]:
+        return self.privacy
+
+    @property
+    def notes(self) -> list[str]:
+        return [
+            *super().notes,
+            "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
+            "sums, as the curator did, counts with the second.",
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interrupted(Outcome):
+    """A run that was stopped: what was asked for, and where it ended. Nothing was released.
+
+    Attributes:
+        protocol: which.
+        options: everything that was asked for.
+        stopped: where, in words.
+    """
+
+    kind: ClassVar[str] = "interrupted"
+
+    protocol: str
+    options: dict[str, Any]
+    stopped: str
+    seconds: dict[str, Seconds | None] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"Psephos: {self.protocol}, interrupted"
+
+    @property
+    def lead(self) -> str:
+        return "Nothing was released: the run ended before. The transcript has what was sent until then."
+
+    @property
+    def warnings(self) -> list[str]:
+        return [f"This run was interrupted: stopped {self.stopped}. What follows is what there was."]
+
+    @property
+    def case(self) -> str | None:
+        return self.protocol
+
+
+def _opened(words: str, equal: bool | None) -> Fact:
+    return (words, "equal, entry by entry" if equal else "THEY DIFFER")

@@ -1,0 +1,215 @@
+"""Outcomes of the security analysis: who learned what (`psephos audit`), and how large epsilon is at least."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from psephos.outcomes.base import Cell, Count, Fact, Matrix, Outcome, Positive, Share, Table
+
+__all__ = ["AuditOutcome", "AuditedCell", "AuditedCoalition", "AuditedProtocol", "Mechanism", "PrivacyAuditOutcome"]
+
+_SURPRISE = "Not everything is as expected: something leaks, or an epsilon does not hold."
+
+
+@dataclass(frozen=True)
+class AuditedCell:
+    """What was found and what was to be found, with the tests behind it, joined by semicolons."""
+
+    verdict: str
+    expected: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class AuditedCoalition:
+    """A row of the matrix: roles that pool their views, and a cell for each secret."""
+
+    name: str
+    members: list[str]
+    cells: dict[str, AuditedCell]
+
+
+@dataclass(frozen=True)
+class AuditedProtocol:
+    """One protocol's matrix."""
+
+    name: str
+    coalitions: list[AuditedCoalition]
+
+    def matrix(self) -> Matrix:
+        """For a page: tests are numbered, since one test tells about several secrets."""
+        secrets = list(dict.fromkeys(secret for coalition in self.coalitions for secret in coalition.cells))
+        notes: dict[str, int] = {}
+
+        def cell(found: AuditedCell | None) -> Cell:
+            if found is None:
+                return Cell("not examined")
+            # A semicolon in brackets belongs to one test.
+            tests = [test for test in re.split(r"; (?![^(]*\))", found.evidence) if test]
+            numbers = [str(notes.setdefault(test, len(notes) + 1)) for test in tests]
+            words = f"test{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}" if numbers else ""
+            return Cell(found.verdict, found.expected, words)
+
+        rows = [
+            (c.name, ", ".join(c.members), [cell(c.cells.get(secret)) for secret in secrets]) for c in self.coalitions
+        ]
+        return Matrix(self.name, secrets, rows, tested=True, notes=list(notes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOutcome(Outcome):
+    """Who learned what.
+
+    Attributes:
+        protocols: a matrix each.
+        as_expected: whether every verdict is the expected one.
+        false_alarm_rate: bound of the chance that a sound protocol fails any check of this run.
+        power: the classifier accuracy that the two-sample tests notice with probability 0.99 (0.5 is guessing).
+        views: sampled per side of a two-sample test.
+        seed: of the views; fresh unless given.
+        not_examined: what the analysis does not look at, and why.
+    """
+
+    kind: ClassVar[str] = "audit"
+
+    protocols: list[AuditedProtocol]
+    as_expected: bool
+    false_alarm_rate: Share
+    power: Share
+    views: Count
+    seed: int
+    not_examined: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        one = f" in {self.protocols[0].name}" if len(self.protocols) == 1 else ""
+        return f"Psephos: who learned what{one}"
+
+    @property
+    def lead(self) -> str:
+        return (
+            "The security analysis: each role's and each coalition's view was compared with what a simulator makes "
+            "from the coalition's input and output alone, and attacked. Views hold secrets, so there are verdicts here "
+            "and no messages; `psephos run --report DIR` draws those."
+        )
+
+    @property
+    def exact(self) -> bool | None:
+        return self.as_expected
+
+    @property
+    def warnings(self) -> list[str]:
+        return [] if self.as_expected else [_SURPRISE]
+
+    @property
+    def facts(self) -> list[Fact]:
+        return [
+            ("Verdicts", "as expected, all of them" if self.as_expected else "NOT AS EXPECTED"),
+            ("False alarms, all tests together", self.false_alarm_rate),
+            ("Views a side", self.views),
+            ("Noticed with probability 0.99: a classifier right in", self.power),
+        ]
+
+    @property
+    def matrices(self) -> list[Matrix]:
+        return [protocol.matrix() for protocol in self.protocols]
+
+    @property
+    def tables(self) -> list[Table]:
+        rows = list(self.not_examined.items())
+        return [Table("What was not looked at", ("what", "why"), rows)] if rows else []
+
+    @property
+    def repeat(self) -> str:
+        return (
+            f"Seed {self.seed} drives the views that are compared and the tests. The command takes fresh coins each "
+            "time; `psephos.security.audit.audit(..., seed=...)` repeats this very run."
+        )
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """One mechanism on a worst-case pair: `epsilon` is claimed, `lower_bound` holds with `confidence`."""
+
+    name: str
+    dimension: Count
+    epsilon: Positive
+    delta: Share
+    lower_bound: Annotated[float, Meta(ge=0)]
+    samples: Count
+    confidence: Share
+
+    @property
+    def passed(self) -> bool:
+        """False convicts the mechanism: its privacy is worse than claimed."""
+        return self.lower_bound <= self.epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyAuditOutcome(Outcome):
+    """Every noise mechanism, sampled on two neighbouring inputs.
+
+    Attributes:
+        mechanisms: what each claims and what was found.
+    """
+
+    kind: ClassVar[str] = "privacy-audit"
+    derived: ClassVar[tuple[str, ...]] = ("as_expected",)
+
+    mechanisms: list[Mechanism]
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether no claim is convicted."""
+        return all(one.passed for one in self.mechanisms)
+
+    @property
+    def title(self) -> str:
+        return "Psephos: audit of the noise"
+
+    @property
+    def lead(self) -> str:
+        return (
+            "Every noise mechanism, sampled. No message was sent and no data set was used, so there is no table of who "
+            "learned what; `psephos audit` without --privacy makes that one."
+        )
+
+    @property
+    def exact(self) -> bool | None:
+        return self.as_expected
+
+    @property
+    def warnings(self) -> list[str]:
+        return [] if self.as_expected else [_SURPRISE]
+
+    @property
+    def facts(self) -> list[Fact]:
+        said: list[Fact] = [("Verdicts", "as expected, all of them" if self.as_expected else "NOT AS EXPECTED")]
+        for one in self.mechanisms[:1]:
+            said += [("Outputs an input", one.samples), ("Confidence of each bound", one.confidence)]
+        return said
+
+    @property
+    def tables(self) -> list[Table]:
+        columns = ("mechanism", "dimensions", "epsilon claimed", "epsilon at least", "verdict", "at delta")
+        rows = [
+            [one.name, one.dimension, one.epsilon, one.lower_bound, "holds" if one.passed else "VIOLATED", one.delta]
+            for one in self.mechanisms
+        ]
+        about = (
+            "Each mechanism was run on two neighbouring inputs, and epsilon bounded from below by how well their "
+            "outputs can be told apart. A bound above the claim convicts the mechanism. One below it proves nothing: "
+            "the audit would see a gross mistake, not a small one."
+        )
+        return [Table("Audited mechanisms", columns, rows, about)] if rows else []
+
+    @property
+    def repeat(self) -> str:
+        return (
+            "No seed: outputs are drawn from the operating system's randomness, as releases are, so the bounds differ "
+            "a little each time."
+        )
