@@ -201,6 +201,11 @@ def _others(party: PathakParty, state: Any) -> Iterable[str]:
     return [role(number) for number in range(1, party.terms.parties + 1) if number != party.number]
 
 
+def _permuted_here(party: PathakParty, state: Sharing) -> Iterable[str]:
+    """The party whose share is permuted to this one."""
+    return (role(inverse(state.agreed.permutation)[party.number - 1] + 1),)
+
+
 class PathakParty(Machine):
     """One of the parties P_1 .. P_K. Its result is its `Contribution`; `repr` shows nothing of its data."""
 
@@ -334,9 +339,6 @@ class PathakParty(Machine):
         if receiver == self.number:
             return self._forward(agreed, message, posts)
         return Step(Sharing(agreed), (*posts, post(agreed.terms, role(receiver), message)))
-
-    def _permuted_here(self, state: Sharing) -> Iterable[str]:
-        return (role(inverse(state.agreed.permutation)[self.number - 1] + 1),)
 
     @gathers(Sharing, Kind.SIZE_SHARE, _permuted_here)
     def forward_share(self, state: Sharing, messages: Messages) -> Step:

@@ -83,11 +83,9 @@ def party_level_epsilon(terms: Terms, smallest: int) -> float:
     """
     mu = terms.strong_convexity
     reach = 2 * (radius(mu) + terms.tolerance / mu) / terms.pitch
-    size = {
-        "printed": terms.counted(smallest),
-        "repaired": terms.ladder[terms.rung(smallest)],
-        "public-bound": terms.smallest_size,
-    }[terms.variant]
+    size = terms.smallest_size if terms.variant == "public-bound" else terms.counted(smallest)
+    if terms.variant == "repaired":
+        size = int(terms.ladder[terms.rung(smallest)])  # rounded down: more noise, and a larger bound
     scale = float(noise_scale(terms, size))
     if terms.noise == "spherical":
         return (reach + math.sqrt(terms.features)) / scale

@@ -108,6 +108,14 @@ class Published:
     """Done."""
 
 
+def _everybody(curator: PathakCurator, state: Any) -> list[str]:
+    return [role(number) for number in range(1, curator.terms.parties + 1)]
+
+
+def _leader(curator: PathakCurator, state: Any) -> list[str]:
+    return [role(LEADER)]
+
+
 class PathakCurator(Machine):
     """Charlie. `repr` shows nothing of his keys."""
 
@@ -137,12 +145,6 @@ class PathakCurator(Machine):
         self._test_key, self._randomness = test_key, randomness
         self._parties = range(1, terms.parties + 1)
 
-    def _everybody(self, state: Any) -> list[str]:
-        return [role(number) for number in self._parties]
-
-    def _leader(self, state: Any) -> list[str]:
-        return [role(LEADER)]
-
     @property
     def _key(self) -> PrivateKey:
         assert self._keys is not None
@@ -158,7 +160,7 @@ class PathakCurator(Machine):
     def begin(self) -> Step:
         """The terms and his public keys, to every party."""
         keys = None if self._keys is None else (self._keys[0].public_key, self._keys[1].public_key)
-        posts = [post(self.terms, party, Proposal(self.terms, keys)) for party in self._everybody(None)]
+        posts = [post(self.terms, party, Proposal(self.terms, keys)) for party in _everybody(self, None)]
         if keys is not None:
             return Step(Proposed(), tuple(posts))
         return self._reshare([0] * self.terms.features, posts)
@@ -248,7 +250,7 @@ class PathakCurator(Machine):
         mode = "half" if key.form == "psephos" else "full"
         encryptor = Encryptor(key, mode, randomness=self._randomness, expected=len(undone))  # type: ignore[arg-type]
         selection = Ciphertexts(Kind.SELECTION, key, encryptor.encrypt(undone))
-        return Step(Selected(), tuple(post(self.terms, party, selection) for party in self._everybody(state)))
+        return Step(Selected(), tuple(post(self.terms, party, selection) for party in _everybody(self, state)))
 
     # -- stage 3
 

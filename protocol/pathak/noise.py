@@ -53,7 +53,6 @@ def record_sensitivity(terms: Terms, size: Fraction | int) -> float:
     return math.nextafter(moved / terms.strong_convexity * (1 + 2.0**-50), math.inf)
 
 
-@lru_cache(maxsize=256)
 def noise_scale(terms: Terms, size: Fraction | int) -> Fraction:
     """The scale of the noise on the *sum* of the parameters, for data sets of `size` samples or more.
 
