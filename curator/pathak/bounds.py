@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.sensitivity import radius
@@ -83,9 +84,9 @@ def party_level_epsilon(terms: Terms, smallest: int) -> float:
     """
     mu = terms.strong_convexity
     reach = 2 * (radius(mu) + terms.tolerance / mu) / terms.pitch
-    size = terms.smallest_size if terms.variant == "public-bound" else terms.counted(smallest)
+    size: Fraction | int = terms.smallest_size if terms.variant == "public-bound" else terms.counted(smallest)
     if terms.variant == "repaired":
-        size = int(terms.ladder[terms.rung(smallest)])  # rounded down: more noise, and a larger bound
+        size = terms.ladder[terms.rung(smallest)]
     scale = float(noise_scale(terms, size))
     if terms.noise == "spherical":
         return (reach + math.sqrt(terms.features)) / scale

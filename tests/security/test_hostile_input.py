@@ -21,7 +21,7 @@ from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.series import Announcement
 from psephos.protocol.errors import PsephosError
-from psephos.protocol.pathak.comparison import Answer, Asker, answer
+from psephos.protocol.pathak.comparison import Answer, answer, conclude
 from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.messages import Outgoing
 from psephos.protocol.randomness import SimulationRandomness
@@ -195,10 +195,8 @@ def test_comparisons_of_anything_end_in_a_bit_or_a_named_error(questions: list[i
         given_answers = answer(public, [share], [question], bits=2, randomness=SimulationRandomness(share))
     except PsephosError:
         return
-    asker = Asker(key, bits=2, randomness=SimulationRandomness(1))
-    asker.ask([1])
     try:
-        concluded = asker.conclude([Answer(given_answers[0].ciphertexts, bit)])
+        concluded = conclude(key, [1], [Answer(given_answers[0].ciphertexts, bit)], bits=2)
     except PsephosError:
         return
     assert concluded in ([True], [False])
