@@ -32,6 +32,7 @@ __all__ = [
     "PackingError",
     "PackingOverflowError",
     "PartyVanishedError",
+    "ProofError",
     "PsephosError",
     "RandomnessExhausted",
     "ReportError",
@@ -130,6 +131,10 @@ class BallotError(PsephosError):
 
 class WrongRoundError(BallotError):
     """A ballot or request made for another round (or plan, or auxiliary set)."""
+
+
+class ProofError(BallotError):
+    """A proof that came with a message does not hold: it is malformed, of another statement, or of a false one."""
 
 
 class UnknownPartyError(BallotError):

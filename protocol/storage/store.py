@@ -198,7 +198,10 @@ class Store:
                     f"no room to write {self}; what was kept before is there still: make room and run again"
                 ) from None
             if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
-                raise JournalError(f"{self} cannot be written ({error}); nothing was done") from None
+                # A quota or a limit on the size of files is an input/output error to SQLite.
+                raise JournalError(
+                    f"{self} cannot be written ({error}; is there room?); what was kept before is there still"
+                ) from None
             raise self._damaged() from None
 
     def __enter__(self) -> Store:

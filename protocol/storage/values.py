@@ -1,13 +1,13 @@
 """Values as bytes: the states of roles, as they are written down (CBOR, RFC 8949; no paper behind it).
 
-A value is None, a bool, int, float, str, bytes, gmpy2 integer, a tuple of values, or a frozen dataclass of values that
-its module declared `storable`. Nothing else is written, and nothing else is made of what is read: no code runs that the
-bytes name.
+A value is None, a bool, int, float, str, bytes, gmpy2 integer, a tuple of values, a dict of values by such plain keys,
+or a frozen dataclass of values that its module declared `storable`. Nothing else is written, and nothing else is made
+of what is read: no code runs that the bytes name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -72,13 +72,25 @@ def _lowered(value: Any) -> Any:
         return value
     if type(value) is tuple:
         return [_lowered(item) for item in value]
+    if type(value) is dict:
+        return {_plain(key): _lowered(item) for key, item in value.items()}
     if isinstance(value, mpz):
         return cbor2.CBORTag(_INTEGER_OF_GMP, int(value))
     form = _FORMS.get(_name(type(value)))
     if form is None:
-        raise TypeError(f"a {type(value).__name__} cannot be written down: states are made of storable values")
+        raise _no_value(value)
     parts = {name: _lowered(part) for name, part in form.take_apart(value).items()}
     return cbor2.CBORTag(_RECORD, [_name(type(value)), parts])
+
+
+def _plain(key: Any) -> Any:
+    if type(key) not in _PLAIN:
+        raise _no_value(key)
+    return key
+
+
+def _no_value(value: Any) -> TypeError:
+    return TypeError(f"a {type(value).__name__} cannot be written down: states are made of storable values")
 
 
 def decode(data: bytes) -> Any:
@@ -97,6 +109,8 @@ def _raised(value: Any) -> Any:
         return value
     if isinstance(value, list | tuple):  # within a tag cbor2 makes tuples
         return tuple(_raised(item) for item in value)
+    if isinstance(value, Mapping):
+        return {_plain(key): _raised(item) for key, item in value.items()}
     if isinstance(value, cbor2.CBORTag) and value.tag == _INTEGER_OF_GMP and type(value.value) is int:
         return mpz(value.value)
     if isinstance(value, cbor2.CBORTag) and value.tag == _RECORD:

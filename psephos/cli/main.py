@@ -6,9 +6,8 @@ import json
 import platform
 import sys
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -397,33 +396,16 @@ def audit(
         if privacy:
             if protocol is not None or thorough:
                 raise InvalidParameter("--privacy audits the noise of every mechanism: leave the rest out")
-            result = _audit_privacy(epsilon, samples, bars)
+            from psephos.security.privacy import audit_privacy
+
+            result = audit_privacy(epsilon, samples, bars.watch()).as_json()
         else:
             from psephos.security.audit import audit as run_audit
 
-            result = run_audit(protocol, thorough, bars.watch())
+            result = run_audit(protocol, thorough, bars.watch()).as_json()
     _finish(result, report, as_json, None, show.privacy_audit if privacy else show.audit)
     if not result["as_expected"]:
         raise typer.Exit(_FAILED)
-
-
-def _audit_privacy(epsilon: float, samples: int, bars: _Bars) -> dict[str, Any]:
-    from psephos.security.privacy import audit as measure
-    from psephos.security.privacy import experiments
-
-    begun = time.perf_counter()
-    planned = list(experiments(epsilon))
-    done = bars.phase("privacy audit", len(planned))
-    found = []
-    for experiment in planned:
-        found.append(asdict(measure(experiment, samples)))
-        done(1)
-    return {
-        "protocol": "privacy-audit",
-        "mechanisms": found,
-        "as_expected": all(one["lower_bound"] <= one["epsilon"] for one in found),
-        "seconds": round(time.perf_counter() - begun, 1),
-    }
 
 
 _EXPERIMENTS = ("hamm-har", "hamm-kdd99", "hamm-url", "pathak-adult", "rajkumar-simulated", "rajkumar-wdbc")

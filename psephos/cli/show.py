@@ -123,7 +123,7 @@ def _psgd(result: dict[str, Any]) -> None:
 
 
 def audit(result: dict[str, Any]) -> None:
-    """The matrix of who learned what, protocol by protocol, and the mutants."""
+    """The matrix of who learned what, protocol by protocol, and what was not looked at."""
     for protocol in result["protocols"]:
         secrets = list(dict.fromkeys(secret for c in protocol["coalitions"] for secret in c["cells"]))
         table = _table(protocol["name"], "coalition", *secrets)
@@ -135,13 +135,12 @@ def audit(result: dict[str, Any]) -> None:
                 cells.append("" if cell is None else f"{cell['verdict']}{mark}")
             table.add_row(coalition["name"], *cells)
         _console.print(table)
-        if protocol.get("mutants"):
-            table = _table(f"{protocol['name']}: broken on purpose", "mutant", "caught by")
-            for mutant in protocol["mutants"]:
-                table.add_row(mutant["name"], str(mutant["by"]) if mutant["caught"] else "NOT CAUGHT")
-            _console.print(table)
+    table = _table("what was not looked at", "what", "why")
+    for what, why in result["not_examined"].items():
+        table.add_row(what, why)
+    _console.print(table)
     verdict = "Every verdict is the expected one" if result["as_expected"] else "SOMETHING IS NOT AS EXPECTED"
-    _say(f"{verdict}; false alarms at most {result['false_alarm_rate']:.2%}; {result['seconds']:.0f} s")
+    _say(f"{verdict}; false alarms at most {result['false_alarm_rate']:.2%}; {result['seconds']['total']:.0f} s")
 
 
 def privacy_audit(result: dict[str, Any]) -> None:

@@ -33,12 +33,12 @@ from tests.security.lab.mutants import MUTANTS
 # The plaintext decides the randomness: a guessed vote can be encrypted and compared.
 CONVERGENT = (
     Encryptor,
-    "encrypt",
-    "(1 + m * n) * r % modulus for m, r",
+    "_encrypt",
+    "(1 + m * n) * r.value % modulus for m, r",
     "(1 + m * n) * gmpy2.powmod(m + 2, n, modulus) % modulus for m, r",
 )
 NO_NOISE = (psephos.parties.statistic, "noisy_contribution", "[value + noise for", "[value for")
-NO_RANDOMNESS = (Encryptor, "encrypt", "(1 + m * n) * r % modulus", "(1 + m * n) % modulus")
+NO_RANDOMNESS = (Encryptor, "_encrypt", "(1 + m * n) * r.value % modulus", "(1 + m * n) % modulus")
 OPENED_TWICE = (KeyHolder, "partially_decrypt", "if not self._openings.claim(self.round.digest):", "if False:")
 LOW_DEGREE = (psephos.protocol.paillier.sharing, "deal_integer", "range(threshold - 1)", "range(threshold - 2)")
 F0_IS_S = (
@@ -90,7 +90,7 @@ BREAKS = (
     Break(
         "tally",
         "messages replayed, party",
-        (Encryptor, "randomizers", "comb.random_power(self._randomness)", "comb.random_power(SYSTEM)"),
+        (Encryptor, "randomizers", "comb.draw(self._randomness)", "comb.draw(SYSTEM)"),
     ),
     Break(
         "tally",

@@ -238,8 +238,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.paillier.encryption.Encryptor,
         "randomizers",
-        "[comb.random_power(self._randomness) for _ in range(count)]",
-        "[comb.random_power(self._randomness)] * count",
+        "[comb.draw(self._randomness) for _ in range(count)]",
+        "[comb.draw(self._randomness)] * count",
         f"freshness, {_PARTY_1}",
     ),
     Mutant(
