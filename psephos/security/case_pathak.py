@@ -33,7 +33,7 @@ from scipy.stats import binomtest
 from psephos.curator.pathak.curator import Comparing
 from psephos.parties.pathak import Contribution, Resharing
 from psephos.parties.pathak_noise import noise_share, own_noise
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.pathak.comparison import Answer, answer, ask, conclude
@@ -229,10 +229,10 @@ class Run:
 
 
 def decoded(terms: Terms, keys: PathakKeys, message: Message) -> Any:
-    """A message as its receiver reads it."""
+    """A message as its receiver reads it; raises MessageError and what the decoders raise."""
     data = message.data
     assert data is not None
-    kind, turn = kind_of(data), data[HEADER_BYTES]
+    kind, turn = kind_of(data), int.from_bytes(data[HEADER_BYTES:][:1], "big")
     zeta, xi, dgk = keys.curator.public_key, keys.group.public_key, keys.comparison.public_key
     owner = int(message.receiver.split()[-1]) if message.receiver.startswith("party") else CURATOR
     places = noise_plan(terms, zeta).ciphertexts
@@ -259,6 +259,8 @@ def decoded(terms: Terms, keys: PathakKeys, message: Message) -> Any:
         Kind.PUBLISHED_SHARE: lambda: Share.decode(data, kind, terms),
         **dict.fromkeys(counts, lambda: Ciphertexts.decode(data, kind, terms, zeta, counts[kind])),
     }
+    if kind not in readers:
+        raise MessageError(f"a {kind.title} is no message of Pathak's protocol")
     return readers[kind]()
 
 
