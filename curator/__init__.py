@@ -1,7 +1,7 @@
 """The untrusted aggregator: it collects, opens only aggregates, fits, perturbs and releases."""
 
 from psephos.curator.hamm.estimators import MajorityVoteClassifier, SoftLabelClassifier
-from psephos.curator.tally import OpenedSum, Tally
+from psephos.curator.old_tally import OpenedSum, Tally
 
 __all__ = ["MajorityVoteClassifier", "OpenedSum", "SoftLabelClassifier", "Tally"]
 

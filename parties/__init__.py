@@ -1,7 +1,7 @@
 """A data owner: it trains, votes, adds its share of noise, and may hold a share of the key."""
 
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party
+from psephos.parties.old_holder import KeyHolder
+from psephos.parties.old_party import Party
 
 __all__ = ["KeyHolder", "Party"]
 
