@@ -9,7 +9,7 @@ import pytest
 
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.series import Announcement
-from psephos.protocol.pathak.messages import Step
+from psephos.protocol.wire import Kind
 from psephos.security.audit import CASES, NOT_EXAMINED
 from psephos.security.case_psgd import agreement_of
 from psephos.security.model import Context
@@ -93,5 +93,5 @@ def test_message_lengths_and_pathaks_messages() -> None:
     point = (0.0,) * series.dimension
     length = len(Announcement.create(series, 1, point).encode())
     assert f"| announcement | {length - 8 * series.dimension} + 8 d" in text
-    for step in Step:
-        assert step.kind in text, step.kind
+    for kind in Kind:
+        assert kind.title in text, kind.title
