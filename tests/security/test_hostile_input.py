@@ -43,6 +43,10 @@ def test_every_decoder_is_fuzzed() -> None:
     assert sorted(DECODERS) == sorted(decoders())
 
 
+def test_every_kind_of_message_is_fuzzed() -> None:
+    assert {kind.title for kind in Kind} <= set(DECODERS)
+
+
 @pytest.mark.parametrize("name", DECODERS)
 def test_valid_messages_are_accepted(name: str) -> None:
     decoder = decoders()[name]

@@ -297,7 +297,8 @@ def test_who_vanishes_in_the_comparisons_is_named(kind: Kind) -> None:
         play([4, 5, 6, 7], change=lambda name, post: [] if kind_of(post.data) is kind else [post])
 
 
-@pytest.mark.parametrize("kind", PATHAK)
+# A lent share that nobody asked for is kept until it is due, which a second one never is.
+@pytest.mark.parametrize("kind", [kind for kind in PATHAK if kind is not Kind.LENT_SHARE])
 def test_a_replayed_message_is_refused(kind: Kind) -> None:
     def twice(name: str, post: Post) -> list[Post]:
         return [post] * (2 if kind_of(post.data) is kind else 1)

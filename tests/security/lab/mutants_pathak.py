@@ -10,12 +10,12 @@ import psephos.protocol.pathak.comparison
 import psephos.protocol.pathak.noise
 import psephos.protocol.pathak.resharing
 import psephos.protocol.privacy.mechanisms
-from tests.security.lab.editing import SEEDED, Mutant, again
+from tests.security.lab.editing import Mutant, again
 
 __all__ = ["MUTANTS"]
 
 _HALF = (
-    "tuple(c * r % key.modulus_squared for c, r in zip(powers, "
+    "tuple(c * r.value % key.modulus_squared for c, r in zip(powers, "
     "Encryptor(key, 'half', randomness=self._randomness, expected=8).randomizers(len(powers))))"
 )
 _PARTY_1 = "party 1 (draws pi_1, the key and the mask)"
@@ -48,15 +48,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "noise_share(terms, terms.smallest_size, ",
         "noise_share(terms, 16 * terms.largest_size, ",
         "simulation, consumer (the published shares)",
-    ),
-    Mutant(
-        "shares that everybody can draw",
-        "pathak-public-bound",
-        psephos.parties.pathak.PathakParty,
-        "_reshare",
-        "terms.parties + 1, bits, self._randomness)",
-        f"terms.parties + 1, bits, {SEEDED})",
-        "simulation, all parties but two",
     ),
     Mutant(
         "noise for the average put on the sum",
