@@ -19,7 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+<<<<<<< HEAD
 from psephos.cli.main import _Bars, _run_pathak, app
+=======
+from psephos.cli.main import app, psgd_result
+>>>>>>> main
 from psephos.protocol.errors import ReportError, ReportVersionError
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
@@ -30,7 +34,12 @@ from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
+<<<<<<< HEAD
 from psephos.simulate.psgd import run_psgd
+=======
+from psephos.simulate.pathak import run_pathak
+from psephos.simulate.psgd import PsgdOptions, simulate_psgd
+>>>>>>> main
 from psephos.simulate.tally import RunOptions, run_tally
 
 Row = list[tuple[str, str | None]]
@@ -958,7 +967,8 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     given = {"parties": 3, "variant": "printed", **small}
     write("pathak", _run_pathak(given, _Bars(), transcript), transcript)
     transcript = Transcript()
-    write("psgd", run_psgd(parties=4, steps=6, transcript=transcript, **small), transcript)
+    psgd = simulate_psgd(PsgdOptions(parties=4, steps=6, **small), transcript=transcript)
+    write("psgd", psgd_result(psgd), transcript)
     # As many lanes as a diagram has.
     few = [message(number) for number in range(4)]
     few.append({**message(0, "tally request"), "from": "curator", "to": "holder 1"})
