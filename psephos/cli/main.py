@@ -307,27 +307,12 @@ def _run_pathak(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> d
     _refuse_others(given, "pathak", *others)
     outcome = simulate_pathak(PathakOptions(**given), transcript=transcript, progress=bars.watch())
     found = outcome.as_json()
-    for name in (
-        "format",
-        "kind",
-        "privacy",
-        "sensitivity",
-        "options",
-    ):  # until outcomes are taken as they are
+    for name in ("format", "kind", "privacy", "sensitivity", "options"):  # until outcomes are taken as they are
         del found[name]
-    mine = outcome.accuracy["pathak"]
-    others = {
-        n: outcome.accuracy[m].nonprivate
-        for n, m in (("pooled", "batch"), ("majority", "majority"), ("indiv", "indiv"))
-    }
-    return found | {
-        "accuracy": {
-            "private": mine.private,
-            "average": mine.nonprivate,
-            "pooled": outcome.accuracy["batch"].nonprivate,
-            **others,
-        }
-    }
+    of = outcome.accuracy
+    clear = {"average": of["pathak"], "pooled": of["batch"], "majority": of["majority"], "indiv": of["indiv"]}
+    measured = {name: accuracy.nonprivate for name, accuracy in clear.items()}
+    return found | {"accuracy": {"private": of["pathak"].private, **measured}}
 
 
 def _run_psgd(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:

@@ -19,11 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-<<<<<<< HEAD
-from psephos.cli.main import _Bars, _run_pathak, app
-=======
-from psephos.cli.main import app, psgd_result
->>>>>>> main
+from psephos.cli.main import _Bars, _run_pathak, app, psgd_result
 from psephos.protocol.errors import ReportError, ReportVersionError
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
@@ -34,12 +30,7 @@ from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
-<<<<<<< HEAD
-from psephos.simulate.psgd import run_psgd
-=======
-from psephos.simulate.pathak import run_pathak
 from psephos.simulate.psgd import PsgdOptions, simulate_psgd
->>>>>>> main
 from psephos.simulate.tally import RunOptions, run_tally
 
 Row = list[tuple[str, str | None]]

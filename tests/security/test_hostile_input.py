@@ -20,22 +20,12 @@ from hypothesis import strategies as st
 from psephos.curator.old_tally import Tally
 from psephos.parties.old_holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
-<<<<<<< HEAD
-from psephos.protocol.encrypted_sum.series import Announcement
 from psephos.protocol.errors import PartyVanishedError, PsephosError
 from psephos.protocol.pathak.comparison import Answer, answer, conclude
 from psephos.protocol.pathak.dgk import generate_dgk_key
-from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import Post
-=======
-from psephos.protocol.errors import PsephosError
-from psephos.protocol.pathak.comparison import Answer, Asker, answer
-from psephos.protocol.pathak.dgk import generate_dgk_key
-from psephos.protocol.pathak.messages import Outgoing
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import BOARD, Entry
->>>>>>> main
+from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind, kind_of
 from psephos.security import case_psgd

@@ -30,13 +30,9 @@ from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.pathak.comparison import Answer
 from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
-<<<<<<< HEAD
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
 from psephos.protocol.pathak.terms import Terms
-=======
-from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, Inbox, Terms
 from psephos.protocol.psgd.series import Announcement
->>>>>>> main
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.storage.keyfiles import (
     read_key_share,
