@@ -31,11 +31,12 @@ from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.outcomes.security import Mechanism as AuditedMechanism
 from psephos.outcomes.security import PrivacyAuditOutcome
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
-from psephos.parties.pathak_noise import rung_shares
+from psephos.parties.pathak_noise import noise_share
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.pathak.messages import Terms as PathakTerms
+from psephos.protocol.pathak.noise import record_sensitivity
+from psephos.protocol.pathak.terms import Terms as PathakTerms
 from psephos.protocol.privacy.mechanisms import (
     DiscreteLaplace,
     Mechanism,
@@ -326,9 +327,9 @@ def _series(epsilon: float, factor: float) -> Experiment:
 
 
 def _pathak(epsilon: float, factor: float) -> Experiment:
-    """Pathak's repaired noise, three parties of two samples, of which one knows its share: a record moves the sum."""
+    """Pathak's joint noise, three parties of two samples, of which one knows its share: a record moves the sum."""
     terms = PathakTerms(
-        variant="repaired",
+        variant="public-bound",
         noise="laplace",
         comparisons="tournament",
         regulariser="lambda/2",
@@ -344,10 +345,10 @@ def _pathak(epsilon: float, factor: float) -> Experiment:
         pitch_exponent=-3,
         nonce="0" * 32,
     )
-    step = math.floor(terms.record_sensitivity(2) / terms.pitch)
+    step = math.floor(record_sensitivity(terms, 2) / terms.pitch)
 
     def run(which: int, randomness: Randomness) -> Array:
-        return np.array([float(which * step + sum(rung_shares(terms, randomness)[0][0] for _ in range(2)))])
+        return np.array([float(which * step + sum(noise_share(terms, 2, randomness)[0] for _ in range(2)))])
 
     return Experiment("pathak noise", 1, epsilon, 0.0, run, _towards(np.array([0.0]), np.array([float(step)]), 1))
 
