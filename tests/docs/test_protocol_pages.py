@@ -6,7 +6,6 @@ import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +16,9 @@ from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party, VectorParty, VotingParty
 from psephos.protocol import PackingPlan, Round, vote_round
 from psephos.protocol.driver import Driver
-from psephos.protocol.roles import Machine
+from psephos.protocol.roles import Machine, Role
 from psephos.protocol.transcript import Transcript
+from psephos.simulate.psgd import PsgdOptions, simulate_psgd
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
 ROLES = [
@@ -52,42 +52,44 @@ def test_a_role_takes_what_its_page_says(page: str, heading: str, path: str) -> 
 
 # -- what is sent, by runs
 
+KEY_BITS, PARTIES = 512, 4
 
-def played(roles: Callable[[Any], list[Any]], kind: str) -> tuple[Transcript, Round]:
-    """A round of four parties; `roles(ceremony, round)` are the parties."""
-    ceremony = hold_ceremony(4, holders=3, threshold=2, key_bits=512, test_key=True)
-    if kind == "votes":
-        round_ = vote_round(ceremony.threshold_key, ceremony.roster, np.eye(3), 2, test_key=True)
-    else:
-        plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=4, minimum=0, maximum=9)
-        round_ = Round.create(
-            "parameters", ceremony.threshold_key, plan, ceremony.roster, context=bytes(32), test_key=True
-        )
-    transcript = Transcript()
+
+def a_round(page: str) -> Transcript:
+    """A round of four parties, of votes or of vectors."""
+    ceremony = hold_ceremony(PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True)
     parties = [Party(number, key, classes=(0, 1)) for number, key in enumerate(ceremony.signing_keys)]
+    key, roster = ceremony.threshold_key, ceremony.roster
+    if page == "tally":
+        round_ = vote_round(key, roster, np.eye(3), 2, test_key=True)
+        trained = [party.train(np.eye(3), [0, 1, 0], "tree") for party in parties]
+        senders: list[Role] = [VotingParty(party, round_, np.eye(3)) for party in trained]
+    else:
+        plan = PackingPlan.for_key(key.key, length=3, addends=PARTIES, minimum=0, maximum=9)
+        round_ = Round.create("parameters", key, plan, roster, context=bytes(32), test_key=True)
+        senders = [VectorParty(party, round_, "parameters", bytes(32), [1, 2, 3]) for party in parties]
     holders = [KeyHolder(share, round_) for share in ceremony.shares]
-    Driver([*roles(parties, round_), Tally(round_), *holders], transcript=transcript).run()
-    return transcript, round_
+    Driver([*senders, Tally(round_), *holders], transcript=(transcript := Transcript())).run()
+    return transcript
 
 
-def of_votes(parties: list[Party], round_: Round) -> list[Any]:
-    return [VotingParty(party.train(np.eye(3), [0, 1, 0], "tree"), round_, np.eye(3)) for party in parties]
+def a_descent(page: str) -> Transcript:
+    options = PsgdOptions(parties=PARTIES, steps=2, epsilon=1.0, key_bits=KEY_BITS, test_key=True)
+    simulate_psgd(options, transcript=(transcript := Transcript()))
+    return transcript
 
 
-def of_parameters(parties: list[Party], round_: Round) -> list[Any]:
-    return [VectorParty(party, round_, "parameters", bytes(32), [1, 2, 3]) for party in parties]
-
-
-@pytest.mark.parametrize(
-    ("page", "roles", "kind"), [("tally", of_votes, "votes"), ("average", of_parameters, "parameters")]
-)
-def test_a_round_sends_what_its_page_says(page: str, roles: Callable[..., list[Any]], kind: str) -> None:
-    transcript, round_ = played(roles, kind)
+@pytest.mark.parametrize(("page", "run"), [("tally", a_round), ("average", a_round), ("psgd", a_descent)])
+def test_a_run_sends_what_its_page_says(page: str, run: Callable[[str], Transcript]) -> None:
+    """Kinds, senders and receivers; and lengths, which are a fixed part and a multiple of something."""
     told = {(row[0], row[1], row[2]): row[3] for row in rows(section(page, "## The messages"))}
-    sent = {(m.kind, m.sender.split()[0], m.receiver.split()[0]) for m in transcript.messages}
-    assert sent == set(told)
-    ciphertexts = round_.plan.ciphertexts * round_.key.ciphertext_bytes
-    for message in transcript.messages:
-        length = told[message.kind, message.sender.split()[0], message.receiver.split()[0]]
-        overhead, per = re.fullmatch(r"(\d+) \+ (768 per ciphertext|M/8)", length).groups()  # type: ignore[union-attr]
-        assert message.size == int(overhead) + (1 if per == "M/8" else ciphertexts)
+    messages = [((m.kind, m.sender.split()[0], m.receiver.split()[0]), m.size) for m in run(page).messages]
+    assert {which for which, _ in messages} == set(told)
+    for which, size in messages:
+        fixed, unit = told[which].split(" + ")
+        if unit == "M/8":
+            assert size == int(fixed) + -(-PARTIES // 8), which
+        else:
+            step = {"768 per ciphertext": 2 * KEY_BITS // 8, "8 d": 8}[unit]
+            assert size > int(fixed), which
+            assert (size - int(fixed)) % step == 0, which
