@@ -24,12 +24,27 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.protocol.ceremony.replicated import home, product_share, stream, zero_share
+from psephos.protocol.ceremony.replicated import commitment, home, product_share, stream, zero_share
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS
 
-__all__ = ["CONFIRMATIONS", "Batch", "Numbers", "bases", "choose", "good_form", "is_good", "moduli", "passes", "survivors"]
+__all__ = [
+    "CONFIRMATIONS",
+    "Batch",
+    "Numbers",
+    "as_array",
+    "bases",
+    "choose",
+    "exponent_share_bits",
+    "flat_primes",
+    "form_modulus",
+    "good_form",
+    "is_good",
+    "moduli",
+    "passes",
+    "survivors",
+]
 
 CONFIRMATIONS = 80
 """Of the winner: an n that is no product of two primes passes with probability 2^-80 (Boneh and Franklin, lemma 4.1)."""
@@ -50,6 +65,10 @@ class Batch:
     def __init__(self, terms: CeremonyTerms, seeds: Mapping[int, bytes]) -> None:
         """`seeds`: of this batch, by the number of the set in `terms.subsets`."""
         self._terms, self._seeds = terms, seeds
+
+    def commitment(self, subset: int, number: int) -> bytes:
+        """To the seed of a set, for batch `number`."""
+        return commitment(self._seeds[subset], number, subset)
 
     # -- residues
 
@@ -73,6 +92,11 @@ class Batch:
         masked: Flat = (share + mask) % flat_primes(terms)
         return masked
 
+    def opened(self) -> tuple[Flat, Flat]:
+        """y and z as they should have been opened, for a batch with all seeds."""
+        a, b, c = (sum(self._residues(name).values()) % flat_primes(self._terms) for name in "abc")
+        return a * b % flat_primes(self._terms), c * (a - 1) * (b - 1) % flat_primes(self._terms)
+
     # -- candidates
 
     def numbers(self, chosen: NDArray[np.int64]) -> Numbers:
@@ -83,7 +107,7 @@ class Batch:
 
         def pieces(seed: bytes, name: str) -> Any:
             tops = np.frombuffer(stream(seed, f"top of {name}", 4 * len(chosen)), "<u4") >> (32 - terms.top_bits)
-            return _array(next(residues) + terms.step * int(top) for top in tops)
+            return as_array(next(residues) + terms.step * int(top) for top in tops)
 
         return {s: (pieces(seed, "a"), pieces(seed, "b")) for s, seed in self._seeds.items()}
 
@@ -94,7 +118,7 @@ class Batch:
 
         def draw(subset: int, place: int) -> Any:
             drawn = stream(self._seeds[subset], f"zero of n {place}", size * count)
-            return _array(mpz.from_bytes(drawn[at : at + size], "little") for at in range(0, len(drawn), size))
+            return as_array(mpz.from_bytes(drawn[at : at + size], "little") for at in range(0, len(drawn), size))
 
         p = {s: rho + (terms.offset if s == 0 else 0) for s, (rho, _) in numbers.items()}
         q = {s: sigma + (terms.offset if s == 0 else 0) for s, (_, sigma) in numbers.items()}
@@ -305,7 +329,7 @@ def _recombined(terms: CeremonyTerms, residues: NDArray[np.int64]) -> list[mpz]:
     return [mpz.from_bytes(data[at : at + size], "little") % terms.step for at in range(0, len(data), size)]
 
 
-def _array(values: Iterable[mpz]) -> Any:
+def as_array(values: Iterable[mpz]) -> Any:
     """An array of Python objects: arithmetic on it is that of each."""
     listed = list(values)
     array = np.empty(len(listed), dtype=object)
