@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -118,6 +119,7 @@ class Searching:
         stage: FIRST or AGAIN.
         values: this holder's message with its values, until it is due.
         winner: the place of the modulus.
+        due: the kind of message that this holder has sent and waits for from the others.
     """
 
     seeds: tuple[bytes, ...] = field(repr=False)
@@ -133,6 +135,7 @@ class Searching:
     stage: int = FIRST
     values: bytes = field(default=b"", repr=False)
     winner: int | None = None
+    due: int = Kind.RESIDUE_PRODUCTS.value
 
 
 @storable
@@ -205,6 +208,10 @@ class CeremonyHolder(Machine):
         self._sets = tuple(s for s, members in enumerate(terms.subsets) if number in members)
         self._randomness = randomness
 
+    def due(self, state: object) -> Kind | None:
+        """In a batch, what it said last."""
+        return Kind(state.due) if isinstance(state, Searching) else None
+
     # -- seeds that are nobody's choice
 
     def begin(self) -> Step:
@@ -244,8 +251,7 @@ class CeremonyHolder(Machine):
 
     def _draw(self, state: Searching) -> Step:
         """Commit to the batch's seeds, and open the products of its residues."""
-        seeds = self._batch_seeds(state)
-        return Step(state, (self._post(self._say_products(state, Batch(self.terms, seeds), self.number)),))
+        return self._next(state, self._say_products(state, self._batch(state), self.number))
 
     @gathers(Searching, Kind.RESIDUE_PRODUCTS, lambda self, state: self.terms.names)
     def subtract(self, state: Searching, said: Said) -> Step:
@@ -269,7 +275,7 @@ class CeremonyHolder(Machine):
             products=products,
             heard=_hear(state.heard, Kind.RESIDUE_PRODUCTS, FIRST, said),
         )
-        return Step(state, (self._post(self._say_differences(state, self._batch(state), self.number)),))
+        return self._next(state, self._say_differences(state, self._batch(state), self.number))
 
     @gathers(Searching, Kind.RESIDUE_DIFFERENCES, lambda self, state: self.terms.names)
     def multiply(self, state: Searching, said: Said) -> Step:
@@ -286,7 +292,7 @@ class CeremonyHolder(Machine):
         batch = self._batch(state)
         numbers = batch.numbers(self._chosen(state))
         pieces = tuple((tuple(numbers[s][0]), tuple(numbers[s][1])) for s in self._sets)
-        return Step(replace(state, pieces=pieces), (self._post(self._say_moduli(state, batch, self.number, numbers)),))
+        return self._next(replace(state, pieces=pieces), self._say_moduli(state, batch, self.number, numbers))
 
     @gathers(Searching, Kind.MODULUS_SHARES, lambda self, state: self.terms.names)
     def test(self, state: Searching, said: Said) -> Step:
@@ -307,7 +313,7 @@ class CeremonyHolder(Machine):
 
     def _commit(self, state: Searching) -> Step:
         values = self._say_values(state, self._batch(state), self.number, self._numbers(state))
-        return Step(replace(state, values=values), (self._post(self._say_commitment(state, values)),))
+        return self._next(replace(state, values=values), self._say_commitment(state, values))
 
     @gathers(Searching, Kind.TEST_COMMITMENT, lambda self, state: self.terms.names)
     def show(self, state: Searching, said: Said) -> Step:
@@ -315,7 +321,7 @@ class CeremonyHolder(Machine):
         for name, data in said.items():
             self._read(Kind.TEST_COMMITMENT, state.batch, state.stage, name, data, SEED_BYTES)
         heard = _hear(state.heard, Kind.TEST_COMMITMENT, state.stage, said)
-        return Step(replace(state, heard=heard), (self._post(state.values),))
+        return self._next(replace(state, heard=heard), state.values)
 
     @gathers(Searching, Kind.TEST_VALUES, lambda self, state: self.terms.names)
     def judge(self, state: Searching, said: Said) -> Step:
@@ -329,18 +335,15 @@ class CeremonyHolder(Machine):
         passed = []
         for at, place in enumerate(places):
             n = state.moduli[place]
-            if passes(self.terms, place, n, [tests[at] for tests, _ in values]):
-                opened_form = [
-                    sum(shares) % form_modulus(self.terms, n)
-                    for shares in zip(*(f[at] for _, f in values), strict=True)
-                ]
-                if state.stage == FIRST or good_form(self.terms, n, opened_form):
-                    passed.append(place)
+            if passes(self.terms, place, n, [tests[at] for tests, _ in values]) and (
+                state.stage == FIRST or good_form(self.terms, n, [forms[at] for _, forms in values])
+            ):
+                passed.append(place)
         state = replace(state, values=b"", heard=_hear(state.heard, Kind.TEST_VALUES, state.stage, said))
         if state.stage == FIRST and passed:
             return self._commit(replace(state, passed=tuple(passed), stage=AGAIN))
         state = replace(state, winner=passed[0] if passed else None)
-        return Step(state, (self._post(self._say_opening(state)),))
+        return self._next(state, self._say_opening(state))
 
     @gathers(Searching, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
     def check(self, state: Searching, said: Said) -> Step:
@@ -355,14 +358,15 @@ class CeremonyHolder(Machine):
         for at, k in enumerate(rejected):
             p, q = (self.terms.offset + sum(both[i][at] for both in pieces.values()) for i in (0, 1))
             spare = k in state.passed and k > state.winner
-            if p * q != state.moduli[k] or (k in state.tested and not spare and is_good(self.terms, p, q)):
+            lost = k in state.tested and not spare and is_good(self.terms, p, q)
+            if p * q != state.moduli[k] or gmpy2.gcd((p - 1) * (q - 1), self.terms.step) != 4 or lost:
                 return self._accuse(Evidence(state))
         return self._deal(state)
 
     # -- the key
 
     def _deal(self, state: Searching) -> Step:
-        """Give the own share of d on, t of n."""
+        """Commit to the polynomial that gives the own share of d on, t of n."""
         assert state.winner is not None
         n = state.moduli[state.winner]
         share = self._batch(state).exponent_share(self.number, self._numbers(state), state.winner, n)
@@ -374,25 +378,13 @@ class CeremonyHolder(Machine):
             randomness=self._randomness,
         )
         said = committed(verification_base(self.terms, n), polynomial, n**2)
-        posts = [
-            self._public(
-                Kind.EXPONENT_COMMITMENTS,
-                state.batch,
-                AGAIN,
-                pack_integers([share % n], n),
-                pack_integers(said, n**2),
-            )
-        ]
-        bound = share_bound(self.terms)
-        posts += [
-            self._private(j, Kind.EXPONENT_SHARE, state.batch, pack_integers([evaluate(polynomial, j)], bound))
-            for j in self._others()
-        ]
-        return Step(Dealing(state, tuple(polynomial)), tuple(posts))
+        parts = (pack_integers([share % n], n), pack_integers(said, n**2))
+        post = self._public(Kind.EXPONENT_COMMITMENTS, state.batch, AGAIN, *parts)
+        return Step(Dealing(state, tuple(polynomial)), (post,))
 
     @gathers(Dealing, Kind.EXPONENT_COMMITMENTS, lambda self, state: self.terms.names)
     def derive(self, state: Dealing, said: Said) -> Step:
-        """theta and the verification values; a d that is no multiple of the order is seen here."""
+        """theta and the verification values; a d that is no multiple of the order is seen here. Then give shares on."""
         assert state.search.winner is not None
         n, t = state.search.moduli[state.search.winner], self.terms.threshold
         length = byte_length(n) + t * byte_length(n**2)
@@ -412,7 +404,14 @@ class CeremonyHolder(Machine):
         if total != 1 or gmpy2.gcd(theta, n) != 1:
             return self._accuse(evidence)
         key = threshold_key(self.terms, n, theta, commitments)
-        return Step(Receiving(evidence, state.polynomial, key, tuple(commitments)))
+        bound = share_bound(self.terms)
+        posts = tuple(
+            self._private(
+                j, Kind.EXPONENT_SHARE, state.search.batch, pack_integers([evaluate(state.polynomial, j)], bound)
+            )
+            for j in self._others()
+        )
+        return Step(Receiving(evidence, state.polynomial, key, tuple(commitments)), posts)
 
     @gathers(Receiving, Kind.EXPONENT_SHARE, lambda self, state: self._other_names())
     def receive_shares(self, state: Receiving, said: Said) -> Step:
@@ -545,14 +544,16 @@ class CeremonyHolder(Machine):
     def _read_values(self, state: Searching, name: str, data: bytes) -> tuple[list[list[mpz]], list[list[mpz]]]:
         """Of every candidate under test its values, and in the second stage its multiples of phi."""
         places, count = (state.tested, 1) if state.stage == FIRST else (state.passed, CONFIRMATIONS)
-        bounds = [(state.moduli[k], form_modulus(self.terms, state.moduli[k])) for k in places]
-        masks = FORM_MASKS if state.stage == AGAIN else 0
-        length = sum(count * byte_length(n) + masks * byte_length(m) for n, m in bounds)
+        moduli_ = [state.moduli[k] for k in places]
+        bounds = [form_modulus(self.terms, n) for n in moduli_] if state.stage == AGAIN else []
+        length = count * sum(map(byte_length, moduli_)) + FORM_MASKS * sum(map(byte_length, bounds))
         reader = self._read(Kind.TEST_VALUES, state.batch, state.stage, name, data, length)
+        if state.stage == FIRST:
+            return [unpack_integers(reader, 1, n, name) for n in moduli_], []
         tests, forms = [], []
-        for n, form in bounds:
+        for n, bound in zip(moduli_, bounds, strict=True):
             tests.append(unpack_integers(reader, count, n, name))
-            forms.append(unpack_integers(reader, masks, form, name))
+            forms.append(unpack_integers(reader, FORM_MASKS, bound, name))
         return tests, forms
 
     def _say_opening(self, state: Searching) -> bytes:
@@ -591,12 +592,12 @@ class CeremonyHolder(Machine):
             length = 2 * count * len(spoken_for) * byte_length(bound)
             reader = self._read(Kind.OPENED_CANDIDATES, state.batch, FIRST, name, data, length)
             for s in spoken_for:
-                told = tuple(unpack_integers(reader, count, bound, name) for _ in range(2))
+                told = (unpack_integers(reader, count, bound, name), unpack_integers(reader, count, bound, name))
                 if s in own and any(
                     list(np.delete(mine, state.winner)) != t for mine, t in zip(own[s], told, strict=True)
                 ):
                     raise CheatingError(f"{name} opens other pieces of rejected candidates than those its set has")
-                pieces[s] = (told[0], told[1])
+                pieces[s] = told
         return pieces
 
     # -- small things
@@ -638,6 +639,9 @@ class CeremonyHolder(Machine):
     def _read(self, kind: Kind, batch: int, stage: int, sender: str, data: bytes, length: int) -> Reader:
         return opened(self.terms, kind, batch, stage, sender, data, length)
 
+    def _next(self, state: Searching, said: bytes) -> Step:
+        return Step(replace(state, due=kind_of(said).value), (self._post(said),))
+
     def _post(self, data: bytes) -> Post:
         return Post(BOARD, data, _PHASES[kind_of(data)])
 
@@ -665,6 +669,10 @@ def _digest(data: bytes) -> bytes:
 
 def _flat(data: bytes) -> Flat:
     return np.frombuffer(data, np.int64)
+
+
+def _without(values: Any, place: int) -> list[mpz]:
+    return [value for k, value in enumerate(values) if k != place]
 
 
 def _lied(liars: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
 """From a modulus to a key: what is opened of the shared exponent d = beta phi(n), and how it is checked.
 
 Every holder j has a share d_j of d over the integers and gives it on, t of n, by an integer polynomial f_j with
-f_j(0) = Delta d_j (`psephos.protocol.paillier.sharing`). It says d_j modulo n, whose sum is theta, and v to the power of
-every coefficient of f_j (Feldman 1987), with v a public square modulo n^2. Then everybody sees
+f_j(0) = Delta d_j (`psephos.protocol.paillier.sharing`). It says d_j modulo n, whose sum is theta, and v to the power
+of every coefficient of f_j (Feldman 1987), with v a public square modulo n^2. Then everybody sees
 
     prod_j v^(f_j(0)) = 1 modulo n            d is a multiple of the order of v modulo n, hence, but for a small chance,
                                               of the order of all squares

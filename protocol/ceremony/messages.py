@@ -6,7 +6,7 @@ for one of another batch. docs/protocols/ceremony.md lists the messages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ def _by_prime(terms: CeremonyTerms, residues: Flat) -> list[Flat]:
     return np.split(residues, np.cumsum(terms.draws)[:-1])
 
 
-def pack_integers(values: Sequence[Any], bound: mpz) -> bytes:
+def pack_integers(values: Iterable[Any], bound: mpz) -> bytes:
     """Integers in [0, bound), each in as many bytes as the bound has."""
     size = byte_length(bound)
     return b"".join(int(value).to_bytes(size, "little") for value in values)
@@ -96,7 +96,8 @@ def pack_integers(values: Sequence[Any], bound: mpz) -> bytes:
 
 def byte_length(bound: mpz) -> int:
     """Of integers in [0, bound)."""
-    return (int(bound).bit_length() + 7) // 8
+    bits: int = bound.bit_length()
+    return (bits + 7) // 8
 
 
 def unpack_integers(reader: Reader, count: int, bound: mpz, sender: str) -> list[mpz]:

@@ -1,11 +1,13 @@
 """Replicated secret sharing (Ito, Saito and Nishizeki 1987), pseudo-random (Cramer, Damgard and Ishai 2005).
 
-A secret is a sum of pieces, one for every set A of n - tau holders, and the holders in A know that piece. Any tau holders
-miss the piece of the set of all others. The holders of A have a seed in common, so random pieces cost no message at all,
-and whatever a holder says is a function of seeds that others know too: open the seeds, and everybody can check it.
+A secret is a sum of pieces, one for every set A of n - tau holders, and the holders in A know that piece. Any tau
+holders miss the piece of the set of all others. The holders of A have a seed in common, so random pieces cost no
+message at all, and whatever a holder says is a function of seeds that others know too: open the seeds, and everybody
+can check it.
 
-Products need an honest majority: two sets meet, so somebody knows x_A and y_B, and adds x_A y_B to its share; the shares
-add up to x y. Before a share is said, a sharing of zero is added to it. This works in any ring, and over the integers.
+Products need an honest majority: two sets meet, so somebody knows x_A and y_B, and adds x_A y_B to its share; the
+shares add up to x y. Before a share is said, a sharing of zero is added to it. This works in any ring, and over the
+integers.
 """
 
 from __future__ import annotations

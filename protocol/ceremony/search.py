@@ -1,22 +1,24 @@
 """The search for a modulus: a batch of candidates, and what each holder computes of it (Boneh and Franklin 2001).
 
-    residues    pairs (a, b) modulo every small prime l, of which  y = a b  and  z = c (a - 1)(b - 1)  are opened; a pair
-                is used where both are units, so neither p nor p - 1 nor q nor q - 1 is a multiple of l. y is what n is
-                modulo l, and (a - 1)(b - 1) = y + 1 - a - b is linear in what is shared (after Malkin, Wu and Boneh 1999)
+    residues    pairs (a, b) modulo every small prime l, of which y = a b and z = c (a - 1)(b - 1) are opened; a pair is
+                used where both are units, so that l divides none of p, p - 1, q, q - 1. y is what n is modulo l, and
+                (a - 1)(b - 1) = y + 1 - a - b is linear in what is shared (after Malkin, Wu and Boneh 1999)
     moduli      n = p q: modulo the l it is known, the rest is opened modulo 2^s
     tests       g^((n + 1 - p - q)/4) = 1 or -1 for Jacobi symbol (g/n) = 1: once, and of who passes 80 times more
     form        three times c phi(n) modulo (n - 1) times the primes between the l and 2^16, c random: no such prime in
                 (p - 1)/2 or (q - 1)/2, and gcd(phi(n), n - 1) = 4, which makes gcd(p - 1, q - 1) = 2
 
-All of it is a function of the sets' seeds of the batch and of what was opened before: a `Batch` with some seeds computes
-what a holder says, one with all seeds what everybody should have said.
+All of it is a function of the sets' seeds of the batch and of what was opened before: a `Batch` with some seeds
+computes what a holder says, one with all seeds what everybody should have said.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import gmpy2
@@ -47,7 +49,7 @@ __all__ = [
 ]
 
 CONFIRMATIONS = 80
-"""Of the winner: an n that is no product of two primes passes with probability 2^-80 (Boneh and Franklin, lemma 4.1)."""
+"""Of the winner: an n that is no product of two primes passes with probability 2^-80 (Boneh and Franklin)."""
 
 FORM_MASKS = 3
 """Times that c phi is opened: a mask that shares a prime l with phi's modulus by chance must do so three times."""
@@ -145,7 +147,7 @@ class Batch:
         shares = []
         for time in range(FORM_MASKS):
             masks = {s: draw(s, f"mask {time}") for s in numbers}
-            zero = zero_share(terms, holder, lambda s, i, time=time: draw(s, f"zero {time} {i}"))
+            zero = zero_share(terms, holder, partial(lambda time, s, i: draw(s, f"zero {time} {i}"), time))
             shares.append((product_share(terms, holder, masks, phi) + zero) % modulus)
         return shares
 
@@ -193,7 +195,7 @@ def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[n
     """
     good = (products != 0) & (differences != 0)
     starts = np.cumsum((0, *terms.draws))
-    found = [start + np.flatnonzero(good[start:end]) for start, end in zip(starts, starts[1:], strict=False)]
+    found = [start + np.flatnonzero(good[start:end]) for start, end in pairwise(starts)]
     count = min(terms.batch, *(len(places) for places in found))
     return np.stack([places[:count] for places in found], axis=1)
 
@@ -208,17 +210,22 @@ def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rest
 
 
 def survivors(terms: CeremonyTerms, candidates: Sequence[mpz]) -> tuple[int, ...]:
-    """The places of those of the right length without a prime factor below 2^18."""
+    """The places of those of the right length without a prime factor below 2^20."""
     places = [k for k, n in enumerate(candidates) if n.bit_length() == terms.bits]
-    for bits in (12, 14, 16, 18):
-        product = odd_primorial(2**bits)
-        places = [k for k in places if gmpy2.gcd(product % candidates[k], candidates[k]) == 1]
+    for bits, together in ((12, 1), (14, 4), (17, 16), (20, 32)):
+        primes, left = odd_primorial(2**bits), []
+        for at in range(0, len(places), together):
+            group = places[at : at + together]
+            remainder = primes % math.prod(candidates[k] for k in group)
+            left += [k for k in group if gmpy2.gcd(remainder % candidates[k], candidates[k]) == 1]
+        places = left
     return tuple(places)
 
 
 def bases(terms: CeremonyTerms, n: mpz, count: int) -> list[mpz]:
     """Public units modulo n with Jacobi symbol 1: a hash of the ceremony and n."""
-    size, found, tried = (terms.bits + STATISTICAL_BITS + 7) // 8, [], 0
+    size, tried = (terms.bits + STATISTICAL_BITS + 7) // 8, 0
+    found: list[mpz] = []
     while len(found) < count:
         prefix = terms.digest + n.to_bytes(terms.bits // 8 + 1, "big") + tried.to_bytes(8, "big")
         g = mpz.from_bytes(hashlib.shake_256(b"psephos biprimality\0" + prefix).digest(size), "big") % n
@@ -256,9 +263,10 @@ def _larger_primes(terms: CeremonyTerms) -> mpz:
     return odd_primorial(terms.form_bound) // gmpy2.gcd(odd_primorial(terms.form_bound), terms.step)
 
 
-def good_form(terms: CeremonyTerms, n: mpz, opened: Sequence[mpz]) -> bool:
-    """Whether phi(n), of which these are random multiples, makes a key of form "psephos"."""
-    common = gmpy2.gcd(form_modulus(terms, n), *opened)
+def good_form(terms: CeremonyTerms, n: mpz, shares: Sequence[Sequence[mpz]]) -> bool:
+    """Whether phi(n) makes a key of form "psephos"; `shares`: every holder's, of random multiples of phi(n)."""
+    modulus = form_modulus(terms, n)
+    common = gmpy2.gcd(modulus, *(sum(each) % modulus for each in zip(*shares, strict=True)))
     return bool(gmpy2.gcd(common, _larger_primes(terms)) == 1 and _without_small(terms, gmpy2.gcd(common, n - 1)) == 1)
 
 
