@@ -32,8 +32,10 @@ from psephos.data.splits import split
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.randomness import SYSTEM
+from psephos.simulate.average import FRACTION_BITS
+from psephos.simulate.linear import LinearVoter
 from psephos.simulate.methods import Request, average_method, erm_method, pate_method, statistic_method
-from psephos.simulate.tally import FRACTION_BITS, KDD99_SPLIT, LinearVoter
+from psephos.simulate.sums import KDD99_SPLIT
 
 TASKS: dict[str, dict[str, Any]] = {
     "har": {

@@ -25,7 +25,8 @@ from psephos.protocol.errors import InvalidParameter, PsephosError, ReportError
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.transcript import Transcript
 from psephos.report import FORMAT
-from psephos.simulate.tally import RunOptions, Stage, run_tally
+from psephos.simulate.sums import Quiet
+from psephos.simulate.tally import TallyOptions, simulate_tally
 
 __all__ = ["app", "main"]
 
@@ -52,7 +53,7 @@ def _examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:", *("  " + line for line in lines)))
 
 
-class _Bars(Stage):
+class _Bars(Quiet):
     """Progress bars on standard error, and only where somebody looks at it."""
 
     def __init__(self) -> None:
@@ -116,7 +117,7 @@ ReportDir = Annotated[
     Path | None, typer.Option(help="Write report.html, its figures and its JSON into this directory.")
 ]
 
-_DEFAULT = RunOptions()
+_DEFAULT = TallyOptions()
 _TALLY_ONLY = [
     "auxiliary",
     "scaling",
@@ -287,7 +288,30 @@ def _run_tally(given: dict[str, Any], bars: _Bars, transcript: Transcript, *, fo
     _refuse_others(given, "tally", "variant", "noise", "steps")
     if "learner" in given:
         given["learners"] = tuple(name.strip() for name in given.pop("learner").split(",") if name.strip())
-    return run_tally(RunOptions(**given), stage=bars, transcript=transcript, for_report=for_report)
+    found = simulate_tally(TallyOptions(**given, curves=for_report), progress=bars, transcript=transcript).as_json()
+    return _in_the_old_form(found)
+
+
+def _in_the_old_form(found: dict[str, Any]) -> dict[str, Any]:
+    """Goes with the report that reads it."""
+    options, accuracy = found["options"], found["accuracy"]
+    same = ("loss", "learners", "colluders", "dropouts", "protect_auxiliary", "workers")
+    for name in ("batch", "indiv", "ensemble"):
+        accuracy[name] = accuracy[name]["nonprivate"]
+    for name in found["privacy"]:
+        if accuracy[name]["private_std"] is None:
+            del accuracy[name]["private_std"]
+    accuracy |= {"batch_rows": found["measured_on"]["batch"], "ensemble_test_rows": found["measured_on"]["ensemble"]}
+    for entry in found["privacy"].values():
+        entry |= entry.pop("chosen")
+    curves = [{**curve, "epsilon": curve["x"]} for curve in found["curves"]]
+    shown = {"curves": curves, "alpha": found["alpha"]} if curves else {}
+    return {
+        **{name: value for name, value in found.items() if name not in ("curves", "alpha", "format", "kind")},
+        **{name: options[name] for name in same},
+        **shown,
+        "lam_by_rule": options["lam"] is None,
+    }
 
 
 def _run_pathak(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:

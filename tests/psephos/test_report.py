@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from psephos.cli.main import app
+from psephos.cli.main import _in_the_old_form, app
 from psephos.protocol.errors import ReportError, ReportVersionError
 from psephos.protocol.transcript import Transcript
 from psephos.report import FORMAT, report_from_json, write_report
@@ -31,7 +31,7 @@ from psephos.security.audit import CASES
 from psephos.security.model import expected
 from psephos.simulate.pathak import run_pathak
 from psephos.simulate.psgd import run_psgd
-from psephos.simulate.tally import RunOptions, run_tally
+from psephos.simulate.tally import TallyOptions, simulate_tally
 
 Row = list[tuple[str, str | None]]
 
@@ -103,8 +103,8 @@ class Page(HTMLParser):
 def run() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A real run, small enough to take a second: its result as JSON has it, and its redacted transcript."""
     transcript = Transcript()
-    options = RunOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=2)
-    result = run_tally(options, transcript=transcript)
+    options = TallyOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=2)
+    result = _in_the_old_form(simulate_tally(options, transcript=transcript).as_json())
     return json.loads(json.dumps(result)), transcript.redacted()
 
 
@@ -792,7 +792,7 @@ def test_an_interrupted_run_leaves_its_command(tmp_path: Path, monkeypatch: pyte
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("psephos.cli.main.run_tally", stopped)
+    monkeypatch.setattr("psephos.cli.main.simulate_tally", stopped)
     monkeypatch.setattr("sys.argv", ["psephos", "run", "--report", "here"])
     assert CliRunner().invoke(app, ["run", "--report", str(tmp_path)]).exit_code != 0
     page = Page(tmp_path / "report.html")
@@ -953,8 +953,8 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
     small: dict[str, Any] = {"key_bits": 512, "test_key": True}
     transcript = Transcript()
-    options = RunOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
-    write("statistic", run_tally(options, transcript=transcript), transcript)
+    options = TallyOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
+    write("statistic", _in_the_old_form(simulate_tally(options, transcript=transcript).as_json()), transcript)
     transcript = Transcript()
     write("pathak", run_pathak(parties=3, variant="printed", transcript=transcript, **small), transcript)
     transcript = Transcript()
