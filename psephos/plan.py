@@ -234,7 +234,7 @@ def _calibrate(task: _Task, number: int) -> _Measured:
     sign_key = _seconds(lambda: SigningKey.generate().verification_key)
     round_ = Round.create(
         "votes",
-        ThresholdKey(key, task.holders, task.threshold, bytes(16)),
+        ThresholdKey(key, task.holders, task.threshold, bytes(16), mpz(1), (mpz(1),) * task.holders),
         part,
         tuple(one.verification_key for one in signing),
         context=bytes(32),

@@ -57,7 +57,7 @@ def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, 
         assert value.denominator == 1
         return int(value)
 
-    result = gmpy2.powmod(1 + 2 * delta * plaintext * n, weight(0), modulus)
+    result = gmpy2.powmod(1 + 2 * delta * key.theta * plaintext * n, weight(0), modulus)
     for i, share in shares.items():
         result = result * gmpy2.powmod(ciphertext, 2 * share * weight(i), modulus) % modulus
     return result

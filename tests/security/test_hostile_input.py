@@ -26,6 +26,7 @@ from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.messages import Outgoing
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
 from psephos.security import case_psgd
 from psephos.security.case_pathak import keys_of, records_of
 from psephos.security.model import Context
@@ -38,6 +39,10 @@ seeds = st.integers(0, 2**64 - 1)
 
 def test_every_decoder_is_fuzzed() -> None:
     assert sorted(DECODERS) == sorted(decoders())
+
+
+def test_every_kind_of_message_is_fuzzed() -> None:
+    assert {kind.title for kind in Kind} <= set(DECODERS)
 
 
 @pytest.mark.parametrize("name", DECODERS)
