@@ -24,6 +24,7 @@ from psephos.curator.losses import Logistic
 from psephos.curator.old_tally import Tally
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.curator import Agreement, Curator, Variant, agree
+from psephos.curator.tally import OpenedSum
 from psephos.parties.gradients import gradient_sum, margin_slope
 from psephos.parties.psgd import GradientParty, OpeningRecord, StepHolder
 from psephos.protocol.encrypted_sum.messages import Ballot
@@ -39,7 +40,7 @@ from psephos.security.ideal import ideal_psgd_step, joint_skellam, spherical_noi
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.sums import Extra, Members, compare_views, comparison_result, deviations, fresh, lowered_threshold
-from psephos.security.worlds import Setup, SumRun, open_sum, setup
+from psephos.security.worlds import Setup, SumRun, setup
 
 __all__ = ["PSGD", "PSGD_GAUSSIAN", "agreement_of"]
 
@@ -119,10 +120,23 @@ def _walk(
         data = transcript.send("step", "curator", BOARD, "announcement", announcement.encode())
         received = Announcement.decode(data, agreement.series)
         run, vectors = answer(received, _round(context, agreement, received), transcript)
-        run.vectors.update(vectors)
+        run = replace(run, vectors=vectors)
         curator.advance(run.opened)
         runs.append(run)
     return runs
+
+
+def open_sum(round_: Round, tally: Tally, holders: list[StepHolder], transcript: Transcript) -> OpenedSum:
+    """Goes with the tally before the driver."""
+    request, phase, parts = tally.close(), "gradients: open", []
+    chosen = holders[: round_.threshold_key.threshold]
+    for holder in chosen:
+        transcript.send(phase, "curator", f"holder {holder.number}", "tally request", request.encode(round_))
+    for holder in chosen:
+        parts.append(holder.partially_decrypt(request))
+        answer = parts[-1].encode(round_)
+        transcript.send(phase, f"holder {holder.number}", "curator", "partial decryption", answer)
+    return tally.open(parts)
 
 
 def _real(context: Context, variant: Variant = "paper", inputs: str = "honest") -> list[list[SumRun]]:
@@ -140,7 +154,7 @@ def _real(context: Context, variant: Variant = "paper", inputs: str = "honest") 
             for number, party in enumerate(parties):
                 encryptor = Encryptor(round_.key, randomness=coins[number], expected=8)
                 ballot = party.answer(announcement, round_, encryptor=encryptor)
-                ballots.append(transcript.send("cast", f"party {number}", BOARD, "ballot", ballot.encode()))
+                ballots.append(transcript.send("gradients: cast", f"party {number}", BOARD, "ballot", ballot.encode()))
                 plain = [world.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
                 vectors[number] = round_.plan.unpack(plain, 1)
             tally = Tally(round_)

@@ -220,9 +220,7 @@ def _threshold(context: Context, kind: Kind, members: Members) -> Result:
 
 def _ballots(context: Context, kind: Kind, label: str) -> tuple[Round, list[Ballot]]:
     round_, contribution = _round(context, kind, label), _contribution(context, kind)
-    return round_, [
-        cast(_world(context), round_, contribution, p, context.coins(label, p))[0] for p in range(PARTIES)
-    ]
+    return round_, [cast(_world(context), round_, contribution, p, context.coins(label, p))[0] for p in range(PARTIES)]
 
 
 def _reads_ballot(kind: Kind, members: Members) -> Callable[[Context], Result]:

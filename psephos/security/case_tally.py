@@ -238,9 +238,7 @@ def _threshold(members: Members) -> Run:
 
 def _ballots(context: Context, label: str) -> tuple[Round, list[Ballot]]:
     round_, contribution = _round(context, label), _contribution(context)
-    return round_, [
-        cast(_world(context), round_, contribution, p, context.coins(label, p))[0] for p in range(PARTIES)
-    ]
+    return round_, [cast(_world(context), round_, contribution, p, context.coins(label, p))[0] for p in range(PARTIES)]
 
 
 def _deviations(context: Context) -> Result:

@@ -33,6 +33,7 @@ __all__ = ["FixedVoter", "Recorded", "Setup", "SumRun", "TrainedVoter", "cast", 
 
 KEY_BITS = 128
 
+
 @dataclass(frozen=True)
 class Setup:
     """A ceremony with what only the dealer and the analyst know."""

@@ -12,15 +12,13 @@ from types import ModuleType
 
 import pytest
 
-from psephos.parties.old_party import Party
-from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, VectorParty
+from psephos.protocol.driver import Driver
 from psephos.protocol.errors import AlreadyCastError
-from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.randomness import Randomness
 from psephos.security import case_tally
 from psephos.security.model import Context
-from psephos.security.worlds import run_sum
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "examples" / "attacks"
 
@@ -66,17 +64,16 @@ def test_parameters_are_summed_once() -> None:
     context = Context(seed=9, views=1)
     world = case_tally._world(context)
     parameters = case_tally._parameters(context)
-    parties = [Party(number, key, classes=(0, 1)) for number, key in enumerate(world.ceremony.signing_keys)]
+    parties = [Party(number, key) for number, key in enumerate(world.ceremony.signing_keys)]
 
-    def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
-        encryptor = Encryptor(round_.key, randomness=coins, expected=8)
-        return parties[party].contribute(round_, "parameters", round_.context, parameters[party], encryptor=encryptor)
-
-    def sum_of(label: str, present: range) -> list[int]:
+    def sum_of(label: str, present: range) -> tuple[int, ...]:
         round_ = replace(case_tally._parameters_round(context, label), minimum_ballots=4)
-        return run_sum(world, round_, cast, lambda name: context.coins(label, name), present=present).opened.sums
+        giving = [VectorParty(parties[p], round_, "parameters", round_.context, parameters[p]) for p in present]
+        holders = [KeyHolder(share, round_) for share in world.ceremony.shares]
+        sums: tuple[int, ...] = Driver([*giving, Tally(round_), *holders]).run()["curator"].sums
+        return sums
 
-    assert sum_of("everybody", range(5)) == [sum(column) for column in zip(*parameters, strict=True)]
+    assert sum_of("everybody", range(5)) == tuple(sum(column) for column in zip(*parameters, strict=True))
     with pytest.raises(AlreadyCastError, match="parameters"):
         sum_of("one is absent", range(1, 5))
 
