@@ -333,13 +333,35 @@ def _run_pathak(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> d
 
 
 def _run_psgd(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:
-    from psephos.simulate.psgd import run_psgd
+    from psephos.simulate.psgd import PsgdOptions, simulate_psgd
 
     _refuse_others(given, "psgd", *(name for name in _TALLY_ONLY if name != "loss"), "noise")
-    if "journal" in given:
-        given["state_dir"] = given.pop("journal")
-    progress = bars.phase("steps", given.get("steps", 200))
-    return run_psgd(**given, transcript=transcript, progress=progress)
+    for name in ("journal", "data_dir"):
+        if name in given:
+            given[name] = str(given[name])
+    options = PsgdOptions(**given)
+    step = bars.phase("steps", options.steps)
+    done = 0
+
+    def progress(what: str, steps: int, total: int) -> None:
+        nonlocal done
+        step(steps - done)
+        done = steps
+
+    return psgd_result(simulate_psgd(options, transcript=transcript, progress=progress))
+
+
+def psgd_result(outcome: Any) -> dict[str, Any]:
+    """The outcome under the names of the present report, until that reads outcomes."""
+    accuracy = outcome.accuracy["psgd"]
+    result: dict[str, Any] = outcome.as_json()
+    return result | {
+        "lambda": outcome.lam,
+        "accuracy": {"nonprivate": accuracy.nonprivate, "psgd": accuracy.private},
+        "notes": [*outcome.cautions, *outcome.remarks],
+        "noise_source": "operating system" if outcome.noise_source == "system" else "seed (simulation)",
+        "ballot_bytes": outcome.bytes_per_ballot,
+    }
 
 
 def _check_report(directory: Path | None, what: str = "a report", needs: tuple[str, ...] = _REPORT_NEEDS) -> None:
@@ -528,11 +550,25 @@ def reproduce(
 def _reproduce_rajkumar(
     name: str, quick: bool, trials: int | None, draws: int | None, seed: int, bars: _Bars
 ) -> dict[str, Any]:
-    from psephos.papers.rajkumar import reproduce_rajkumar, sweep_runs
+    from psephos.papers.rajkumar import SweepOptions, reproduce_rajkumar
 
     count, times, steps = trials or (2 if quick else 5), draws or (1 if quick else 2), 1000 if quick else 10_000
-    done = bars.phase(name, sweep_runs(datasets=count))
-    return reproduce_rajkumar(name, seed=seed, datasets=count, draws=times, steps=steps, progress=done)
+    options = SweepOptions(name, datasets=count, draws=times, steps=steps, seed=seed, quick=quick)
+    done = bars.phase(name, options.runs)
+    outcome = reproduce_rajkumar(options, progress=lambda what, runs, total: done(1))
+    result = outcome.as_json()
+    return result | {
+        "settings": {
+            "records": outcome.records, "test": outcome.test, "dimension": outcome.dimension,
+            "data_sets": outcome.data_sets, "draws": times, "lambdas": list(options.lambdas),
+            "epsilons": list(options.epsilons), "delta": outcome.delta, "steps": steps,
+            "transcript_steps": outcome.transcript_steps, "unit": "record", "skews": outcome.skews, "seed": seed,
+        },
+        "rows": [{"panel": row["panel"], "place": row["place"], "lambda": row["lam"], "epsilon": row["epsilon"]}
+                 | row["errors"] for row in result["rows"]],
+        "paper": {"numbers": "in Figures 1 and 2 only, which the text at hand does not hold", "claims": []},
+        "seconds": outcome.seconds["total"],
+    }  # fmt: skip
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -15,7 +15,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from psephos.curator.losses import loss_named
-from psephos.curator.psgd import bounds as rajkumar_bounds
 from psephos.report.charts import bytes_by_phase
 from psephos.report.document import ALPHA_NOTICE, gaps
 from psephos.report.experiments import charges, compared, facts, panels, scores, tables
@@ -334,7 +333,7 @@ def _psgd_ledger(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         source = "twice the bound of a party's gradient"
     else:
         lipschitz = loss_named(str(result.get("loss", "logistic")), 2).lipschitz
-        known |= {"sensitivity": rajkumar_bounds.gradient_sensitivity(lipschitz)}
+        known |= {"sensitivity": 2 * lipschitz}
         source = "2 L: one record's gradient, ||x|| <= 1 (Rajkumar 2012, section 4)"
     if result.get("epsilon_final") is not None:
         mechanism = "Gaussian objective perturbation, a share from every party"

@@ -23,6 +23,7 @@ from psephos.parties.learners import LEARNERS
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.statistic import Shares, entry_range
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.packing import PackingPlan
@@ -205,6 +206,7 @@ def _reveal_statistic(run: Sums, options: TallyOptions) -> _Revealed:
         mechanism=options.noise,
         joint=True,
     )
+    assert isinstance(plan.grid, StatisticGrid)
     shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
     least = options.min_ballots or max(2, options.parties - options.dropouts)
     round_ = statistic_round(run.ceremony, plan, shares, minimum_ballots=least, test_key=options.test_key)

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from psephos.cli.main import _in_the_old_form, app
+from psephos.cli.main import _in_the_old_form, app, psgd_result
 from psephos.protocol.errors import ReportError, ReportVersionError
 from psephos.protocol.transcript import Transcript
 from psephos.report import FORMAT, report_from_json, write_report
@@ -30,7 +30,7 @@ from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
 from psephos.simulate.pathak import run_pathak
-from psephos.simulate.psgd import run_psgd
+from psephos.simulate.psgd import PsgdOptions, simulate_psgd
 from psephos.simulate.tally import TallyOptions, simulate_tally
 
 Row = list[tuple[str, str | None]]
@@ -958,7 +958,8 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     transcript = Transcript()
     write("pathak", run_pathak(parties=3, variant="printed", transcript=transcript, **small), transcript)
     transcript = Transcript()
-    write("psgd", run_psgd(parties=4, steps=6, transcript=transcript, **small), transcript)
+    psgd = simulate_psgd(PsgdOptions(parties=4, steps=6, **small), transcript=transcript)
+    write("psgd", psgd_result(psgd), transcript)
     # As many lanes as a diagram has.
     few = [message(number) for number in range(4)]
     few.append({**message(0, "tally request"), "from": "curator", "to": "holder 1"})

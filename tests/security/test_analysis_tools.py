@@ -12,21 +12,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from psephos.curator.losses import Logistic
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import Randomness, SimulationRandomness
-from psephos.protocol.transcript import Transcript
-from psephos.security import case_psgd
 from psephos.security.compare import _ks, detectable_accuracy, outcomes, two_sample
 from psephos.security.model import Context
 from psephos.security.simulators import packed_sum, simulate_partial
-from psephos.security.views import Sealed, jacobi, stale, structure
+from psephos.security.views import Sealed, jacobi, stale
 from psephos.security.worlds import FixedVoter, cast, run_tally_round, setup
 from psephos.simulate.encrypted_sum import VoteContribution
-from psephos.simulate.psgd import SgdRun
 
 # -- exact distributions
 
@@ -174,26 +170,6 @@ def test_packed_sums_unpack(private_key: PrivateKey) -> None:
     plan = PackingPlan.for_key(private_key.public_key, length=70, addends=4, minimum=-3, maximum=9)
     sums = [(7 * i) % 49 - 12 for i in range(70)]
     assert plan.unpack(packed_sum(plan, sums, 4), 4) == sums
-
-
-# -- the drivers are the stages
-
-
-def test_the_analysis_drives_gradient_descent_as_the_stage_does() -> None:
-    context = Context(seed=8, views=1)
-    (walk,) = case_psgd._real(context)
-    theirs = Transcript()
-    run = SgdRun(
-        case_psgd._records(context),
-        case_psgd.agreement_of(context, "stage"),
-        case_psgd._world(context).ceremony,
-        loss=Logistic(),
-        test_key=True,
-        transcript=theirs,
-    )
-    run.walk()
-    # The stage names phases by their step.
-    assert [m[1:] for m in structure(walk[-1].transcript.messages)] == [m[1:] for m in structure(theirs.messages)]
 
 
 def test_a_role_is_replayed_from_its_view() -> None:

@@ -28,7 +28,7 @@ def test_help_shows_one_example_a_line(command: str) -> None:
 
 
 def test_help_names_every_learner_and_variant() -> None:
-    from psephos.curator.psgd.curator import VARIANTS
+    from psephos.curator.psgd.agreement import VARIANTS
     from psephos.parties.learners import LEARNERS
 
     said = " ".join(CliRunner().invoke(cli.app, ["run", "--help"]).output.split())
