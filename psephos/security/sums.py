@@ -18,6 +18,7 @@ from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.ciphertexts import add_ciphertexts, encode_ciphertexts
 from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import BOARD, Entry
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
@@ -335,10 +336,13 @@ def _too_few_counted(context: Context, world: Setup, round_: Round, ballots: lis
 
 
 def _again(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
-    """A holder that has opened all ballots is restarted, shown one ballot less, and asked for those."""
-    openings = OnceLedger()
+    """A holder that has opened all ballots is restarted, shown another ballot of a party that lies, and asked again."""
+    openings, last = OnceLedger(), ballots[-1]
     _Holder(world, round_, ballots, openings).ask(_request(round_, ballots))
-    return _Holder(world, round_, ballots[:-1], openings).ask(_request(round_, ballots[:-1]))
+    ciphertexts = tuple(c * (1 + round_.key.modulus) % round_.key.modulus_squared for c in last.ciphertexts)
+    vector = EncryptedVector(round_.key, round_.plan, ciphertexts)
+    second = [*ballots[:-1], Ballot.sign(round_, last.party, vector, world.ceremony.signing_keys[last.party])]
+    return _Holder(world, round_, second, openings).ask(_request(round_, second))
 
 
 def _other_round(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.parties.old_party import Party
-from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.curator import Tally
+from psephos.parties import KeyHolder, Party, VotingParty
+from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.errors import AlreadyCastError
-from psephos.protocol.randomness import Randomness, SimulationRandomness
-from psephos.protocol.storage.ledger import OnceLedger
-from psephos.security.worlds import FixedVoter, Setup, run_sum, setup
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.storage.store import OnceLedger
+from psephos.security.worlds import FixedVoter, Setup, setup
 
 PARTIES, SAMPLES, CLASSES, VICTIM = 5, 8, 3, 2
 
@@ -52,13 +52,14 @@ def count(
     ceremony = world.ceremony
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, CLASSES, test_key=True)
 
-    def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
+    voting = []
+    for party in present:
         voter, ledger = FixedVoter(votes[party]), None if remember is None else remember[party]
-        key = ceremony.signing_keys[party]
-        return Party(party, key, classes=range(CLASSES), voter=voter, once=ledger).cast(round_, auxiliary)
-
-    run = run_sum(world, round_, cast, lambda name: SimulationRandomness(9, name), present=present)
-    return VoteLayout(SAMPLES, CLASSES).decode(run.opened.sums, run.opened.ballots)
+        owner = Party(party, ceremony.signing_keys[party], classes=range(CLASSES), voter=voter, once=ledger)
+        voting.append(VotingParty(owner, round_, auxiliary))
+    holders = [KeyHolder(share, round_) for share in ceremony.shares]
+    opened = Driver([*voting, Tally(round_), *holders]).run()["curator"]
+    return VoteLayout(SAMPLES, CLASSES).decode(opened.sums, opened.ballots)
 
 
 if __name__ == "__main__":

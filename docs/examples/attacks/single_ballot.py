@@ -17,18 +17,19 @@ import numpy as np
 from gmpy2 import invert, mpz
 from numpy.typing import NDArray
 
-from psephos.curator.old_tally import Tally
-from psephos.parties.old_holder import KeyHolder
-from psephos.parties.old_party import Party
+from psephos.curator import Tally
+from psephos.parties import KeyHolder
+from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
-from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.randomness import SimulationRandomness
-from psephos.security.worlds import FixedVoter, Setup, setup
+from psephos.protocol.randomness import SYSTEM, SimulationRandomness
+from psephos.protocol.roles import Entry
+from psephos.security.worlds import FixedVoter, Setup, cast, setup
+from psephos.simulate.encrypted_sum import VoteContribution
 
 PARTIES, SAMPLES, CLASSES = 4, 6, 2
 
@@ -39,13 +40,9 @@ def world() -> tuple[Setup, Round, list[Ballot], NDArray[np.int64]]:
     auxiliary = generator.normal(size=(SAMPLES, 2))
     votes = generator.integers(0, CLASSES, size=(PARTIES, SAMPLES))
     made = setup(SimulationRandomness(10, "single ballot"), PARTIES)
-    keys = made.ceremony.signing_keys
     round_ = vote_round(made.ceremony.threshold_key, made.ceremony.roster, auxiliary, CLASSES, test_key=True)
-    ballots = [
-        Party(p, keys[p], classes=range(CLASSES), voter=FixedVoter(votes[p])).cast(round_, auxiliary)
-        for p in range(PARTIES)
-    ]
-    return made, round_, ballots, votes
+    voting = VoteContribution([FixedVoter(own) for own in votes], auxiliary, CLASSES)
+    return made, round_, [cast(made, round_, voting, p, SYSTEM)[0] for p in range(PARTIES)], votes
 
 
 def holders_that_obey() -> bool:
@@ -56,28 +53,30 @@ def holders_that_obey() -> bool:
     return opened == VoteLayout(SAMPLES, CLASSES).encode(votes[0]).tolist()
 
 
+def product_of(round_: Round, ballots: list[Ballot]) -> BallotProduct:
+    """The product of ballots, as everybody sees it who watches the board."""
+    return BallotProduct(round_).add_all(ballot.encode() for ballot in ballots)[0]
+
+
 def requests() -> dict[str, str]:
     """What the curator may try, and the name of the refusal."""
     made, round_, ballots, _ = world()
 
     def product(chosen: list[Ballot]) -> TallyRequest:
-        found, _ = BallotProduct(round_).add_all([ballot.encode() for ballot in chosen])
+        found = product_of(round_, chosen)
         return TallyRequest(round_.digest, found.members, found.digest)
 
     tries = {
         "one ballot": product(ballots[:1]),
         "all but one": product(ballots[:-1]),
-        "one ballot under everybody's name": replace(product(ballots[:1]), parties=tuple(range(PARTIES))),
+        "one ballot under everybody's name": replace(product(ballots[:1]), members=(1 << PARTIES) - 1),
     }
     refusals = {}
     for name, request in tries.items():
-        holder = KeyHolder(made.ceremony.shares[0], round_)
-        holder.observe_all(ballots)
-        try:
-            holder.partially_decrypt(request)
-            refusals[name] = ""
-        except PsephosError as error:
-            refusals[name] = type(error).__name__
+        holder = KeyHolder(made.ceremony.shares[0], round_, seen=product_of(round_, ballots))
+        asked = Entry(1, "curator", holder.name, request.encode(round_))
+        step = holder.receive(holder.start().state, [asked])
+        refusals[name] = "" if step.posts else type(step.refused[0].error).__name__
     return refusals
 
 
@@ -91,15 +90,10 @@ def malicious_ballot() -> bool:
         cancel = [c * i % key.modulus_squared for c, i in zip(cancel, inverses, strict=True)]
     vector = EncryptedVector(key, round_.plan, tuple(cancel))
     lie = Ballot.sign(round_, 3, vector, made.ceremony.signing_keys[3])
-    board = [*ballots[:3], lie]
-    tally = Tally(round_)
-    tally.add_all(board)
-    request, parts = tally.close(), []
-    for share in made.ceremony.shares[:2]:
-        holder = KeyHolder(share, round_)
-        holder.observe_all(board)
-        parts.append(holder.partially_decrypt(request))
-    return list(tally.open(parts).sums) == VoteLayout(SAMPLES, CLASSES).encode(votes[0]).tolist()
+    board = product_of(round_, [*ballots[:3], lie])
+    holders = [KeyHolder(share, round_, seen=board) for share in made.ceremony.shares]
+    opened = Driver([Tally(round_, seen=board), *holders]).run()["curator"]
+    return list(opened.sums) == VoteLayout(SAMPLES, CLASSES).encode(votes[0]).tolist()
 
 
 if __name__ == "__main__":
