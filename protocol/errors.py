@@ -198,7 +198,7 @@ class ConvergenceError(PsephosError):
     """A solver that is proved to converge did not: a defect of this library, never a property of the data."""
 
 
-# -- protocols of several stages (Pathak 2010)
+# -- Pathak 2010
 
 
 class AgreementError(PsephosError):

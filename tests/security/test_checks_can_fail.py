@@ -89,7 +89,7 @@ BREAKS = (
     Break(
         "tally",
         "messages replayed, party",
-        (Encryptor, "randomizers", "comb.draw(self._randomness)", "comb.draw(SYSTEM)"),
+        (Encryptor, "randomizers", "comb.draw(self.randomness)", "comb.draw(SYSTEM)"),
     ),
     Break(
         "tally",

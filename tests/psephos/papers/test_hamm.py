@@ -158,7 +158,8 @@ def test_an_interrupted_sweep_goes_on_after_its_last_trial(
     for change in ({"draws": 3}, {"seed": 1}, {"inverse_epsilons": (1.0,)}, {"quick": True}):
         with pytest.raises(JournalError, match="another run"):
             reproduce_hamm(replace(options, **change))
-    (tmp_path / "journal" / "40-1.result").write_bytes(b"half a resu")
+    (file,) = (tmp_path / "journal").iterdir()
+    file.write_bytes(file.read_bytes()[:5000])
     with pytest.raises(JournalError, match="damaged"):
         reproduce_hamm(options)
 

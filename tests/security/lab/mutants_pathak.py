@@ -202,8 +202,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.paillier.encryption.Encryptor,
         "randomizers",
-        "[comb.draw(self._randomness) for _ in range(count)]",
-        "[comb.draw(self._randomness)] * count",
+        "[comb.draw(self.randomness) for _ in range(count)]",
+        "[comb.draw(self.randomness)] * count",
         f"freshness, {_PARTY_1}",
     ),
     Mutant(
