@@ -39,12 +39,12 @@ CONVERGENT = (
 NO_NOISE = (psephos.parties.statistic, "noisy_contribution", "[value + noise for", "[value for")
 NO_RANDOMNESS = (Encryptor, "_encrypt", "(1 + m * n) * r.value % modulus", "(1 + m * n) % modulus")
 OPENED_TWICE = (KeyHolder, "open", "openings.first(self.round.digest,", "openings.first(request.product_digest,")
-LOW_DEGREE = (psephos.protocol.paillier.sharing, "deal_integer", "range(threshold - 1)", "range(threshold - 2)")
+LOW_DEGREE = (psephos.protocol.paillier.sharing, "integer_polynomial", "range(threshold - 1)", "range(threshold - 2)")
 F0_IS_S = (
     psephos.protocol.paillier.sharing,
-    "deal_integer",
-    "coefficients = [delta * secret]",
-    "coefficients = [secret]",
+    "integer_polynomial",
+    "return [delta * secret]",
+    "return [secret]",
 )
 # Votes for the next class: whoever reads anything does not read the votes that were given.
 OTHER_VOTES = (
@@ -53,7 +53,7 @@ OTHER_VOTES = (
     "self._voter.predict_votes(auxiliary.samples)",
     "(self._voter.predict_votes(auxiliary.samples) + 1) % len(self.classes)",
 )
-ZEROS = (Party, "ballot", "round_.plan, values, randomizers", "round_.plan, [0] * len(values), randomizers")
+ZEROS = (Party, "ballot", "self.number, values, encryptor", "self.number, [0] * len(values), encryptor")
 
 
 Edit = tuple[Any, str, str, str]
@@ -96,7 +96,7 @@ BREAKS = (
         "noise replayed, curator",
         (
             psephos.curator.hamm.statistic,
-            "release_statistic",
+            "release_sum",
             "plan.mechanism.sample(randomness)",
             "plan.mechanism.sample(SYSTEM)",
         ),

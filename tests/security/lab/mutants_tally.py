@@ -120,9 +120,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "a party counted twice",
         "tally",
         psephos.protocol.encrypted_sum.product.BallotProduct,
-        "add_all",
-        "if party in accepted or self.members >> party & 1:",
-        "if party in accepted:",
+        "_first_of_each",
+        "[], [], self.members",
+        "[], [], 0",
         _DEVIATING,
     ),
     Mutant(
