@@ -102,7 +102,7 @@ def _text(results: dict[str, Any]) -> str:
             f"{measured['times_faster_than_tno']:.1f}" if measured["times_faster_than_tno"] else "-",
             "; ".join(f"{name} not measured: {why}" for name, why in measured["not_measured"].items()),
         ]
-        for measured in results["comparison"]
+        for measured in results["comparisons"]
     ]
     parts.append(_table(["bits", "psephos, CPU ms", "TNO, CPU ms", "ratio", ""], rows))
     growth = results["growth"]

@@ -17,13 +17,14 @@ from rich.console import Console
 from benchmarks.page import write_page
 from benchmarks.scaling import full_size, growth, memory, plan_accuracy, wire
 from psephos.bench import measure
-from psephos.cli.show import bench as show_bench
+from psephos.cli.show import show as show_outcome
+from psephos.outcomes import Outcome
 
 
 def measure_all(bits: list[int], repetitions: int, console: Console) -> dict[str, Any]:
     """Everything, as one JSON object."""
     console.print("encryption, counting, other libraries ...")
-    results = measure(bits, repetitions)
+    results = measure(bits, repetitions).as_json()
     console.print("growth ...")
     results["growth"] = growth(repetitions=max(2, repetitions // 2))
     results["wire"] = wire()
@@ -36,7 +37,10 @@ def measure_all(bits: list[int], repetitions: int, console: Console) -> dict[str
 
 def show(results: dict[str, Any], console: Console) -> None:
     """The tables that matter most."""
-    show_bench(results)
+    measured = {
+        name: value for name, value in results.items() if name not in ("growth", "wire", "memory", "plan", "full_size")
+    }
+    show_outcome(Outcome.from_json(measured))
     for name, series in results["growth"]["series"].items():
         console.print(f"exponent of the marginal cost in {name}: {series['exponent']:.3f}")
     for row in results["plan"]:

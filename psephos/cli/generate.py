@@ -11,7 +11,7 @@ from typing import Annotated, Any, Optional, Union, get_args, get_origin, get_ty
 import typer
 from typer.core import TyperCommand
 
-__all__ = ["Grouped", "examples", "parameters", "with_options"]
+__all__ = ["Grouped", "examples", "list_of", "parameters", "with_options"]
 
 
 class Grouped(TyperCommand):
@@ -57,7 +57,7 @@ def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
     elif default is None or default is False or default == ():
         said["show_default"] = False
     if many is not None:
-        said |= {"parser": _list_of(many), "metavar": f"{getattr(many, '__name__', 'value').upper()}[,...]"}
+        said |= {"parser": list_of(many), "metavar": f"{getattr(many, '__name__', 'value').upper()}[,...]"}
         default = None if default in (None, MISSING) else ",".join(map(str, default))
         hint = str
     annotation: Any = Annotated[Optional[hint] if default is None else hint, typer.Option(name, **said)]  # noqa: UP045
@@ -78,7 +78,7 @@ def _plain_type(hint: Any) -> tuple[Any, Any]:
     return hint, None
 
 
-def _list_of(kind: Any) -> Callable[[Any], Any]:
+def list_of(kind: Any) -> Callable[[Any], Any]:
     def parse(text: Any) -> Any:
         if isinstance(text, tuple):
             return text
