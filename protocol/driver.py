@@ -5,22 +5,26 @@
 Every message goes to the board; a role is shown what is addressed to it and the public kinds that it reads, all in the
 order of the board. When nothing is on its way any more, roles are told that it is quiet, one after the other, until one
 of them moves on. When none does, the run is over; a role that still cannot go on without something is then an error
-that names what never came. No paper behind it; docs/design.md, section 2.
+that names what never came. With a store, every step of a role is one transaction: a run that was killed goes on where
+it was. No paper behind it; docs/design.md, section 2.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from psephos.protocol.errors import InvalidParameter, PartyVanishedError
 from psephos.protocol.roles import BOARD, Entry, Post, Refusal, Role, Step
+from psephos.protocol.storage.store import Store
+from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
-__all__ = ["Board", "Driver", "MemoryBoard", "Phase", "replaced"]
+__all__ = ["Board", "Driver", "MemoryBoard", "Phase", "StoredBoard", "replaced"]
 
 
 class Board(Protocol):
@@ -53,6 +57,31 @@ class MemoryBoard:
         return list(self._entries)
 
 
+class StoredBoard:
+    """A board that is kept, with the phase of every message."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def post(self, sender: str, post: Post) -> Entry:
+        """Append a message, in the transaction around it; raises JournalError when it cannot be written."""
+        with self._store.transaction():
+            number = int.from_bytes(self._store.last("board") or b"", "big") + 1
+            content = encode((sender, post.receiver, post.data, post.phase))
+            self._store.put("board", number.to_bytes(8, "big"), content)
+        return Entry(number, sender, post.receiver, post.data)
+
+    def read(self, after: int) -> Iterable[Entry]:
+        """Everything with a larger number, in order; raises JournalError when the store is damaged."""
+        return (entry for _, entry in self.history(after))
+
+    def history(self, after: int = 0) -> Iterator[tuple[str, Entry]]:
+        """The same with the phases."""
+        for number, content in self._store.items("board", after.to_bytes(8, "big")):
+            sender, receiver, data, phase = decode(content)
+            yield phase, Entry(int.from_bytes(number, "big"), sender, receiver, data)
+
+
 @dataclass
 class Phase:
     """What one part of a protocol cost: wall-clock seconds of the roles that worked in it, messages and bytes."""
@@ -71,6 +100,7 @@ class Driver:
         *,
         board: Board | None = None,
         states: Mapping[str, Any] | None = None,
+        store: Store | None = None,
         transcript: Transcript | None = None,
         strict: bool = True,
         watch: Callable[[str, Entry], object] = lambda phase, entry: None,
@@ -80,18 +110,27 @@ class Driver:
             roles: who takes part here.
             board: where messages go; one in memory by default.
             states: of roles that have started already, by name.
+            store: keeps states and messages, in place of `board` and `states`; a run that is in it already goes on.
             transcript: notes every message.
             strict: raise the first error for which a role refused a message; otherwise see `refused`.
             watch: called with the phase and every entry as it is posted, for progress.
 
-        Raises InvalidParameter when two roles have one name, or a state is nobody's.
+        Raises InvalidParameter when two roles have one name, a state is nobody's, or a store is given besides them;
+        JournalError when what the store keeps cannot be read.
         """
         self.roles: dict[str, Role] = {}
         for role in roles:
             if role.name in self.roles:
                 raise InvalidParameter(f"two roles are called {role.name}")
             self.roles[role.name] = role
+        if store is not None and (board is not None or states):
+            raise InvalidParameter("a run that is kept in a store has its board and its states there")
         self.states: dict[str, Any] = dict(states or {})
+        self._store, self._read = store, dict.fromkeys(self.roles, 0)
+        if store is not None:
+            board = StoredBoard(store)
+            for name, content in store.items("states"):
+                self._read[name.decode()], self.states[name.decode()] = decode(content)
         if strangers := self.states.keys() - self.roles.keys():
             raise InvalidParameter(f"there is no {min(strangers)} in this run; it has {', '.join(self.roles)}")
         self.refused: list[tuple[str, Refusal]] = []
@@ -104,8 +143,11 @@ class Driver:
             for kind in role.reads:
                 self._readers.setdefault(kind, []).append(role.name)
         self._inbox: dict[str, list[Entry]] = {}
-        self._cursor = 0
+        self._cursor = min(self._read.values(), default=0)
         self._phase = ""
+        if isinstance(board, StoredBoard):
+            for phase, entry in board.history():
+                self._note(phase, entry)
 
     def run(self) -> dict[str, Any]:
         """Until nobody moves any more; returns what each role came to, by name, where that is something.
@@ -138,7 +180,7 @@ class Driver:
             self._cursor = entry.number
             readers = self._readers.get(entry.kind, []) if entry.receiver == BOARD else [entry.receiver]
             for name in readers:
-                if name in self.roles:
+                if name in self.roles and entry.number > self._read[name]:
                     self._inbox.setdefault(name, []).append(entry)
         inbox, self._inbox = self._inbox, {}
         for name, role in self.roles.items():
@@ -155,25 +197,30 @@ class Driver:
 
     def _take(self, name: str, work: Callable[[], Step | None]) -> bool:
         begun = time.perf_counter()
-        step = work()
-        if step is None:
-            return False
+        with nullcontext() if self._store is None else self._store.transaction():
+            step = work()
+            if step is None:
+                return False
+            if self._strict and step.refused:
+                raise step.refused[0].error
+            entries = [self._board.post(name, post) for post in step.posts]
+            if self._store is not None:
+                self._store.put("states", name.encode(), encode((self._cursor, step.state)))
         self.states[name] = step.state
+        self.refused += [(name, refusal) for refusal in step.refused]
         if step.posts:
             self._phase = step.posts[0].phase
         self.phases.setdefault(self._phase, Phase()).seconds += time.perf_counter() - begun
-        for refusal in step.refused:
-            if self._strict:
-                raise refusal.error
-            self.refused.append((name, refusal))
-        for post in step.posts:
-            entry = self._board.post(name, post)
-            self._transcript.send(post.phase, name, post.receiver, entry.kind.title, post.data)
-            phase = self.phases.setdefault(post.phase, Phase())
-            phase.messages += 1
-            phase.bytes += len(post.data)
+        for post, entry in zip(step.posts, entries, strict=True):
+            self._note(post.phase, entry)
             self._watch(post.phase, entry)
         return True
+
+    def _note(self, phase: str, entry: Entry) -> None:
+        self._transcript.send(phase, entry.sender, entry.receiver, entry.kind.title, entry.data)
+        counted = self.phases.setdefault(phase, Phase())
+        counted.messages += 1
+        counted.bytes += len(entry.data)
 
 
 def replaced(roles: Iterable[Role], puppets: Mapping[str, Callable[[Role], Role]]) -> list[Role]:

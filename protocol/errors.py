@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "AgreementError",
     "AlreadyCastError",
+    "AlreadyDoneError",
     "AlreadyOpenedError",
     "BallotError",
     "BudgetExceededError",
@@ -31,6 +32,7 @@ __all__ = [
     "PackingError",
     "PackingOverflowError",
     "PartyVanishedError",
+    "ProofError",
     "PsephosError",
     "RandomnessExhausted",
     "ReportError",
@@ -131,6 +133,10 @@ class WrongRoundError(BallotError):
     """A ballot or request made for another round (or plan, or auxiliary set)."""
 
 
+class ProofError(BallotError):
+    """A proof that came with a message does not hold: it is malformed, of another statement, or of a false one."""
+
+
 class UnknownPartyError(BallotError):
     """A sender who did not register before the round."""
 
@@ -143,7 +149,11 @@ class DuplicateBallotError(BallotError):
     """A second ballot from one party in one round."""
 
 
-class AlreadyCastError(PsephosError):
+class AlreadyDoneError(PsephosError):
+    """What is done once only was done before, about something else."""
+
+
+class AlreadyCastError(AlreadyDoneError):
     """A party was asked to vote twice on one auxiliary set, or for its parameters twice: a difference opens them."""
 
 
@@ -158,7 +168,7 @@ class UnseenBallotError(PsephosError):
     """A holder was asked to open a product other than that of the ballots it observed."""
 
 
-class AlreadyOpenedError(PsephosError):
+class AlreadyOpenedError(AlreadyDoneError):
     """A holder was asked for a second opening of one round."""
 
 
@@ -219,7 +229,7 @@ class GradientBoundError(PsephosError):
 
 
 class JournalError(PsephosError):
-    """A run's journal or a role's state file is damaged, belongs to another run, or cannot be written."""
+    """What a run or a role keeps on disk is damaged, belongs to another one, or cannot be written."""
 
 
 # -- reports

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from psephos.protocol.errors import PsephosError, UnexpectedMessageError
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, kind_of
 
 __all__ = ["BOARD", "Entry", "Machine", "Missing", "Post", "Refusal", "Role", "Step", "gathers", "takes"]
@@ -40,6 +41,7 @@ class Post:
     phase: str = ""
 
 
+@storable
 @dataclass(frozen=True)
 class Entry:
     """A message that was sent: the order of their numbers is the same for everybody."""
@@ -132,6 +134,7 @@ class _Rule:
     batch: bool = False
 
 
+@storable
 @dataclass(frozen=True)
 class _Held:
     """A machine's state, with the messages that it has not used yet."""

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from psephos.protocol.errors import ForgedSignatureError, MessageError
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.storage.values import storable
 
 __all__ = ["SIGNATURE_BYTES", "VERIFICATION_KEY_BYTES", "SigningKey", "VerificationKey"]
 
@@ -19,15 +20,29 @@ VERIFICATION_KEY_BYTES = 32
 """RFC 8032, section 5.1.5."""
 
 
+_PRIME = 2**255 - 19
+_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = frozenset({0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH})
+"""The y of the points of order 4, 1, 2 and 8: under such a key, one signature fits every message."""
+
+
+@storable
 @dataclass(frozen=True)
 class VerificationKey:
-    """The public half: `raw` is its 32-byte encoding; raises MessageError for another length."""
+    """The public half: `raw` is its 32-byte encoding.
+
+    Raises MessageError for another length, for an encoding that is not the one of its point (RFC 8032, section 5.1.3),
+    and for a point of small order, which nobody makes who means to sign.
+    """
 
     raw: bytes
 
     def __post_init__(self) -> None:
         if len(self.raw) != VERIFICATION_KEY_BYTES:
             raise MessageError(f"a verification key has {VERIFICATION_KEY_BYTES} bytes, not {len(self.raw)}")
+        y = int.from_bytes(self.raw, "little") & (2**255 - 1)
+        if y >= _PRIME or y in _SMALL_ORDER:
+            raise MessageError("a verification key of small order, or not in its one encoding, vouches for nothing")
 
     def verify(self, signature: bytes, message: bytes) -> None:
         """Raise ForgedSignatureError unless `signature` over `message` is this key's."""

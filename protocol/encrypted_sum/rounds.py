@@ -18,12 +18,14 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import VerificationKey
+from psephos.protocol.storage.values import storable
 
 __all__ = ["Round", "RoundKind"]
 
 RoundKind = Literal["votes", "parameters", "statistic", "gradients"]
 
 
+@storable
 @dataclass(frozen=True)
 class Round:
     """One encrypted sum, agreed on.

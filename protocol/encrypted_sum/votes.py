@@ -35,7 +35,7 @@ class AuxiliarySet:
     def __init__(self, samples: ArrayLike) -> None:
         """Raises DataError unless there is a finite (N, d) array of at least one sample and one feature."""
         try:
-            array = np.array(samples, dtype="<f8", order="C")
+            array = np.array(samples, dtype="<f8", order="C") + 0.0  # -0.0 equals 0.0, and would be another digest
         except (TypeError, ValueError):
             raise DataError("the auxiliary samples are not a table of numbers") from None
         if array.ndim != 2 or array.size == 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter
@@ -112,10 +113,23 @@ class FixedBaseComb:
 
     def random_power(self, randomness: Randomness) -> mpz:
         """base^e for e uniform in [0, 2^exponent_bits): its digits are drawn, e itself is never assembled."""
-        width = self.shape.tables * self.shape.columns
+        return self.drawn_power(self.draw(randomness))
+
+    def draw(self, randomness: Randomness) -> bytes:
+        """The digits of a uniform exponent: a secret."""
+        size = 2 * self.shape.tables * self.shape.columns
+        return randomness.draw(size)
+
+    def drawn_power(self, drawn: bytes) -> mpz:
+        """base^e for the exponent that was drawn."""
         mask = (1 << self.shape.rows) - 1
-        drawn = randomness.draw(2 * width)
         return self._evaluate([value & mask for value in memoryview(drawn).cast("H")])
+
+    def exponent(self, drawn: bytes) -> mpz:
+        """The exponent that was drawn, as a number: what a proof about it needs."""
+        digits = np.frombuffer(drawn, dtype=np.uint16)
+        bits = (digits >> np.arange(self.shape.rows, dtype=np.uint16)[:, None]) & 1
+        return mpz.from_bytes(np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes(), "little")
 
     def _evaluate(self, digits: Sequence[int]) -> mpz:
         # digits[table * columns + column] is the index into that table at that column.

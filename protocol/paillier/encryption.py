@@ -16,8 +16,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import deque
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Literal, Protocol, get_args
 
 import gmpy2
@@ -40,6 +41,8 @@ __all__ = [
     "RandomizerPool",
     "Randomizers",
     "RandomnessMode",
+    "Residue",
+    "Witness",
     "check_mode",
     "exponent_bits",
     "fixed_base",
@@ -88,11 +91,36 @@ def _comb(key: PublicKey, shape: CombShape) -> FixedBaseComb:
     return FixedBaseComb(fixed_base(key), key.modulus_squared, shape)
 
 
+class Residue:
+    """A random n-th residue modulo n^2, with what it was made from. A secret: `repr` shows nothing of it."""
+
+    __slots__ = ("_root", "value")
+
+    def __init__(self, value: mpz, root: Callable[[], mpz]) -> None:
+        self.value = value
+        self._root = root
+
+    def root(self) -> mpz:
+        """a with value = h_s^a in the fast modes, u with value = u^n in `full`: the witness of a proof."""
+        return self._root()
+
+    def __repr__(self) -> str:
+        return "<Residue>"
+
+
 class Randomizers(Protocol):
     """Where an encryptor gets its n-th residues: drawn when needed, or from a pool made before."""
 
-    def __call__(self, count: int) -> Sequence[mpz]:
+    def __call__(self, count: int) -> Sequence[Residue]:
         """`count` fresh random n-th residues modulo n^2."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What only who encrypted knows: the plaintexts and the roots of the residues. A secret."""
+
+    plaintexts: tuple[mpz, ...] = field(repr=False)
+    roots: tuple[mpz, ...] = field(repr=False)
 
 
 class Encryptor:
@@ -127,19 +155,33 @@ class Encryptor:
             powers = 1 << max(expected - 1, 0).bit_length()
             self._shape = best_shape(exponent_bits(key, mode), powers=powers, entry_bytes=key.ciphertext_bytes)
 
-    def randomizers(self, count: int) -> list[mpz]:
+    def randomizers(self, count: int) -> list[Residue]:
         """`count` fresh random n-th residues: encryptions of zero."""
         if self._shape is None:
             n, modulus = self.key.modulus, self.key.modulus_squared
-            return [gmpy2.powmod_sec(random_unit(self.key, self._randomness), n, modulus) for _ in range(count)]
+            units = [random_unit(self.key, self._randomness) for _ in range(count)]
+            return [Residue(gmpy2.powmod_sec(unit, n, modulus), partial(mpz, unit)) for unit in units]
         comb = _comb(self.key, self._shape)
-        return [comb.random_power(self._randomness) for _ in range(count)]
+        drawn = [comb.draw(self._randomness) for _ in range(count)]
+        return [Residue(comb.drawn_power(digits), partial(comb.exponent, digits)) for digits in drawn]
 
     def encrypt(self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None) -> tuple[mpz, ...]:
         """Ciphertexts of integers in [0, n), two modular multiplications each once the randomizers are there.
 
         Raises PackingError for a plaintext out of range, WrongKeyError for a pool made under another key or mode.
         """
+        return self._encrypt(plaintexts, randomizers)[0]
+
+    def encrypt_with_witness(
+        self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None
+    ) -> tuple[tuple[mpz, ...], Witness]:
+        """As `encrypt`, with what proofs about the ciphertexts are made from (`psephos.protocol.proofs`)."""
+        ciphertexts, drawn = self._encrypt(plaintexts, randomizers)
+        return ciphertexts, Witness(tuple(map(mpz, plaintexts)), tuple(residue.root() for residue in drawn))
+
+    def _encrypt(
+        self, plaintexts: Sequence[mpz], randomizers: Randomizers | None
+    ) -> tuple[tuple[mpz, ...], Sequence[Residue]]:
         if isinstance(randomizers, RandomizerPool):
             randomizers.check_serves(self)
         n, modulus = self.key.modulus, self.key.modulus_squared
@@ -147,7 +189,7 @@ class Encryptor:
             raise PackingError("a plaintext lies outside [0, n)")
         # An empty pool is false, and must say that it is empty.
         drawn = (self.randomizers if randomizers is None else randomizers)(len(plaintexts))
-        return tuple([(1 + m * n) * r % modulus for m, r in zip(plaintexts, drawn, strict=True)])
+        return tuple([(1 + m * n) * r.value % modulus for m, r in zip(plaintexts, drawn, strict=True)]), drawn
 
     def rerandomize(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
         """The same plaintexts under fresh randomness. Use `full` for ciphertexts that somebody else made.
@@ -160,7 +202,7 @@ class Encryptor:
             )
         modulus = self.key.modulus_squared
         fresh = self.randomizers(len(ciphertexts))
-        return tuple([c * r % modulus for c, r in zip(ciphertexts, fresh, strict=True)])
+        return tuple([c * r.value % modulus for c, r in zip(ciphertexts, fresh, strict=True)])
 
     def __repr__(self) -> str:
         return f"<Encryptor {self.mode} under {self.key!r}>"
@@ -177,7 +219,7 @@ class RandomizerPool:
 
     def __init__(self, encryptor: Encryptor) -> None:
         self._encryptor = encryptor
-        self._residues: deque[mpz] = deque()
+        self._residues: deque[Residue] = deque()
         self._process = os.getpid()
 
     def check_serves(self, encryptor: Encryptor) -> None:
@@ -191,7 +233,7 @@ class RandomizerPool:
         self._leave_to_parent()
         self._residues.extend(self._encryptor.randomizers(count))
 
-    def take(self, count: int) -> list[mpz]:
+    def take(self, count: int) -> list[Residue]:
         """Remove and return `count` residues; raises RandomnessExhausted, taking none, when there are fewer."""
         self._leave_to_parent()
         if count > len(self._residues):

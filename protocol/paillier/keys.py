@@ -9,13 +9,15 @@ keys of form "psephos" have p = q = 3 mod 4, gcd(p - 1, q - 1) = 2 and no prime 
 from __future__ import annotations
 
 import hashlib
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
+import gmpy2
 import phe
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
+from psephos.protocol.storage.values import storable_as
 
 __all__ = [
     "DEFAULT_KEY_BITS",
@@ -26,6 +28,7 @@ __all__ = [
     "PublicKey",
     "check_key_bits",
     "check_key_size",
+    "check_modulus",
     "security_bits",
 ]
 
@@ -44,6 +47,7 @@ LARGEST_KEY = 16384
 KeyForm = Literal["psephos", "foreign"]
 
 
+@storable_as(lambda key: {"n": key.n, "form": key.form})
 class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no types
     """The modulus n, as a phe public key.
 
@@ -66,8 +70,14 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     @classmethod
     def from_phe(cls, key: phe.PaillierPublicKey) -> PublicKey:
-        """The same modulus as one of ours; of foreign form unless it already was one of ours."""
-        return key if isinstance(key, PublicKey) else PublicKey(int(key.n))
+        """The same modulus as one of ours; of foreign form unless it already was one of ours.
+
+        Raises InvalidParameter for a modulus that anybody can factor: see `check_modulus`.
+        """
+        if isinstance(key, PublicKey):
+            return key
+        check_modulus(int(key.n))
+        return PublicKey(int(key.n))
 
     @cached_property
     def bits(self) -> int:
@@ -123,6 +133,26 @@ def check_key_bits(bits: int, *, test_key: bool = False) -> None:
             f"a key has an even number of bits between {SMALLEST_TEST_KEY} and {LARGEST_KEY}, not {bits}"
         )
     _check_strength(bits, test_key)
+
+
+def check_modulus(n: int) -> None:
+    """What can be told of somebody else's modulus without its factors.
+
+    Raises InvalidParameter for a prime, a perfect power, or a number with a prime factor below 2^16: anybody decrypts
+    under such a key. Two large primes are not proved by this, only their owner knows them.
+    """
+    for failed, what in (
+        (gmpy2.is_prime(n), "is a prime"),
+        (gmpy2.is_power(n), "is a perfect power"),
+        (gmpy2.gcd(n, _small_primes()) != 1, "has a prime factor below 2^16"),
+    ):
+        if failed:
+            raise InvalidParameter(f"a Paillier modulus is the product of two large primes, and this one {what}")
+
+
+@cache
+def _small_primes() -> mpz:
+    return gmpy2.primorial(2**16)
 
 
 def check_key_size(key: PublicKey, *, test_key: bool = False) -> None:

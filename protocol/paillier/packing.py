@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 
 from psephos.protocol.errors import PackingError
 from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.storage.values import storable
 
 __all__ = ["PackingPlan"]
 
 IntegerVector = Sequence[int] | NDArray[np.integer]
 
 
+@storable
 @dataclass(frozen=True)
 class PackingPlan:
     """How integer vectors of one shape become plaintexts under a key of `key_bits` bits.

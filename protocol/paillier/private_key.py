@@ -47,8 +47,8 @@ class PrivateKey:
     @cached_property
     def _crt(self) -> tuple[mpz, mpz, mpz, mpz, mpz]:
         p, q, n = self._p, self._q, self._p * self._q
-        hp = gmpy2.invert(gmpy2.powmod(1 + n, p - 1, p * p) // p, p)
-        hq = gmpy2.invert(gmpy2.powmod(1 + n, q - 1, q * q) // q, q)
+        hp = gmpy2.invert(gmpy2.powmod_sec(1 + n, p - 1, p * p) // p, p)
+        hq = gmpy2.invert(gmpy2.powmod_sec(1 + n, q - 1, q * q) // q, q)
         return p * p, q * q, hp, hq, gmpy2.invert(p, q)
 
     def raw_decrypt(self, ciphertext: int | mpz) -> int:

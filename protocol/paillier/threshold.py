@@ -25,6 +25,7 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.sharing import deal_integer, lagrange_numerators
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.storage.values import storable
 
 __all__ = ["MAX_HOLDERS", "KeyShare", "ThresholdKey", "check_same_ceremony", "combine", "deal"]
 
@@ -32,6 +33,7 @@ MAX_HOLDERS = 255
 """A holder's number travels in one byte, and 0 is not one."""
 
 
+@storable
 @dataclass(frozen=True)
 class ThresholdKey:
     """The public side of a key ceremony.

@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import os
+import secrets
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from psephos.protocol.errors import KeyFileError, KeyFilePermissionsError, PsephosError
-from psephos.protocol.paillier.keys import KeyForm, PublicKey
+from psephos.protocol.paillier.keys import KeyForm, PublicKey, check_modulus
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.signing import SigningKey
@@ -155,7 +156,9 @@ def _public_key(document: dict[str, Any]) -> PublicKey:
     if document["kty"] != "DAJ" or document["alg"] != "PAI-GN1":
         raise KeyError("alg")
     form: KeyForm = "psephos" if document.get("psephos_form") == "psephos" else "foreign"
-    return PublicKey(_from_base64(document["n"]), form=form)
+    n = _from_base64(document["n"])
+    check_modulus(n)
+    return PublicKey(n, form=form)
 
 
 def _to_base64(value: int) -> str:
@@ -175,20 +178,32 @@ def _integer(value: object) -> int:
 
 
 def _write(path: Path_, document: dict[str, Any], *, secret: bool) -> None:
+    """Whole and on disk, its name included, or not there; in the place of no other file."""
+    path = Path(path)
     mode = 0o600 if secret else 0o644
+    begun = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                if secret:
+                    os.fchmod(descriptor, mode)
+                json.dump(document, file, indent=1)
+                file.write("\n")
+                file.flush()
+                os.fsync(descriptor)
+            os.link(begun, path)
+        finally:
+            begun.unlink()
+        folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except FileExistsError:
         raise KeyFileError(f"{path} exists already; keys are never overwritten") from None
     except OSError as error:
         raise KeyFileError(f"{path} cannot be written: {error.strerror}") from None
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        if secret:
-            os.fchmod(file.fileno(), mode)
-        json.dump(document, file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _read(path: Path_, *, secret: bool) -> dict[str, Any]:

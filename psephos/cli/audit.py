@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -40,9 +40,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         ] = False,
         samples: Annotated[
             int | None,
-            typer.Option(
-                help="Outputs drawn per input.", show_default="100,000", rich_help_panel="Audit of the noise"
-            ),
+            typer.Option(help="Outputs drawn per input.", show_default="100,000", rich_help_panel="Audit of the noise"),
         ] = None,
         epsilon: Annotated[
             float | None,

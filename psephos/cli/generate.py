@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any, Optional, Union, get_args, get_origin, get_type_hints
 
@@ -37,10 +37,10 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:", *("  " + line for line in lines)))
 
 
-def parameters(options: type[Any], omit: tuple[str, ...] = ()) -> list[inspect.Parameter]:
-    """A keyword parameter, annotated for typer, for each field of the dataclass `options` but those to `omit`."""
+def parameters(options: type[Any], only: Sequence[str] | None = None) -> list[inspect.Parameter]:
+    """A keyword parameter, annotated for typer, for each field of the dataclass `options`, or for those of `only`."""
     hints = get_type_hints(options)
-    return [_parameter(one, hints[one.name]) for one in fields(options) if one.name not in omit]
+    return [_parameter(one, hints[one.name]) for one in fields(options) if only is None or one.name in only]
 
 
 def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
@@ -91,13 +91,13 @@ def list_of(kind: Any) -> Callable[[Any], Any]:
 
 
 def with_options(
-    options: type[Any], omit: tuple[str, ...] = ()
+    options: type[Any], only: Sequence[str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator: the command's first argument becomes an `options`, built of an option for each of its fields.
 
-    Its other, keyword-only parameters stay options of their own, below.
+    With `only`, other fields keep their defaults. The command's keyword-only parameters stay options of their own.
     """
-    generated = parameters(options, omit)
+    generated = parameters(options, only)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]

@@ -1,7 +1,7 @@
 """The command `psephos`: finds the subcommand, and says in one line what went wrong.
 
-Only the subcommand that was asked for is imported. Exit status: 0; 1, the run failed or something opened was not what it
-must be; 2, bad usage; 130 and 143, stopped by Ctrl-C and by SIGTERM.
+Only the subcommand that was asked for is imported. Exit status: 0; 1, the run failed or something opened was not what
+it must be; 2, bad usage; 130 and 143, stopped by Ctrl-C and by SIGTERM.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ __all__ = ["register"]
 def register(app: typer.Typer, words: Sequence[str]) -> None:
     """Add the command."""
 
-    @app.command("plan", cls=Grouped, epilog=examples("psephos plan --parties 20000 --samples 43000 --randomness short"))
+    @app.command(
+        "plan", cls=Grouped, epilog=examples("psephos plan --parties 20000 --samples 43000 --randomness short")
+    )
     @with_options(PlanOptions)
     def _(options: PlanOptions, *, as_json: AsJson = False) -> None:
         """Predict the time, bytes and memory of a counting round, from a short calibration on this machine."""

@@ -102,9 +102,7 @@ class Progress:
             from rich.progress import Progress as Bars
 
             columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
-            self._bars = Bars(
-                *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(file=self._stream)
-            )
+            self._bars = Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(file=self._stream))
             self._bars.start()
         else:
             threading.Thread(target=self._tell, daemon=True).start()

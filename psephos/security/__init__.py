@@ -7,8 +7,9 @@
 * `compare`: whether two samples of views could come from one distribution; every test states its false-alarm rate.
 * `case_tally`, `case_statistic`, `case_pathak`, `case_psgd`: for each protocol its coalitions, its secrets, and the
 checks that stand behind each cell of the matrix.
-* `mutants`: protocols broken in one line, each of which some check must catch.
 * `audit`: all of it in one call, as `psephos audit` prints it.
+
+What all this is tried against (protocols broken in one line, hostile bytes) is tests/security/lab.
 """
 
 from psephos.security.audit import PROTOCOLS, audit

@@ -1,4 +1,4 @@
-"""The matrix of who learned what, and that every broken protocol is noticed.
+"""The matrix of who learned what.
 
 The seed is fixed, so that a verdict that changes is a change of the code and not of the coins. The command draws fresh
 coins, at the false-alarm rate it states.
@@ -11,16 +11,15 @@ import json
 import pytest
 
 from psephos.protocol.errors import InvalidParameter
-from psephos.security.audit import CASES, PROTOCOLS, RATE, as_expected, audit
-from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalition, Context, Result, expected, judge
-from psephos.security.mutants import MUTANTS, UNCAUGHT, Mutant, caught_by, edited
+from psephos.security.audit import CASES, PROTOCOLS, RATE, UNSEEN, as_expected, audit
+from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalition, Result, expected, judge
 
 SEED, VIEWS = 20260, 60
 
 
 @pytest.fixture(scope="module", params=PROTOCOLS)
 def report(request: pytest.FixtureRequest) -> dict[str, object]:
-    return audit(request.param, seed=SEED, views=VIEWS, mutants=False)
+    return audit(request.param, seed=SEED, views=VIEWS)
 
 
 def test_verdicts_are_the_expected_ones(report: dict[str, object]) -> None:
@@ -39,20 +38,8 @@ def test_verdicts_are_the_expected_ones(report: dict[str, object]) -> None:
     for coalition in protocol["coalitions"]:
         assert set(coalition["cells"]) == set(case.secrets)
         assert all(cell["evidence"] for cell in coalition["cells"].values())
+    assert report["unseen"] == UNSEEN
     assert json.loads(json.dumps(report)) == report
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.protocol}: {m.name}")
-def test_mutants_are_caught(mutant: Mutant) -> None:
-    by, result = caught_by(mutant, CASES[mutant.protocol], Context(seed=SEED, views=VIEWS, rate=RATE))
-    assert by is not None, result
-
-
-def test_there_are_enough_mutants_and_their_names_differ() -> None:
-    assert len(MUTANTS) >= 20
-    assert len({(m.protocol, m.name) for m in MUTANTS}) == len(MUTANTS)
-    assert {m.protocol for m in MUTANTS} == set(PROTOCOLS)
-    assert UNCAUGHT
 
 
 def test_false_alarms_of_a_run_stay_below_two_percent() -> None:
@@ -80,7 +67,7 @@ def test_an_unknown_protocol_is_refused() -> None:
 def test_progress_counts_every_check() -> None:
     """With fresh coins, as the command runs."""
     seen: list[tuple[int, int]] = []
-    report = audit("statistic", views=8, mutants=False, progress=lambda what, done, total: seen.append((done, total)))
+    report = audit("statistic", views=8, progress=lambda what, done, total: seen.append((done, total)))
     assert [done for done, _ in seen] == list(range(len(CASES["statistic"].checks)))
     assert {total for _, total in seen} == {len(CASES["statistic"].checks)}
     assert report["views"] == 8
@@ -119,43 +106,10 @@ def test_a_cell_without_a_check_is_an_error_not_hidden() -> None:
         judge(case, results)
 
 
-def test_exit_status_follows_verdicts_and_mutants() -> None:
-    fine = {
-        "coalitions": [{"cells": {"s": {"verdict": "hidden", "expected": "hidden"}}}],
-        "mutants": [{"caught": True}],
-    }
-    leak = {"coalitions": [{"cells": {"s": {"verdict": "LEAK", "expected": "hidden"}}}], "mutants": []}
-    known = {"coalitions": [{"cells": {"s": {"verdict": "LEAK", "expected": "LEAK"}}}], "mutants": []}
-    gone = {"coalitions": [{"cells": {"s": {"verdict": "hidden", "expected": "LEAK"}}}], "mutants": []}
-    missed = {"coalitions": [], "mutants": [{"caught": False}]}
-    assert as_expected([fine])
-    assert as_expected([fine, known])
-    assert not as_expected([fine, leak])
-    assert not as_expected([gone])
-    assert not as_expected([missed])
+def test_exit_status_follows_verdicts() -> None:
+    def one(verdict: str, wanted: str) -> dict[str, object]:
+        return {"coalitions": [{"cells": {"s": {"verdict": verdict, "expected": wanted}}}]}
 
-
-# -- mutants are what they say
-
-
-def test_a_mutant_whose_line_has_changed_says_so() -> None:
-    mutant = MUTANTS[0]
-    with pytest.raises(InvalidParameter, match="has changed"), edited(mutant.owner, mutant.function, "not there", ""):
-        pass
-
-
-def test_an_edit_ends_with_its_block() -> None:
-    import psephos.protocol.paillier.sharing
-    import psephos.protocol.paillier.threshold
-
-    before = psephos.protocol.paillier.sharing.deal_integer
-    broken = edited(
-        psephos.protocol.paillier.sharing, "deal_integer", "coefficients = [delta * secret]", "coefficients = [secret]"
-    )
-    with broken:
-        assert (
-            psephos.protocol.paillier.threshold.deal_integer
-            is psephos.protocol.paillier.sharing.deal_integer
-            is not before
-        )
-    assert psephos.protocol.paillier.threshold.deal_integer is psephos.protocol.paillier.sharing.deal_integer is before
+    assert as_expected([one(HIDDEN, HIDDEN), one(LEAK, LEAK)])
+    assert not as_expected([one(HIDDEN, HIDDEN), one(LEAK, HIDDEN)])
+    assert not as_expected([one(HIDDEN, LEAK)])

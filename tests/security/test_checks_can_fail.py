@@ -1,6 +1,6 @@
 """No check is one that cannot fail: each kind is seen to change its mind about a protocol that was broken for it.
 
-Mutants (psephos.security.mutants) do that for the leaks one would make by mistake. Here are the kinds of checks that no
+Mutants (tests.security.lab) do that for the leaks one would make by mistake. Here are the kinds of checks that no
 mutant needs: a check that hides must find a leak, a check that reveals must fail to read what is no longer there. Views
 are few and the leaks gross, so the fixed seed is not what makes a test pass.
 """
@@ -26,18 +26,19 @@ from psephos.parties.psgd import GradientParty
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.security.audit import CASES, RATE
 from psephos.security.model import Context
-from psephos.security.mutants import MUTANTS, edited
 from psephos.simulate.statistic_round import StatisticContribution
+from tests.security.lab.editing import edited
+from tests.security.lab.mutants import MUTANTS
 
 # The plaintext decides the randomness: a guessed vote can be encrypted and compared.
 CONVERGENT = (
     Encryptor,
-    "encrypt",
-    "(1 + m * n) * r % modulus for m, r",
+    "_encrypt",
+    "(1 + m * n) * r.value % modulus for m, r",
     "(1 + m * n) * gmpy2.powmod(m + 2, n, modulus) % modulus for m, r",
 )
 NO_NOISE = (psephos.parties.statistic, "noisy_contribution", "[value + noise for", "[value for")
-NO_RANDOMNESS = (Encryptor, "encrypt", "(1 + m * n) * r % modulus", "(1 + m * n) % modulus")
+NO_RANDOMNESS = (Encryptor, "_encrypt", "(1 + m * n) * r.value % modulus", "(1 + m * n) % modulus")
 OPENED_TWICE = (KeyHolder, "partially_decrypt", "if not self._openings.claim(self.round.digest):", "if False:")
 LOW_DEGREE = (psephos.protocol.paillier.sharing, "deal_integer", "range(threshold - 1)", "range(threshold - 2)")
 F0_IS_S = (
@@ -89,7 +90,7 @@ BREAKS = (
     Break(
         "tally",
         "messages replayed, party",
-        (Encryptor, "randomizers", "comb.random_power(self._randomness)", "comb.random_power(SYSTEM)"),
+        (Encryptor, "randomizers", "comb.draw(self._randomness)", "comb.draw(SYSTEM)"),
     ),
     Break(
         "tally",

@@ -1,6 +1,6 @@
 """Hostile input to every decoder and every round function: a named error or the right answer, never anything else.
 
-Longer runs: `python -m psephos.security.fuzzing --count 1000000`, with `--atheris` under coverage guidance.
+Longer runs: `python -m tests.security.lab.fuzzing --count 1000000`, with `--atheris` under coverage guidance.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import Transcript
 from psephos.security import case_psgd
 from psephos.security.case_pathak import keys_of, records_of
-from psephos.security.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, fuzz, main, mutate
 from psephos.security.model import Context
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
 from psephos.simulate.pathak import make_terms, run_protocol
+from tests.security.lab.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, fuzz, main, mutate
 
 seeds = st.integers(0, 2**64 - 1)
 
@@ -78,7 +78,7 @@ def test_the_fuzzer_sees_an_unnamed_error_and_a_second_spelling(monkeypatch: pyt
     with pytest.raises(AcceptedError, match="would send"):
         attempt(Decoder("sloppy", (b"a",), sloppy), b"a\0")
     broken = {"ballot": Decoder("careless", (bytes(range(210)),), careless)}
-    monkeypatch.setattr("psephos.security.fuzzing.decoders", lambda: broken)
+    monkeypatch.setattr("tests.security.lab.fuzzing.decoders", lambda: broken)
     with pytest.raises((IndexError, AcceptedError)):
         fuzz("ballot", 100)
 

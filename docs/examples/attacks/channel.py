@@ -16,7 +16,7 @@ from psephos.parties.pathak import PathakParty
 from psephos.protocol.permutation import inverse
 from psephos.security.case_pathak import SIZES, Run, real_runs
 from psephos.security.model import Context
-from psephos.security.mutants import edited
+from tests.security.lab.editing import edited
 
 AS_PRINTED = (
     PathakParty,

@@ -16,7 +16,7 @@ from psephos.parties.gradients import gradient_sum, margin_slope
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import SigningKey
-from psephos.security.mutants import edited
+from tests.security.lab.editing import edited
 
 WITHOUT_RHO = (GradientParty, "vector", "[u + e + r for", "[u + e for")
 PARTIES, RECORDS = 3, 20

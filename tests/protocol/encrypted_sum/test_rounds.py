@@ -111,7 +111,7 @@ def test_signatures() -> None:
         (key.verification_key, b"message", bytes(64)),
         (key.verification_key, b"message", signature[:-1]),
         (key.verification_key, b"message", b""),
-        (VerificationKey(b"\xff" * 32), b"message", signature),  # no point of the curve
+        (VerificationKey(b"\x02" + bytes(31)), b"message", signature),  # no point of the curve
     ]:
         with pytest.raises(ForgedSignatureError):
             checker.verify(signed, text)
@@ -141,3 +141,52 @@ def test_rfc_8032_test_1() -> None:
 def test_a_verification_key_has_32_bytes() -> None:
     with pytest.raises(MessageError):
         VerificationKey(bytes(31))
+
+
+# The curve by itself (RFC 8032, section 5.1.4), as an oracle: which points have an order that divides 8.
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+
+
+def plus(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    (x1, y1), (x2, y2) = a, b
+    t = D * x1 * x2 * y1 * y2
+    return (x1 * y2 + x2 * y1) * pow(1 + t, -1, P) % P, (y1 * y2 + x1 * x2) * pow(1 - t, -1, P) % P
+
+
+def point(y: int) -> tuple[int, int] | None:
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    for root in (x, x * pow(2, (P - 1) // 4, P) % P):
+        if root * root % P == square:
+            return root, y
+    return None
+
+
+def times(k: int, a: tuple[int, int]) -> tuple[int, int]:
+    result = (0, 1)
+    for bit in f"{k:b}":
+        result = plus(result, result)
+        result = plus(result, a) if bit == "1" else result
+    return result
+
+
+def small_order() -> set[int]:
+    """The y of all points of small order: L times any point is one of them, and of 40 points one has order 8."""
+    order = 2**252 + 27742317777372353535851937790883648493
+    return {times(order, found)[1] for y in range(2, 80) if (found := point(y)) is not None}
+
+
+@pytest.mark.parametrize("sign", [0, 1])
+def test_keys_that_one_signature_fits_are_refused(sign: int) -> None:
+    found = small_order()
+    assert len(found) == 5
+    encodings = found | {y + P for y in range(19)}  # the other way to write small y
+    for y in encodings:
+        with pytest.raises(MessageError, match="small order, or not in its one encoding"):
+            VerificationKey((y | sign << 255).to_bytes(32, "little"))
+
+
+def test_honest_keys_are_taken() -> None:
+    for _ in range(200):
+        VerificationKey(SigningKey.generate().verification_key.raw)

@@ -100,3 +100,11 @@ def test_the_order_of_the_classes_is_part_of_what_a_round_is_about() -> None:
 def test_sums_of_another_length_are_no_counts() -> None:
     with pytest.raises(WrongPartialDecryptionError):
         VoteLayout(2, 3).decode([1, 1, 1], 5)
+
+
+def test_equal_sets_have_one_digest() -> None:
+    """A party remembers the digest of what it has voted on: a minus before a zero must not make it another set."""
+    one, other = np.array([[0.0, 1.0]]), np.array([[-0.0, 1.0]])
+    assert np.array_equal(one, other)
+    assert AuxiliarySet(one).digest == AuxiliarySet(other).digest
+    assert AuxiliarySet(one).digest != AuxiliarySet([[1.0, 0.0]]).digest

@@ -26,6 +26,7 @@ from psephos.protocol.paillier.encryption import (
     Encryptor,
     RandomizerPool,
     RandomnessMode,
+    Residue,
     check_mode,
     exponent_bits,
     fixed_base,
@@ -106,7 +107,8 @@ def test_exponents_are_drawn_at_full_length(private_key: PrivateKey, mode: Rando
     exponent = sum((digits[p] >> r & 1) << (r * width + p) for p in range(width) for r in range(rows))
     assert rows * width >= exponent_bits(private_key.public_key, mode)
     n = private_key.public_key.n
-    assert residue == pow(int(fixed_base(private_key.public_key)), exponent, n * n)
+    assert residue.value == pow(int(fixed_base(private_key.public_key)), exponent, n * n)
+    assert residue.root() == exponent
 
 
 def test_full_uses_a_uniform_unit_to_the_n(private_key: PrivateKey) -> None:
@@ -114,7 +116,8 @@ def test_full_uses_a_uniform_unit_to_the_n(private_key: PrivateKey) -> None:
     tape = RecordedRandomness(SimulationRandomness(4))
     (residue,) = Encryptor(private_key.public_key, "full", randomness=tape).randomizers(1)
     unit = random_unit(private_key.public_key, SimulationRandomness(4))
-    assert residue == pow(int(unit), n, n * n)
+    assert residue.value == pow(int(unit), n, n * n)
+    assert residue.root() == unit
 
 
 def test_random_units_are_uniform(tiny_private_key: PrivateKey) -> None:
@@ -133,7 +136,7 @@ def test_random_units_are_uniform(tiny_private_key: PrivateKey) -> None:
 @modes
 def test_randomizers_encrypt_zero(private_key: PrivateKey, mode: RandomnessMode) -> None:
     for residue in Encryptor(private_key.public_key, mode).randomizers(5):
-        assert private_key.raw_decrypt(residue) == 0
+        assert private_key.raw_decrypt(residue.value) == 0
 
 
 def test_the_fixed_base(private_key: PrivateKey) -> None:
@@ -165,15 +168,15 @@ def test_jacobi_symbols_tell_fast_modes_from_full(private_key: PrivateKey) -> No
     """
     key = private_key.public_key
     for mode in ("half", "short"):
-        assert {int(gmpy2.jacobi(c, key.n)) for c in Encryptor(key, mode).randomizers(64)} == {1}
-    assert {int(gmpy2.jacobi(c, key.n)) for c in Encryptor(key, "full").randomizers(64)} == {1, -1}
+        assert {int(gmpy2.jacobi(c.value, key.n)) for c in Encryptor(key, mode).randomizers(64)} == {1}
+    assert {int(gmpy2.jacobi(c.value, key.n)) for c in Encryptor(key, "full").randomizers(64)} == {1, -1}
 
 
 def test_fast_residues_are_squares_half_the_time(private_key: PrivateKey) -> None:
     """h is no square, so h_s^a is one exactly for even a: both kinds among 64 but with probability 2^-63."""
     p, _ = private_key.factors()
     residues = Encryptor(private_key.public_key, "half").randomizers(64)
-    assert {int(gmpy2.legendre(c, p)) for c in residues} == {1, -1}
+    assert {int(gmpy2.legendre(c.value, p)) for c in residues} == {1, -1}
 
 
 @pytest.mark.parametrize("mode", ["half", "short"])
@@ -221,7 +224,7 @@ def test_a_pool_gives_each_residue_once(private_key: PrivateKey) -> None:
     taken = [residue for _ in range(10) for residue in pool.take(3)]
     assert len(set(taken)) == 30
     assert len(pool) == 0
-    assert all(private_key.raw_decrypt(residue) == 0 for residue in taken)
+    assert all(private_key.raw_decrypt(residue.value) == 0 for residue in taken)
 
 
 def test_an_exhausted_pool_takes_nothing(private_key: PrivateKey) -> None:
@@ -308,7 +311,7 @@ def test_casting_from_a_pool_takes_two_multiplications(private_key: PrivateKey) 
     """Counted on stand-ins for plaintext and residue; no power is computed at all."""
     key = private_key.public_key
     encryptor = Encryptor(key, "half")
-    residues = [CountingInteger(int(r)) for r in encryptor.randomizers(10)]
+    residues = [Residue(CountingInteger(int(r.value)), r.root) for r in encryptor.randomizers(10)]  # type: ignore[arg-type]
     CountingInteger.multiplications = 0
     counted = PublicKey(key.n, form="psephos")
     counted.__dict__["modulus"] = key.n  # plain integers, so that the stand-ins' operators are the ones used

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import pickle
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psephos.protocol.errors import CiphertextError, InvalidParameter, WeakKeyError, WrongKeyError
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_size, security_bits
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_size, check_modulus, security_bits
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.randomness import SimulationRandomness
 
@@ -179,3 +180,34 @@ def test_key_generation_can_be_replayed() -> None:
     twice = [generate_private_key(128, test_key=True, randomness=SimulationRandomness(5)).factors() for _ in range(2)]
     assert twice[0] == twice[1]
     assert generate_private_key(128, test_key=True).factors() != twice[0]
+
+
+PRIMES = [int(gmpy2.next_prime(2**1024 + k * 2**512)) for k in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("n", "why"),
+    [
+        (int(gmpy2.next_prime(2**2048)), "is a prime"),
+        (PRIMES[0] ** 2, "is a perfect power"),
+        (PRIMES[0] ** 3, "is a perfect power"),
+        (3**1300, "is a perfect power"),
+        (PRIMES[0] * PRIMES[1] * 65521, "has a prime factor below 2"),
+        (PRIMES[0] * PRIMES[1] * 3, "has a prime factor below 2"),
+    ],
+)
+def test_a_modulus_that_anybody_factors_is_refused(n: int, why: str) -> None:
+    with pytest.raises(InvalidParameter, match=why):
+        PublicKey.from_phe(phe.PaillierPublicKey(n))
+
+
+def test_a_modulus_of_two_large_primes_is_taken() -> None:
+    assert PublicKey.from_phe(phe.PaillierPublicKey(PRIMES[0] * PRIMES[2])).form == "foreign"
+    check_modulus(PRIMES[0] * 65537)  # the smallest prime that is not looked for
+
+
+def test_powers_of_secret_length_are_taken_at_one_speed() -> None:
+    """`powmod` branches on the bits of its exponent, and p - 1 is one; `powmod_sec` does not."""
+    source = inspect.getsource(inspect.getmodule(PrivateKey))  # type: ignore[arg-type]
+    assert "powmod_sec(" in source
+    assert "powmod(" not in source

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gmpy2
 import phe
 import phe.util
 import pytest
 
 from psephos.protocol.errors import KeyFileError, KeyFilePermissionsError
+from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.signing import SigningKey
@@ -27,6 +31,8 @@ from psephos.protocol.storage.keyfiles import (
     write_public_key,
     write_signing_key,
 )
+
+PRIME = int(gmpy2.next_prime(2**1024))
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +95,31 @@ def test_nothing_is_overwritten(secret_file: SecretFile) -> None:
     with pytest.raises(KeyFileError, match="never overwritten"):
         write(path)
     assert path.read_bytes() == before
+
+
+_LIMITED = """
+import resource, signal, sys
+from psephos.protocol.errors import KeyFileError
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.keyfiles import read_signing_key, write_signing_key
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.RLIM_INFINITY))
+try:
+    write_signing_key(sys.argv[1], SigningKey.generate())
+except KeyFileError as error:
+    assert "cannot be written" in str(error), error
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    write_signing_key(sys.argv[1], SigningKey.generate())
+    read_signing_key(sys.argv[1])
+    sys.exit(0)
+sys.exit(1)
+"""
+
+
+def test_a_key_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """When there is no room nothing is left behind: half a key would stand in the way of the whole one for ever."""
+    subprocess.run([sys.executable, "-c", _LIMITED, str(tmp_path / "key.json")], check=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["key.json"]
 
 
 def test_a_missing_file_and_a_missing_folder(secret_file: SecretFile, tmp_path: Path) -> None:
@@ -258,3 +289,11 @@ def test_phe_reads_our_key_files(private_key: PrivateKey, tmp_path: Path) -> Non
     public = pheutil_load_public_key(json.loads(public_path.read_text()))
     assert theirs.decrypt(public.encrypt(-2.5)) == -2.5
     assert public.n == private_key.public_key.n
+
+
+@pytest.mark.parametrize("n", [PRIME, PRIME**2, 3 * 65521 * PRIME], ids=["prime", "square", "small factors"])
+def test_a_public_key_that_anybody_opens_is_not_read(tmp_path: Path, n: int) -> None:
+    path = tmp_path / "public.json"
+    write_public_key(path, PublicKey(n))
+    with pytest.raises(KeyFileError, match="no valid public key"):
+        read_public_key(path)

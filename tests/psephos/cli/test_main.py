@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from psephos.cli import show
 from psephos.cli import main as cli
+from psephos.cli import show
 
 COMMANDS = ["run", "audit", "reproduce", "plan", "bench", "report"]
 

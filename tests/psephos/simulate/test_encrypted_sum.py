@@ -270,7 +270,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(ceremony: Ceremony, tmp_path: 
         try:
             # The kernel itself refuses to write files beyond this size.
             resource.setrlimit(resource.RLIMIT_FSIZE, (600, before[1]))
-            with pytest.raises(JournalError, match="no room"):
+            with pytest.raises(JournalError, match="is there room"):
                 run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +54,7 @@ def messages(parties: list[int]) -> list[Message]:
 
 @pytest.fixture
 def written(tmp_path: Path, ceremony: Ceremony) -> Path:
-    """A journal with parties 0 to 2 committed, and what a run wrote to the log after that before it was killed."""
+    """A journal with parties 0 to 2 committed."""
     path = tmp_path / "journal"
     with Journal(path, IDENTITY) as journal:
         journal.ceremony(lambda: ceremony)
@@ -64,8 +63,6 @@ def written(tmp_path: Path, ceremony: Ceremony) -> Path:
         kept.commit(state_of(ceremony, kept.round, [0, 1]), messages([0, 1]))
         kept.commit(state_of(ceremony, kept.round, [0, 1, 2]), messages([2]))
         kept.keep_partial(2, b"answer")
-    with (path / "parameters" / "messages").open("ab") as log:
-        log.write(b'["cast", "party 3", "boa')
     return path
 
 
@@ -86,17 +83,13 @@ def test_it_gives_back_what_was_committed(written: Path, ceremony: Ceremony) -> 
         assert log == messages([0, 1, 2])
         assert kept.partial(2) == b"answer"
         assert kept.partial(1) is None
-        # The torn line is dropped by the next commit, not taken into it.
         kept.commit(state_of(ceremony, kept.round, [0, 1, 2, 4]), messages([4]))
         assert journal.sum_of(fresh).load(HOLDERS)[1] == messages([0, 1, 2, 4])
 
 
 def test_nobody_else_can_read_it(written: Path) -> None:
     assert stat.S_IMODE(written.stat().st_mode) == 0o700
-    for file in written.rglob("*"):
-        assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0, file
-        if file.is_dir():
-            assert stat.S_IMODE(file.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(file.stat().st_mode) for file in written.iterdir()] == [0o600]
     written.chmod(0o755)
     with pytest.raises(JournalError, match="chmod 700"):
         Journal(written, IDENTITY)
@@ -120,64 +113,33 @@ def test_another_round_is_refused(written: Path, ceremony: Ceremony) -> None:
         journal.sum_of(round_of(ceremony, context=b"x" * 32))
 
 
-@pytest.mark.parametrize("place", ["state", "messages", "partial-2", "round.json"])
-@pytest.mark.parametrize("how", ["flip", "truncate", "empty", "missing"])
-def test_damage_is_named(written: Path, ceremony: Ceremony, place: str, how: str) -> None:
-    file = written / "parameters" / place
-    data = bytearray(file.read_bytes())
-    if how == "flip":
-        data[len(data) // 3] ^= 1
-        file.write_bytes(data)
-    elif how == "truncate":
-        file.write_bytes(data[: len(data) // 2])
-    elif how == "empty":
-        file.write_bytes(b"")
-    elif place in ("messages",):
-        file.unlink()
-    else:
-        return  # a state or answer that is not there was never written; a missing round is begun anew
-
-    def read(journal: Journal) -> None:
-        kept = journal.sum_of(round_of(ceremony))
-        kept.load(HOLDERS)
-        kept.partial(2)
-
-    with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match=r"damaged|another round"):
-        read(journal)
-
-
-def test_every_flipped_byte_of_a_state_is_noticed(written: Path, ceremony: Ceremony) -> None:
-    file = written / "parameters" / "state"
-    whole = file.read_bytes()
+def test_a_commit_that_fails_leaves_the_state_before(written: Path, ceremony: Ceremony) -> None:
     with Journal(written, IDENTITY) as journal:
-        for place in range(0, len(whole), 7):
-            file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
-            with pytest.raises(JournalError):
-                journal.sum_of(round_of(ceremony)).load(HOLDERS)
-
-
-def test_a_state_of_another_round_put_in_its_place_is_refused(
-    written: Path, tmp_path: Path, ceremony: Ceremony
-) -> None:
-    other = tmp_path / "other"
-    with Journal(other, IDENTITY) as journal:
         kept = journal.sum_of(round_of(ceremony))
-        kept.load(HOLDERS)
-        kept.commit(state_of(ceremony, kept.round, [4]), messages([4]))
-    shutil.copy(other / "parameters" / "state", written / "parameters" / "state")
-    with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match="another round"):
-        journal.sum_of(round_of(ceremony)).load(HOLDERS)
+        state = state_of(ceremony, kept.round, [0, 1, 2, 3])
+        state.seconds["encrypt"] = object()  # type: ignore[assignment]
+        with pytest.raises(TypeError):
+            kept.commit(state, messages([3]))
+    with Journal(written, IDENTITY) as journal:
+        state, log = journal.sum_of(round_of(ceremony)).load(HOLDERS)
+        assert state.parties == {0, 1, 2}
+        assert log == messages([0, 1, 2])
 
 
-def test_damaged_or_open_keys_are_refused(written: Path) -> None:
-    share = written / "ceremony" / "share-1.json"
-    share.chmod(0o644)
-    with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match="chmod 600"):
-        journal.ceremony(lambda: pytest.fail("the ceremony was held again"))
-    share.chmod(0o600)
-    (written / "ceremony" / "signing-keys.json").write_text(json.dumps({"kty": "psephos signing keys", "seeds": [1]}))
-    with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match="signing keys"):
-        journal.ceremony(lambda: pytest.fail("the ceremony was held again"))
+def test_damage_is_named(written: Path) -> None:
+    (file,) = written.iterdir()
+    whole = file.read_bytes()
+    place = whole.index(b"answer")
+    for damaged in (b"", whole[: len(whole) // 2], whole[:place] + b"b" + whole[place + 1 :]):
+        file.write_bytes(damaged)
+        with pytest.raises(JournalError, match="damaged") if damaged else nullcontext():
+            Journal(written, IDENTITY).close()  # nothing at all is a journal that died while it was made
+
+
+def test_a_journal_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"format": 1, "version": "0.1.0"}')
+    with pytest.raises(JournalError, match="begun by an older version of Psephos"):
+        Journal(tmp_path, {})
 
 
 def test_a_folder_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
@@ -192,15 +154,6 @@ def test_a_folder_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
         Journal(file, IDENTITY)
 
 
-def test_a_journal_that_died_while_it_was_made_is_begun_again(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    path.mkdir(mode=0o700)
-    (path / "lock").touch()
-    (path / "run.json.new").write_text('{"form')
-    Journal(path, IDENTITY).close()
-    Journal(path, IDENTITY).close()
-
-
 def test_another_version_of_the_program_is_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may deal, train or vote differently: half of the parties each way would be a count of nothing."""
     monkeypatch.setattr(psephos, "__version__", "99.0")
@@ -208,17 +161,11 @@ def test_another_version_of_the_program_is_refused(written: Path, monkeypatch: p
         Journal(written, IDENTITY)
 
 
-def test_results_are_kept_whole_or_not_at_all(written: Path) -> None:
+def test_results_are_kept(written: Path) -> None:
     with Journal(written, IDENTITY) as journal:
         assert journal.result("a") is None
         journal.keep_result("a", {"value": 0.1, "none": None})
         assert journal.result("a") == {"value": 0.1, "none": None}
-        (written / "a.result").rename(written / "b.result")
-        with pytest.raises(JournalError, match="damaged"):
-            journal.result("b")
-        (written / "b.result").write_bytes((written / "b.result").read_bytes()[:-1])
-        with pytest.raises(JournalError, match="damaged"):
-            journal.result("b")
 
 
 def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: Ceremony) -> None:
@@ -230,8 +177,6 @@ def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: Ceremon
     with Journal(path, IDENTITY) as journal:
         with pytest.raises(KeyboardInterrupt):
             journal.ceremony(interrupted)
-        (path / "ceremony.begun").mkdir()
-        (path / "ceremony.begun" / "share-1.json").touch()
         assert journal.ceremony(lambda: ceremony) is ceremony
         assert journal.ceremony(lambda: pytest.fail("again")).threshold_key == ceremony.threshold_key
 

@@ -1,4 +1,4 @@
-"""How often the statistical checks cry wolf: `python -m psephos.security.false_alarms [seeds] [views]`.
+"""How often the statistical checks cry wolf: `python -m tests.security.lab.false_alarms [seeds] [views]`.
 
 Every statistical check of every protocol is run on the real protocols with that many seeds. Known leaks are left out.
 The p-values are valid at every number of views, so the rate measured with few views is that of many.

@@ -1,4 +1,4 @@
-"""How often each mutant is noticed: `python -m psephos.security.detection [seeds] [protocol ...]`.
+"""How often each mutant is noticed: `python -m tests.security.lab.detection [seeds] [protocol ...]`.
 
 The suite breaks each protocol under one seed, which could be a lucky one. Here every mutant meets its check under that
 many fresh ones, at its own number of views: a rate of detection, and the largest p-value of a statistical check, which
@@ -17,7 +17,8 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM
 from psephos.security.audit import CASES, PROTOCOLS, RATE
 from psephos.security.model import Context
-from psephos.security.mutants import MUTANTS, caught_by
+from tests.security.lab.editing import caught_by
+from tests.security.lab.mutants import MUTANTS
 
 __all__ = ["measure"]
 

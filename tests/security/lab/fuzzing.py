@@ -1,4 +1,4 @@
-"""Hostile bytes for every decoder: `python -m psephos.security.fuzzing [--count N] [--seed S] [--atheris] [DECODER
+"""Hostile bytes for every decoder: `python -m tests.security.lab.fuzzing [--count N] [--seed S] [--atheris] [DECODER
 ...]`.
 
 What a decoder may do with any bytes is one of two things: raise a named error (`PsephosError`), or return a record
@@ -318,7 +318,7 @@ def fuzz(name: str, count: int, seed: int = 0) -> tuple[int, float]:
     """
     decoder = decoders()[name]
     every = [sample for other in decoders().values() for sample in other.samples[:2]]
-    chance = random.Random(f"{seed} {name}")  # noqa: S311 - to be repeated
+    chance = random.Random(f"{seed} {name}")
     accepted, slowest = 0, 0.0
     for sample in decoder.samples:
         attempt(decoder, sample)
@@ -336,11 +336,11 @@ def fuzz(name: str, count: int, seed: int = 0) -> tuple[int, float]:
 
 
 def _functions() -> list[Any]:
-    """Every function and method of `protocol`: what coverage is watched in."""
-    modules = [m for name, m in sorted(sys.modules.items()) if name.split(".")[0] == "protocol"]
+    """Every function and method of `psephos.protocol`: what coverage is watched in."""
+    modules = [m for name, m in sorted(sys.modules.items()) if name.startswith("psephos.protocol")]
     owners = [*modules, *(c for m in modules for c in vars(m).values() if isinstance(c, type))]
     members = [getattr(value, "__func__", value) for owner in owners for value in list(vars(owner).values())]
-    return [f for f in members if hasattr(f, "__code__") and str(f.__module__).split(".")[0] == "protocol"]
+    return [f for f in members if hasattr(f, "__code__") and str(f.__module__).startswith("psephos.protocol")]
 
 
 def _atheris(name: str, count: int) -> None:

@@ -1,0 +1,128 @@
+"""Transitional: results that are still dictionaries, as outcomes. Goes when the last of them does."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import field, make_dataclass
+from typing import Any, get_type_hints
+
+from psephos.outcomes import Outcome
+from psephos.outcomes.base import FORMAT, KINDS
+
+_METHODS = {"pooled": "batch", "private": "pathak"}
+
+
+def options_of(function: Any, name: str) -> Any:
+    hints = get_type_hints(function)
+    fields = []
+    for one in inspect.signature(function).parameters.values():
+        if one.name in ("transcript", "progress"):
+            continue
+        kind = hints[one.name]
+        if one.name in ("data_dir", "state_dir"):
+            kind = str | None
+        if one.name == "samples_per_party":
+            kind = int | None
+        fields.append((one.name, kind, field(default=one.default)))
+    return make_dataclass(name, fields, frozen=True)
+
+
+def adapt(result: Any) -> Outcome:
+    if isinstance(result, Outcome):
+        return result
+    protocol = str(result.get("protocol", ""))
+    if "protocols" in result:
+        return _audit(result)
+    if protocol.startswith("pathak"):
+        return _pathak(result)
+    if protocol == "psgd":
+        return _psgd(result)
+    if protocol in ("tally", "statistic"):
+        return _tally(result)
+    if result.get("name") == "pathak-adult":
+        return _pathak_adult(result)
+    return _rajkumar(result)
+
+
+def _made(kind: str, given: dict[str, Any]) -> Outcome:
+    from dataclasses import fields
+
+    known = {f.name for f in fields(KINDS[kind])}
+    return KINDS[kind].from_json({"format": FORMAT, "kind": kind, **{k: v for k, v in given.items() if k in known}})
+
+
+def _accuracy(found: dict[str, Any], private: str) -> dict[str, Any]:
+    return {
+        _METHODS.get(k, k): v if isinstance(v, dict) else {"private" if k == private else "nonprivate": v}
+        for k, v in found.items()
+        if not k.endswith("_rows")
+    }
+
+
+def _tally(r: dict[str, Any]) -> Outcome:
+    names = ("epsilon", "delta", "unit", "sensitivity", "norm", "source", "mechanism")
+    privacy = {
+        n: {k: e[k] for k in names} | {"chosen": {k: v for k, v in e.items() if k not in names}}
+        for n, e in r["privacy"].items()
+    }
+    measured = {"batch": r["accuracy"]["batch_rows"], "ensemble": r["accuracy"]["ensemble_test_rows"]}
+    curves = [
+        {"algorithm": c["algorithm"], "x": c["epsilon"], "mean": c["mean"], "std": c["std"]}
+        for c in r.get("curves", [])
+    ]
+    return _made("tally", r | {
+        "privacy": privacy, "accuracy": _accuracy(r["accuracy"], ""), "measured_on": measured, "curves": curves,
+    })  # fmt: skip
+
+
+def _pathak(r: dict[str, Any]) -> Outcome:
+    accuracy = _accuracy(r["accuracy"], "private")
+    accuracy["pathak"]["nonprivate"] = accuracy.pop("average")["nonprivate"]
+    return _made("pathak", r | {"accuracy": accuracy})
+
+
+def _psgd(r: dict[str, Any]) -> Outcome:
+    accuracy = {"psgd": {"private": r["accuracy"]["psgd"], "nonprivate": r["accuracy"]["nonprivate"]}}
+    party = r["guarantee"]["unit"] == "party"
+    return _made("psgd", r | {
+        "accuracy": accuracy, "lam": r["lambda"], "bytes_per_ballot": r["ballot_bytes"], "ciphertexts_per_ballot": 1,
+        "gradient_sensitivity": 2.0 * r["gradient_bound"] if party else 2.0, "test": 0, "remarks": r["notes"],
+        "noise_source": "simulation" if "simulation" in r["noise_source"] else "system",
+    })  # fmt: skip
+
+
+def _audit(r: dict[str, Any]) -> Outcome:
+    protocols = [{k: p[k] for k in ("name", "coalitions")} for p in r["protocols"]]
+    return _made("audit", r | {"protocols": protocols, "seconds": {"total": r["seconds"]}})
+
+
+def _pathak_adult(r: dict[str, Any]) -> Outcome:
+    settings = []
+    for s in r["settings"]:
+        theorems = []
+        for t in s["theorems"]:
+            a, b = t["theorem_4_2"], t["equation_3"]
+            theorems.append(t | {
+                "distance_mean": a["distance_mean"],
+                "theorem_4_2": {"bound": a["bound"], "largest": a["distance_max"], "holds": a["holds"]},
+                "equation_3": {"bound": b["bound"], "largest": b["excess_max"], "holds": b["holds"]},
+            })  # fmt: skip
+        settings.append(s | {"theorems": theorems})
+    return _made("pathak-adult", r | {
+        "experiment": r["name"], "paper": "Pathak, Rane, Raj 2010, section 5, Figure 2", "claims": r["paper"]["claims"],
+        "draws_per_point": r["executions"], "settings": settings, "seconds": {"total": r["seconds"]},
+        "counterexample": r["theorem_4_2_counterexample"],
+    })  # fmt: skip
+
+
+def _rajkumar(r: dict[str, Any]) -> Outcome:
+    s = r["settings"]
+    rows = [
+        {"panel": row["panel"], "place": row["place"], "lam": row["lambda"], "epsilon": row["epsilon"],
+         "errors": {k: v for k, v in row.items() if isinstance(v, dict)}}
+        for row in r["rows"]
+    ]  # fmt: skip
+    return _made("rajkumar", r | s | {
+        "paper": "Rajkumar, Agarwal 2012, section 6", "rows": rows, "draws_per_point": s["draws"] * s["data_sets"],
+        "noise_source": "simulation", "seconds": {"total": r["seconds"]},
+    })  # fmt: skip

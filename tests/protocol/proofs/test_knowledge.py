@@ -1,0 +1,172 @@
+"""The proof of knowledge: honest ones hold, whatever was not made by its sender for this place does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import gmpy2
+import pytest
+from gmpy2 import mpz
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.protocol.errors import ProofError
+from psephos.protocol.paillier.comb import best_shape
+from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode, exponent_bits
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.proofs import knowledge
+from psephos.protocol.proofs.challenge import challenges
+from psephos.protocol.proofs.knowledge import KnowledgeProof, first_wrong, prove, verify
+from psephos.protocol.randomness import SimulationRandomness
+
+PLAIN = [mpz(m) for m in (0, 1, 5**80, 3, 0)]
+HERE = b"round 1, party 3"
+modes = pytest.mark.parametrize("mode", RANDOMNESS_MODES)
+
+Claim = tuple[bytes, tuple[mpz, ...], KnowledgeProof]
+
+
+def claim(key: PublicKey, mode: RandomnessMode = "half", statement: bytes = HERE) -> Claim:
+    ciphertexts, witness = Encryptor(key, mode, expected=8).encrypt_with_witness(PLAIN)
+    return statement, ciphertexts, prove(statement, key, ciphertexts, witness, mode)
+
+
+@modes
+def test_an_honest_proof_holds_and_travels(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    key = private_key.public_key
+    statement, ciphertexts, proof = claim(key, mode)
+    data = proof.encode(key)
+    assert len(data) == KnowledgeProof.encoded_length(key)
+    assert KnowledgeProof.decode(data, key) == proof
+    verify(statement, key, ciphertexts, proof)
+
+
+@modes
+def test_the_witness_is_what_was_encrypted_with(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    key = private_key.public_key
+    ciphertexts, witness = Encryptor(key, mode, expected=8).encrypt_with_witness(PLAIN)
+    assert [private_key.raw_decrypt(c) for c in ciphertexts] == PLAIN
+    assert repr(witness) == "Witness()"
+
+
+def mauled(private_key: PrivateKey) -> list[tuple[str, Claim]]:
+    """What a liar can make of an honest claim without knowing what is in it."""
+    key = private_key.public_key
+    n, modulus = key.modulus, key.modulus_squared
+    statement, c, proof = claim(key)
+    zero = Encryptor(key, "full").encrypt([mpz(0)])[0]
+    other = claim(key)
+    return [
+        ("another sender or round", (b"round 1, party 4", c, proof)),
+        ("a re-randomised copy", (statement, (c[0] * zero % modulus, *c[1:]), proof)),
+        ("the inverse of a ballot", (statement, tuple(gmpy2.invert(x, modulus) for x in c), proof)),
+        ("a plaintext moved by one", (statement, (c[0] * (1 + n) % modulus, *c[1:]), proof)),
+        ("two ciphertexts exchanged", (statement, (c[1], c[0], *c[2:]), proof)),
+        ("one ciphertext of somebody else", (statement, (other[1][0], *c[1:]), proof)),
+        ("another's proof", (statement, c, other[2])),
+        ("another announcement", (statement, c, replace(proof, announcement=proof.announcement * (1 + n) % modulus))),
+        ("another plaintext answer", (statement, c, replace(proof, plaintext=(proof.plaintext + 1) % n))),
+        ("another residue answer", (statement, c, replace(proof, residue=proof.residue + 1))),
+        ("the wrong form", (statement, c, replace(proof, fast=False, residue=proof.residue % n))),
+    ]
+
+
+def test_what_a_liar_makes_of_it_does_not_hold(private_key: PrivateKey) -> None:
+    for what, (statement, ciphertexts, proof) in mauled(private_key):
+        assert first_wrong(private_key.public_key, [(statement, ciphertexts, proof)]) == 0, what
+
+
+def test_many_at_once_are_judged_like_one(private_key: PrivateKey) -> None:
+    key = private_key.public_key
+    honest = [claim(key, mode, b"party %d" % place) for place, mode in enumerate(RANDOMNESS_MODES * 2)]
+    assert first_wrong(key, honest) is None
+    assert first_wrong(key, []) is None
+    for what, lie in mauled(private_key):
+        for place in (0, 3, 6):
+            assert first_wrong(key, [*honest[:place], lie, *honest[place:]]) == place, what
+
+
+def test_a_sign_changes_nothing(private_key: PrivateKey) -> None:
+    """-1 is an n-th residue: it hides no plaintext, so one proof and many must agree on it."""
+    key = private_key.public_key
+    statement, c, proof = claim(key)
+    turned = replace(proof, announcement=key.modulus_squared - proof.announcement)
+    for answer in (proof, turned):
+        single = first_wrong(key, [(statement, c, answer)])
+        many = first_wrong(key, [claim(key), (statement, c, answer), claim(key)])
+        assert (single is None) == (many is None)
+
+
+def test_two_wrong_proofs_do_not_cancel(private_key: PrivateKey) -> None:
+    """Without weights of the checker's own, errors of opposite sign in two claims would."""
+    key = private_key.public_key
+    first, second = claim(key), claim(key)
+    up = (*first[:2], replace(first[2], plaintext=(first[2].plaintext + 1) % key.modulus))
+    down = (*second[:2], replace(second[2], plaintext=(second[2].plaintext - 1) % key.modulus))
+    assert first_wrong(key, [up, down]) == 0
+
+
+def test_two_answers_give_the_plaintexts_away(private_key: PrivateKey) -> None:
+    """Special soundness: the extractor of the theorem, run on a prover whose coins are repeated."""
+    key = private_key.public_key
+    n = key.modulus
+    ciphertexts, witness = Encryptor(key, expected=8).encrypt_with_witness(PLAIN)
+    tapes = [SimulationRandomness(7, "prover") for _ in range(2)]
+    first, second = (
+        prove(s, key, ciphertexts, witness, "half", randomness=t) for s, t in zip((b"a", b"b"), tapes, strict=True)
+    )
+    assert first.announcement == second.announcement
+    one, two = (
+        challenges("psephos knowledge of plaintexts", parts, len(PLAIN))
+        for parts in (
+            (
+                key.identifier,
+                s,
+                *(x.to_bytes(key.ciphertext_bytes, "little") for x in (*ciphertexts, first.announcement)),
+            )
+            for s in (b"a", b"b")
+        )
+    )
+    known = sum((e - f) * m for e, f, m in zip(one[1:], two[1:], PLAIN[1:], strict=True))
+    found = (first.plaintext - second.plaintext - known) * gmpy2.invert(one[0] - two[0], n) % n
+    assert found == PLAIN[0]
+
+
+def test_answers_hide_what_they_are_made_of(private_key: PrivateKey) -> None:
+    """The mask of the exponent is at least 80 bits longer than everything added to it, for up to 2^16 ciphertexts."""
+    key = private_key.public_key
+    most = (1 << 16) * (1 << 128) * (1 << (exponent_bits(key, "half") + 64))
+    assert knowledge._mask_bits(key) >= most.bit_length() - 1 + 80
+    longest = max(int(claim(key)[2].residue).bit_length() for _ in range(20))
+    assert knowledge._mask_bits(key) - 12 <= longest <= knowledge._mask_bits(key) + 1
+
+
+@pytest.mark.parametrize("bits", [64, 128, 256, 512, 1024, 1536, 2048])
+def test_no_comb_draws_longer_exponents_than_the_mask_allows_for(bits: int) -> None:
+    for powers in (1 << k for k in range(21)):
+        drawn = best_shape(bits, powers=powers, entry_bytes=4 * bits // 8).exponent_bits
+        assert drawn <= bits + knowledge._COMB_SLACK
+
+
+@given(st.binary(max_size=500))
+def test_bytes_that_are_no_proof(data: bytes) -> None:
+    key = PublicKey(3 * 2**511 + 1, form="foreign")
+    with pytest.raises(ProofError):
+        KnowledgeProof.decode(data, key)
+
+
+def test_numbers_out_of_range_are_refused(private_key: PrivateKey) -> None:
+    key = private_key.public_key
+    proof = claim(key)[2]
+    for changed in (
+        replace(proof, announcement=key.modulus_squared),
+        replace(proof, announcement=mpz(0)),
+        replace(proof, plaintext=key.modulus),
+        replace(proof, residue=mpz(1) << (8 * knowledge._plain_bytes(key) - 1)),
+    ):
+        with pytest.raises(ProofError):
+            KnowledgeProof.decode(changed.encode(key), key)
+    statement, c, proof = claim(key)
+    with pytest.raises(ProofError, match="no unit"):
+        verify(statement, key, c, replace(proof, announcement=mpz(private_key.factors()[0])))

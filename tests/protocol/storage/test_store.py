@@ -1,0 +1,395 @@
+"""A store keeps all of a transaction or nothing, gives one answer for ever, and never reads damage as an answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.protocol.errors import AlreadyCastError, AlreadyDoneError, AlreadyOpenedError, JournalError
+from psephos.protocol.storage.store import OnceLedger, Store
+
+
+@pytest.fixture(params=["memory", "disk"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    with Store(None if request.param == "memory" else tmp_path / "folder" / "store") as opened:
+        yield opened
+
+
+def never() -> bytes:
+    pytest.fail("an answer was made a second time")
+
+
+# -- what is kept
+
+
+def test_the_last_content_is_kept(store: Store) -> None:
+    store.put("a", b"x", b"old")
+    store.put("a", b"x", b"new")
+    store.put("b", b"x", b"")
+    assert (store.get("a", b"x"), store.get("b", b"x"), store.get("b", b"y")) == (b"new", b"", None)
+
+
+def test_items_come_in_order(store: Store) -> None:
+    for name in (b"\2", b"\1", b"\1\0", b"\3"):
+        store.put("a", name, b"=" + name)
+    store.put("b", b"\2", b"")
+    assert list(store.items("a")) == [(n, b"=" + n) for n in (b"\1", b"\1\0", b"\2", b"\3")]
+    assert [name for name, _ in store.items("a", b"\1\0")] == [b"\2", b"\3"]
+    assert (store.last("a"), store.last("c")) == (b"\3", None)
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "begin", "keep", "undo"]), st.sampled_from(["a", "b", "c"]), st.binary(max_size=3)
+    )
+)
+
+
+class _Undone(Exception):
+    """Leaves a transaction."""
+
+
+@given(steps)
+def test_transactions_within_each_other(todo: list[tuple[str, str, bytes]]) -> None:
+    """Against a dictionary that is copied when a transaction begins and put back when it is undone."""
+    store, model = Store(), dict[str, bytes]()
+    waiting = list(todo)
+
+    def play(depth: int) -> None:
+        while waiting:
+            what, name, content = waiting.pop(0)
+            if what == "put":
+                store.put("a", name.encode(), content)
+                model[name] = content
+            elif what == "begin":
+                before = dict(model)
+                try:
+                    with store.transaction():
+                        play(depth + 1)
+                except _Undone:
+                    model.clear()
+                    model.update(before)
+            elif depth:
+                if what == "undo":
+                    raise _Undone
+                return
+
+    play(0)
+    assert {name.decode(): content for name, content in store.items("a")} == model
+
+
+# -- one answer
+
+
+def test_an_answer_is_repeated_byte_for_byte(store: Store) -> None:
+    ledger = OnceLedger(store)
+    assert ledger.first(b"round", b"product", lambda: b"answer") == b"answer"
+    assert ledger.first(b"round", b"product", never) == b"answer"
+    assert OnceLedger(store).first(b"round", b"product", never) == b"answer"
+    assert ledger.first(b"another round", b"product", lambda: b"") == b""
+    assert ledger.first(b"another round", b"product", never) == b""
+
+
+def test_another_question_is_refused(store: Store) -> None:
+    ledger = OnceLedger(store)
+    ledger.first(b"round", b"product", lambda: b"answer")
+    for about in (b"", b"products", b"produc", b"productanswer"):
+        with pytest.raises(AlreadyDoneError):
+            ledger.first(b"round", about, never)
+    assert issubclass(AlreadyCastError, AlreadyDoneError)
+    assert issubclass(AlreadyOpenedError, AlreadyDoneError)
+
+
+def test_owners_of_one_store_do_not_meet(store: Store) -> None:
+    one, two = OnceLedger(store, "holder 1"), OnceLedger(store, "holder 2")
+    assert one.first(b"round", b"product", lambda: b"1") == b"1"
+    assert two.first(b"round", b"another", lambda: b"2") == b"2"
+
+
+def test_an_answer_that_could_not_be_made_leaves_nothing(store: Store) -> None:
+    ledger = OnceLedger(store)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            ledger.first(b"round", b"product", lambda: bytes([1 // 0]))
+    assert ledger.first(b"round", b"another product", lambda: b"answer") == b"answer"
+
+
+def test_an_answer_goes_with_the_transaction_around_it(store: Store) -> None:
+    ledger = OnceLedger(store)
+
+    def undone() -> None:
+        with store.transaction():
+            assert ledger.first(b"round", b"product", lambda: b"lost") == b"lost"
+            raise _Undone
+
+    with pytest.raises(_Undone):
+        undone()
+    with store.transaction():
+        with pytest.raises(_Undone):
+            undone()
+        assert ledger.first(b"round", b"another product", lambda: b"kept") == b"kept"
+    assert ledger.first(b"round", b"another product", never) == b"kept"
+
+
+def test_ledgers_in_memory_know_nothing_of_each_other() -> None:
+    assert OnceLedger().first(b"round", b"1", lambda: b"1") == b"1"
+    assert OnceLedger().first(b"round", b"2", lambda: b"2") == b"2"
+
+
+_ANSWERS = """
+import sys
+from psephos.protocol.storage.store import OnceLedger, Store
+sys.stdin.readline()
+ledger = OnceLedger(Store(sys.argv[1]))
+print([ledger.first(bytes([i]), b"", sys.argv[2].encode) for i in range(20)])
+"""
+
+
+def test_several_processes_get_one_answer(tmp_path: Path) -> None:
+    """All begin at once, on a file that does not exist yet."""
+    commands = [[sys.executable, "-c", _ANSWERS, str(tmp_path / "store"), str(number)] for number in range(3)]
+    workers = [subprocess.Popen(c, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for c in commands]
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    answers = {worker.communicate(timeout=60)[0] for worker in workers}
+    assert len(answers) == 1
+    assert answers != {""}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_several_threads_get_one_answer(tmp_path: Path, shared: bool) -> None:
+    answers = []
+    first = Store(tmp_path / "store")
+
+    def ask() -> None:
+        ledger = OnceLedger(first if shared else Store(tmp_path / "store"))
+        answers.append([ledger.first(bytes([i]), b"", lambda: os.urandom(8)) for i in range(10)])
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == answers[:1] * 4
+
+
+# -- whose it is, and who may open it
+
+
+def test_a_store_of_another_run_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path / "store", {"role": "holder 1", "round": "ab"}).close()
+    Store(tmp_path / "store", {"round": "ab", "role": "holder 1"}).close()
+    with pytest.raises(JournalError, match=r"of another run \(role: 'holder 1' there, 'holder 2' here\)"):
+        Store(tmp_path / "store", {"role": "holder 2", "round": "ab"})
+    with pytest.raises(JournalError, match=r"of another run \(role: 'holder 1' there, None here; round"):
+        Store(tmp_path / "store")
+
+
+def test_others_cannot_look(tmp_path: Path) -> None:
+    with Store(tmp_path / "folder" / "store") as opened:
+        opened.put("a", b"x", b"secret")
+        files = sorted((tmp_path / "folder").iterdir())
+        assert [file.name for file in files] == ["store", "store-shm", "store-wal"]
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
+    (tmp_path / "folder" / "store").chmod(0o640)
+    with pytest.raises(JournalError, match=r"others can look into .*store, .* chmod 600 "):
+        Store(tmp_path / "folder" / "store")
+    (tmp_path / "folder" / "store").chmod(0o600)
+    (tmp_path / "folder").chmod(0o755)
+    with pytest.raises(JournalError, match=r"others can look into .*folder, .* chmod 700 "):
+        Store(tmp_path / "folder" / "store")
+
+
+def test_alone(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", alone=True) as opened:
+        opened.put("a", b"x", b"1")
+        with pytest.raises(JournalError, match="another run is writing"):
+            Store(tmp_path / "store", alone=True, wait=0)
+        with pytest.raises(JournalError, match="another run is writing"):
+            Store(tmp_path / "store", wait=0)
+    assert Store(tmp_path / "store", alone=True, wait=0).get("a", b"x") == b"1"
+
+
+def test_places_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for place in (tmp_path / "file" / "store", tmp_path):
+        with pytest.raises(JournalError, match=r"cannot be made|cannot be written"):
+            Store(place)
+
+
+_FORK = """
+import os, sys
+from psephos.protocol.errors import JournalError
+from psephos.protocol.storage.store import Store
+store = Store(sys.argv[1])
+if os.fork() == 0:
+    try:
+        store.put("a", b"x", b"1")
+    except JournalError as error:
+        os._exit("forked" not in str(error))
+    os._exit(2)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]) or store.get("a", b"x") is not None)
+"""
+
+
+def test_a_child_does_not_write_through_its_parents_store(tmp_path: Path) -> None:
+    """SQLite's locks are the process's; a connection that was carried through a fork breaks them."""
+    subprocess.run([sys.executable, "-c", _FORK, str(tmp_path / "store")], check=True)
+
+
+# -- damage
+
+
+def test_files_of_other_programs_and_formats(tmp_path: Path) -> None:
+    old = tmp_path / "ledger"
+    old.write_text("ab" * 32 + "\n")
+    old.chmod(0o600)
+    with pytest.raises(JournalError, match="damaged, or no file of this version"):
+        Store(old)
+    assert old.read_text() == "ab" * 32 + "\n"
+    for statement, words in (
+        ("PRAGMA application_id = 7", "a database of another program"),
+        ("PRAGMA user_version = 1", "has format 1, and this version of Psephos reads 2"),
+        ("CREATE TABLE other (x)", None),
+    ):
+        path = tmp_path / "database"
+        path.unlink(missing_ok=True)
+        Store(path).close()
+        with sqlite3.connect(path) as connection:
+            connection.execute(statement)
+        connection.close()
+        if words is None:
+            Store(path).close()
+            continue
+        with pytest.raises(JournalError, match=words):
+            Store(path)
+    path = tmp_path / "foreign"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE records (x)")
+    connection.close()
+    path.chmod(0o600)
+    with pytest.raises(JournalError, match="a database of another program"):
+        Store(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE records SET content = x'00' WHERE name = x'05'",
+        "UPDATE records SET content = 7 WHERE name = x'05'",
+        "UPDATE records SET digest = 7 WHERE name = x'05'",
+        "UPDATE records SET name = x'55' WHERE name = x'05'",
+        "UPDATE records SET space = 'b' WHERE name = x'05'",
+        "UPDATE records SET content = (SELECT content FROM records WHERE name = x'06'), "
+        "digest = (SELECT digest FROM records WHERE name = x'06') WHERE name = x'05'",
+        "DELETE FROM records WHERE space = 'store'",
+        "DROP TABLE records",
+    ],
+)
+def test_contents_that_were_changed_are_refused(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "store"
+    with Store(path) as store:
+        for number in range(10):
+            store.put("a", bytes([number]), bytes([number]) * 10)
+    with sqlite3.connect(path) as connection:
+        connection.execute(change)
+    connection.close()
+    with pytest.raises(JournalError, match="damaged"):
+        Store(path)
+
+
+def test_a_content_that_is_changed_under_an_open_store_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    OnceLedger(store).first(b"round", b"product", lambda: b"answer")
+    with sqlite3.connect(tmp_path / "store") as connection:
+        connection.execute("UPDATE records SET content = x'00' WHERE name = ?", [b"round"])
+    connection.close()
+    with pytest.raises(JournalError, match="damaged"):
+        OnceLedger(store).first(b"round", b"product", never)
+
+
+def test_a_damaged_file_is_refused_or_says_what_was_written(tmp_path: Path) -> None:
+    """400 places of the file, drawn at random: a bit turned, or the file cut off there."""
+    path, broken = tmp_path / "store", tmp_path / "broken"
+    expected = {bytes([number]): random.Random(number).randbytes(number * 40) for number in range(60)}
+    with Store(path) as store:
+        for name, content in expected.items():
+            store.put("a", name, content)
+    whole, draw, refused = path.read_bytes(), random.Random(9), 0
+    for turn in range(400):
+        place = draw.randrange(len(whole))
+        changed = bytearray(whole)
+        changed[place] ^= 1 << draw.randrange(8)
+        broken.write_bytes(whole[: 1 + place] if turn % 8 == 0 else changed)
+        broken.chmod(0o600)
+        try:
+            with Store(broken) as opened:
+                assert dict(opened.items("a")) == expected
+        except JournalError:
+            refused += 1
+        for extra in ("broken-wal", "broken-shm"):
+            (tmp_path / extra).unlink(missing_ok=True)
+    assert refused > 100  # the rest were turned where nothing is kept
+
+
+# -- disks that are full
+
+
+_FILL = """
+import json, os, resource, signal, sys
+from psephos.protocol.errors import JournalError
+from psephos.protocol.storage.store import Store
+if sys.argv[2:]:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+store, kept = Store(sys.argv[1]), 0
+try:
+    while kept < 200:
+        with store.transaction():
+            store.put("a", bytes([kept]), os.urandom(50_000))
+            store.put("b", bytes([kept]), b"both")
+        kept += 1
+except JournalError as error:
+    print(json.dumps([kept, len(list(store.items("a"))), len(list(store.items("b"))), str(error)]))
+"""
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare to mount a small disk with")
+    (tmp_path / "disk").mkdir()
+    script = 'mount -t tmpfs -o size=600k,mode=700 small "$1" && exec "$2" -c "$3" "$1/store"'
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path / "disk"), sys.executable, _FILL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr}")
+    kept, first, second, error = json.loads(done.stdout)
+    assert 0 < kept == first == second
+    assert "no room to write" in error
+    assert "make room and run again" in error
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _FILL, str(tmp_path / "store"), "limited"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    kept, first, second, error = json.loads(done.stdout)
+    assert 0 < kept == first == second
+    assert "cannot be written (disk I/O error; is there room?)" in error
+    with Store(tmp_path / "store") as store:
+        assert len(list(store.items("a"))) == kept

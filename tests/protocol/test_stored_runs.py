@@ -1,0 +1,224 @@
+"""A run that is kept in a store goes on after any death: the same messages, nobody's second answer, the same end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from psephos.protocol.driver import Driver, MemoryBoard, StoredBoard
+from psephos.protocol.errors import InvalidParameter, JournalError
+from psephos.protocol.roles import BOARD, Entry, Machine, Post, Role, Step, gathers, takes
+from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.storage.values import storable
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import HEADER_BYTES, Kind, frame
+
+SESSION = b"s" * 32
+PARTIES = ("party 0", "party 1")
+STEPS = 3
+
+
+@storable
+@dataclass(frozen=True)
+class Waiting:
+    """For the next announcement."""
+
+    answered: int = 0
+
+
+@storable
+@dataclass(frozen=True)
+class Collecting:
+    """The ballots of the step that follows those in `sums`."""
+
+    sums: tuple[int, ...] = ()
+
+
+@storable
+@dataclass(frozen=True)
+class Done:
+    """All steps are summed."""
+
+    sums: tuple[int, ...]
+
+
+class Party(Machine):
+    """Answers every announcement with a random number: a second answer would be another one."""
+
+    reads = frozenset({Kind.ANNOUNCEMENT})
+
+    def __init__(self, number: int, store: Store | None) -> None:
+        self.name = f"party {number}"
+        self.ledger = OnceLedger(store, self.name)
+
+    def begin(self) -> Step:
+        return Step(Waiting())
+
+    @takes(Waiting, Kind.ANNOUNCEMENT)
+    def answer(self, state: Waiting, entry: Entry) -> Step:
+        number = self.ledger.first(entry.data, b"", self.draw)
+        return Step(Waiting(state.answered + 1), (Post("curator", frame(Kind.BALLOT, SESSION, number), "sum"),))
+
+    def draw(self) -> bytes:
+        event()
+        return os.urandom(4)
+
+
+class Curator(Machine):
+    """Announces a step, adds up its ballots, announces the next one."""
+
+    name = "curator"
+
+    def begin(self) -> Step:
+        return Step(Collecting(), (self.announcement(0),))
+
+    def announcement(self, step: int) -> Post:
+        return Post(BOARD, frame(Kind.ANNOUNCEMENT, SESSION, bytes([step])), "announce")
+
+    @gathers(Collecting, Kind.BALLOT, lambda self, state: PARTIES)
+    def add(self, state: Collecting, ballots: Mapping[str, bytes]) -> Step:
+        sums = (*state.sums, sum(number_of(data) for data in ballots.values()))
+        if len(sums) == STEPS:
+            return Step(Done(sums))
+        return Step(Collecting(sums), (self.announcement(len(sums)),))
+
+    def outcome(self, state: Collecting | Done) -> tuple[int, ...] | None:
+        return state.sums if isinstance(state, Done) else None
+
+
+def number_of(data: bytes) -> int:
+    return int.from_bytes(data[HEADER_BYTES:], "big")
+
+
+def roles(store: Store | None) -> list[Role]:
+    return [Curator(), Party(0, store), Party(1, store)]
+
+
+# -- a process that dies
+
+_life = -1
+"""How many events are left."""
+
+
+def event() -> None:
+    global _life
+    if _life == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    _life -= 1
+
+
+class Mortal(Store):
+    """Writing is an event before it and one after it; so is every drawing of a number and every message posted."""
+
+    def put(self, space: str, name: bytes, content: bytes) -> None:
+        event()
+        super().put(space, name, content)
+        event()
+
+
+def run(path: str, life: int) -> None:
+    """What the process does, which is killed at event number `life`; prints what the curator came to."""
+    global _life
+    store = Mortal(path)
+    _life = life
+    print(json.dumps(Driver(roles(store), store=store, watch=lambda phase, entry: event()).run()["curator"]))
+
+
+def test_a_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    """Killed at drawn points until it ends: inside transactions, between them, while an answer is made."""
+    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_stored_runs as t; t.run"
+    draw, deaths, before = random.Random(5), 0, list[Entry]()
+    for turn in range(100):
+        life = draw.randrange(25) if turn else 0
+        command = [sys.executable, "-c", f"{program}({str(tmp_path / 'store')!r}, {life})"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        with Store(tmp_path / "store") as store:
+            entries = list(StoredBoard(store).read(0))
+        assert entries[: len(before)] == before
+        before = entries
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        deaths += 1
+    assert deaths > 3
+    ballots = [entry for entry in before if entry.kind is Kind.BALLOT]
+    assert [sorted(e.sender for e in ballots[2 * step : 2 * step + 2]) for step in range(STEPS)] == [[*PARTIES]] * STEPS
+    sums = [sum(number_of(e.data) for e in ballots[2 * step : 2 * step + 2]) for step in range(STEPS)]
+    assert json.loads(done.stdout) == sums
+    assert [e.number for e in before] == list(range(1, 3 * STEPS + 1))
+
+
+# -- going on
+
+
+def test_a_run_in_a_store_is_the_run_without() -> None:
+    store = Store()
+    driver, transcript = Driver(roles(store), store=store), Transcript()
+    result = driver.run()
+    again = Driver(roles(store), store=store, transcript=transcript)
+    assert again.states == driver.states
+    assert [(m.phase, m.sender, m.receiver) for m in transcript.messages][:3] == [
+        ("announce", "curator", BOARD),
+        ("sum", "party 0", "curator"),
+        ("sum", "party 1", "curator"),
+    ]
+    assert again.run() == result
+    assert len(transcript.messages) == 3 * STEPS
+    plain = Driver(roles(None))
+    plain.run()
+    for phase in ("announce", "sum"):
+        kept = [(d.phases[phase].messages, d.phases[phase].bytes) for d in (plain, driver, again)]
+        assert kept == kept[:1] * 3
+
+
+class Failing(Party):
+    """Answers and then fails, `failures` times."""
+
+    failures = 3
+
+    def answer(self, state: Waiting, entry: Entry) -> Step:  # the mark of the method it replaces is the table's
+        step: Step = super().answer(state, entry)
+        if self.failures:
+            type(self).failures -= 1
+            raise ZeroDivisionError
+        return step
+
+
+def test_a_step_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            Driver([Curator(), Party(0, store), Failing(1, store)], store=store).run()
+        assert [e.sender for e in StoredBoard(store).read(0)] == ["curator", "party 0"]
+        assert not list(store.items("once party 1"))
+    assert len(Driver([Curator(), Party(0, store), Failing(1, store)], store=store).run()["curator"]) == STEPS
+
+
+def test_a_store_holds_board_and_states() -> None:
+    for besides in ({"board": MemoryBoard()}, {"states": {"curator": Collecting()}}):
+        with pytest.raises(InvalidParameter, match="has its board and its states there"):
+            Driver(roles(None), store=Store(), **besides)  # type: ignore[arg-type]
+
+
+def test_a_run_of_other_roles_is_refused() -> None:
+    store = Store()
+    Driver(roles(store), store=store).run()
+    with pytest.raises(InvalidParameter, match="there is no party 1 in this run"):
+        Driver(roles(store)[:2], store=store)
+
+
+def test_states_of_another_version_are_refused() -> None:
+    store = Store()
+    Driver(roles(store), store=store).run()
+    store.put("states", b"curator", store.get("states", b"curator").replace(b"Done", b"Gone"))  # type: ignore[union-attr]
+    with pytest.raises(JournalError, match=r"Gone was written down, and this version has none"):
+        Driver(roles(store), store=store)

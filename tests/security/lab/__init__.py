@@ -1,0 +1,10 @@
+"""What the security analysis is tried against: protocols broken in one line, hostile bytes, seeds by the hundred.
+
+* `editing`, `mutants` (one file per protocol): broken protocols, each of which some check must catch.
+* `fuzzing`: changed messages for every decoder.
+* `detection`: how often each mutant is caught under fresh seeds.
+* `false_alarms`: how often a check cries wolf about the real protocols.
+* `tables`: the tables of docs/security/matrix.md.
+
+No product code imports it. Its commands run from a checkout: `python -m tests.security.lab.false_alarms`.
+"""

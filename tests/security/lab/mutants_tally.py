@@ -1,0 +1,146 @@
+"""The tally, broken in one line."""
+
+from __future__ import annotations
+
+import psephos.parties.party
+import psephos.protocol.encrypted_sum.messages
+import psephos.protocol.encrypted_sum.product
+import psephos.protocol.paillier.comb
+import psephos.protocol.paillier.encryption
+import psephos.protocol.paillier.sharing
+from psephos.parties.holder import KeyHolder
+from tests.security.lab.editing import SEEDED, Mutant
+
+__all__ = ["MUTANTS"]
+
+_FRESH = "freshness, curator"
+_DEVIATING = "deviating requests, curator and t - 1 holders"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "ballots without randomness",
+        "tally",
+        psephos.protocol.paillier.encryption.Encryptor,
+        "_encrypt",
+        "(1 + m * n) * r.value % modulus",
+        "(1 + m * n) % modulus",
+        _FRESH,
+    ),
+    Mutant(
+        "one encryption of zero for all ciphertexts of a ballot",
+        "tally",
+        psephos.protocol.paillier.encryption.Encryptor,
+        "randomizers",
+        "[comb.draw(self._randomness) for _ in range(count)]",
+        "[comb.draw(self._randomness)] * count",
+        _FRESH,
+    ),
+    Mutant(
+        "an exponent of eight bits",
+        "tally",
+        psephos.protocol.paillier.comb.FixedBaseComb,
+        "draw",
+        "return randomness.draw(size)",
+        "return bytes(size - 1) + randomness.draw(1)",
+        _FRESH,
+    ),
+    Mutant(
+        "the same coins in every round",
+        "tally",
+        psephos.protocol.paillier.comb.FixedBaseComb,
+        "draw",
+        "return randomness.draw(size)",
+        f"return {SEEDED}.draw(size)",
+        _FRESH,
+    ),
+    Mutant(
+        "f(0) = s",
+        "tally",
+        psephos.protocol.paillier.sharing,
+        "deal_integer",
+        "coefficients = [delta * secret]",
+        "coefficients = [secret]",
+        "dealt shares, curator and t - 1 holders",
+    ),
+    Mutant(
+        "small coefficients",
+        "tally",
+        psephos.protocol.paillier.sharing,
+        "deal_integer",
+        "(delta * delta * bound) << STATISTICAL_BITS",
+        "bound",
+        "dealt shares, curator and t - 1 holders",
+    ),
+    Mutant(
+        "threshold off by one",
+        "tally",
+        psephos.protocol.paillier.sharing,
+        "deal_integer",
+        "range(threshold - 1)",
+        "range(threshold - 2)",
+        "threshold, curator and t - 1 holders",
+    ),
+    Mutant(
+        "a round opened twice",
+        "tally",
+        KeyHolder,
+        "partially_decrypt",
+        "if not self._openings.claim(self.round.digest):",
+        "if False:",
+        _DEVIATING,
+    ),
+    Mutant(
+        "the minimum of ballots ignored",
+        "tally",
+        psephos.protocol.encrypted_sum.product.BallotProduct,
+        "check_minimum",
+        "len(self) < self.round.minimum_ballots",
+        "len(self) < 1",
+        _DEVIATING,
+    ),
+    Mutant(
+        "a product opened whose ballots were not observed",
+        "tally",
+        KeyHolder,
+        "partially_decrypt",
+        "if request.product_digest != self._seen.digest:",
+        "if False:",
+        _DEVIATING,
+    ),
+    Mutant(
+        "ballots unsigned",
+        "tally",
+        psephos.protocol.encrypted_sum.messages.Ballot,
+        "check",
+        "registered.verify(",
+        "(lambda *ignored: None)(",
+        _DEVIATING,
+    ),
+    Mutant(
+        "a party counted twice",
+        "tally",
+        psephos.protocol.encrypted_sum.product.BallotProduct,
+        "add_all",
+        "if party in self._parties or party in accepted:",
+        "if party in accepted:",
+        _DEVIATING,
+    ),
+    Mutant(
+        "the round left out of the signature",
+        "tally",
+        psephos.protocol.encrypted_sum.messages,
+        "_signed_bytes",
+        "body = round_digest + party",
+        "body = party",
+        _DEVIATING,
+    ),
+    Mutant(
+        "two ballots on one auxiliary set",
+        "tally",
+        psephos.parties.party.Party,
+        "cast",
+        "if not self._once.claim(",
+        "if not bytes(",
+        "second ballot, curator and t - 1 holders",
+    ),
+)

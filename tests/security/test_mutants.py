@@ -1,0 +1,53 @@
+"""Every broken protocol is noticed (`pytest -m mutant`: those alone).
+
+The seed is fixed, so that a mutant that goes unnoticed is a change of the code and not of the coins; how often each is
+caught under fresh ones: `python -m tests.security.lab.detection`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from psephos.protocol.errors import InvalidParameter
+from psephos.security.audit import CASES, PROTOCOLS, RATE
+from psephos.security.model import Context
+from tests.security.lab.editing import Mutant, caught_by, edited
+from tests.security.lab.mutants import MUTANTS
+
+SEED = 20260
+
+
+@pytest.mark.mutant
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.protocol}: {m.name}")
+def test_mutants_are_caught(mutant: Mutant) -> None:
+    by, result = caught_by(mutant, CASES[mutant.protocol], Context(seed=SEED, views=60, rate=RATE))
+    assert by is not None, result
+
+
+def test_there_are_enough_mutants_and_their_names_differ() -> None:
+    assert len(MUTANTS) >= 20
+    assert len({(m.protocol, m.name) for m in MUTANTS}) == len(MUTANTS)
+    assert {m.protocol for m in MUTANTS} == set(PROTOCOLS)
+
+
+def test_a_mutant_whose_line_has_changed_says_so() -> None:
+    mutant = MUTANTS[0]
+    with pytest.raises(InvalidParameter, match="has changed"), edited(mutant.owner, mutant.function, "not there", ""):
+        pass
+
+
+def test_an_edit_ends_with_its_block() -> None:
+    import psephos.protocol.paillier.sharing
+    import psephos.protocol.paillier.threshold
+
+    before = psephos.protocol.paillier.sharing.deal_integer
+    broken = edited(
+        psephos.protocol.paillier.sharing, "deal_integer", "coefficients = [delta * secret]", "coefficients = [secret]"
+    )
+    with broken:
+        assert (
+            psephos.protocol.paillier.threshold.deal_integer
+            is psephos.protocol.paillier.sharing.deal_integer
+            is not before
+        )
+    assert psephos.protocol.paillier.threshold.deal_integer is psephos.protocol.paillier.sharing.deal_integer is before
