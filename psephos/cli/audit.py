@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from psephos.cli.generate import Grouped, examples
+from psephos.cli.legacy import adapt
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish
 from psephos.outcomes import Outcome, PrivacyAuditOutcome
 from psephos.protocol.errors import InvalidParameter
@@ -60,7 +61,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
             if privacy:
                 outcome = _audit_noise(1.0 if epsilon is None else epsilon, samples or 100_000, progress)
             else:
-                outcome = run_audit(protocol, thorough, progress)
+                outcome = adapt(run_audit(protocol, thorough, progress))
         finish(outcome, as_json=as_json, report=report)
 
 

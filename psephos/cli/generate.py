@@ -91,11 +91,12 @@ def list_of(kind: Any) -> Callable[[Any], Any]:
 
 
 def with_options(
-    options: type[Any], only: Sequence[str] | None = None
+    options: type[Any], only: Sequence[str] | None = None, **fixed: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator: the command's first argument becomes an `options`, built of an option for each of its fields.
 
-    With `only`, other fields keep their defaults. The command's keyword-only parameters stay options of their own.
+    With `only`, other fields keep their defaults or are `fixed`. The command's keyword-only parameters stay options of
+    their own.
     """
     generated = parameters(options, only)
 
@@ -103,7 +104,7 @@ def with_options(
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
         def called(**given: Any) -> None:
-            chosen = options(**{one.name: given.pop(one.name) for one in generated})
+            chosen = options(**fixed, **{one.name: given.pop(one.name) for one in generated})
             command(chosen, **given)
 
         called.__name__, called.__doc__ = command.__name__, command.__doc__

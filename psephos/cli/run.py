@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from psephos.cli.generate import examples
-from psephos.cli.simulate import add
-from psephos.simulate.tally import TallyOptions, simulate_tally
+from psephos.cli.simulate import _parts, add
 
 __all__ = ["register"]
 
@@ -35,8 +34,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
     add(
         app,
         "run",
-        TallyOptions,
-        simulate_tally,
+        *_parts("tally"),
         help="The main job: train locally, count votes under encryption, release privately, compare.",
         epilog=examples(
             "psephos run",

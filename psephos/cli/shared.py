@@ -61,7 +61,7 @@ class OutputError(PsephosError):
 
 
 def lazily(app: typer.Typer, commands: Mapping[str, str], words: Sequence[str], package: str) -> None:
-    """Add the commands: the one that `words` name by its module's `register(app, words)`, others as a name with help."""
+    """Add the commands: the one that `words` name by its module's `register`, the others as a name with its help."""
     chosen = next((word for word in words if word in commands), None)
     for name, help in commands.items():
         if name == chosen:

@@ -28,9 +28,9 @@ from psephos.outcomes.runs import (
 from psephos.outcomes.security import (
     AuditedCell,
     AuditedCoalition,
+    AuditedMechanism,
     AuditedProtocol,
     AuditOutcome,
-    Mechanism,
     PrivacyAuditOutcome,
 )
 
@@ -44,6 +44,7 @@ __all__ = [
     "AuditOutcome",
     "AuditedCell",
     "AuditedCoalition",
+    "AuditedMechanism",
     "AuditedProtocol",
     "AverageOutcome",
     "BenchOutcome",
@@ -54,7 +55,6 @@ __all__ = [
     "HammOutcome",
     "Interrupted",
     "Mean",
-    "Mechanism",
     "Outcome",
     "PathakAdultOutcome",
     "PathakOutcome",

@@ -393,11 +393,9 @@ def plain(value: Any) -> Any:
     Raises ReportError for what has no place in JSON: not a number, infinity, or an object of an unknown type.
     """
     try:
-        built = msgspec.to_builtins(value, enc_hook=_number)
+        return _finite(msgspec.to_builtins(value, enc_hook=_number))
     except TypeError as error:
         raise ReportError(f"the result cannot be written as JSON: {error}") from error
-    _check_finite(built)
-    return built
 
 
 def _number(value: Any) -> Any:
@@ -406,12 +404,11 @@ def _number(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} has no place in a result")
 
 
-def _check_finite(value: Any) -> None:
+def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        for inner in value.values():
-            _check_finite(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_finite(inner)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ReportError(f"the result cannot be written as JSON: {value} is no finite number")
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TypeError(f"{value} is no finite number")
+    return value

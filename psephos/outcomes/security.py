@@ -10,7 +10,14 @@ from msgspec import Meta
 
 from psephos.outcomes.base import Cell, Count, Fact, Matrix, Outcome, Positive, Share, Table
 
-__all__ = ["AuditOutcome", "AuditedCell", "AuditedCoalition", "AuditedProtocol", "Mechanism", "PrivacyAuditOutcome"]
+__all__ = [
+    "AuditOutcome",
+    "AuditedCell",
+    "AuditedCoalition",
+    "AuditedMechanism",
+    "AuditedProtocol",
+    "PrivacyAuditOutcome",
+]
 
 _SURPRISE = "Not everything is as expected: something leaks, or an epsilon does not hold."
 
@@ -132,7 +139,7 @@ class AuditOutcome(Outcome):
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class AuditedMechanism:
     """One mechanism on a worst-case pair: `epsilon` is claimed, `lower_bound` holds with `confidence`."""
 
     name: str
@@ -160,7 +167,7 @@ class PrivacyAuditOutcome(Outcome):
     kind: ClassVar[str] = "privacy-audit"
     derived: ClassVar[tuple[str, ...]] = ("as_expected",)
 
-    mechanisms: list[Mechanism]
+    mechanisms: list[AuditedMechanism]
 
     @property
     def as_expected(self) -> bool:

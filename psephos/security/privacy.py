@@ -25,6 +25,7 @@ from psephos.curator.hamm.release import Unreleased, erm_sensitivity, perturb
 from psephos.curator.hamm.sensitivity import Sensitivity, average, with_lattice
 from psephos.curator.hamm.statistic import plan_statistic, release_statistic
 from psephos.curator.losses import Logistic
+from psephos.outcomes import AuditedMechanism
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
@@ -40,7 +41,7 @@ from psephos.protocol.privacy.mechanisms import (
 )
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["CONFIDENCE", "AuditResult", "Experiment", "audit", "experiments", "lower_bound"]
+__all__ = ["CONFIDENCE", "Experiment", "audit", "experiments", "lower_bound"]
 
 CONFIDENCE = 0.9999
 """Of a lower bound, unless another is asked for: the chance that it does not exceed the true epsilon."""
@@ -65,24 +66,6 @@ class Experiment:
     delta: float
     run: Callable[[int, Randomness], Array]
     score: Callable[[Array], Array]
-
-
-@dataclass(frozen=True)
-class AuditResult:
-    """`lower_bound` holds with the stated confidence; `passed` says that it does not exceed the claim."""
-
-    name: str
-    dimension: int
-    epsilon: float
-    delta: float
-    lower_bound: float
-    samples: int
-    confidence: float = CONFIDENCE
-
-    @property
-    def passed(self) -> bool:
-        """False convicts the mechanism: its privacy is worse than claimed."""
-        return self.lower_bound <= self.epsilon
 
 
 def lower_bound(first: Array, second: Array, delta: float, confidence: float = CONFIDENCE) -> float:
@@ -112,12 +95,14 @@ def lower_bound(first: Array, second: Array, delta: float, confidence: float = C
     return max(0.0, bound(hits, len(one), other, len(two)))
 
 
-def audit(experiment: Experiment, samples: int, randomness: Randomness = SYSTEM) -> AuditResult:
+def audit(experiment: Experiment, samples: int, randomness: Randomness = SYSTEM) -> AuditedMechanism:
     """Run `experiment` 2 * `samples` times and bound its epsilon from below."""
     outputs = [np.array([experiment.run(which, randomness) for _ in range(samples)]) for which in (0, 1)]
     first, second = (experiment.score(o) for o in outputs)
     found = lower_bound(first, second, experiment.delta)
-    return AuditResult(experiment.name, experiment.dimension, experiment.epsilon, experiment.delta, found, samples)
+    return AuditedMechanism(
+        experiment.name, experiment.dimension, experiment.epsilon, experiment.delta, found, samples, CONFIDENCE
+    )
 
 
 def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Experiment]:

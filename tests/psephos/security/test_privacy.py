@@ -6,15 +6,16 @@ Seeds are fixed. Each bound is wrong with probability 1e-4 at most under a fresh
 import numpy as np
 import pytest
 
+from psephos.outcomes import AuditedMechanism
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.security.privacy import AuditResult, audit, experiments, lower_bound
+from psephos.security.privacy import audit, experiments, lower_bound
 
 NAMES = [(e.name, e.dimension) for e in experiments()]
 HARDER = {("spherical-laplace", 3), ("gaussian", 1), ("gaussian", 2), ("gaussian", 3), ("joint gaussian (Skellam)", 1)}
 
 
-def measured(index: int, noise_factor: float) -> AuditResult:
+def measured(index: int, noise_factor: float) -> AuditedMechanism:
     experiment = list(experiments(epsilon=1.0, noise_factor=noise_factor))[index]
     samples = 12000 if NAMES[index] in HARDER else 2500
     return audit(experiment, samples, SimulationRandomness(1, str(noise_factor), *NAMES[index]))
