@@ -1,11 +1,5 @@
 """The untrusted aggregator: it collects, opens only aggregates, fits, perturbs and releases."""
 
-from psephos.curator.hamm.estimators import MajorityVoteClassifier, SoftLabelClassifier
-from psephos.curator.tally import OpenedSum, Tally
+from psephos._front import front
 
-__all__ = ["MajorityVoteClassifier", "OpenedSum", "SoftLabelClassifier", "Tally"]
-
-if __name__ != "psephos.curator":
-    from psephos._checkout import stand_in
-
-    stand_in(__name__)
+__getattr__, __dir__, __all__ = front(__name__, __file__)

@@ -7,23 +7,30 @@ docs/security/proofs.md ("Encrypted sum with threshold opening") what the curato
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Any
 
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.product import BallotProduct, Rejection
+from gmpy2 import mpz
+
+from psephos.protocol.encrypted_sum.messages import PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, Watching
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PackingError, ThresholdError, WrongPartialDecryptionError, WrongRoundError
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.permutation import random_permutation
+from psephos.protocol.roles import Entry, Post, Step, takes
+from psephos.protocol.storage.values import storable
+from psephos.protocol.wire import Kind
 
-__all__ = ["OpenedSum", "Tally"]
+__all__ = ["Asked", "Opened", "OpenedSum", "Tally", "open_product"]
 
 _MOST_SETS = 1000
 """Sets of t holders that are tried at most: of 12 in 24, the first 1.3 million all contain holder 1, who may lie."""
 
 
+@storable
 @dataclass(frozen=True)
 class OpenedSum:
     """All that the curator learns from a round.
@@ -35,7 +42,7 @@ class OpenedSum:
             partial decryptions can name them.
     """
 
-    sums: list[int] = field(repr=False)
+    sums: tuple[int, ...] = field(repr=False)
     parties: tuple[int, ...] = field(repr=False)
     wrong_holders: tuple[int, ...] = ()
 
@@ -45,133 +52,141 @@ class OpenedSum:
         return len(self.parties)
 
 
-class Tally:
-    """The curator in one round."""
+@storable
+@dataclass(frozen=True)
+class Asked:
+    """Voting is over, and holders 1 to `asked` are to open the product; `parts` are the answers so far."""
 
-    def __init__(self, round_: Round) -> None:
-        self.round = round_
-        self._product = BallotProduct(round_)
-        self._request: TallyRequest | None = None
+    members: int = field(repr=False)
+    columns: tuple[mpz, ...] = field(repr=False)
+    request: TallyRequest
+    asked: int
+    parts: tuple[PartialDecryption, ...] = ()
 
-    def add(self, ballot: Ballot | bytes) -> None:
-        """Count one ballot, or raise why not; a refused ballot leaves no trace.
 
-        Raises WrongRoundError when the tally is closed, and what `BallotProduct.add` raises.
-        """
-        self._check_open()
-        self._product.add(ballot)
+@storable
+@dataclass(frozen=True)
+class Opened:
+    """The sum is known."""
 
-    def add_all(self, ballots: Iterable[Ballot | bytes]) -> list[Rejection]:
-        """Count a batch and return the rejected ones: cheaper than one by one, since one gcd serves all.
+    sum: OpenedSum
 
-        Raises WrongRoundError when the tally is closed.
-        """
-        self._check_open()
-        return self._product.add_all(ballots)
 
-    def merge(self, partial: BallotProduct) -> None:
-        """Take in a partial tally; raises WrongRoundError (closed, or another round) or DuplicateBallotError, changing
-        nothing."""
-        self._check_open()
-        self._product.merge(partial)
+class Tally(Observer):
+    """The curator in one round.
 
-    def close(self) -> TallyRequest:
-        """End the voting and say which ballots were counted; raises TooFewBallotsError below the minimum."""
-        self._product.check_minimum()
-        self._request = TallyRequest(self.round.digest, self._product.parties, self._product.digest)
-        return self._request
+    When it is quiet it closes the vote and asks the first t holders; when it is quiet again and some are missing, or
+    when their answers do not combine, it asks all others too, and opens with whatever has come by the next quiet.
+    """
 
-    def open(self, parts: Sequence[PartialDecryption]) -> OpenedSum:
-        """The sum of the counted vectors, from t or more partial decryptions.
+    def __init__(self, round_: Round, *, seen: BallotProduct | None = None) -> None:
+        """`round_`: the round to count. `seen`: ballots that another process of the curator has multiplied."""
+        super().__init__("curator", round_, seen=seen)
 
-        With more than t, a set of t that opens is looked for and all others are checked against it: all sets, or where
-        there are more than a thousand, as many drawn at random.
+    def hush(self, state: Any) -> Step | None:
+        """Close, ask more holders, or open.
 
         Raises:
-            WrongRoundError: the tally is not closed, or a part is of another round or product.
-            WrongKeyError: a part made with a share of another key or ceremony.
-            ThresholdError: fewer than t parts, or the same holder twice.
-            MessageError, CiphertextError: a part of another length, or with a value that is no unit.
-            WrongPartialDecryptionError: the parts do not combine.
+            TooFewBallotsError: fewer ballots than the round's minimum were posted.
+            ThresholdError: fewer than t holders answered.
+            WrongPartialDecryptionError: the answers of all holders that answered do not combine.
         """
-        if self._request is None:
-            raise WrongRoundError("close the tally before opening it")
-        threshold_key = self.round.threshold_key
-        by_holder: dict[int, PartialDecryption] = {}
-        for part in parts:
-            part.check(self.round)
-            if part.product_digest != self._request.product_digest:
-                raise WrongRoundError(f"holder {part.holder} opened another product than this tally's")
-            if part.holder in by_holder:
-                raise ThresholdError(f"holder {part.holder} appears twice; the parts of different holders are needed")
-            by_holder[part.holder] = part
-        if len(by_holder) < threshold_key.threshold:
-            raise ThresholdError(
-                f"{threshold_key.threshold} partial decryptions open this tally and {len(by_holder)} are here"
-            )
-        return self._cross_checked(by_holder)
+        if isinstance(state, Watching):
+            product = self.product(state)
+            product.check_minimum()
+            request = TallyRequest(self.round.digest, product.members, product.digest)
+            return self._ask(Asked(product.members, product.columns, request, 0), self.round.threshold_key.threshold)
+        if isinstance(state, Asked):
+            everybody = self.round.threshold_key.holders
+            return self._ask(state, everybody) if state.asked < everybody else self._open(state)
+        return None
 
-    def _cross_checked(self, parts: dict[int, PartialDecryption]) -> OpenedSum:
-        # Any t parts lie on one polynomial, so only the others are evidence. With e wrong ones among `spare` more than
-        # t, e <= spare / 2, one answer has no more than spare / 2 against it (Reed-Solomon decoding). Failing that, an
-        # answer that every opening set gives is right as long as t right parts are here at all.
-        threshold = self.round.threshold_key.threshold
-        spare = len(parts) - threshold
-        every_set = math.comb(len(parts), threshold) <= _MOST_SETS
-        failure: WrongPartialDecryptionError | None = None
-        only: OpenedSum | None = None
-        several = False
-        for chosen in combinations(sorted(parts), threshold) if every_set else _random_sets(parts, threshold):
-            try:
-                sums = self._combine(parts, chosen)
-            except WrongPartialDecryptionError as error:
-                failure = error
-                continue
-            wrong = [
-                holder for holder in parts if holder not in chosen and not self._agrees(parts, chosen, holder, sums)
-            ]
-            opened = OpenedSum(sums, self._product.parties, tuple(sorted(wrong)))
-            if len(wrong) <= spare // 2:
-                return opened
-            if only is not None and only.sums != sums:
-                several = True
-            only = only or opened
-        if only is not None and not several and every_set:
-            return only
-        if only is not None:
-            failure = WrongPartialDecryptionError(
-                f"some sets of {threshold} holders open a sum that too few others confirm, or different sums: at least "
-                f"one of {sorted(parts)} is wrong, and it takes more right ones to say which"
-            )
-        assert failure is not None
-        raise failure
-
-    def _agrees(
-        self, parts: dict[int, PartialDecryption], chosen: tuple[int, ...], other: int, sums: list[int]
-    ) -> bool:
+    @takes(Asked, Kind.PARTIAL_DECRYPTION)
+    def gather(self, state: Asked, entry: Entry) -> Step:
+        """One holder's answer; the sum is opened as soon as all that were asked have given theirs."""
+        part = PartialDecryption.decode(entry.data, self.round)
+        if entry.sender != f"holder {part.holder}":
+            raise ThresholdError(f"{entry.sender} sent a partial decryption in the name of holder {part.holder}")
+        if part.product_digest != state.request.product_digest:
+            raise WrongRoundError(f"holder {part.holder} opened another product than this tally's")
+        if any(part.holder == other.holder for other in state.parts):
+            raise ThresholdError(f"holder {part.holder} appears twice; the parts of different holders are needed")
+        state = replace(state, parts=(*state.parts, part))
+        if len(state.parts) < state.asked:
+            return Step(state)
         try:
-            return self._combine(parts, (*chosen[1:], other)) == sums
+            return self._open(state)
         except WrongPartialDecryptionError:
-            return False
+            everybody = self.round.threshold_key.holders
+            # With everybody's answer here there is nobody left to ask: the next quiet raises this error.
+            return self._ask(state, everybody) if state.asked < everybody else Step(state)
 
-    def _combine(self, parts: dict[int, PartialDecryption], chosen: tuple[int, ...]) -> list[int]:
-        plaintexts = combine(self.round.threshold_key, {holder: parts[holder].values for holder in chosen})
+    def outcome(self, state: Any) -> OpenedSum | None:
+        """What the curator learns."""
+        return state.sum if isinstance(state, Opened) else None
+
+    def _ask(self, state: Asked, upto: int) -> Step:
+        request, phase = state.request.encode(self.round), f"{self.round.kind}: open"
+        posts = tuple(Post(f"holder {number}", request, phase) for number in range(state.asked + 1, upto + 1))
+        return Step(replace(state, asked=upto), posts)
+
+    def _open(self, state: Asked) -> Step:
+        return Step(Opened(open_product(self.product(state), state.parts)))
+
+
+def open_product(product: BallotProduct, parts: Iterable[PartialDecryption]) -> OpenedSum:
+    """The sum that a product encrypts, from partial decryptions of t or more different holders.
+
+    With more than t, a set of t that opens is looked for and all others are checked against it: all sets, or where
+    there are more than a thousand, as many drawn at random. Any t parts lie on one polynomial, so only the others are
+    evidence. With e wrong ones among `spare` more than t, e <= spare / 2, one answer has no more than spare / 2 against
+    it (Reed-Solomon decoding). Failing that, an answer that every opening set gives is right as long as t right parts
+    are here at all.
+
+    Raises ThresholdError for fewer than t parts, WrongPartialDecryptionError when they do not combine.
+    """
+    threshold = product.round.threshold_key.threshold
+    values = {part.holder: part.values for part in parts}
+    if len(values) < threshold:
+        raise ThresholdError(f"{threshold} partial decryptions open this tally and {len(values)} are here")
+    spare = len(values) - threshold
+    every_set = math.comb(len(values), threshold) <= _MOST_SETS
+    failure: WrongPartialDecryptionError | None = None
+    found: list[OpenedSum] = []
+    for chosen in combinations(sorted(values), threshold) if every_set else _random_sets(values, threshold):
         try:
-            return self.round.plan.unpack(plaintexts, len(self._product))
-        except PackingError as error:
-            raise WrongPartialDecryptionError(
-                f"the partial decryptions of holders {chosen} open no sum of {len(self._product)} ballots: {error}"
-            ) from None
+            sums = _combined(product, {holder: values[holder] for holder in chosen})
+        except WrongPartialDecryptionError as error:
+            failure = error
+            continue
+        wrong = []
+        for other in sorted(values.keys() - set(chosen)):
+            try:
+                agrees = _combined(product, {holder: values[holder] for holder in (*chosen[1:], other)}) == sums
+            except WrongPartialDecryptionError:
+                agrees = False
+            wrong += [] if agrees else [other]
+        found.append(OpenedSum(sums, product.parties, tuple(wrong)))
+        if len(wrong) <= spare // 2:
+            return found[-1]
+    if found and every_set and all(opened.sums == found[0].sums for opened in found):
+        return found[0]
+    if found:
+        failure = WrongPartialDecryptionError(
+            f"some sets of {threshold} holders open a sum that too few others confirm, or different sums: at least "
+            f"one of {sorted(values)} is wrong, and it takes more right ones to say which"
+        )
+    assert failure is not None
+    raise failure
 
-    def _check_open(self) -> None:
-        if self._request is not None:
-            raise WrongRoundError("this tally is closed; a ballot that comes now needs another round")
 
-    def __len__(self) -> int:
-        return len(self._product)
-
-    def __repr__(self) -> str:
-        return f"<Tally of {len(self)} ballots, {'open' if self._request is None else 'closed'}>"
+def _combined(product: BallotProduct, values: Mapping[int, tuple[mpz, ...]]) -> tuple[int, ...]:
+    try:
+        return tuple(product.round.plan.unpack(combine(product.round.threshold_key, values), len(product)))
+    except PackingError as error:
+        raise WrongPartialDecryptionError(
+            f"the partial decryptions of holders {tuple(values)} open no sum of {len(product)} ballots: {error}"
+        ) from None
 
 
 def _random_sets(holders: Iterable[int], size: int) -> Iterator[tuple[int, ...]]:

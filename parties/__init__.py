@@ -1,11 +1,5 @@
 """A data owner: it trains, votes, adds its share of noise, and may hold a share of the key."""
 
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party
+from psephos._front import front
 
-__all__ = ["KeyHolder", "Party"]
-
-if __name__ != "psephos.parties":
-    from psephos._checkout import stand_in
-
-    stand_in(__name__)
+__getattr__, __dir__, __all__ = front(__name__, __file__)

@@ -1,83 +1,107 @@
-"""A key holder: one of the parties, with a share of the key (DESIGN sections 2 and 3).
+"""A key holder: one of the parties, with a share of the key.
 
 It watches the same public board as the curator, multiplies the ballots it has seen for itself, and opens that product
-and nothing else, once per round, when there are enough ballots in it.
+and nothing else, once per round, when there are enough ballots in it. Asked for the same product again, it gives the
+same bytes again, which tells nothing new. docs/protocols/tally.md has the messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.product import BallotProduct, Rejection
+from psephos.protocol.encrypted_sum.messages import PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, Watching
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import AlreadyOpenedError, UnseenBallotError, WrongRoundError
+from psephos.protocol.errors import AlreadyDoneError, AlreadyOpenedError, UnseenBallotError
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
-from psephos.protocol.storage.ledger import OnceLedger
+from psephos.protocol.roles import Entry, Post, Step, takes
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.storage.values import storable
+from psephos.protocol.wire import Kind
 
-__all__ = ["KeyHolder"]
+__all__ = ["Answered", "KeyHolder"]
 
 
-class KeyHolder:
-    """One holder in one round."""
+@storable
+@dataclass(frozen=True)
+class Answered:
+    """The round is opened: what was asked, and the answer, which may be given again."""
 
-    def __init__(self, share: KeyShare, round_: Round, *, openings: OnceLedger | None = None) -> None:
+    request: TallyRequest
+    answer: bytes = field(repr=False)
+
+
+class KeyHolder(Observer):
+    """One holder in one round: "holder J"."""
+
+    reads = frozenset({Kind.BALLOT, Kind.TALLY_REQUEST})
+
+    def __init__(
+        self,
+        share: KeyShare,
+        round_: Round,
+        *,
+        openings: OnceLedger | None = None,
+        seen: BallotProduct | None = None,
+    ) -> None:
         """
         Args:
             share: this holder's share of the key.
             round_: the round to watch.
-            openings: where it remembers the rounds it has opened; on disk wherever the holder can be restarted.
+            openings: where it remembers what it has opened; on disk wherever the holder can be restarted.
+            seen: the product of ballots that another process of this holder has multiplied.
 
-        Raises:
-            WrongKeyError: the share is of another key or ceremony than the round's.
+        Raises WrongKeyError when the share is of another key or ceremony than the round's.
         """
         check_same_ceremony(round_.threshold_key, share.threshold_key)
-        self.round = round_
+        super().__init__(f"holder {share.holder}", round_, seen=seen)
         self.number = share.holder
         self._share = share
         self._openings = OnceLedger() if openings is None else openings
-        self._seen = BallotProduct(round_)
 
-    def observe(self, ballot: Ballot | bytes) -> None:
-        """Multiply in a ballot from the board, or raise why it does not count."""
-        self._seen.add(ballot)
-
-    def observe_all(self, ballots: Iterable[Ballot | bytes]) -> list[Rejection]:
-        """The same for a batch; returns the rejected ones."""
-        return self._seen.add_all(ballots)
-
-    def observe_product(self, product: BallotProduct) -> None:
-        """Take in a partial product that another process *of this holder* computed from the board."""
-        self._seen.merge(product)
-
-    def partially_decrypt(self, request: TallyRequest) -> PartialDecryption:
-        """Open the product of the ballots this holder has observed; the round is spent before anything is computed.
-
-        Raises:
-            WrongRoundError: a request for another round.
-            TooFewBallotsError: fewer ballots than the round's minimum were observed.
-            UnseenBallotError: the request's ballots are not exactly the observed ones.
-            AlreadyOpenedError: this holder has opened this round before.
-        """
-        if request.round_digest != self.round.digest:
-            raise WrongRoundError("a request to open another round")
-        self._seen.check_minimum()
-        seen, asked = set(self._seen.parties), set(request.parties)
-        if asked - seen:
-            raise UnseenBallotError(f"holder {self.number} has not observed the ballot of party {min(asked - seen)}")
-        if seen - asked:
-            raise UnseenBallotError(f"the request leaves out the ballot of party {min(seen - asked)}, which is valid")
-        if request.product_digest != self._seen.digest:
+    @takes(Watching, Kind.TALLY_REQUEST)
+    def open(self, state: Watching, entry: Entry) -> Step:
+        """Open the product of the observed ballots, once: `openings` keeps the answer before it leaves."""
+        request, seen = TallyRequest.decode(entry.data, self.round), self.product(state)
+        seen.check_minimum()
+        if unseen := request.members & ~seen.members:
+            raise UnseenBallotError(f"{self.name} has not observed the ballot of party {_first(unseen)}")
+        if left_out := seen.members & ~request.members:
+            raise UnseenBallotError(f"the request leaves out the ballot of party {_first(left_out)}, which is valid")
+        if request.product_digest != seen.digest:
             raise UnseenBallotError(
-                f"the request's product is not that of the ballots that holder {self.number} observed: somebody was "
-                "shown another ballot"
+                f"the request's product is not that of the ballots that {self.name} observed: somebody was shown "
+                "another ballot"
             )
-        if not self._openings.claim(self.round.digest):
-            raise AlreadyOpenedError(f"holder {self.number} has opened round {self.round.digest.hex()[:12]} already")
-        values = self._share.partially_decrypt(self._seen.vector().ciphertexts)
-        return PartialDecryption(
-            self.round.digest, self.round.threshold_key.digest, self.number, request.product_digest, values
-        )
 
-    def __repr__(self) -> str:
-        return f"<KeyHolder {self.number}, {len(self._seen)} ballots seen>"
+        def opened() -> bytes:
+            values = self._share.partially_decrypt(seen.vector().ciphertexts)
+            return PartialDecryption(self.round.digest, self.number, seen.digest, values).encode(self.round)
+
+        try:
+            answer = self._openings.first(self.round.digest, request.product_digest, opened)
+        except AlreadyDoneError:
+            raise self._refusal() from None
+        return self._answer(Answered(request, answer), entry)
+
+    @takes(Answered, Kind.TALLY_REQUEST)
+    def repeat(self, state: Answered, entry: Entry) -> Step:
+        """The same answer to the same request, and none to another."""
+        if TallyRequest.decode(entry.data, self.round) != state.request:
+            raise self._refusal()
+        return self._answer(state, entry)
+
+    def _answer(self, state: Answered, entry: Entry) -> Step:
+        return Step(state, (Post(entry.sender, state.answer, f"{self.round.kind}: open"),))
+
+    def _refusal(self) -> AlreadyOpenedError:
+        return AlreadyOpenedError(f"{self.name} has opened round {self.round.digest.hex()[:12]} already")
+
+    def outcome(self, state: Any) -> None:
+        """None: a holder learns nothing that others do not."""
+        return
+
+
+def _first(members: int) -> int:
+    return (members & -members).bit_length() - 1

@@ -1,4 +1,4 @@
-"""A data owner in a counting round: it trains on its own data, casts one encrypted ballot, and may then leave.
+"""A data owner in an encrypted sum: it trains on its own data, posts one encrypted ballot, and may then leave.
 
 The local classifier is a black box, as in Hamm 2016, section 3.1; the messages are in docs/protocols/tally.md.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,17 +17,26 @@ from psephos.parties.learners import make_learner
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
-from psephos.protocol.errors import AlreadyCastError, DataError, InvalidParameter, WrongKeyError, WrongRoundError
+from psephos.protocol.errors import (
+    AlreadyCastError,
+    AlreadyDoneError,
+    DataError,
+    InvalidParameter,
+    WrongKeyError,
+    WrongRoundError,
+)
 from psephos.protocol.paillier.encryption import Encryptor, Randomizers
 from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.roles import BOARD, Machine, Post, Step
 from psephos.protocol.signing import SigningKey, VerificationKey
-from psephos.protocol.storage.ledger import OnceLedger
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.storage.values import storable
 
 if TYPE_CHECKING:  # dp-accounting takes a second to load, and only a party with a budget needs it
     from psephos.protocol.privacy.accounting import Budget, PrivacyEvent
 
-__all__ = ["Party", "Voter"]
+__all__ = ["Cast", "Party", "RoundParty", "VectorParty", "Voter", "VotingParty"]
 
 
 class Voter(Protocol):
@@ -37,9 +47,10 @@ class Voter(Protocol):
 
 
 class Party:
-    """One data owner.
+    """One data owner, across all rounds: its identity, its classifier, and what it has given away.
 
-    Its samples and its classifier never leave it. What leaves is one signed ballot of ciphertexts a round.
+    Its samples and its classifier never leave it. What leaves is one signed ballot of ciphertexts a round, which a
+    `RoundParty` posts.
     """
 
     def __init__(
@@ -47,7 +58,7 @@ class Party:
         number: int,
         signing_key: SigningKey,
         *,
-        classes: Sequence[Any],
+        classes: Sequence[Any] = (),
         voter: Voter | None = None,
         once: OnceLedger | None = None,
         budget: Budget | None = None,
@@ -58,8 +69,7 @@ class Party:
             signing_key: registered there before the round.
             classes: the K agreed classes, in the order of the counts; a party may have seen only some of them.
             voter: a classifier trained elsewhere; otherwise call `train`.
-            once: where it remembers the auxiliary sets it has voted on, and that it gave its parameters to an exact
-                sum; on disk wherever it can be restarted.
+            once: where it remembers what it has sent; on disk wherever it can be restarted.
             budget: what it is willing to spend; a round is then joined only with the cost of its release stated.
 
         Raises InvalidParameter for a negative number, and for a voter without `predict_votes`.
@@ -98,115 +108,48 @@ class Party:
         self._voter = make_learner(classifier, classes=self.classes).fit(np.asarray(X), np.asarray(y))
         return self
 
-    def cast(
-        self,
-        round_: Round,
-        auxiliary: ArrayLike | AuxiliarySet,
-        *,
-        encryptor: Encryptor | None = None,
-        randomizers: Randomizers | None = None,
-        costs: PrivacyEvent | None = None,
-    ) -> Ballot:
-        """One ballot: this party's vote on every auxiliary sample, packed, encrypted and signed.
+    def votes(self, auxiliary: AuxiliarySet) -> NDArray[np.integer]:
+        """What its classifier says of the auxiliary samples: class indices, shape (N,). A secret.
 
-        Args:
-            round_: a round of kind "votes" over this auxiliary set.
-            auxiliary: the public samples, float64 (N, d); an `AuxiliarySet` is hashed once for many parties.
-            encryptor: the randomness mode and source to use; `half` and the operating system's by default.
-            randomizers: a pool of residues made before, so that casting costs two multiplications a ciphertext.
-            costs: what the release made of this round will cost, charged to the party's budget.
-
-        Raises:
-            WrongRoundError: another kind of round, another auxiliary set than the round's, another key.
-            UnknownPartyError: the roster has no such party.
-            WrongKeyError: an encryptor or a pool for another key.
-            UnsuitableKeyError: no encryptor was given and the round's key is foreign, which takes one of mode `full`.
-            InvalidParameter: this party has a budget and `costs` is not given.
-            DataError: the classifier cannot vote on these samples, or nothing was trained.
-            AlreadyCastError: this party has voted on this auxiliary set before, in whatever round: the difference of
-                two counts would be its votes.
-            BudgetExceededError: the release would bring this party above its budget; nothing is spent then.
+        Raises DataError when nothing was trained, or the classifier cannot vote on these samples.
         """
         if self._voter is None:
             raise DataError(f"party {self.number} has no classifier yet: call train first")
-        public = AuxiliarySet.of(auxiliary)
-        layout = VoteLayout(len(public.samples), len(self.classes))
-        self._check_round(round_, "votes", public.context(self.classes))
-        if round_.plan != layout.plan(round_.key, round_.plan.addends):
-            raise WrongRoundError(
-                f"the round's plan is not that of votes on {layout.samples} samples and {layout.classes} classes"
-            )
-        votes = layout.encode(self._voter.predict_votes(public.samples))
-        vector = self._encrypt(round_, votes, encryptor, randomizers)
-        self._check_budget(costs)
-        # Last before the ballot exists: what failed until here has used up nothing.
-        if not self._once.claim(_votes_claim(self.number, public.digest)):
-            raise AlreadyCastError(
-                f"party {self.number} has voted on this auxiliary set before; a second ballot would let the difference "
-                "of two counts show its votes"
-            )
-        self._charge(costs)
-        return Ballot.sign(round_, self.number, vector, self._signing_key)
+        return self._voter.predict_votes(auxiliary.samples)
 
-    def contribute(
+    def ballot(
         self,
         round_: Round,
         kind: RoundKind,
         context: bytes,
         values: IntegerVector,
         *,
+        claim: bytes | None = None,
         encryptor: Encryptor | None = None,
         randomizers: Randomizers | None = None,
         costs: PrivacyEvent | None = None,
-    ) -> Ballot:
-        """One ballot with any other integer vector of the round's plan (parameters, a statistic, a gradient).
-
-        An exact sum gets a party's parameters once, whatever it is called: the difference of two would be the
-        parameters of whoever is in one of them only. Sums with noise in them (a statistic, gradients) may be asked for
-        again, at their price: whoever calls accounts for that, or gives the party a budget.
+    ) -> bytes:
+        """One encoded ballot; a `RoundParty` calls this.
 
         Args:
-            round_: a round of that kind and context.
-            context: 32 bytes, as in `Round`.
+            round_: a round of that kind and context (32 bytes, as in `Round`).
             values: integers within the plan's range, as many as its length.
-            encryptor, randomizers, costs: as in `cast`.
+            claim: names what this party gives away once, in whatever round; None when that is accounted elsewhere.
+                Asked again in the same round, it sends the same ballot again.
+            encryptor: the randomness mode and source to use; `half` and the operating system's by default.
+            randomizers: a pool of residues made before, so that encryption costs two multiplications a ciphertext.
+            costs: what the release made of this round will cost, charged to the party's budget.
 
         Raises:
-            InvalidParameter: `kind` is "votes"; or this party has a budget and `costs` is not given.
             WrongRoundError: kind, context or the registered key differ from the round's.
             UnknownPartyError: the roster has no such party.
-            WrongKeyError, UnsuitableKeyError: as in `cast`.
+            WrongKeyError: an encryptor or a pool for another key.
+            UnsuitableKeyError: no encryptor was given and the round's key is foreign, which takes one of mode `full`.
+            InvalidParameter: this party has a budget and `costs` is not given.
             PackingError: values that the plan does not take.
-            AlreadyCastError: this party has given its parameters before.
+            AlreadyCastError: this party has given that away before: the difference of two sums would be its vector.
             BudgetExceededError: the release would bring this party above its budget; nothing is spent then.
         """
-        if kind == "votes":
-            raise InvalidParameter("votes are cast, not contributed: call cast")
-        self._check_round(round_, kind, context)
-        vector = self._encrypt(round_, values, encryptor, randomizers)
-        self._check_budget(costs)
-        if kind == "parameters" and not self._once.claim(_parameters_claim(self.number)):
-            raise AlreadyCastError(
-                f"party {self.number} has given its parameters to a sum before; a second sum would let the difference "
-                "show them"
-            )
-        self._charge(costs)
-        return Ballot.sign(round_, self.number, vector, self._signing_key)
-
-    def _check_budget(self, costs: PrivacyEvent | None) -> None:
-        if self._budget is None:
-            return
-        if costs is None:
-            raise InvalidParameter(
-                f"party {self.number} has a budget, so it must know what the release will cost: pass costs"
-            )
-        self._budget.check(costs)
-
-    def _charge(self, costs: PrivacyEvent | None) -> None:
-        if self._budget is not None and costs is not None:
-            self._budget.charge(costs)
-
-    def _check_round(self, round_: Round, kind: RoundKind, context: bytes) -> None:
         if round_.kind != kind:
             raise WrongRoundError(f"this is a round of {round_.kind}, and {kind} were to be sent")
         if round_.context != context:
@@ -215,22 +158,123 @@ class Party:
             )
         if round_.verification_key(self.number) != self.verification_key:
             raise WrongRoundError(f"the roster has another key than that of party {self.number} in its place")
-
-    def _encrypt(
-        self, round_: Round, values: IntegerVector, encryptor: Encryptor | None, randomizers: Randomizers | None
-    ) -> EncryptedVector:
         encryptor = encryptor or Encryptor(round_.key, "half", expected=round_.plan.ciphertexts)
         if encryptor.key != round_.key:
             raise WrongKeyError(f"the encryptor is for {encryptor.key!r}, and the round's key is {round_.key!r}")
-        return EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers)
+        vector = EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers)
+        if self._budget is not None:
+            if costs is None:
+                raise InvalidParameter(
+                    f"party {self.number} has a budget, so it must know what the release will cost: pass costs"
+                )
+            self._budget.check(costs)
+
+        def signed() -> bytes:
+            if self._budget is not None and costs is not None:
+                self._budget.charge(costs)
+            return Ballot.sign(round_, self.number, vector, self._signing_key).encode()
+
+        # Last before the ballot exists: what failed until here has used up nothing.
+        if claim is None:
+            return signed()
+        try:
+            return self._once.first(claim, round_.digest, signed)
+        except AlreadyDoneError:
+            raise AlreadyCastError(
+                f"party {self.number} has given its {kind} to a sum before; a second one would let the difference of "
+                "two sums show them"
+            ) from None
 
     def __repr__(self) -> str:
         return f"<Party {self.number}>"
 
 
-def _votes_claim(party: int, context: bytes) -> bytes:
-    return hashlib.sha256(b"psephos votes cast\0" + party.to_bytes(4, "big") + context).digest()
+@storable
+@dataclass(frozen=True)
+class Cast:
+    """The ballot is posted; `values` is what it holds, which is for its owner's eyes."""
+
+    values: tuple[int, ...] = field(repr=False)
 
 
-def _parameters_claim(party: int) -> bytes:
-    return hashlib.sha256(b"psephos parameters given\0" + party.to_bytes(4, "big")).digest()
+class RoundParty(Machine):
+    """A party in one round, "party N": it posts one ballot and is done."""
+
+    kind: RoundKind
+
+    def __init__(
+        self,
+        party: Party,
+        round_: Round,
+        *,
+        encryptor: Encryptor | None = None,
+        randomizers: Randomizers | None = None,
+        costs: PrivacyEvent | None = None,
+    ) -> None:
+        """`encryptor`, `randomizers`, `costs`: as in `Party.ballot`, whose errors `begin` raises."""
+        self.party, self.round = party, round_
+        self.name = f"party {party.number}"
+        self._encryption: dict[str, Any] = {"encryptor": encryptor, "randomizers": randomizers, "costs": costs}
+
+    def _posted(self, context: bytes, values: IntegerVector, claim: bytes | None) -> Step:
+        ballot = self.party.ballot(self.round, self.kind, context, values, claim=claim, **self._encryption)
+        numbers = values.tolist() if isinstance(values, np.ndarray) else values
+        return Step(Cast(tuple(numbers)), (Post(BOARD, ballot, f"{self.kind}: cast"),))
+
+    def outcome(self, state: Cast) -> tuple[int, ...]:
+        """What the ballot holds: a secret, with which a simulation takes the sum in the clear."""
+        return state.values
+
+
+class VotingParty(RoundParty):
+    """It votes on every auxiliary sample, once per auxiliary set."""
+
+    kind = "votes"
+
+    def __init__(self, party: Party, round_: Round, auxiliary: ArrayLike | AuxiliarySet, **encryption: Any) -> None:
+        """`auxiliary`: the public samples, float64 (N, d); an `AuxiliarySet` is hashed once for many parties."""
+        super().__init__(party, round_, **encryption)
+        self._auxiliary = AuxiliarySet.of(auxiliary)
+
+    def begin(self) -> Step:
+        """Post the votes.
+
+        Raises what `Party.ballot` and `Party.votes` do, and WrongRoundError for another auxiliary set than the round's.
+        """
+        public, classes = self._auxiliary, self.party.classes
+        layout = VoteLayout(len(public.samples), len(classes))
+        context = public.context(classes)
+        if self.round.context == context and self.round.plan != layout.plan(self.round.key, self.round.plan.addends):
+            raise WrongRoundError(
+                f"the round's plan is not that of votes on {layout.samples} samples and {layout.classes} classes"
+            )
+        values = layout.encode(self.party.votes(public))
+        return self._posted(context, values, _claim(b"votes cast", self.party, public.digest))
+
+
+class VectorParty(RoundParty):
+    """It adds an integer vector that was computed before, such as its parameters.
+
+    An exact sum gets a party's parameters once, whatever it is called: the difference of two would be the parameters of
+    whoever is in one of them only. Sums with noise in them may be asked for again, at their price: whoever calls
+    accounts for that, or gives the party a budget.
+    """
+
+    def __init__(
+        self, party: Party, round_: Round, kind: RoundKind, context: bytes, values: IntegerVector, **encryption: Any
+    ) -> None:
+        """`kind`, `context`, `values`: as in `Party.ballot`; raises InvalidParameter for votes, which are cast."""
+        if kind == "votes":
+            raise InvalidParameter("votes are cast by a VotingParty")
+        super().__init__(party, round_, **encryption)
+        self.kind = kind
+        self._context, self._values = context, values
+
+    def begin(self) -> Step:
+        """Post the vector; raises what `Party.ballot` does."""
+        claim = _claim(b"parameters given", self.party) if self.kind == "parameters" else None
+        return self._posted(self._context, self._values, claim)
+
+
+def _claim(what: bytes, party: Party, about: bytes = b"") -> bytes:
+    return hashlib.sha256(b"psephos " + what + b"\0" + party.number.to_bytes(4, "big") + about).digest()

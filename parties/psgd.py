@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psephos.parties.gradients import check_records, gradient_sum, margin_slope
-from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import SkellamShares
-from psephos.parties.party import Party
+from psephos.parties.old_holder import KeyHolder
+from psephos.parties.old_party import Party
 from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round

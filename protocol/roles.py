@@ -20,7 +20,7 @@ from psephos.protocol.errors import PsephosError, UnexpectedMessageError
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, kind_of
 
-__all__ = ["BOARD", "Entry", "Machine", "Missing", "Post", "Refusal", "Role", "Step", "gathers", "takes"]
+__all__ = ["BOARD", "Entry", "Machine", "Missing", "Post", "Refusal", "Role", "Rule", "Step", "gathers", "takes"]
 
 BOARD = "board"
 """The receiver of what everybody may read."""
@@ -124,7 +124,7 @@ class Role(ABC):
 
 
 @dataclass(frozen=True)
-class _Rule:
+class Rule:
     """One line of a machine's table: in states of this type, messages of this kind go to this method."""
 
     state: type
@@ -152,16 +152,16 @@ def takes(state: type, kind: Kind, *, batch: bool = False) -> Callable[[Method],
 
     With `batch` the method is given all that came in a row, and names the refused ones in its `Step` itself.
     """
-    return _ruled(_Rule(state, kind, batch=batch))
+    return _ruled(Rule(state, kind, batch=batch))
 
 
 def gathers(state: type, kind: Kind, senders: Callable[[Any, Any], Iterable[str]]) -> Callable[[Method], Method]:
     """Marks `method(self, state, messages) -> Step` as what happens when one message of this kind has come from each of
     `senders(self, state)`; `messages` are their bytes by sender, in the order of the senders."""
-    return _ruled(_Rule(state, kind, senders=senders))
+    return _ruled(Rule(state, kind, senders=senders))
 
 
-def _ruled(rule: _Rule) -> Callable[[Method], Method]:
+def _ruled(rule: Rule) -> Callable[[Method], Method]:
     def mark(method: Method) -> Method:
         rules = getattr(method, "__rules__", ())
         method.__rules__ = (replace(rule, method=method.__name__), *rules)  # type: ignore[attr-defined]
@@ -178,12 +178,13 @@ class Machine(Role):
     one from somebody who has none to send, is refused with UnexpectedMessageError.
     """
 
-    _TABLE: ClassVar[tuple[_Rule, ...]] = ()
+    table: ClassVar[tuple[Rule, ...]] = ()
+    """What it takes, line by line, in the order of the protocol."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         own = tuple(rule for member in vars(cls).values() for rule in getattr(member, "__rules__", ()))
-        cls._TABLE = (*cls._TABLE, *own)
+        cls.table = (*cls.table, *own)
 
     def start(self) -> Step:
         """Its first state and messages."""
@@ -236,7 +237,7 @@ class Machine(Role):
 
     def awaits(self, state: _Held) -> Missing | None:
         """The messages that have not come; of several that a state gathers, those that its last method does."""
-        for rule in reversed(self._TABLE):
+        for rule in reversed(self.table):
             if rule.state is type(state.state) and rule.senders is not None:
                 here = {entry.sender for entry in state.arrived if entry.kind is rule.kind}
                 return Missing(rule.kind, tuple(s for s in rule.senders(self, state.state) if s not in here))
@@ -250,12 +251,12 @@ class Machine(Role):
         """What `result` is for a machine."""
         return None
 
-    def _rule(self, held: _Held, entry: Entry) -> _Rule | None:
+    def _rule(self, held: _Held, entry: Entry) -> Rule | None:
         """The line that takes this message now; None when a later one does."""
-        order = list(dict.fromkeys(rule.state for rule in self._TABLE))
+        order = list(dict.fromkeys(rule.state for rule in self.table))
         now = order.index(type(held.state)) if type(held.state) in order else len(order)
         later = False
-        for rule in self._TABLE:
+        for rule in self.table:
             if rule.kind is entry.kind:
                 if rule.state is type(held.state):
                     return rule
@@ -267,7 +268,7 @@ class Machine(Role):
             raise UnexpectedMessageError(f"{self.name}: {what} came twice, before it was due")
         return None
 
-    def _apply(self, rule: _Rule, held: _Held, run: list[Entry]) -> Step:
+    def _apply(self, rule: Rule, held: _Held, run: list[Entry]) -> Step:
         method = getattr(self, rule.method)
         if rule.senders is None:
             return _wrapped(method(held.state, tuple(run) if rule.batch else run[0]), held)

@@ -1,7 +1,6 @@
-"""The stage: wires parties, curator and protocol together; simulation, data sets, experiments, command."""
+"""Wires parties, curator and protocol together: simulation, data sets, experiments, reports, the command."""
 
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
-
-__all__ = ["Ceremony", "__version__", "hold_ceremony"]
+from psephos._front import front
 
 __version__ = "0.1.0"
+__getattr__, __dir__, __all__ = front(__name__, __file__)

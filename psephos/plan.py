@@ -34,6 +34,7 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.signing import SigningKey
+from psephos.protocol.wire import HEADER_BYTES
 from psephos.simulate.encrypted_sum import BATCH, peak_memory_mb
 from psephos.simulate.engines import LocalEngine
 
@@ -43,8 +44,8 @@ _BALLOTS = 4  # of a calibration
 _CIPHERTEXTS = 24  # per ballot at most; more are extrapolated
 
 
-_REQUEST = 9 + 2 * 32
-_PARTIAL = 9 + 3 * 32 + 1
+_REQUEST = HEADER_BYTES + 32
+_PARTIAL = HEADER_BYTES + 32 + 1
 _COPIES = 4  # of a batch's ballots: on the board, taken apart, as integers
 _BYTES_PER_PARTY = 2500  # keys, roster and the transcript's line
 
@@ -134,7 +135,7 @@ def plan(options: PlanOptions) -> PlanOutcome:
     start = max(0.0, taken - max(m.busy for m in measured)) if workers > 1 else 0.0
     seconds = _phases(task, C, workers, mean, start)
 
-    ballot = Ballot._HEADER + C * key.ciphertext_bytes
+    ballot = Ballot.OVERHEAD_BYTES + C * key.ciphertext_bytes
     batch_mb = BATCH * (_COPIES * ballot + options.samples) / 1e6
     per_process = mean.memory_mb + batch_mb
     main_mb = mean.imported_mb + (parties * _BYTES_PER_PARTY + 2 * task.auxiliary_bytes) / 1e6
@@ -234,7 +235,7 @@ def _calibrate(task: _Task, number: int) -> _Measured:
     sign_key = _seconds(lambda: SigningKey.generate().verification_key)
     round_ = Round.create(
         "votes",
-        ThresholdKey(key, task.holders, task.threshold, bytes(16)),
+        ThresholdKey(key, task.holders, task.threshold, bytes(16), mpz(1), (mpz(1),) * task.holders),
         part,
         tuple(one.verification_key for one in signing),
         context=bytes(32),
@@ -244,7 +245,7 @@ def _calibrate(task: _Task, number: int) -> _Measured:
     vector = EncryptedVector(key, part, tuple(residues))
     one = [Ballot.sign(round_, place, vector, k).encode() for place, k in enumerate(signing[:_BALLOTS])]
     sign = _seconds(lambda: Ballot.sign(round_, 0, vector, signing[0]).encode())
-    if BallotProduct(round_).add_all(one):
+    if BallotProduct(round_).add_all(one)[1]:
         raise AssertionError("a calibration ballot was rejected")
     add = _seconds(lambda: BallotProduct(round_).add_all(one)) / _BALLOTS
     multiply = _seconds(lambda: [a * b % modulus for a, b in zip(residues, reversed(residues), strict=True)]) / C

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, settings
 
+from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
+from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.keys import PublicKey
@@ -22,6 +25,7 @@ from psephos.protocol.paillier.private_key import PrivateKey, generate_private_k
 from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.roles import BOARD, Post, Role, Step
 from psephos.protocol.signing import SigningKey
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -53,6 +57,19 @@ def tiny_private_key() -> PrivateKey:
 def real_private_key() -> PrivateKey:
     """A 2048-bit key, the smallest that is not a test key, from the operating system's randomness."""
     return generate_private_key(2048)
+
+
+class Sends(Role):
+    """A role that says what it is told to, at once, whatever it hears."""
+
+    def __init__(self, name: str, *messages: bytes, to: str = BOARD) -> None:
+        self.name, self._posts = name, tuple(Post(to, data, "sent") for data in messages)
+
+    def start(self) -> Step:
+        return Step(None, self._posts)
+
+    def receive(self, state: object, entries: object) -> Step:
+        return Step(None)
 
 
 @dataclass(frozen=True)
@@ -94,13 +111,24 @@ class Election:
     def sums(self, parties: Sequence[int]) -> list[int]:
         return [sum(column) for column in zip(*(self.values(p) for p in parties), strict=True)]
 
-    def holders(self, ballots: Sequence[Ballot | bytes] = ()) -> list[KeyHolder]:
-        """Every holder, having observed these ballots."""
-        holders = [KeyHolder(share, self.round) for share in self.shares]
-        for holder in holders:
-            for ballot in ballots:
-                holder.observe(ballot)
-        return holders
+    def product(self, ballots: Sequence[Ballot]) -> BallotProduct:
+        """Of ballots that all count."""
+        product, rejected = BallotProduct(self.round).add_all(ballot.encode() for ballot in ballots)
+        assert rejected == []
+        return product
+
+    def holders(self) -> list[KeyHolder]:
+        return [KeyHolder(share, self.round) for share in self.shares]
+
+    def count(
+        self, ballots: Sequence[Ballot | bytes], holders: Sequence[Role] | None = None, *, strict: bool = True
+    ) -> OpenedSum:
+        """What the curator opens when these ballots are posted and these holders take part."""
+        encoded = [ballot.encode() if isinstance(ballot, Ballot) else ballot for ballot in ballots]
+        senders = [Sends(f"sender {place}", data) for place, data in enumerate(encoded)]
+        driver = Driver([*senders, Tally(self.round), *(self.holders() if holders is None else holders)], strict=strict)
+        opened: OpenedSum = driver.run()["curator"]
+        return opened
 
 
 MakeElection = Callable[..., Election]

@@ -1,7 +1,7 @@
 """The statistic release: noise on T = (1/N) sum_i alpha(x_i) (x) x_i, everything after it is post-processing.
 
 For the logistic and softmax losses the soft labels enter the weighted risk only through T, which is linear in the
-votes:  R(W) = (1/N) sum_i logsumexp(W x_i) - <W, T> + (ridge/2) ||W||^2.  The auxiliary features are public, so once T
+votes:  R(W) = (1/N) sum_i logsumexp(W x_i) - ⟨W, T⟩ + (ridge/2) ||W||^2.  The auxiliary features are public, so once T
 is private the fit is free: no 1/lambda in the noise, no solver tolerance in the proof, any kind of local classifier.
 
 T is taken in public coordinates z. `given` is z = x. `whitened` is z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the
@@ -409,7 +409,7 @@ def _total(counts: NDArray[np.integer], plan: StatisticPlan) -> list[int]:
 def fit_statistic(release: StatisticRelease, ridge: float | None = None) -> Array:
     """The classifier of a released statistic, by post-processing: float64 (d,) binary or (K, d), for raw features x.
 
-    Minimises (1/N) sum_i logsumexp(W z_i) - <W, T> + (ridge/2) ||W||^2 over the plan's coordinates z = x A (binary: one
+    Minimises (1/N) sum_i logsumexp(W z_i) - ⟨W, T⟩ + (ridge/2) ||W||^2 over the plan's coordinates z = x A (binary: one
     weight vector and the logistic loss, so that `ridge` means the same as lambda there), and returns W A'.
     """
     plan = release.plan

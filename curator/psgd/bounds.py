@@ -214,8 +214,9 @@ def theorem_5_1(
 def theorem_5_1_sharper(dimension: int, sigma: float, confidence: float, *, records: int, lam: float) -> float:
     """T^/(2 N^2 lambda), ours: never above Theorem 5.1's and free of c.
 
-    w~ minimises J + eta.w/N, so J(w~) - J(w*) <= |eta.(w* - w~)|/N - (lambda/2)||w* - w~||^2 (strong convexity at w~),
-    and a t - lambda t^2/2 <= a^2/(2 lambda) with a = ||eta||/N. Raises InvalidParameter for an argument out of range.
+    w~ minimises J + eta.w/N, so `J(w~) - J(w*) <= |eta.(w* - w~)|/N - (lambda/2)||w* - w~||^2` (strong convexity at
+    w~), and a t - lambda t^2/2 <= a^2/(2 lambda) with a = ||eta||/N. Raises InvalidParameter for an argument out of
+    range.
     """
     n, lam = check_count(records, "N"), check_positive(lam, "lambda")
     return t_hat(dimension, sigma, confidence) / (2 * n * n * lam)

@@ -1,20 +1,21 @@
-"""The product of the ballots on a board, as one observer sees it: the curator's tally, or a key holder's own copy.
+"""The product of the ballots on a board, as one observer sees it: the curator, or a key holder for itself.
 
-Both do the same: check a ballot, multiply it in, forget it. Ballots are taken in batches, because one gcd with the
-new product tells whether every ciphertext of the batch was a unit; only when it was not are they looked at one by
-one. A ballot that fails is reported and leaves no trace; the others of its batch count. That the product of Paillier
-ciphertexts encrypts the sum is Paillier 1999; who multiplies what is in docs/protocols/tally.md.
+Every observer does the same: check a ballot, multiply it in, forget it. Ballots are taken in batches, because one gcd
+with the new product tells whether every ciphertext of the batch was a unit; only when it was not are they looked at one
+by one. That the product of Paillier ciphertexts encrypts the sum is Paillier 1999; who multiplies what is in
+docs/protocols/tally.md.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from gmpy2 import mpz
 
-from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.messages import Ballot, decode_parties, encode_parties
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     BallotError,
@@ -23,7 +24,6 @@ from psephos.protocol.errors import (
     MessageError,
     PsephosError,
     TooFewBallotsError,
-    WrongKeyError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.ciphertexts import (
@@ -33,107 +33,97 @@ from psephos.protocol.paillier.ciphertexts import (
     product_is_unit,
 )
 from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.roles import Entry, Machine, Refusal, Step, takes
+from psephos.protocol.storage.values import storable
+from psephos.protocol.wire import Kind
 
-__all__ = ["BallotProduct", "Rejection"]
-
-_REASONS = (BallotError, CiphertextError, MessageError, WrongKeyError)
+__all__ = ["BallotProduct", "Observer", "Rejection", "Watching"]
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """A ballot that was not counted.
-
-    Attributes:
-        place: its place in the batch.
-        party: whom it claims to come from; None when it could not be read so far.
-        error: why.
-    """
+    """A ballot that was not counted: its place in the batch, and why."""
 
     place: int
-    party: int | None
     error: PsephosError
 
 
+@dataclass(frozen=True)
 class BallotProduct:
-    """The running product of the ballots of one round, with who cast them."""
+    """The product of some ballots of one round, and who cast them: a value.
 
-    def __init__(self, round_: Round) -> None:
-        self.round = round_
-        self._parties: set[int] = set()
-        self._columns: tuple[mpz, ...] = (mpz(1),) * round_.plan.ciphertexts
+    Attributes:
+        round: the round.
+        members: the counted parties, a bit map over the roster (bit p is party p).
+        columns: the product, one ciphertext per ciphertext of a ballot.
+    """
 
-    def add(self, ballot: Ballot | bytes) -> None:
-        """Count one ballot, or raise why not (a BallotError, CiphertextError, MessageError or WrongKeyError)."""
-        rejections = self.add_all([ballot])
-        if rejections:
-            raise rejections[0].error
+    round: Round = field(repr=False)
+    members: int = field(default=0, repr=False)
+    columns: tuple[mpz, ...] = field(default=(), repr=False)
 
-    def add_all(self, ballots: Iterable[Ballot | bytes]) -> list[Rejection]:
-        """Count a batch of ballots, encoded as they travel or decoded by `Ballot.decode`.
+    def __post_init__(self) -> None:
+        if not self.columns:
+            object.__setattr__(self, "columns", (mpz(1),) * self.round.plan.ciphertexts)
 
-        Returns the rejected ones; all others are counted. Their errors are not raised: those of `Ballot.decode` and
-        `Ballot.check`, DuplicateBallotError for a second ballot of a party, CiphertextError for a ciphertext that is no
-        unit. The cost over the bare modular multiplications is one decoding, hash and signature check a ballot, and one
-        gcd a batch.
+    def add_all(self, ballots: Iterable[bytes]) -> tuple[BallotProduct, list[Rejection]]:
+        """The product with a batch of encoded ballots in it, and those that were not counted.
+
+        A ballot is rejected, and leaves no trace, for any error of `Ballot.decode`, for DuplicateBallotError (a second
+        one of its party) and for CiphertextError (a ciphertext that is no unit). The cost over the bare modular
+        multiplications is one decoding, hash and signature check a ballot, and one gcd a batch.
         """
+        key = self.round.key
         rejections: list[Rejection] = []
         accepted: dict[int, tuple[int, Ballot]] = {}
-        for place, received in enumerate(ballots):
-            party = received.party if isinstance(received, Ballot) else None
+        for place, data in enumerate(ballots):
             try:
-                ballot = received if isinstance(received, Ballot) else Ballot.decode(received, self.round)
+                ballot = Ballot.decode(data, self.round)
                 party = ballot.party
-                ballot.check(self.round)
-                if ballot is received:
-                    # The signature covers the payload: that is what counts, whatever else the record says.
-                    ballot = Ballot.decode(ballot.encode(), self.round)
-                if party in accepted and not product_is_unit(self.round.key, accepted[party][1].ciphertexts):
+                if party in accepted and not product_is_unit(key, accepted[party][1].ciphertexts):
                     # Reject the first one now, as an observer of single ballots would have: who is counted must not
                     # depend on how the board was cut into batches.
                     rejections.append(_no_unit(*accepted.pop(party)))
-                if party in self._parties or party in accepted:
+                if party in accepted or self.members >> party & 1:
                     raise DuplicateBallotError(f"party {party} has a ballot in this round already")
-            except _REASONS as error:
-                rejections.append(Rejection(place, party, error))
+            except (BallotError, CiphertextError, MessageError) as error:
+                rejections.append(Rejection(place, error))
             else:
                 accepted[party] = (place, ballot)
-        key = self.round.key
-        columns = self._multiply(accepted.values())
+        columns = self._times(accepted.values())
         if not product_is_unit(key, columns):
             for party, (_place, ballot) in list(accepted.items()):
                 if not product_is_unit(key, ballot.ciphertexts):
                     rejections.append(_no_unit(*accepted.pop(party)))
-            columns = self._multiply(accepted.values())
-        self._columns = columns
-        self._parties.update(accepted)
-        return rejections
+            columns = self._times(accepted.values())
+        members = self.members | sum(1 << party for party in accepted)
+        return BallotProduct(self.round, members, columns), rejections
 
-    def _multiply(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
-        columns = self._columns
+    def _times(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
+        columns = self.columns
         for _place, ballot in ballots:
             columns = add_ciphertexts(self.round.key, columns, ballot.ciphertexts)
         return columns
 
-    def merge(self, other: BallotProduct) -> None:
-        """Take in a partial product of the same round, so that a tally is a tree.
+    def merge(self, other: BallotProduct) -> BallotProduct:
+        """The product of both, so that a tally is a tree.
 
-        Raises WrongRoundError, or DuplicateBallotError when a party is in both; then nothing changes.
+        Raises WrongRoundError, or DuplicateBallotError when a party is in both.
         """
         if other.round.digest != self.round.digest:
             raise WrongRoundError("a partial product of another round")
-        twice = self._parties & other._parties
-        if twice:
-            raise DuplicateBallotError(f"party {min(twice)} is counted in both partial products")
-        self._columns = add_ciphertexts(self.round.key, self._columns, other._columns)
-        self._parties |= other._parties
+        if twice := self.members & other.members:
+            raise DuplicateBallotError(f"party {_numbers(twice)[0]} is counted in both partial products")
+        columns = add_ciphertexts(self.round.key, self.columns, other.columns)
+        return BallotProduct(self.round, self.members | other.members, columns)
 
     @property
     def parties(self) -> tuple[int, ...]:
         """Who is counted, ascending. Public."""
-        return tuple(sorted(self._parties))
+        return _numbers(self.members)
 
     def __len__(self) -> int:
-        return len(self._parties)
+        return self.members.bit_count()
 
     def check_minimum(self) -> None:
         """Raise TooFewBallotsError below the round's agreed minimum."""
@@ -146,13 +136,11 @@ class BallotProduct:
     def vector(self) -> EncryptedVector:
         """The encrypted sum; raises TooFewBallotsError below the minimum."""
         self.check_minimum()
-        return EncryptedVector(self.round.key, self.round.plan, self._columns, len(self))
+        return EncryptedVector(self.round.key, self.round.plan, self.columns, len(self))
 
     def encode(self) -> bytes:
-        """This partial product as its owner keeps it: the counted parties as a bit map, then the ciphertexts."""
-        size = (len(self.round.roster) + 7) // 8
-        bitmap = sum(1 << party for party in self._parties).to_bytes(size, "big")
-        return bitmap + encode_ciphertexts(self.round.key, self._columns)
+        """This product as its owner keeps it: the counted parties, then the ciphertexts."""
+        return encode_parties(self.members, self.round) + encode_ciphertexts(self.round.key, self.columns)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> BallotProduct:
@@ -161,23 +149,67 @@ class BallotProduct:
         Raises MessageError for a party that is not on the roster, CiphertextError for a wrong length or range.
         """
         size = (len(round_.roster) + 7) // 8
-        bitmap = int.from_bytes(data[:size], "big")
-        if bitmap >> len(round_.roster):
-            raise MessageError("the partial product counts a party that is not on the roster")
-        product = cls(round_)
-        product._columns = decode_ciphertexts(round_.key, data[size:], round_.plan.ciphertexts)
-        product._parties = {party for party in range(len(round_.roster)) if bitmap >> party & 1}
-        return product
+        members = decode_parties(data[:size], round_)
+        return cls(round_, members, decode_ciphertexts(round_.key, data[size:], round_.plan.ciphertexts))
 
     @property
     def digest(self) -> bytes:
         """SHA-256 of the product as it would travel."""
-        return hashlib.sha256(encode_ciphertexts(self.round.key, self._columns)).digest()
+        return hashlib.sha256(encode_ciphertexts(self.round.key, self.columns)).digest()
 
     def __repr__(self) -> str:
         return f"<BallotProduct of {len(self)} ballots, round {self.round.digest.hex()[:12]}>"
 
 
 def _no_unit(place: int, ballot: Ballot) -> Rejection:
-    party = ballot.party
-    return Rejection(place, party, CiphertextError(f"party {party} sent a ciphertext that shares a factor with n"))
+    return Rejection(place, CiphertextError(f"party {ballot.party} sent a ciphertext that shares a factor with n"))
+
+
+def _numbers(bitmap: int) -> tuple[int, ...]:
+    return tuple(place for place, bit in enumerate(reversed(f"{bitmap:b}")) if bit == "1")
+
+
+@storable
+@dataclass(frozen=True)
+class Watching:
+    """Ballots are on their way; `members` and `columns` are those of the product so far."""
+
+    members: int = field(repr=False)
+    columns: tuple[mpz, ...] = field(repr=False)
+
+
+class Observer(Machine):
+    """Whoever multiplies the ballots of a round: the base of the curator and of the key holders."""
+
+    reads = frozenset({Kind.BALLOT})
+
+    def __init__(self, name: str, round_: Round, *, seen: BallotProduct | None = None) -> None:
+        """
+        Args:
+            name: "curator", "holder 1", ...
+            round_: the round to watch.
+            seen: the product of ballots that this observer has multiplied before, in another process of its own.
+
+        Raises WrongRoundError when `seen` is of another round.
+        """
+        self.name, self.round = name, round_
+        self._seen = BallotProduct(round_) if seen is None else BallotProduct(round_).merge(seen)
+
+    def begin(self) -> Step:
+        """Watch."""
+        return Step(Watching(self._seen.members, self._seen.columns))
+
+    @takes(Watching, Kind.BALLOT, batch=True)
+    def observe(self, state: Watching, entries: Sequence[Entry]) -> Step:
+        """Multiply in what counts."""
+        product, rejections = self.product(state).add_all(entry.data for entry in entries)
+        refused = tuple(Refusal(entries[rejection.place], rejection.error) for rejection in rejections)
+        return Step(Watching(product.members, product.columns), (), refused)
+
+    def product(self, state: Any) -> BallotProduct:
+        """Of the ballots seen so far."""
+        return BallotProduct(self.round, state.members, state.columns)
+
+    def outcome(self, state: Any) -> Any:
+        """The product."""
+        return self.product(state)

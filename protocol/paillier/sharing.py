@@ -8,12 +8,12 @@ Delta: with f(0) = s a single f(j) = s mod j would be told.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["STATISTICAL_BITS", "deal_integer", "lagrange_numerators"]
+__all__ = ["STATISTICAL_BITS", "deal_integer", "evaluate", "integer_polynomial", "lagrange_numerators"]
 
 STATISTICAL_BITS = 128
 """t - 1 shares of two secrets differ in distribution by at most about t 2^-128."""
@@ -22,10 +22,18 @@ STATISTICAL_BITS = 128
 def deal_integer(
     secret: int, bound: int, *, holders: int, threshold: int, randomness: Randomness = SYSTEM
 ) -> list[int]:
-    """The shares f(1) .. f(n) of Delta * secret.
+    """The shares f(1) .. f(n) of Delta * secret, by `integer_polynomial`."""
+    coefficients = integer_polynomial(secret, bound, holders=holders, threshold=threshold, randomness=randomness)
+    return [evaluate(coefficients, point) for point in range(1, holders + 1)]
+
+
+def integer_polynomial(
+    secret: int, bound: int, *, holders: int, threshold: int, randomness: Randomness = SYSTEM
+) -> list[int]:
+    """The coefficients of f, the constant Delta * secret first.
 
     Args:
-        secret: an integer in [0, bound).
+        secret: an integer in (-bound, bound).
         bound: a public bound S of the secret; the other coefficients are uniform in [0, 2^128 Delta^2 S).
         holders: n.
         threshold: t, 1 <= t <= n; f has degree t - 1.
@@ -34,15 +42,15 @@ def deal_integer(
     """
     if not 1 <= threshold <= holders:
         raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")
-    if not 0 <= secret < bound:
+    if not -bound < secret < bound:
         raise InvalidParameter("the secret lies outside its stated bound")
     delta = math.factorial(holders)
     width = (delta * delta * bound) << STATISTICAL_BITS
-    coefficients = [delta * secret] + [randomness.below(width) for _ in range(threshold - 1)]
-    return [_evaluate(coefficients, point) for point in range(1, holders + 1)]
+    return [delta * secret] + [randomness.below(width) for _ in range(threshold - 1)]
 
 
-def _evaluate(coefficients: list[int], point: int) -> int:
+def evaluate(coefficients: Sequence[int], point: int) -> int:
+    """f(point)."""
     value = 0
     for coefficient in reversed(coefficients):
         value = value * point + coefficient

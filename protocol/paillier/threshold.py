@@ -1,11 +1,12 @@
-"""t-of-n threshold decryption with a trusted dealer (DESIGN section 3; Shoup 2000, Damgard and Jurik 2001).
+"""t-of-n threshold decryption (DESIGN section 3; Shoup 2000, Damgard and Jurik 2001; theta: Nishide and Sakurai 2010).
 
-The dealer shares the decryption exponent s over the integers, keeps nothing, and is the one role that ever saw p
-and q: it has its own row in the table of who learns what. A partial decryption of c by holder j is
-c^(2 Delta f(j)); t of them multiply, with integer Lagrange exponents, to c^(2 Delta^3 s) = 1 + 2 Delta^3 m n.
-That value must be 1 mod n, and m must be a sum the plan allows: a wrong partial decryption makes the first fail but
-with probability about 1/n. (A partial that is wrong *on purpose* can be shaped to pass, which is outside the
-semi-honest model; more than t partials give a cross-check.)
+The holders share over the integers an exponent d that is a multiple of lambda; theta = d mod n is public. A dealer
+takes the d with theta = 1, keeps nothing, and is the one role that ever saw p and q: it has its own row in the table of
+who learns what. A ceremony without one (`psephos.protocol.ceremony`) ends with d = beta (p - 1)(q - 1), for a beta that
+nobody knows. A partial decryption of c by holder j is c^(2 Delta f(j)); t of them multiply, with integer Lagrange
+exponents, to c^(2 Delta^3 d) = 1 + 2 Delta^3 theta m n. That value must be 1 mod n, and m must be a sum the plan
+allows: a wrong partial decryption makes the first fail but with probability about 1/n. One that is wrong *on purpose*
+can be shaped to pass; the verification values v_j are what a proof against that is made with.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, ThresholdError, WrongKeyError, WrongPartialDecryptionError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
+from psephos.protocol.paillier.encryption import random_unit
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
-from psephos.protocol.paillier.sharing import deal_integer, lagrange_numerators
+from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, lagrange_numerators
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.storage.values import storable
 
@@ -36,21 +38,28 @@ MAX_HOLDERS = 255
 @storable
 @dataclass(frozen=True)
 class ThresholdKey:
-    """The public side of a key ceremony.
+    """The public side of a shared key.
 
     Attributes:
         key: the public key.
         holders: n.
         threshold: t of the n open a ciphertext.
-        ceremony: 16 random bytes, so that shares of two ceremonies over one key are not mixed up.
+        ceremony: 16 bytes, so that shares of two ceremonies over one key are not mixed up.
+        verification_base: v, a square modulo n^2.
+        verification_values: v_j = v^(2 Delta f(j)) of holders 1 .. n, which their partial decryptions are proved with.
+        theta: d modulo n, a unit.
 
-    Raises InvalidParameter unless 1 <= t <= n <= 255 and the ceremony has 16 bytes.
+    Raises InvalidParameter unless 1 <= t <= n <= 255, the ceremony has 16 bytes and every holder a verification value,
+    and for a theta that is no unit; CiphertextError when a verification value is none.
     """
 
     key: PublicKey
     holders: int
     threshold: int
     ceremony: bytes = field(repr=False)
+    verification_base: mpz = field(repr=False)
+    verification_values: tuple[mpz, ...] = field(repr=False)
+    theta: int = field(default=1, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.holders <= MAX_HOLDERS:
@@ -61,17 +70,31 @@ class ThresholdKey:
             )
         if len(self.ceremony) != 16:
             raise InvalidParameter("a ceremony is named by 16 bytes")
+        if len(self.verification_values) != self.holders:
+            raise InvalidParameter(f"{self.holders} holders have as many verification values")
+        if not 0 < self.theta < self.key.n or math.gcd(self.theta, self.key.n) != 1:
+            raise InvalidParameter("theta is a unit modulo n")
+        check_ciphertexts(self.key, (self.verification_base, *self.verification_values))
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256, 32 bytes."""
+        size = self.key.ciphertext_bytes
+        numbers = (self.theta, self.verification_base, *self.verification_values)
         parts = self.key.identifier + bytes([self.holders, self.threshold]) + self.ceremony
+        parts += b"".join(int(number).to_bytes(size, "big") for number in numbers)
         return hashlib.sha256(b"psephos threshold key\0" + parts).digest()
 
     @cached_property
     def delta(self) -> int:
         """n!."""
         return math.factorial(self.holders)
+
+    @cached_property
+    def exponent_bits(self) -> int:
+        """Public bound of the length of every 2 Delta f(j), dealt or not."""
+        combinatorial = 3 * self.delta.bit_length() + (self.threshold + 1) * self.holders.bit_length()
+        return 2 * self.key.bits + 3 * STATISTICAL_BITS + combinatorial + 32
 
 
 class KeyShare:
@@ -90,6 +113,11 @@ class KeyShare:
         """f(j). For key files and the security analysis; nothing else should ask."""
         return self._share
 
+    @cached_property
+    def exponent(self) -> mpz:
+        """2 Delta f(j), what partial decryptions raise to. For proofs about them; nothing else should ask."""
+        return mpz(2 * self.threshold_key.delta * self._share)
+
     def partially_decrypt(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
         """c^(2 Delta f(j)) mod n^2 of each ciphertext; raises CiphertextError for one that is no unit.
 
@@ -98,8 +126,7 @@ class KeyShare:
         """
         key = self.threshold_key.key
         check_ciphertexts(key, ciphertexts)
-        exponent, modulus = mpz(2 * self.threshold_key.delta * self._share), key.modulus_squared
-        return tuple([gmpy2.powmod_sec(c, exponent, modulus) for c in ciphertexts])
+        return tuple([gmpy2.powmod_sec(c, self.exponent, key.modulus_squared) for c in ciphertexts])
 
     def __repr__(self) -> str:
         return f"<KeyShare of holder {self.holder} of {self.threshold_key!r}>"
@@ -117,9 +144,12 @@ def deal(
     channels. Raises InvalidParameter when 1 <= t <= n <= 255 fails.
     """
     public = private_key.public_key
-    threshold_key = ThresholdKey(public, holders, threshold, randomness.draw(16))
+    ceremony = randomness.draw(16)
     exponent = private_key.decryption_exponent()
     shares = deal_integer(exponent, public.nsquare, holders=holders, threshold=threshold, randomness=randomness)
+    base, delta = random_unit(public, randomness) ** 2 % public.modulus_squared, math.factorial(holders)
+    values = tuple(gmpy2.powmod_sec(base, mpz(2 * delta * f), public.modulus_squared) for f in shares)
+    threshold_key = ThresholdKey(public, holders, threshold, ceremony, base, values)
     return threshold_key, [KeyShare(threshold_key, j, f) for j, f in enumerate(shares, start=1)]
 
 
@@ -146,7 +176,7 @@ def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> 
         raise WrongPartialDecryptionError("the holders opened different numbers of ciphertexts")
     n, modulus = key.modulus, key.modulus_squared
     exponents = lagrange_numerators(chosen, threshold_key.holders)
-    inverse = gmpy2.invert(2 * mpz(threshold_key.delta) ** 3, n)
+    inverse = gmpy2.invert(2 * mpz(threshold_key.delta) ** 3 * threshold_key.theta, n)
     plaintexts = []
     for place in range(counts.pop()):
         top = bottom = mpz(1)

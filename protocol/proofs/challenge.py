@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from gmpy2 import mpz
 
-__all__ = ["CHALLENGE_BITS", "challenges", "digest"]
+__all__ = ["CHALLENGE_BITS", "challenges", "digest", "stream"]
 
 CHALLENGE_BITS = 128
 """A false statement is proved with probability about 2^-128 for each hash that a cheater computes."""
@@ -24,10 +24,15 @@ def digest(label: str, parts: Iterable[bytes]) -> bytes:
     return state.digest(32)
 
 
+def stream(label: str, parts: Iterable[bytes], count: int) -> bytes:
+    """`count` bytes that nobody chose, for the statement that `parts` spell out."""
+    return hashlib.shake_256(digest(label, parts)).digest(count)
+
+
 def challenges(label: str, parts: Iterable[bytes], count: int) -> list[mpz]:
     """`count` independent challenges in [0, 2^128) for the statement that `parts` spell out."""
     size = CHALLENGE_BITS // 8
-    drawn = hashlib.shake_256(digest(label, parts)).digest(size * count)
+    drawn = stream(label, parts, size * count)
     return [mpz.from_bytes(drawn[at : at + size], "big") for at in range(0, len(drawn), size)]
 
 

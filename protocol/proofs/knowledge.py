@@ -32,7 +32,7 @@ from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["KnowledgeProof", "first_wrong", "prove", "verify"]
+__all__ = ["KnowledgeProof", "answer_bits", "base_power", "first_wrong", "mask_bits", "prove", "verify"]
 
 HIDING_BITS = 80
 """alpha is so much longer than what it hides: the answer's distance from one that hides nothing is 2^-80 at most."""
@@ -86,7 +86,7 @@ class KnowledgeProof:
         announcement = mpz.from_bytes(data[1:at], "little")
         plaintext, residue = (mpz.from_bytes(data[at + i * size : at + (i + 1) * size], "little") for i in (0, 1))
         fast = bool(data[0])
-        limit = mpz(1) << _answer_bits(key) if fast else key.modulus
+        limit = mpz(1) << answer_bits(key) if fast else key.modulus
         if not (0 < announcement < key.modulus_squared and plaintext < key.modulus and residue < limit):
             raise ProofError("a number in a proof of knowledge lies outside its range")
         if fast and key.form != "psephos":
@@ -117,8 +117,8 @@ def prove(
         root = random_unit(key, randomness)
         announcement = (1 + n * mask) * gmpy2.powmod_sec(root, n, modulus) % modulus
     else:
-        root = mpz(randomness.bits(_mask_bits(key)))
-        announcement = (1 + n * mask) * _comb(key).power(int(root)) % modulus
+        root = mpz(randomness.bits(mask_bits(key)))
+        announcement = (1 + n * mask) * base_power(key, root) % modulus
     drawn = _challenges(statement, key, ciphertexts, announcement)
     plaintext = (mask + sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))) % n
     if mode == "full":
@@ -213,24 +213,30 @@ def _challenges(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], an
 
 def _residue(key: PublicKey, proof: KnowledgeProof) -> mpz:
     if proof.fast:
-        return _comb(key).power(int(proof.residue))
+        return base_power(key, proof.residue)
     return gmpy2.powmod(proof.residue, key.modulus, key.modulus_squared)
 
 
 def _plain_bytes(key: PublicKey) -> int:
-    return max((key.bits + 7) // 8, (_answer_bits(key) + 7) // 8)
+    return max((key.bits + 7) // 8, (answer_bits(key) + 7) // 8)
 
 
-def _mask_bits(key: PublicKey) -> int:
-    """alpha: longer than the sum of up to 2^16 products of a challenge and an exponent."""
+def mask_bits(key: PublicKey) -> int:
+    """Bits of alpha: longer than the sum of up to 2^16 products of a challenge and an exponent."""
     return exponent_bits(key, "half") + _COMB_SLACK + CHALLENGE_BITS + 16 + HIDING_BITS
 
 
-def _answer_bits(key: PublicKey) -> int:
-    return _mask_bits(key) + 1
+def answer_bits(key: PublicKey) -> int:
+    """Bits of w."""
+    return mask_bits(key) + 1
+
+
+def base_power(key: PublicKey, exponent: mpz) -> mpz:
+    """h_s to an exponent below 2^answer_bits."""
+    return _comb(key).power(int(exponent))
 
 
 @lru_cache(maxsize=2)
 def _comb(key: PublicKey) -> FixedBaseComb:
-    shape = best_shape(_answer_bits(key), powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000)
+    shape = best_shape(answer_bits(key), powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000)
     return FixedBaseComb(fixed_base(key), key.modulus_squared, shape)

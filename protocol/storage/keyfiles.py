@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gmpy2 import mpz
+
 from psephos.protocol.errors import KeyFileError, KeyFilePermissionsError, PsephosError
 from psephos.protocol.paillier.keys import KeyForm, PublicKey, check_modulus
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -86,6 +88,9 @@ def write_key_share(path: Path_, share: KeyShare) -> None:
         "holders": threshold_key.holders,
         "threshold": threshold_key.threshold,
         "ceremony": threshold_key.ceremony.hex(),
+        "verification_base": _to_base64(threshold_key.verification_base),
+        "verification_values": [_to_base64(value) for value in threshold_key.verification_values],
+        "theta": _to_base64(threshold_key.theta),
         "pub": _public_document(threshold_key.key),
         "share": _to_base64(share.share()),
     }
@@ -103,6 +108,9 @@ def read_key_share(path: Path_) -> KeyShare:
             _integer(document["holders"]),
             _integer(document["threshold"]),
             bytes.fromhex(document["ceremony"]),
+            mpz(_from_base64(document["verification_base"])),
+            tuple(mpz(_from_base64(value)) for value in document["verification_values"]),
+            _from_base64(document["theta"]),
         )
         return KeyShare(threshold_key, _integer(document["holder"]), _from_base64(document["share"]))
     except (KeyError, TypeError, ValueError, PsephosError) as error:
@@ -161,8 +169,8 @@ def _public_key(document: dict[str, Any]) -> PublicKey:
     return PublicKey(n, form=form)
 
 
-def _to_base64(value: int) -> str:
-    raw = value.to_bytes((value.bit_length() + 7) // 8, "big")
+def _to_base64(value: int | mpz) -> str:
+    raw = int(value).to_bytes((value.bit_length() + 7) // 8, "big")
     return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
 
 

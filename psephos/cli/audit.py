@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from psephos.cli.generate import Grouped, examples
-from psephos.cli.legacy import adapt
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish
-from psephos.outcomes import Outcome, PrivacyAuditOutcome
+from psephos.outcomes import Outcome
 from psephos.protocol.errors import InvalidParameter
 from psephos.security.audit import PROTOCOLS
 from psephos.security.audit import audit as run_audit
+from psephos.security.privacy import audit_privacy
 
 __all__ = ["register"]
 
@@ -59,20 +58,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         with Progress() as progress:
             outcome: Outcome
             if privacy:
-                outcome = _audit_noise(1.0 if epsilon is None else epsilon, samples or 100_000, progress)
+                outcome = audit_privacy(1.0 if epsilon is None else epsilon, samples or 100_000, progress)
             else:
-                outcome = adapt(run_audit(protocol, thorough, progress))
+                outcome = run_audit(protocol, thorough, progress)
         finish(outcome, as_json=as_json, report=report)
-
-
-def _audit_noise(epsilon: float, samples: int, progress: Progress) -> PrivacyAuditOutcome:
-    from psephos.security.privacy import audit as measure
-    from psephos.security.privacy import experiments
-
-    begun = time.perf_counter()
-    planned = list(experiments(epsilon))
-    found = []
-    for done, experiment in enumerate(planned):
-        progress("privacy audit", done, len(planned))
-        found.append(measure(experiment, samples))
-    return PrivacyAuditOutcome(mechanisms=found, seconds={"total": round(time.perf_counter() - begun, 1)})

@@ -31,8 +31,6 @@ def adapt(result: Any) -> Outcome:
     if isinstance(result, Outcome):
         return result
     protocol = str(result.get("protocol", ""))
-    if "protocols" in result:
-        return _audit(result)
     if protocol.startswith("pathak"):
         return _pathak(result)
     if protocol == "psgd":
@@ -89,11 +87,6 @@ def _psgd(r: dict[str, Any]) -> Outcome:
         "gradient_sensitivity": 2.0 * r["gradient_bound"] if party else 2.0, "test": 0, "remarks": r["notes"],
         "noise_source": "simulation" if "simulation" in r["noise_source"] else "system",
     })  # fmt: skip
-
-
-def _audit(r: dict[str, Any]) -> Outcome:
-    protocols = [{k: p[k] for k in ("name", "coalitions")} for p in r["protocols"]]
-    return _made("audit", r | {"protocols": protocols, "seconds": {"total": r["seconds"]}})
 
 
 def _pathak_adult(r: dict[str, Any]) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import logging
 import os
@@ -213,10 +214,9 @@ def finish(outcome: Any, *, as_json: bool, report: Path | None = None, transcrip
 
         from psephos.cli.show import show
 
-        console = Console()
-        with console.capture() as captured:
-            show(outcome, console)
-        emit(captured.get())
+        page = io.StringIO()
+        show(outcome, Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width))
+        emit(page.getvalue())
     _log.info("outcome", extra={"about": {"kind": outcome.kind, "exact": outcome.exact}})
     if report is not None:
         from psephos.report import write_report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,8 @@ def perform(options: Any, simulate: Any, name: str, *, report: Path | None, as_j
     """Check, simulate, print, and write the report; of a run that is stopped, the report of what there is."""
     options.check()
     check_directory(report)
+    if report is not None and hasattr(options, "curves"):
+        options = replace(options, curves=True)  # a report shows them; they cost nothing else
     transcript = Transcript()
     with Progress() as progress:
         try:

@@ -28,9 +28,9 @@ from psephos.outcomes.runs import (
 from psephos.outcomes.security import (
     AuditedCell,
     AuditedCoalition,
-    AuditedMechanism,
     AuditedProtocol,
     AuditOutcome,
+    Mechanism,
     PrivacyAuditOutcome,
 )
 
@@ -44,7 +44,6 @@ __all__ = [
     "AuditOutcome",
     "AuditedCell",
     "AuditedCoalition",
-    "AuditedMechanism",
     "AuditedProtocol",
     "AverageOutcome",
     "BenchOutcome",
@@ -55,6 +54,7 @@ __all__ = [
     "HammOutcome",
     "Interrupted",
     "Mean",
+    "Mechanism",
     "Outcome",
     "PathakAdultOutcome",
     "PathakOutcome",

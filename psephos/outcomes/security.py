@@ -14,8 +14,8 @@ __all__ = [
     "AuditOutcome",
     "AuditedCell",
     "AuditedCoalition",
-    "AuditedMechanism",
     "AuditedProtocol",
+    "Mechanism",
     "PrivacyAuditOutcome",
 ]
 
@@ -139,7 +139,7 @@ class AuditOutcome(Outcome):
 
 
 @dataclass(frozen=True)
-class AuditedMechanism:
+class Mechanism:
     """One mechanism on a worst-case pair: `epsilon` is claimed, `lower_bound` holds with `confidence`."""
 
     name: str
@@ -167,7 +167,7 @@ class PrivacyAuditOutcome(Outcome):
     kind: ClassVar[str] = "privacy-audit"
     derived: ClassVar[tuple[str, ...]] = ("as_expected",)
 
-    mechanisms: list[AuditedMechanism]
+    mechanisms: list[Mechanism]
 
     @property
     def as_expected(self) -> bool:

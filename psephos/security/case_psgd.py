@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.losses import Logistic
+from psephos.curator.old_tally import Tally
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.curator import Agreement, Curator, Variant, agree
-from psephos.curator.tally import Tally
 from psephos.parties.gradients import gradient_sum, margin_slope
 from psephos.parties.psgd import GradientParty, OpeningRecord, StepHolder
 from psephos.protocol.encrypted_sum.messages import Ballot

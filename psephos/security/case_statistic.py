@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
-from psephos.parties.party import Party
+from psephos.parties.old_party import Party
 from psephos.parties.statistic import Shares, entry_range, noisy_contribution
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round

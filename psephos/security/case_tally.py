@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.statistic import plan_statistic, release_statistic
-from psephos.parties.party import Party, Voter
+from psephos.parties.old_party import Party, Voter
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
@@ -201,7 +201,7 @@ def _simulated_parameters(context: Context, members: Members) -> list[SumRun]:
 def _outputs(context: Context) -> Result:
     wanted = _sums(context)
     runs = _real(context)
-    wrong = sum(run.opened.sums != wanted for run in runs)
+    wrong = sum(run.opened.sums != tuple(wanted) for run in runs)
     if wrong:
         return Result(True, f"{wrong} of {len(runs)} runs opened something else than the counts")
     return Result(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
@@ -316,7 +316,7 @@ def _parameters_simulated(members: Members) -> Run:
 
 def _reads_sum(context: Context) -> Result:
     total = [sum(column) for column in zip(*_parameters(context), strict=True)]
-    return Result(_real_parameters(context)[0].opened.sums == total, "the exact sum of the parameters is opened")
+    return Result(list(_real_parameters(context)[0].opened.sums) == total, "the exact sum of the parameters is opened")
 
 
 def _reads_last_parameters(context: Context) -> Result:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from psephos.outcomes import AuditedCell
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
-__all__ = ["HIDDEN", "LEAK", "REVEALED", "Case", "Cell", "Check", "Coalition", "Context", "Result", "Verdict", "judge"]
+__all__ = ["HIDDEN", "LEAK", "REVEALED", "Case", "Check", "Coalition", "Context", "Result", "Verdict", "judge"]
 
 Verdict = Literal["hidden", "revealed by design", "LEAK"]
 HIDDEN: Verdict = "hidden"
@@ -118,15 +119,6 @@ class Case:
         return {check.name: check for check in self.checks}[name]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One cell of the matrix."""
-
-    verdict: Verdict
-    expected: Verdict
-    evidence: str
-
-
 def expected(coalition: Coalition, secret: str) -> Verdict:
     """What a cell should say."""
     if secret in coalition.granted:
@@ -134,26 +126,26 @@ def expected(coalition: Coalition, secret: str) -> Verdict:
     return LEAK if secret in coalition.known_leaks else HIDDEN
 
 
-def judge(case: Case, results: dict[str, Result]) -> dict[str, dict[str, Cell]]:
+def judge(case: Case, results: dict[str, Result]) -> dict[str, dict[str, AuditedCell]]:
     """coalition -> secret -> cell, from the checks' results.
 
     A cell with no check behind it is not "hidden": it is an error of the case, and raises KeyError.
     """
-    matrix: dict[str, dict[str, Cell]] = {}
+    matrix: dict[str, dict[str, AuditedCell]] = {}
     for coalition in case.coalitions:
-        row: dict[str, Cell] = {}
+        row: dict[str, AuditedCell] = {}
         for secret in case.secrets:
             about = [c for c in case.checks if c.coalition == coalition.name and secret in c.secrets]
             if not about:
                 raise KeyError(f"no check of {case.name} looks at {secret} for {coalition.name}")
             found = [c for c in about if results[c.name].leaks]
             wanted = expected(coalition, secret)
-            verdict = HIDDEN
+            verdict: Verdict = HIDDEN
             if found:
                 verdict = REVEALED if secret in coalition.granted else LEAK
             shown = found or about
             evidence = "; ".join(f"{c.name}: {results[c.name].evidence}" for c in shown)
             reason = coalition.granted.get(secret) or coalition.known_leaks.get(secret)
-            row[secret] = Cell(verdict, wanted, f"{evidence} ({reason})" if reason else evidence)
+            row[secret] = AuditedCell(verdict, wanted, f"{evidence} ({reason})" if reason else evidence)
         matrix[coalition.name] = row
     return matrix

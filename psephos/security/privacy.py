@@ -9,6 +9,7 @@ audit can convict a mechanism, never acquit it; that it convicts is shown by sca
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,7 +26,8 @@ from psephos.curator.hamm.release import Unreleased, erm_sensitivity, perturb
 from psephos.curator.hamm.sensitivity import Sensitivity, average, with_lattice
 from psephos.curator.hamm.statistic import plan_statistic, release_statistic
 from psephos.curator.losses import Logistic
-from psephos.outcomes import AuditedMechanism
+from psephos.outcomes.security import Mechanism as AuditedMechanism
+from psephos.outcomes.security import PrivacyAuditOutcome
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
@@ -41,7 +43,7 @@ from psephos.protocol.privacy.mechanisms import (
 )
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["CONFIDENCE", "Experiment", "audit", "experiments", "lower_bound"]
+__all__ = ["CONFIDENCE", "Experiment", "audit", "audit_privacy", "experiments", "lower_bound"]
 
 CONFIDENCE = 0.9999
 """Of a lower bound, unless another is asked for: the chance that it does not exceed the true epsilon."""
@@ -100,9 +102,25 @@ def audit(experiment: Experiment, samples: int, randomness: Randomness = SYSTEM)
     outputs = [np.array([experiment.run(which, randomness) for _ in range(samples)]) for which in (0, 1)]
     first, second = (experiment.score(o) for o in outputs)
     found = lower_bound(first, second, experiment.delta)
-    return AuditedMechanism(
-        experiment.name, experiment.dimension, experiment.epsilon, experiment.delta, found, samples, CONFIDENCE
-    )
+    claim = (experiment.name, experiment.dimension, experiment.epsilon, experiment.delta)
+    return AuditedMechanism(*claim, lower_bound=found, samples=samples, confidence=CONFIDENCE)
+
+
+def audit_privacy(
+    epsilon: float = 1.0,
+    samples: int = 100_000,
+    progress: Callable[[str, int, int], object] = lambda what, done, total: None,
+) -> PrivacyAuditOutcome:
+    """Audit every mechanism, `samples` outputs for each of two inputs; `progress` is called before each.
+
+    Raises InvalidParameter as `experiments` and `lower_bound` do.
+    """
+    begun, planned = time.perf_counter(), list(experiments(epsilon))
+    found = []
+    for done, experiment in enumerate(planned):
+        progress(experiment.name, done, len(planned))
+        found.append(audit(experiment, samples))
+    return PrivacyAuditOutcome(mechanisms=found, seconds={"total": round(time.perf_counter() - begun, 1)})
 
 
 def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Experiment]:

@@ -20,7 +20,7 @@ from fractions import Fraction
 import gmpy2
 from gmpy2 import mpz
 
-from psephos.curator.tally import OpenedSum
+from psephos.curator.old_tally import OpenedSum
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -57,7 +57,7 @@ def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, 
         assert value.denominator == 1
         return int(value)
 
-    result = gmpy2.powmod(1 + 2 * delta * plaintext * n, weight(0), modulus)
+    result = gmpy2.powmod(1 + 2 * delta * key.theta * plaintext * n, weight(0), modulus)
     for i, share in shares.items():
         result = result * gmpy2.powmod(ciphertext, 2 * share * weight(i), modulus) % modulus
     return result
@@ -95,11 +95,10 @@ def simulate_sum(
             ballot = Ballot.sign(round_, party, vector, world.ceremony.signing_keys[party])
         product = add_ciphertexts(key, product, ballot.ciphertexts)
         transcript.send("cast", name, BOARD, "ballot", ballot.encode())
-    seen = BallotProduct(round_)
-    seen.add_all(
+    seen, _ = BallotProduct(round_).add_all(
         [m.data for m in transcript.messages if m.kind == "ballot" and m.data is not None][-len(round_.roster) :]
     )
-    request = TallyRequest(round_.digest, tuple(range(len(round_.roster))), seen.digest)
+    request = TallyRequest(round_.digest, seen.members, seen.digest)
     shares = {h: world.ceremony.shares[h - 1].share() for h in corrupt_holders}
     missing = threshold_key.threshold - 1 - len(shares)
     if missing > 0:
@@ -124,6 +123,6 @@ def simulate_sum(
             values = tuple(
                 simulate_partial(threshold_key, known, holder, c, m) for c, m in zip(product, plaintexts, strict=True)
             )
-        part = PartialDecryption(round_.digest, threshold_key.digest, holder, request.product_digest, values)
+        part = PartialDecryption(round_.digest, holder, request.product_digest, values)
         transcript.send("open", name, "curator", "partial decryption", part.encode(round_))
-    return SumRun(round_, transcript, OpenedSum(list(sums), request.parties))
+    return SumRun(round_, transcript, OpenedSum(tuple(sums), seen.parties))

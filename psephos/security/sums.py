@@ -9,8 +9,8 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.curator.tally import Tally
-from psephos.parties.holder import KeyHolder
+from psephos.curator.old_tally import Tally
+from psephos.parties.old_holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError
@@ -152,7 +152,7 @@ def _opens_to(run: SumRun) -> bool:
         for m in run.transcript.messages
         if m.kind == "partial decryption" and m.data is not None
     ]
-    return tally.open(parts[-run.round.threshold_key.threshold :]).sums == list(run.opened.sums)
+    return tally.open(parts[-run.round.threshold_key.threshold :]).sums == tuple(run.opened.sums)
 
 
 def fresh(runs: Sequence[SumRun], members: Members) -> Result:
@@ -285,7 +285,7 @@ def _request(round_: Round, ballots: Sequence[Ballot]) -> TallyRequest:
         raise rejection.error
     # Not `close`: a deviating curator ignores the minimum.
     product = tally._product
-    return TallyRequest(round_.digest, product.parties, product.digest)
+    return TallyRequest(round_.digest, product.members, product.digest)
 
 
 def _single(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
@@ -301,8 +301,8 @@ def _left_out(context: Context, world: Setup, round_: Round, ballots: list[Ballo
 def _other_product(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
     """All parties named, but the product is one party's ballot."""
     holder = _holder(world, round_, ballots)
-    everyone = tuple(b.party for b in ballots)
-    return bool(holder.partially_decrypt(replace(_request(round_, ballots[:1]), parties=everyone)))
+    everyone = sum(1 << b.party for b in ballots)
+    return bool(holder.partially_decrypt(replace(_request(round_, ballots[:1]), members=everyone)))
 
 
 def _unseen(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:

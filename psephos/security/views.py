@@ -16,7 +16,7 @@ A chance relation among k residues of a b-bit modulus has probability below k^3 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import gmpy2
 from gmpy2 import mpz
@@ -90,7 +90,7 @@ def structure(messages: Iterable[Message]) -> tuple[tuple[str, str, str, str, in
 
 def openable(threshold_key: ThresholdKey, parts: Mapping[int, mpz]) -> int | None:
     """What these partial decryptions of one ciphertext open to, tried as if the threshold were their number."""
-    lowered = ThresholdKey(threshold_key.key, threshold_key.holders, len(parts), threshold_key.ceremony)
+    lowered = replace(threshold_key, threshold=len(parts))
     try:
         return combine(lowered, {holder: (value,) for holder, value in parts.items()})[0]
     except ThresholdError:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.tally import OpenedSum, Tally
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party, Voter
+from psephos.curator.old_tally import OpenedSum, Tally
+from psephos.parties.old_holder import KeyHolder
+from psephos.parties.old_party import Party, Voter
 from psephos.protocol.encrypted_sum.board import Board
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.rounds import Round

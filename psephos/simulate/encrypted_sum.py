@@ -21,9 +21,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.curator.tally import OpenedSum, Tally
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party, Voter
+from psephos.curator.old_tally import OpenedSum, Tally
+from psephos.parties.old_holder import KeyHolder
+from psephos.parties.old_party import Party, Voter
 from psephos.protocol.encrypted_sum.board import Board
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
@@ -302,8 +302,7 @@ def run_encrypted_sum(
                 "aggregate": before.get("aggregate", 0.0) + aggregate * share,
             }
             if kept is not None:
-                for mine, product in zip(state.products, work.products, strict=True):
-                    mine.merge(product)
+                state.products = [a.merge(b) for a, b in zip(state.products, work.products, strict=True)]
                 kept.commit(state, work.messages)
             progress(work.parties)
     # Batches come in any order; a transcript is in the order of the roster.
@@ -367,11 +366,12 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
     for ballot in contribution.ballots(round_, batch.numbers, keys, encryptor):
         board.post(transcript.send(f"{round_.kind}: cast", f"party {ballot.party}", BOARD, "ballot", ballot.encode()))
     cast = time.perf_counter()
-    products = [BallotProduct(round_) for _ in range(1 + shared.holders)]
-    for product in products:
-        rejected = product.add_all(board.messages)
+    products = []
+    for _ in range(1 + shared.holders):
+        product, rejected = BallotProduct(round_).add_all(board.messages)
         if rejected:
             raise rejected[0].error
+        products.append(product)
     counted = time.perf_counter()
     return _Work(
         len(batch.numbers),

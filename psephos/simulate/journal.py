@@ -31,8 +31,7 @@ import psephos
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import JournalError
-from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
+from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
@@ -235,20 +234,12 @@ class StepLog:
 
 
 def _encode_ceremony(ceremony: Ceremony) -> bytes:
-    threshold_key = ceremony.threshold_key
-    return encode(
-        (
-            (threshold_key.key.n, threshold_key.key.form),
-            (threshold_key.holders, threshold_key.threshold, threshold_key.ceremony),
-            tuple((share.holder, share.share()) for share in ceremony.shares),
-            tuple(key.seed() for key in ceremony.signing_keys),
-        )
-    )
+    shares = tuple((share.holder, share.share()) for share in ceremony.shares)
+    return encode((ceremony.threshold_key, shares, tuple(key.seed() for key in ceremony.signing_keys)))
 
 
 def _decode_ceremony(kept: bytes) -> Ceremony:
-    (n, form), terms, kept_shares, seeds = decode(kept)
-    threshold_key = ThresholdKey(PublicKey(n, form=form), *terms)
+    threshold_key, kept_shares, seeds = decode(kept)
     shares = tuple(KeyShare(threshold_key, holder, share) for holder, share in kept_shares)
     keys = tuple(SigningKey(seed) for seed in seeds)
     return Ceremony(threshold_key, tuple(key.verification_key for key in keys), shares, keys)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psephos.curator.losses import Loss, loss_named
+from psephos.curator.old_tally import OpenedSum, Tally
 from psephos.curator.psgd.curator import (
     Agreement,
     Curator,
@@ -36,7 +37,6 @@ from psephos.curator.psgd.curator import (
     into_ball,
 )
 from psephos.curator.psgd.gop import perturbed_minimiser
-from psephos.curator.tally import OpenedSum, Tally
 from psephos.data.datasets import load
 from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import split
@@ -193,7 +193,7 @@ class SgdRun:
                 else:
                     if pending is None or entry["step"] != pending.step:
                         raise KeyError("step")
-                    self.curator.advance(OpenedSum([int(s) for s in entry["sums"]], tuple(entry["parties"])))
+                    self.curator.advance(OpenedSum(tuple(int(s) for s in entry["sums"]), tuple(entry["parties"])))
                     pending = None
                     for number in entry["parties"]:
                         answered[number] = entry["step"]
@@ -283,7 +283,7 @@ class SgdRun:
         if any(vector is None for vector in latest):
             return  # a ballot from before an interrupt: its plaintext is known to nobody any more
         clear = [sum(column) for column in zip(*latest, strict=True)]
-        self._equal = self._equal is not False and clear == opened.sums
+        self._equal = self._equal is not False and clear == list(opened.sums)
 
     @property
     def sums_equal(self) -> bool | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm.statistic import StatisticPlan
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
-from psephos.parties.party import Party, Voter
+from psephos.parties.old_party import Party, Voter
 from psephos.parties.statistic import Shares, entry_range, noisy_contribution
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round

@@ -34,7 +34,7 @@ from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
 from psephos.parties.learners import LEARNERS, LocalClassifier, make_learner
 from psephos.parties.noise import contributors
-from psephos.parties.party import Voter
+from psephos.parties.old_party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -318,10 +318,10 @@ def _run(
     seconds["fit"] = time.perf_counter() - begun
     extras: dict[str, Any] = {}
     if for_report and methods_at is not None and counts is not None:
-        from psephos.report.document import alpha_summary
+        from psephos.outcomes import Alpha
 
         extras["curves"] = _curves(methods_at, noise, test, dealt.y_test, stage)
-        extras["alpha"] = alpha_summary(counts)
+        extras["alpha"] = asdict(Alpha.of(counts))
 
     return {
         "protocol": "tally" if options.reveal == "alpha" else "statistic",
@@ -476,7 +476,7 @@ def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, d
         StatisticContribution(house.voters, house.auxiliary, plan.grid, shares, simulation_seed=seed),
         "sum noisy statistics",
     )
-    released = fit_statistic(release_total(plan, summed.opened.sums, ballots=summed.opened.ballots))
+    released = fit_statistic(release_total(plan, list(summed.opened.sums), ballots=summed.opened.ballots))
     method = Method(
         # Only a simulation can know the counts here, and only to say what the noise cost.
         lambda: statistic_nonprivate(_clear_counts(house), house.auxiliary, options.local_lam),

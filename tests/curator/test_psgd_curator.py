@@ -9,10 +9,10 @@ import pytest
 
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import Huber, Logistic, Loss
+from psephos.curator.old_tally import OpenedSum
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.curator import Agreement, Curator, StepSizes, StoppingRule, agree, into_ball
 from psephos.curator.psgd.gop import perturbed_minimiser, perturbed_risk
-from psephos.curator.tally import OpenedSum
 from psephos.protocol.errors import DivergenceError, InvalidParameter, WrongRoundError
 from psephos.simulate.psgd import clear_descent
 

@@ -66,6 +66,67 @@ def test_no_link_within_the_site_is_dead(site: Path) -> None:
     assert not dead
 
 
+ELEMENTS = frozenset(
+    """html head title meta link script style body header main article nav footer div span p h1 h2 h3 h4 h5
+    h6 a small em strong code pre ul ol li dl dt dd table thead tbody tr th td img br hr form input
+    label button svg defs marker path text""".split()  # noqa: SIM905
+)
+"""What pages here are made of. A name outside of it is mathematics that was taken for a tag: <grad F(u), v>."""
+
+
+class Prose(HTMLParser):
+    """Elements of a page, and emphasis that begins or ends within a word: w* and w* give w, a slanted "and w"."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: set[str] = set()
+        self.torn: list[str] = []
+        self._last, self._slanted, self._closed = "", "", False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = tag in ELEMENTS and all(re.fullmatch(r"[\w:-]+", name) for name, _ in attrs)
+        self.elements.add(tag if known else self.get_starttag_text() or tag)
+        if tag in ("em", "strong") and self._last[-1:].isalnum():
+            self.torn.append(self._last[-20:])
+
+    def handle_endtag(self, tag: str) -> None:
+        self._closed = tag in ("em", "strong")
+
+    def handle_data(self, data: str) -> None:
+        if self._closed and data[:1].isalnum():
+            self.torn.append(data[:20])
+        self._last, self._closed = data, False
+
+
+def test_mathematics_is_not_taken_for_markup(site: Path) -> None:
+    lost = {}
+    for path in site.rglob("*.html"):
+        page = Prose(path.read_text(encoding="utf-8"))
+        if found := sorted(page.elements - ELEMENTS) + page.torn:
+            lost[str(path.relative_to(site))] = found
+    assert not lost
+    lemma = re.sub(r"\s+", " ", (site / "theory.html").read_text(encoding="utf-8"))
+    assert "⟨-grad F(v), u - v⟩ = ⟨grad(G - F)(v), u - v⟩" in lemma
+
+
+@pytest.mark.parametrize(
+    "text", ["<p>F - <grad F(v), .></p>", "<p>||w<em>|| &lt;= R(w</em>)</p>", "<p>a <w, t=2> b</p>", "<p><a b, c></p>"]
+)
+def test_lost_mathematics_is_seen(text: str) -> None:
+    page = Prose(text)
+    assert page.torn or page.elements - ELEMENTS
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.name)
+def test_rows_of_a_table_have_the_cells_of_its_head(page: Path) -> None:
+    """A bar in a cell, |w|, is a border: what stands after the last column is dropped without a word."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
+        borders = [len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", row))) for row in table.splitlines()]
+        assert len(set(borders)) == 1, table
+
+
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
     elsewhere = {
         f"{path.relative_to(site)}: {target}"

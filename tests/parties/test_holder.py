@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gmpy2 import mpz
 
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
-from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
-from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.driver import Driver
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.errors import (
     AlreadyOpenedError,
     DuplicateBallotError,
     ForgedSignatureError,
-    KeyFileError,
     PsephosError,
     TooFewBallotsError,
     UnseenBallotError,
@@ -24,14 +24,10 @@ from psephos.protocol.errors import (
     WrongRoundError,
 )
 from psephos.protocol.paillier.threshold import KeyShare, deal
-from psephos.protocol.storage.ledger import OnceLedger
-
-
-def request_for(election: Any, ballots: list[Ballot]) -> TallyRequest:
-    """What a curator, honest or not, would ask the holders to open."""
-    product = BallotProduct(election.round)
-    assert product.add_all(ballots) == []
-    return TallyRequest(election.round.digest, product.parties, product.digest)
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.roles import Entry, Step
+from psephos.protocol.storage.store import OnceLedger, Store
+from tests.conftest import Sends
 
 
 @pytest.fixture(scope="module")
@@ -39,54 +35,86 @@ def ballots(election: Any) -> list[Ballot]:
     return [election.ballot(party) for party in range(5)]
 
 
-class Unspent:
+def request_for(election: Any, ballots: list[Ballot]) -> TallyRequest:
+    """What a curator, honest or not, would ask the holders to open."""
+    product = election.product(ballots)
+    return TallyRequest(election.round.digest, product.members, product.digest)
+
+
+class Asked:
+    """A holder that somebody talks to directly."""
+
+    def __init__(self, holder: KeyHolder) -> None:
+        self.holder, self.state, self._number = holder, holder.start().state, 0
+
+    def _say(self, sender: str, receiver: str, *messages: bytes) -> Step:
+        entries = [Entry(n, sender, receiver, data) for n, data in enumerate(messages, start=self._number + 1)]
+        self._number += len(messages)
+        step = self.holder.receive(self.state, entries)
+        self.state = step.state
+        return step
+
+    def observe(self, *ballots: Ballot) -> list[PsephosError]:
+        step = self._say("somebody", "board", *(ballot.encode() for ballot in ballots))
+        return [refusal.error for refusal in step.refused]
+
+    def ask(self, request: TallyRequest) -> bytes:
+        step = self._say("curator", self.holder.name, request.encode(self.holder.round))
+        for refusal in step.refused:
+            raise refusal.error
+        (post,) = step.posts
+        assert post.receiver == "curator"
+        return post.data
+
+
+class Unspent(Asked):
     """A share that must not be used, and a ledger that must stay empty."""
 
-    def __init__(self, election: Any, tmp_path: Path) -> None:
-        self.path = tmp_path / "openings"
-        self.holder = KeyHolder(election.shares[0], election.round, openings=OnceLedger(self.path))
+    def __init__(self, election: Any) -> None:
+        self.store = Store()
+        super().__init__(KeyHolder(election.shares[0], election.round, openings=OnceLedger(self.store)))
 
     def refuses(self, error: type[PsephosError], request: TallyRequest, match: str | None = None) -> None:
+        before = self.state
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(KeyShare, "partially_decrypt", lambda *_: pytest.fail("the share was used"))
             with pytest.raises(error, match=match):
-                self.holder.partially_decrypt(request)
-        assert not self.path.exists()  # a refused request does not spend the round
+                self.ask(request)
+        assert self.state == before
+        assert not list(self.store.items("once "))  # a refused request does not spend the round
 
 
 @pytest.fixture
-def unspent(election: Any, tmp_path: Path) -> Unspent:
-    return Unspent(election, tmp_path)
+def unspent(election: Any) -> Unspent:
+    return Unspent(election)
 
 
 def test_it_opens_what_it_has_seen(election: Any, ballots: list[Ballot]) -> None:
-    request = request_for(election, ballots)
-    for holder, share in zip(election.holders(ballots), election.shares, strict=True):
-        part = holder.partially_decrypt(request)
-        product = BallotProduct(election.round)
-        product.add_all(ballots)
+    request, product = request_for(election, ballots), election.product(ballots)
+    for holder, share in zip(election.holders(), election.shares, strict=True):
+        asked = Asked(holder)
+        assert asked.observe(*ballots) == []
+        part = PartialDecryption.decode(asked.ask(request), election.round)
         assert part.holder == holder.number == share.holder
         assert part.values == share.partially_decrypt(product.vector().ciphertexts)
-        assert part.round_digest == election.round.digest
-        assert part.product_digest == request.product_digest
-        part.check(election.round)
+        assert part.product_digest == product.digest
 
 
 def test_a_ballot_it_has_not_observed(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    unspent.holder.observe_all(ballots[:4])
+    unspent.observe(*ballots[:4])
     unspent.refuses(UnseenBallotError, request_for(election, ballots), "not observed the ballot of party 4")
-    unspent.holder.observe(ballots[4])
-    assert unspent.holder.partially_decrypt(request_for(election, ballots))
+    unspent.observe(ballots[4])
+    assert unspent.ask(request_for(election, ballots))
 
 
 def test_a_ballot_that_was_left_out(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     """The difference of two openings would be one party's vector."""
-    unspent.holder.observe_all(ballots)
+    unspent.observe(*ballots)
     unspent.refuses(UnseenBallotError, request_for(election, ballots[:4]), "leaves out the ballot of party 4")
 
 
 def test_another_product_over_the_same_parties(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    unspent.holder.observe_all(ballots)
+    unspent.observe(*ballots)
     honest = request_for(election, ballots)
     unspent.refuses(UnseenBallotError, replace(honest, product_digest=bytes(32)), "another ballot")
 
@@ -94,103 +122,68 @@ def test_another_product_over_the_same_parties(election: Any, ballots: list[Ball
 def test_equivocation(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     """A party that shows the curator one ballot and the holder another, both signed: nothing is opened."""
     other = election.ballot(2, [1] * election.round.plan.length)
-    unspent.holder.observe_all([*ballots[:2], other, *ballots[3:]])
+    unspent.observe(*ballots[:2], other, *ballots[3:])
     unspent.refuses(UnseenBallotError, request_for(election, ballots), "somebody was shown another ballot")
-    with pytest.raises(DuplicateBallotError):
-        unspent.holder.observe(ballots[2])
+    assert isinstance(unspent.observe(ballots[2])[0], DuplicateBallotError)
     unspent.refuses(UnseenBallotError, request_for(election, ballots))
 
 
 def test_too_few_ballots(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     assert election.round.minimum_ballots == 3
     for count in range(3):
-        product = BallotProduct(election.round)
-        product.add_all(ballots[:count])
-        unspent.refuses(
-            TooFewBallotsError, TallyRequest(election.round.digest, product.parties, product.digest), f"{count} ballots"
-        )
-        unspent.holder.observe(ballots[count])
-    assert unspent.holder.partially_decrypt(request_for(election, ballots[:3]))
+        unspent.refuses(TooFewBallotsError, request_for(election, ballots[:count]), f"{count} ballots")
+        unspent.observe(ballots[count])
+    assert unspent.ask(request_for(election, ballots[:3]))
 
 
 def test_the_same_ballot_many_times_is_one(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    rejected = unspent.holder.observe_all([ballots[0]] * 5)
-    assert len(rejected) == 4
-    unspent.refuses(TooFewBallotsError, TallyRequest(election.round.digest, (0,), unspent.holder._seen.digest))
+    assert len(unspent.observe(*[ballots[0]] * 5)) == 4
+    unspent.refuses(TooFewBallotsError, request_for(election, ballots[:1]))
 
 
 def test_a_request_for_another_round(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    unspent.holder.observe_all(ballots)
+    unspent.observe(*ballots)
     unspent.refuses(WrongRoundError, replace(request_for(election, ballots), round_digest=bytes(32)))
 
 
 def test_forged_ballots_are_not_seen(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     forged = replace(ballots[4], signature=bytes(64))
-    with pytest.raises(ForgedSignatureError):
-        unspent.holder.observe(forged)
-    assert [type(r.error) for r in unspent.holder.observe_all([forged.encode(), ballots[0]])] == [ForgedSignatureError]
-    assert "1 ballots" in repr(unspent.holder)
+    assert [type(error) for error in unspent.observe(forged, ballots[0])] == [ForgedSignatureError]
+    unspent.refuses(TooFewBallotsError, request_for(election, ballots[:1]), "1 ballots")
 
 
-def test_a_second_opening(election: Any, ballots: list[Ballot]) -> None:
-    (holder, *_) = election.holders(ballots[:4])
-    holder.partially_decrypt(request_for(election, ballots[:4]))
+def test_the_same_opening_again_and_no_other(election: Any, ballots: list[Ballot]) -> None:
+    asked = Asked(election.holders()[0])
+    asked.observe(*ballots)
+    first = asked.ask(request_for(election, ballots))
+    assert asked.ask(request_for(election, ballots)) == first
     with pytest.raises(AlreadyOpenedError):
-        holder.partially_decrypt(request_for(election, ballots[:4]))
-    holder.observe(ballots[4])  # one more ballot: the difference would be its vector
+        asked.ask(request_for(election, ballots[:4]))
+    assert len(asked.observe(election.ballot(4))) == 1  # what comes late is not taken
+
+
+def test_another_opening_after_a_restart(election: Any, ballots: list[Ballot], tmp_path: Path) -> None:
+    """The same bytes for the same product; not with one more ballot, since the difference would be its vector."""
+
+    def restarted(cast: list[Ballot]) -> bytes:
+        with Store(tmp_path / "private" / "openings") as store:
+            asked = Asked(KeyHolder(election.shares[0], election.round, openings=OnceLedger(store)))
+            asked.observe(*cast)
+            return asked.ask(request_for(election, cast))
+
+    assert restarted(ballots[:4]) == restarted(ballots[:4])
     with pytest.raises(AlreadyOpenedError):
-        holder.partially_decrypt(request_for(election, ballots))
+        restarted(ballots)
 
 
-def test_a_second_opening_after_a_restart(election: Any, ballots: list[Ballot], tmp_path: Path) -> None:
-    path = tmp_path / "openings"
-    for error in (None, AlreadyOpenedError, AlreadyOpenedError):
-        holder = KeyHolder(election.shares[0], election.round, openings=OnceLedger(path))
-        holder.observe_all(ballots)
-        if error is None:
-            holder.partially_decrypt(request_for(election, ballots))
-        else:
-            with pytest.raises(error):
-                holder.partially_decrypt(request_for(election, ballots))
-    assert path.read_text() == election.round.digest.hex() + "\n"
-
-
-def test_the_round_is_spent_before_anything_is_computed(
-    election: Any, ballots: list[Ballot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A crash in the middle of an opening must not leave room for a second one."""
-    path = tmp_path / "openings"
-    holder = KeyHolder(election.shares[0], election.round, openings=OnceLedger(path))
-    holder.observe_all(ballots)
-
-    def crash(*_: object) -> None:
-        raise MemoryError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(KeyShare, "partially_decrypt", crash)
-        with pytest.raises(MemoryError):
-            holder.partially_decrypt(request_for(election, ballots))
-    with pytest.raises(AlreadyOpenedError):
-        holder.partially_decrypt(request_for(election, ballots))
-
-
-def test_a_damaged_ledger_opens_nothing(election: Any, ballots: list[Ballot], tmp_path: Path) -> None:
-    path = tmp_path / "openings"
-    path.write_text("not a digest\n")
-    holder = KeyHolder(election.shares[0], election.round, openings=OnceLedger(path))
-    holder.observe_all(ballots)
-    with pytest.raises(KeyFileError, match="damaged"):
-        holder.partially_decrypt(request_for(election, ballots))
-
-
-def test_one_ledger_serves_many_rounds(election: Any, make_election: Any, tmp_path: Path) -> None:
-    ledger = OnceLedger(tmp_path / "openings")
+def test_one_ledger_serves_many_rounds(make_election: Any) -> None:
+    ledger = OnceLedger()
     for _ in range(3):
         other = make_election(3, 2, 2)
         cast = [other.ballot(p) for p in range(3)]
-        holder = KeyHolder(other.shares[0], other.round, openings=ledger)
-        holder.observe_all(cast)
-        holder.partially_decrypt(request_for(other, cast))
+        asked = Asked(KeyHolder(other.shares[0], other.round, openings=ledger))
+        asked.observe(*cast)
+        assert asked.ask(request_for(other, cast))
 
 
 def test_a_share_of_another_key_or_ceremony(election: Any, private_key: Any, other_private_key: Any) -> None:
@@ -200,59 +193,37 @@ def test_a_share_of_another_key_or_ceremony(election: Any, private_key: Any, oth
             KeyHolder(shares[0], election.round)
 
 
-def test_products_of_the_holders_own_processes(election: Any, ballots: list[Ballot]) -> None:
-    halves = [BallotProduct(election.round) for _ in range(2)]
-    halves[0].add_all(ballots[:2])
-    halves[1].add_all(ballots[2:])
-    holder = KeyHolder(election.shares[0], election.round)
-    for half in halves:
-        holder.observe_product(half)
-    assert holder.partially_decrypt(request_for(election, ballots)).holder == 1
-    with pytest.raises(DuplicateBallotError):
-        holder.observe_product(halves[0])
-
-
 def test_curator_and_holder_agree_whatever_the_batches(election: Any, ballots: list[Ballot]) -> None:
-    """A party sends an unsound ballot and then a sound one; the curator takes batches, the holder one at a time."""
-    from gmpy2 import mpz
-
-    from psephos.protocol.paillier.vectors import EncryptedVector
-
-    unsound = Ballot.sign(
-        election.round,
-        4,
-        EncryptedVector(election.key, election.round.plan, (mpz(election.key.n),) * election.round.plan.ciphertexts),
-        election.signing_keys[4],
-    )
-    board = [*ballots[:4], unsound, ballots[4]]
-    tally = Tally(election.round)
-    assert len(tally.add_all(board)) == 1
-    holders = [KeyHolder(share, election.round) for share in election.shares[:2]]
+    """A party sends an unsound ballot and then a sound one; the curator takes batches, the holders one at a time."""
+    zero = EncryptedVector(election.key, election.round.plan, (mpz(election.key.n),) * election.round.plan.ciphertexts)
+    board = [*ballots[:4], Ballot.sign(election.round, 4, zero, election.signing_keys[4]), ballots[4]]
+    holders = [Asked(holder) for holder in election.holders()[:2]]
     for holder in holders:
-        for ballot in board:
-            try:
-                holder.observe(ballot)
-            except PsephosError:
-                assert ballot is unsound
-    request = tally.close()
-    assert tally.open([holder.partially_decrypt(request) for holder in holders]).sums == election.sums(range(5))
+        refused = [error for ballot in board for error in holder.observe(ballot)]
+        assert len(refused) == 1
+    driver = Driver(
+        [Sends("everybody", *(b.encode() for b in board)), Tally(election.round), *(h.holder for h in holders)],
+        states={h.holder.name: h.state for h in holders},
+        strict=False,
+    )
+    # The holders are shown the board a second time: they refuse all of it, and answer by what they saw.
+    assert driver.run()["curator"].sums == tuple(election.sums(range(5)))
 
 
 def test_more_than_half_of_the_holders_open_one_product_only(make_election: Any) -> None:
     """With t > n / 2 any two sets of t holders share one, and it opens once."""
     election = make_election(5, 3, 2)
     cast = [election.ballot(p) for p in range(5)]
-    holders = election.holders(cast[:4])
-    first = request_for(election, cast[:4])
-    for holder in holders[:2]:
-        holder.partially_decrypt(first)
+    holders = [Asked(holder) for holder in election.holders()]
     for holder in holders:
-        holder.observe(cast[4])
-    second = request_for(election, cast)
+        holder.observe(*cast[:4])
+    for holder in holders[:2]:
+        holder.ask(request_for(election, cast[:4]))
     opened = 0
     for holder in holders:
+        holder.observe(cast[4])
         try:
-            opened += bool(holder.partially_decrypt(second))
+            opened += bool(holder.ask(request_for(election, cast)))
         except AlreadyOpenedError:
             continue
     assert opened < election.round.threshold_key.threshold
@@ -266,13 +237,6 @@ def test_a_known_leak_half_of_the_holders_or_fewer(make_election: Any) -> None:
     """
     election = make_election(5, 4, 2)
     cast = [election.ballot(p) for p in range(5)]
-    holders = election.holders(cast[:4])
-    sums = []
-    for chosen, board in ((holders[:2], cast[:4]), (holders[2:], cast)):
-        for holder in chosen:
-            holder.observe_all(board[len(holder._seen) :])
-        tally = Tally(election.round)
-        tally.add_all(board)
-        request = tally.close()
-        sums.append(tally.open([holder.partially_decrypt(request) for holder in chosen]).sums)
+    holders = election.holders()
+    sums = [election.count(cast[:4], holders[:2]).sums, election.count(cast, holders[2:]).sums]
     assert [after - before for before, after in zip(*sums, strict=True)] == election.values(4)

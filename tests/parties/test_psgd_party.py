@@ -367,8 +367,8 @@ def test_a_holder_repeats_one_product_and_opens_no_other(ceremony: Ceremony, tmp
         product = BallotProduct(round_)
         for ballot in cast:
             made.observe(ballot)
-            product.add(ballot)
-        return made, TallyRequest(round_.digest, product.parties, product.digest)
+            product, _ = product.add_all([ballot.encode()])
+        return made, TallyRequest(round_.digest, product.members, product.digest)
 
     first, request = holder(ballots)
     part = first.partially_decrypt(request)

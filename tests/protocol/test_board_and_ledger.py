@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from psephos.parties.old_holder import KeyHolder
 from psephos.protocol.encrypted_sum.board import Board
 from psephos.protocol.errors import KeyFileError, MessageError, PsephosError
 from psephos.protocol.storage.ledger import OnceLedger
@@ -57,7 +58,7 @@ def test_an_observer_that_refuses_hides_nothing_from_others() -> None:
 
 def test_ballots_on_a_board_reach_every_holder(election: Any) -> None:
     board = Board()
-    holders = election.holders()
+    holders = [KeyHolder(share, election.round) for share in election.shares]
     for holder in holders:
         board.watch(holder.observe)
     board.post(election.ballot(0).encode())

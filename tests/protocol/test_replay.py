@@ -7,23 +7,27 @@ from typing import Any
 import pytest
 
 from psephos.curator.tally import Tally
+from psephos.protocol.driver import Driver
 from psephos.protocol.errors import RandomnessExhausted
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
+from psephos.protocol.transcript import Transcript
+from tests.conftest import Sends
 
 
-def run(make_election: Any, ceremony_coins: Randomness, party_coins: list[Randomness]) -> tuple[list[bytes], list[int]]:
+def run(
+    make_election: Any, ceremony_coins: Randomness, party_coins: list[Randomness]
+) -> tuple[list[bytes], tuple[int, ...]]:
     """Every byte that travels, and what is opened."""
     election = make_election(4, 3, 2, length=30, randomness=ceremony_coins)
-    ballots = [election.ballot(p, randomness=coins).encode() for p, coins in enumerate(party_coins)]
-    tally = Tally(election.round)
-    assert tally.add_all(ballots) == []
-    request = tally.close()
-    parts = [holder.partially_decrypt(request) for holder in election.holders(ballots)]
-    travelled = [*ballots, request.encode(election.round), *(part.encode(election.round) for part in parts)]
-    opened = tally.open(parts)
-    assert opened.sums == election.sums(range(4))
-    return travelled, opened.sums
+    senders = [
+        Sends(f"party {p}", election.ballot(p, randomness=coins).encode()) for p, coins in enumerate(party_coins)
+    ]
+    transcript = Transcript(secrets=True)
+    driver = Driver([*senders, Tally(election.round), *election.holders()], transcript=transcript)
+    sums = driver.run()["curator"].sums
+    assert sums == tuple(election.sums(range(4)))
+    return [message.data or b"" for message in transcript.messages], sums
 
 
 def test_a_whole_run_replays(make_election: Any) -> None:

@@ -56,11 +56,11 @@ def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int 
         (shares[1], [shares[1].share()]),
         (shares, [s.share() for s in shares]),
         (signing_key, [signing_key.seed()]),
-        (pool, [int(r) for r in pool._residues]),
+        (pool, [int(r.value) for r in pool._residues]),
         (tape, [drawn]),
         (ReplayedRandomness(drawn), [drawn]),
         (KeyHolder(election.shares[0], election.round), [election.shares[0].share()]),
-        (OpenedSum([10**60 + 123456789], (0, 1)), [10**60 + 123456789]),
+        (OpenedSum((10**60 + 123456789,), (0, 1)), [10**60 + 123456789]),
         (Encryptor(private_key.public_key, randomness=ReplayedRandomness(drawn)), [drawn]),
         (FixedBaseComb(mpz(3) ** 90, mpz(5) ** 90, CombShape(2, 2, 2)), [3**90]),
     ]

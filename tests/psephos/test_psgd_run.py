@@ -18,7 +18,7 @@ from psephos.curator.losses import Huber, Logistic
 from psephos.curator.psgd.curator import agree
 from psephos.parties.gradients import gradient_sum, margin_slope
 from psephos.parties.psgd import OpeningRecord, StepHolder
-from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
+from psephos.protocol.encrypted_sum.messages import TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.series import Announcement
 from psephos.protocol.errors import (
@@ -286,12 +286,11 @@ def test_curator_alone_cannot_read_a_ballot(ceremony: Ceremony) -> None:
     round_ = announcement.round(run.agreement.series, ceremony.threshold_key, ceremony.roster, test_key=True)
     one = next(m.data for m in transcript.messages if m.kind == "ballot")
     assert one is not None
-    alone = BallotProduct(round_)
-    alone.add(Ballot.decode(one, round_))
+    alone, _ = BallotProduct(round_).add_all([one])
     holder = StepHolder(ceremony.shares[2], round_, OpeningRecord())
     holder.observe(one)
     with pytest.raises(TooFewBallotsError):
-        holder.partially_decrypt(TallyRequest(round_.digest, alone.parties, alone.digest))
+        holder.partially_decrypt(TallyRequest(round_.digest, alone.members, alone.digest))
 
 
 # -- parties that vanish

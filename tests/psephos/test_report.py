@@ -29,13 +29,13 @@ from psephos.outcomes import (
     Alpha,
     AuditedCell,
     AuditedCoalition,
-    AuditedMechanism,
     AuditedProtocol,
     AuditOutcome,
     Curve,
     HammOutcome,
     Interrupted,
     Mean,
+    Mechanism,
     Outcome,
     PathakAdultOutcome,
     PrivacyAuditOutcome,
@@ -494,7 +494,7 @@ def test_experiments_say_what_was_run_what_it_cost_and_what_the_paper_says(repor
 
 
 def test_a_mechanism_that_does_worse_than_it_claims_is_convicted(tmp_path: Path) -> None:
-    found = [AuditedMechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
+    found = [Mechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
     audit = PrivacyAuditOutcome(mechanisms=found, seconds={})
     assert audit.exact is False
     page = Page(write_report(audit, None, tmp_path))
@@ -908,7 +908,7 @@ def audits() -> dict[str, Outcome]:
         )
         for coalition in case.coalitions
     ]
-    noise = AuditedMechanism("laplace", 2, 1.0, 0.0, 0.75, 1000, 0.9999)
+    noise = Mechanism("laplace", 2, 1.0, 0.0, 0.75, 1000, 0.9999)
     return {
         "audit": replace(
             AUDIT, protocols=[AuditedProtocol(case.name, coalitions)], not_examined={"timing": "not modelled"}

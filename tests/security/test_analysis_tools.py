@@ -213,7 +213,7 @@ def test_the_analysis_drives_gradient_descent_as_the_stage_does() -> None:
 
 def test_a_role_is_replayed_from_its_view() -> None:
     """A view is complete: with its inputs and its tape a party makes the very ballot it sent."""
-    from psephos.parties.party import Party
+    from psephos.parties.old_party import Party
     from psephos.protocol.randomness import ReplayedRandomness
 
     context = Context(seed=7, views=1)

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from psephos.parties.party import Party
+from psephos.parties.old_party import Party
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import AlreadyCastError

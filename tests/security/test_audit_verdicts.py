@@ -10,36 +10,43 @@ import json
 
 import pytest
 
+from psephos.outcomes import AuditedCell, AuditedCoalition, AuditedProtocol, AuditOutcome
 from psephos.protocol.errors import InvalidParameter
-from psephos.security.audit import CASES, PROTOCOLS, RATE, UNSEEN, as_expected, audit
+from psephos.security.audit import CASES, NOT_EXAMINED, PROTOCOLS, RATE, as_expected, audit
 from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalition, Result, expected, judge
 
 SEED, VIEWS = 20260, 60
 
 
-@pytest.fixture(scope="module", params=PROTOCOLS)
-def report(request: pytest.FixtureRequest) -> dict[str, object]:
-    return audit(request.param, seed=SEED, views=VIEWS)
-
-
-def test_verdicts_are_the_expected_ones(report: dict[str, object]) -> None:
-    (protocol,) = report["protocols"]
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_verdicts_are_the_expected_ones(name: str) -> None:
+    outcome = audit(name, seed=SEED, views=VIEWS)
+    (protocol,) = outcome.protocols
     wrong = [
-        (coalition["name"], secret, cell)
-        for coalition in protocol["coalitions"]
-        for secret, cell in coalition["cells"].items()
-        if cell["verdict"] != cell["expected"]
+        (coalition.name, secret, cell)
+        for coalition in protocol.coalitions
+        for secret, cell in coalition.cells.items()
+        if cell.verdict != cell.expected
     ]
     assert not wrong
-    assert report["as_expected"] is True
+    assert outcome.as_expected
     # Every coalition has a word on every secret, with evidence.
-    case = CASES[protocol["name"]]
-    assert [c["name"] for c in protocol["coalitions"]] == [c.name for c in case.coalitions]
-    for coalition in protocol["coalitions"]:
-        assert set(coalition["cells"]) == set(case.secrets)
-        assert all(cell["evidence"] for cell in coalition["cells"].values())
-    assert report["unseen"] == UNSEEN
-    assert json.loads(json.dumps(report)) == report
+    case = CASES[name]
+    assert [c.name for c in protocol.coalitions] == [c.name for c in case.coalitions]
+    for coalition in protocol.coalitions:
+        assert set(coalition.cells) == set(case.secrets)
+        assert all(cell.evidence for cell in coalition.cells.values())
+    assert outcome.not_examined == NOT_EXAMINED
+    assert AuditOutcome.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
+
+
+def test_processes_find_what_one_process_finds() -> None:
+    seen: list[tuple[int, int]] = []
+    few = audit(seed=SEED, views=4, jobs=2, progress=lambda what, done, total: seen.append((done, total)))
+    assert seen == [(done + 1, len(PROTOCOLS)) for done in range(len(PROTOCOLS))]
+    assert [protocol.name for protocol in few.protocols] == list(PROTOCOLS)
+    alone = audit("statistic", seed=SEED, views=4)
+    assert alone.protocols[0] in few.protocols
 
 
 def test_false_alarms_of_a_run_stay_below_two_percent() -> None:
@@ -67,11 +74,11 @@ def test_an_unknown_protocol_is_refused() -> None:
 def test_progress_counts_every_check() -> None:
     """With fresh coins, as the command runs."""
     seen: list[tuple[int, int]] = []
-    report = audit("statistic", views=8, progress=lambda what, done, total: seen.append((done, total)))
+    outcome = audit("statistic", views=8, progress=lambda what, done, total: seen.append((done, total)))
     assert [done for done, _ in seen] == list(range(len(CASES["statistic"].checks)))
     assert {total for _, total in seen} == {len(CASES["statistic"].checks)}
-    assert report["views"] == 8
-    assert report["seed"] >= 0
+    assert outcome.views == 8
+    assert outcome.seed >= 0
 
 
 # -- the judge
@@ -107,8 +114,8 @@ def test_a_cell_without_a_check_is_an_error_not_hidden() -> None:
 
 
 def test_exit_status_follows_verdicts() -> None:
-    def one(verdict: str, wanted: str) -> dict[str, object]:
-        return {"coalitions": [{"cells": {"s": {"verdict": verdict, "expected": wanted}}}]}
+    def one(verdict: str, wanted: str) -> AuditedProtocol:
+        return AuditedProtocol("p", [AuditedCoalition("c", [], {"s": AuditedCell(verdict, wanted, "")})])
 
     assert as_expected([one(HIDDEN, HIDDEN), one(LEAK, LEAK)])
     assert not as_expected([one(HIDDEN, HIDDEN), one(LEAK, HIDDEN)])

@@ -19,8 +19,8 @@ import psephos.parties.pathak_noise
 import psephos.parties.statistic
 import psephos.protocol.paillier.sharing
 import psephos.protocol.pathak.resharing
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party
+from psephos.parties.old_holder import KeyHolder
+from psephos.parties.old_party import Party
 from psephos.parties.pathak import PathakParty
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.paillier.encryption import Encryptor

@@ -16,8 +16,8 @@ from gmpy2 import mpz
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from psephos.curator.tally import Tally
-from psephos.parties.holder import KeyHolder
+from psephos.curator.old_tally import Tally
+from psephos.parties.old_holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.series import Announcement
 from psephos.protocol.errors import PsephosError
@@ -26,6 +26,7 @@ from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.messages import Outgoing
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
 from psephos.security import case_psgd
 from psephos.security.case_pathak import keys_of, records_of
 from psephos.security.model import Context
@@ -38,6 +39,10 @@ seeds = st.integers(0, 2**64 - 1)
 
 def test_every_decoder_is_fuzzed() -> None:
     assert sorted(DECODERS) == sorted(decoders())
+
+
+def test_every_kind_of_message_is_fuzzed() -> None:
+    assert {kind.title for kind in Kind} <= set(DECODERS)
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -121,7 +126,7 @@ def test_a_changed_ballot_leaves_no_trace(seed: int) -> None:
 
 
 @given(
-    parties=st.lists(st.integers(-1, 6), max_size=8).map(tuple),
+    parties=st.lists(st.integers(0, 6), max_size=8).map(tuple),
     digest=st.one_of(st.binary(min_size=32, max_size=32), st.just(None)),
     round_digest=st.one_of(st.binary(min_size=32, max_size=32), st.just(None)),
 )
@@ -131,7 +136,9 @@ def test_holders_open_their_own_product_or_nothing(
     w = world()
     holder = KeyHolder(w.setup.ceremony.shares[0], w.round)
     holder.observe_all(w.ballots)
-    request = TallyRequest(round_digest or w.round.digest, parties, digest or holder._seen.digest)
+    request = TallyRequest(
+        round_digest or w.round.digest, sum(1 << p for p in set(parties)), digest or holder._seen.digest
+    )
     try:
         part = holder.partially_decrypt(request)
     except PsephosError:

@@ -17,9 +17,9 @@ import numpy as np
 from gmpy2 import invert, mpz
 from numpy.typing import NDArray
 
-from psephos.curator.tally import Tally
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party
+from psephos.curator.old_tally import Tally
+from psephos.parties.old_holder import KeyHolder
+from psephos.parties.old_party import Party
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -61,9 +61,8 @@ def requests() -> dict[str, str]:
     made, round_, ballots, _ = world()
 
     def product(chosen: list[Ballot]) -> TallyRequest:
-        found = BallotProduct(round_)
-        found.add_all(chosen)
-        return TallyRequest(round_.digest, found.parties, found.digest)
+        found, _ = BallotProduct(round_).add_all([ballot.encode() for ballot in chosen])
+        return TallyRequest(round_.digest, found.members, found.digest)
 
     tries = {
         "one ballot": product(ballots[:1]),
@@ -100,7 +99,7 @@ def malicious_ballot() -> bool:
         holder = KeyHolder(share, round_)
         holder.observe_all(board)
         parts.append(holder.partially_decrypt(request))
-    return tally.open(parts).sums == VoteLayout(SAMPLES, CLASSES).encode(votes[0]).tolist()
+    return list(tally.open(parts).sums) == VoteLayout(SAMPLES, CLASSES).encode(votes[0]).tolist()
 
 
 if __name__ == "__main__":

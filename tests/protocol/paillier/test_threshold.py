@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
 from random import Random
@@ -136,7 +137,7 @@ def test_impossible_thresholds(private_key: PrivateKey, holders: int, threshold:
         deal(private_key, holders=holders, threshold=threshold)
 
 
-@pytest.mark.parametrize("secret", [-1, 10, 11])
+@pytest.mark.parametrize("secret", [-10, 10, 11])
 def test_a_secret_outside_its_bound_is_refused_and_not_quoted(secret: int) -> None:
     with pytest.raises(InvalidParameter) as caught:
         deal_integer(secret, 10, holders=2, threshold=2)
@@ -194,7 +195,7 @@ def test_fewer_than_t_do_not_open(private_key: PrivateKey, holders: int, thresho
     threshold_key, shares = deal(private_key, holders=holders, threshold=threshold)
     ciphertexts = encrypted(private_key, [42])
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
-    lowered = ThresholdKey(threshold_key.key, holders, threshold - 1, threshold_key.ceremony)
+    lowered = replace(threshold_key, threshold=threshold - 1)
     for chosen in combinations(parts, threshold - 1):
         with pytest.raises(WrongPartialDecryptionError):
             combine(lowered, {j: parts[j] for j in chosen})
@@ -284,19 +285,52 @@ def test_only_units_are_opened(private_key: PrivateKey) -> None:
 
 def test_a_threshold_key_names_all_it_is(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
     key, other = private_key.public_key, other_private_key.public_key
+    first = ThresholdKey(key, 5, 3, bytes(16), mpz(4), (mpz(1),) * 5)
     keys = [
-        ThresholdKey(key, 5, 3, bytes(16)),
-        ThresholdKey(other, 5, 3, bytes(16)),
-        ThresholdKey(key, 6, 3, bytes(16)),
-        ThresholdKey(key, 5, 2, bytes(16)),
-        ThresholdKey(key, 5, 3, bytes(15) + b"\1"),
+        first,
+        replace(first, key=other),
+        replace(first, holders=6, verification_values=(mpz(1),) * 6),
+        replace(first, threshold=2),
+        replace(first, ceremony=bytes(15) + b"\1"),
+        replace(first, verification_base=mpz(9)),
+        replace(first, verification_values=(mpz(4), *first.verification_values[1:])),
+        replace(first, theta=2),
     ]
-    assert len({k.digest for k in keys}) == 5
+    assert len({k.digest for k in keys}) == len(keys)
     for holders, threshold in [(256, 1), (0, 0), (5, 6), (5, 0)]:
         with pytest.raises(InvalidParameter):
-            ThresholdKey(key, holders, threshold, bytes(16))
-    with pytest.raises(InvalidParameter):
-        ThresholdKey(key, 5, 3, bytes(15))
+            ThresholdKey(key, holders, threshold, bytes(16), mpz(4), (mpz(1),) * holders)
+    for changed in ({"ceremony": bytes(15)}, {"verification_values": (mpz(1),) * 4}, {"theta": 0}, {"theta": key.n}):
+        with pytest.raises(InvalidParameter):
+            replace(first, **changed)
+    with pytest.raises(InvalidParameter, match="theta"):
+        replace(first, theta=private_key.factors()[0])
+    for value in (mpz(0), key.modulus, key.modulus_squared):
+        with pytest.raises(CiphertextError):
+            replace(first, verification_base=value)
+
+
+@pytest.mark.parametrize("theta", [2, 3**40])
+def test_theta_is_divided_out(private_key: PrivateKey, theta: int) -> None:
+    """Shares of theta s open like shares of s: the form that a ceremony without a dealer ends with."""
+    key = private_key.public_key
+    exponent = private_key.decryption_exponent() * theta
+    threshold_key = replace(deal(private_key, holders=5, threshold=3)[0], theta=theta)
+    dealt = deal_integer(exponent, key.nsquare << 64, holders=5, threshold=3)
+    plaintexts = [0, 1, key.n - 1, 12345]
+    ciphertexts = encrypted(private_key, plaintexts)
+    parts = {j: KeyShare(threshold_key, j, f).partially_decrypt(ciphertexts) for j, f in enumerate(dealt, 1)}
+    for chosen in combinations(parts, 3):
+        assert combine(threshold_key, {j: parts[j] for j in chosen}) == plaintexts
+
+
+def test_verification_values_are_the_shares_in_the_exponent(private_key: PrivateKey) -> None:
+    threshold_key, shares = deal(private_key, holders=5, threshold=3)
+    base, modulus = threshold_key.verification_base, private_key.public_key.modulus_squared
+    for share, value in zip(shares, threshold_key.verification_values, strict=True):
+        assert share.exponent == 2 * math.factorial(5) * share.share()
+        assert value == pow(base, int(share.exponent), modulus)
+        assert int(share.exponent).bit_length() <= threshold_key.exponent_bits
 
 
 def test_a_share_is_not_pickled_or_copied(private_key: PrivateKey) -> None:

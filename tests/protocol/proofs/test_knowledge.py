@@ -137,9 +137,9 @@ def test_answers_hide_what_they_are_made_of(private_key: PrivateKey) -> None:
     """The mask of the exponent is at least 80 bits longer than everything added to it, for up to 2^16 ciphertexts."""
     key = private_key.public_key
     most = (1 << 16) * (1 << 128) * (1 << (exponent_bits(key, "half") + 64))
-    assert knowledge._mask_bits(key) >= most.bit_length() - 1 + 80
+    assert knowledge.mask_bits(key) >= most.bit_length() - 1 + 80
     longest = max(int(claim(key)[2].residue).bit_length() for _ in range(20))
-    assert knowledge._mask_bits(key) - 12 <= longest <= knowledge._mask_bits(key) + 1
+    assert knowledge.mask_bits(key) - 12 <= longest <= knowledge.mask_bits(key) + 1
 
 
 @pytest.mark.parametrize("bits", [64, 128, 256, 512, 1024, 1536, 2048])

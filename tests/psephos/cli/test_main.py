@@ -25,6 +25,7 @@ from psephos.outcomes import Curve, Outcome, PlanOutcome
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
 EXPERIMENTS = [f"reproduce {name}" for name in reproduce.HELP]
+PLAN = ("plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key")
 TINY = ("--parties", "4", "--key-bits", "512", "--test-key", "--holders", "3", "--threshold", "2", "--workers", "1")
 
 
@@ -93,7 +94,7 @@ def test_the_way_on_after_an_interrupt(words: list[str], way_on: str) -> None:
 )
 def test_a_signal_is_one_line_and_its_status(number: int, status: int, said: str) -> None:
     """In the middle of a run that would take hours; the log says when it has begun."""
-    with started("--log-level", "info", "run", "--parties", "20000", "--dataset", "synthetic", "--workers", "1") as run:
+    with started("--log-level", "info", "run", "--parties", "1000", "--dataset", "synthetic", "--workers", "1") as run:
         assert run.stderr is not None
         first = json.loads(run.stderr.readline())
         assert first["message"] == "phase"
@@ -104,7 +105,9 @@ def test_a_signal_is_one_line_and_its_status(number: int, status: int, said: str
 
 
 def test_a_closed_pipe_is_one_line() -> None:
-    with started("plan", "--parties", "5", "--samples", "10", "--key-bits", "512", "--test-key", "--json") as run:
+    with started(
+        "plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key", "--json"
+    ) as run:
         assert run.stdout is not None
         run.stdout.close()
         assert run.stderr is not None
@@ -117,8 +120,7 @@ def test_a_closed_pipe_is_one_line() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
 def test_a_full_disk_is_one_line() -> None:
-    words = ("plan", "--parties", "5", "--samples", "10", "--key-bits", "512", "--test-key")
-    with Path("/dev/full").open("w") as full, started(*words, stdout=full) as run:
+    with Path("/dev/full").open("w") as full, started(*PLAN, stdout=full) as run:
         assert run.stderr is not None
         assert (
             run.stderr.read()

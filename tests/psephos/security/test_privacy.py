@@ -6,16 +6,16 @@ Seeds are fixed. Each bound is wrong with probability 1e-4 at most under a fresh
 import numpy as np
 import pytest
 
-from psephos.outcomes import AuditedMechanism
+from psephos.outcomes.security import Mechanism
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.security.privacy import audit, experiments, lower_bound
+from psephos.security.privacy import audit, audit_privacy, experiments, lower_bound
 
 NAMES = [(e.name, e.dimension) for e in experiments()]
 HARDER = {("spherical-laplace", 3), ("gaussian", 1), ("gaussian", 2), ("gaussian", 3), ("joint gaussian (Skellam)", 1)}
 
 
-def measured(index: int, noise_factor: float) -> AuditedMechanism:
+def measured(index: int, noise_factor: float) -> Mechanism:
     experiment = list(experiments(epsilon=1.0, noise_factor=noise_factor))[index]
     samples = 12000 if NAMES[index] in HARDER else 2500
     return audit(experiment, samples, SimulationRandomness(1, str(noise_factor), *NAMES[index]))
@@ -33,6 +33,14 @@ def test_halved_noise_is_caught(index: int) -> None:
     """All but the last, PATE: one answer of two classes shows too little at this size."""
     result = measured(index, 0.5)
     assert not result.passed, f"{result.name}: {result.lower_bound:.2f} does not exceed {result.epsilon}"
+
+
+def test_the_whole_audit_has_a_line_for_every_mechanism() -> None:
+    seen: list[tuple[int, int]] = []
+    outcome = audit_privacy(samples=10, progress=lambda what, done, total: seen.append((done, total)))
+    assert seen == [(done, len(NAMES)) for done in range(len(NAMES))]
+    assert [(one.name, one.dimension) for one in outcome.mechanisms] == NAMES
+    assert outcome.as_expected
 
 
 def test_lower_bound_on_known_frequencies() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from psephos.parties.holder import KeyHolder
+from psephos.parties.old_holder import KeyHolder
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import EngineError, JournalError, SchedulerMissingError, WorkersLostError
@@ -55,7 +55,7 @@ def fresh_round(ceremony: Ceremony) -> Round:
 
 
 def check(done: EncryptedSum) -> None:
-    assert done.opened.sums == COUNTS
+    assert list(done.opened.sums) == COUNTS
     assert done.opened.parties == tuple(range(PARTIES))
     assert done.equals_plaintext is True
 
@@ -92,7 +92,7 @@ def test_negative_and_very_large_entries(ceremony: Ceremony) -> None:
             return Lists(self.kind, self.vectors[numbers.start : numbers.stop], numbers.start)
 
         def ballots(self, round_, numbers, keys, encryptor):  # type: ignore[no-untyped-def]
-            from psephos.parties.party import Party
+            from psephos.parties.old_party import Party
 
             for number, key in zip(numbers, keys, strict=True):
                 values = self.vectors[number - self.first].tolist()
@@ -101,7 +101,7 @@ def test_negative_and_very_large_entries(ceremony: Ceremony) -> None:
                 )
 
     done = run_encrypted_sum(round_, ceremony, Lists(lists.kind, lists.vectors))
-    assert done.opened.sums == vectors.sum(axis=0).tolist()
+    assert list(done.opened.sums) == vectors.sum(axis=0).tolist()
     assert done.equals_plaintext is True
 
 

@@ -39,7 +39,7 @@ def counted(ceremony: Ceremony, round_: Round, parties: list[int]) -> BallotProd
     product = BallotProduct(round_)
     for party in parties:
         vector = EncryptedVector.encrypt(Encryptor(round_.key, "full"), round_.plan, [party, -1, 0, 1])
-        product.add(Ballot.sign(round_, party, vector, ceremony.signing_keys[party]))
+        product, _ = product.add_all([Ballot.sign(round_, party, vector, ceremony.signing_keys[party]).encode()])
     return product
 
 

@@ -43,13 +43,13 @@ def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
 
 
 def test_a_wrong_count_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from psephos.curator.tally import Tally
+    from psephos.curator.old_tally import Tally
 
     honest = Tally.open
 
     def off_by_one(self, parts):
         opened = honest(self, parts)
-        return replace(opened, sums=[opened.sums[0] ^ 1, *opened.sums[1:]])
+        return replace(opened, sums=(opened.sums[0] ^ 1, *opened.sums[1:]))
 
     monkeypatch.setattr(Tally, "open", off_by_one)
     assert run_tally(SMALL)["tally_equals_plaintext"] is False

@@ -34,18 +34,15 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
     Raises InvalidParameter unless `old` is there exactly once: the protocol has changed, and so must the mutant.
     """
     original = inspect.getattr_static(owner, name)
-    function = original.func if isinstance(original, cached_property) else original
+    function = getattr(original, "func", None) or getattr(original, "__func__", original)
     source = textwrap.dedent(inspect.getsource(function))
     if source.count(old) != 1:
         raise InvalidParameter(f"the line to break in {name} has changed: {old!r} occurs {source.count(old)} times")
-    if isinstance(original, cached_property):
-        source = source.replace("@cached_property\n", "")
     scope: dict[str, Any] = {}
     code = compile(source.replace(old, new), f"<mutant of {name}>", "exec", flags=_FUTURE)
     exec(code, function.__globals__, scope)  # noqa: S102 - our own source, edited above
     broken: Any = scope[name]
-    if isinstance(original, cached_property):
-        broken = cached_property(broken)
+    if isinstance(broken, cached_property):
         broken.__set_name__(owner, name)
     places = [owner] if isinstance(owner, type) else _holding(name, original)
     for place in places:

@@ -92,8 +92,7 @@ def _sums() -> list[Decoder]:
     for message in run.transcript.messages:
         assert message.data is not None
         by_kind.setdefault(message.kind, []).append(message.data)
-    product = BallotProduct(round_)
-    product.add_all(by_kind["ballot"])
+    product, _ = BallotProduct(round_).add_all(by_kind["ballot"])
 
     def ballot(data: bytes) -> bytes:
         return Ballot.decode(data, round_).encode()

@@ -1,7 +1,7 @@
 """Every broken protocol, and the breaks that are no leaks.
 
 Each mutant is one line from the real protocol (`tests.security.lab.editing`), and the analysis must catch it; what the
-analysis cannot see at all is `psephos.security.audit.UNSEEN`.
+analysis cannot see at all is `psephos.security.audit.NOT_EXAMINED`.
 """
 
 from __future__ import annotations

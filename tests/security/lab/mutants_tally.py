@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import psephos.parties.party
+import psephos.parties.old_party
 import psephos.protocol.encrypted_sum.messages
 import psephos.protocol.encrypted_sum.product
 import psephos.protocol.paillier.comb
 import psephos.protocol.paillier.encryption
 import psephos.protocol.paillier.sharing
-from psephos.parties.holder import KeyHolder
+from psephos.parties.old_holder import KeyHolder
 from tests.security.lab.editing import SEEDED, Mutant
 
 __all__ = ["MUTANTS"]
@@ -57,16 +57,16 @@ MUTANTS: tuple[Mutant, ...] = (
         "f(0) = s",
         "tally",
         psephos.protocol.paillier.sharing,
-        "deal_integer",
-        "coefficients = [delta * secret]",
-        "coefficients = [secret]",
+        "integer_polynomial",
+        "return [delta * secret]",
+        "return [secret]",
         "dealt shares, curator and t - 1 holders",
     ),
     Mutant(
         "small coefficients",
         "tally",
         psephos.protocol.paillier.sharing,
-        "deal_integer",
+        "integer_polynomial",
         "(delta * delta * bound) << STATISTICAL_BITS",
         "bound",
         "dealt shares, curator and t - 1 holders",
@@ -75,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "threshold off by one",
         "tally",
         psephos.protocol.paillier.sharing,
-        "deal_integer",
+        "integer_polynomial",
         "range(threshold - 1)",
         "range(threshold - 2)",
         "threshold, curator and t - 1 holders",
@@ -111,7 +111,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "ballots unsigned",
         "tally",
         psephos.protocol.encrypted_sum.messages.Ballot,
-        "check",
+        "decode",
         "registered.verify(",
         "(lambda *ignored: None)(",
         _DEVIATING,
@@ -121,7 +121,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "tally",
         psephos.protocol.encrypted_sum.product.BallotProduct,
         "add_all",
-        "if party in self._parties or party in accepted:",
+        "if party in accepted or self.members >> party & 1:",
         "if party in accepted:",
         _DEVIATING,
     ),
@@ -129,15 +129,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "the round left out of the signature",
         "tally",
         psephos.protocol.encrypted_sum.messages,
-        "_signed_bytes",
-        "body = round_digest + party",
-        "body = party",
+        "_signed",
+        "+ round_digest + party",
+        "+ party",
         _DEVIATING,
     ),
     Mutant(
         "two ballots on one auxiliary set",
         "tally",
-        psephos.parties.party.Party,
+        psephos.parties.old_party.Party,
         "cast",
         "if not self._once.claim(",
         "if not bytes(",

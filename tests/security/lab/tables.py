@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from psephos.security.audit import PROTOCOLS
 from tests.security.lab.mutants import EQUIVALENT, MUTANTS
 
 __all__ = ["matrix", "mutants"]
@@ -27,7 +28,10 @@ def matrix(protocol: dict[str, Any]) -> str:
 def mutants() -> str:
     """Which check catches which mutant; the suite holds that it does."""
     lines = ["| protocol | broken | caught by |", "| --- | --- | --- |"]
-    lines += [f"| {mutant.protocol} | {mutant.name} | {mutant.check} |" for mutant in MUTANTS]
+    lines += [
+        f"| {mutant.protocol} | {mutant.name} | {mutant.check} |"
+        for mutant in sorted(MUTANTS, key=lambda mutant: PROTOCOLS.index(mutant.protocol))
+    ]
     return "\n".join(lines)
 
 
@@ -35,7 +39,7 @@ def page(report: dict[str, Any]) -> str:
     """All tables of one audit."""
     parts = [f"## {protocol['name']}\n\n{matrix(protocol)}" for protocol in report["protocols"]]
     parts.append(f"## Mutants\n\n{mutants()}")
-    for title, told in (("What the analysis does not see", report["unseen"]), ("Breaks that leak nothing", EQUIVALENT)):
+    for title, told in (("What was not looked at", report["not_examined"]), ("Breaks that leak nothing", EQUIVALENT)):
         parts.append(f"## {title}\n\n" + "\n".join(f"* **{what}**: {why}." for what, why in told.items()))
     return "\n\n".join(parts) + "\n"
 

@@ -1,18 +1,21 @@
-"""The owner's folders, imported by their short names from a checkout, are the very modules of `psephos`.
+"""What a package gives away: the names in its `__init__.pyi`, each loaded when it is first used (PEP 562).
 
-Installed, only `psephos` exists. In a checkout `protocol/`, `parties/` and `curator/` lie beside it, so that
-`import protocol` finds a folder there; these few lines see to it that nothing is loaded a second time.
+Importing a package, or any module of it, loads nothing heavy that way. Installed, only `psephos` exists. In a checkout
+`protocol/`, `parties/` and `curator/` lie beside it, so that `import protocol` finds a folder there; it then becomes
+another name of `psephos.protocol`, and nothing is loaded a second time.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import ModuleType
+
+import lazy_loader
 
 __all__: list[str] = []
 
@@ -38,7 +41,10 @@ class _Same(MetaPathFinder, Loader):
         module.__spec__ = module.__spec__.loader_state
 
 
-def stand_in(name: str) -> None:
-    """Make `name`, a folder beside this package, another name of `psephos.<name>` and all that is in it."""
-    sys.meta_path.insert(0, _Same(name))
-    sys.modules[name] = importlib.import_module(f"psephos.{name}")
+def front(name: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """The `__getattr__`, `__dir__` and `__all__` of the package `name`, whose `__init__.py` is `file`."""
+    if not name.startswith("psephos"):
+        sys.meta_path.insert(0, _Same(name))
+        sys.modules[name] = importlib.import_module(f"psephos.{name}")
+    getattr_, dir_, names = lazy_loader.attach_stub(name, file)
+    return getattr_, dir_, names

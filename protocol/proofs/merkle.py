@@ -1,0 +1,55 @@
+"""A commitment to a list of byte strings that opens some of them: a Merkle tree (Merkle 1987).
+
+Leaves and inner nodes are hashed with different first bytes, as in RFC 9162. Whoever commits to secrets puts random
+bytes into each leaf, so that a root tells nothing about what is never opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+__all__ = ["MerkleTree", "opened_root"]
+
+HASH_BYTES = 32
+"""Of every node."""
+
+
+class MerkleTree:
+    """All hashes over `leaves`, whose number is a power of two."""
+
+    def __init__(self, leaves: Sequence[bytes]) -> None:
+        self._levels = [[hashlib.sha256(b"\0" + leaf).digest() for leaf in leaves]]
+        while len(below := self._levels[-1]) > 1:
+            pairs = zip(below[::2], below[1::2], strict=True)
+            self._levels.append([hashlib.sha256(b"\1" + left + right).digest() for left, right in pairs])
+
+    @property
+    def root(self) -> bytes:
+        """The commitment, 32 bytes."""
+        return self._levels[-1][0]
+
+    def path(self, places: Sequence[int]) -> list[bytes]:
+        """The hashes that `opened_root` needs besides the leaves at these places."""
+        found = []
+        known = sorted(set(places))
+        for level in self._levels[:-1]:
+            missing = sorted({place ^ 1 for place in known} - set(known))
+            found += [level[place] for place in missing]
+            known = sorted({place >> 1 for place in known})
+        return found
+
+
+def opened_root(leaves: Mapping[int, bytes], size: int, path: Sequence[bytes]) -> bytes | None:
+    """The root of a tree of `size` leaves in which these stand at their places; None when the path does not fit."""
+    nodes = {place: hashlib.sha256(b"\0" + leaf).digest() for place, leaf in leaves.items()}
+    rest = list(reversed(path))
+    while size > 1:
+        missing = sorted({place ^ 1 for place in nodes} - set(nodes))
+        if len(missing) > len(rest):
+            return None
+        nodes |= {place: rest.pop() for place in missing}
+        pairs = sorted({place >> 1 for place in nodes})
+        nodes = {p: hashlib.sha256(b"\1" + nodes[2 * p] + nodes[2 * p + 1]).digest() for p in pairs}
+        size //= 2
+    return nodes.get(0) if not rest else None

@@ -1,0 +1,459 @@
+"""That a ballot is valid: every entry is 0 or 1, and the entries of one sample add up to 0 or 1.
+
+A hash-based proof after Ligero (Ames, Hazay, Ishai and Venkitasubramaniam 2017), joined to the Paillier ciphertexts by
+one random combination of their plaintexts. No trusted set-up and no group but Paillier's; the work is array arithmetic.
+
+1. The sender writes its entries v and the bits of a random mask mu into the rows of a matrix, extends every row to a
+   Reed-Solomon codeword, and commits to the columns (a Merkle root). It also sends A = (1 + n mu) h_s^alpha.
+2. Challenges e_l. It answers z = mu + sum e_l m_l over the integers and w = alpha + sum e_l a_l, which satisfy
+   (1 + n z) h_s^w = A prod c_l^(e_l): the proof of knowledge with an answer that is not reduced modulo n.
+3. Challenges: six random primes q. The plaintexts are m_l = sum_j v_lj radix^j, so the equation of step 2 is one
+   between bits, and it holds over the integers when it holds modulo each q: z = sum (bit)(coefficient mod q) - q t.
+   The sender commits to the bits of the quotients t.
+4. Challenges: random combinations. It answers with polynomials which show that all rows are (near) codewords, that
+   every committed entry and the sum of each sample's entries satisfy x^2 = x, and that the equations of step 3 hold.
+5. Challenges: which columns to open.
+
+Everything is one hash chain (Fiat-Shamir). Soundness error below 2^-100 per hash that a cheater computes, zero
+knowledge up to 2^-79: docs/security/zero-knowledge.md, theorem 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from psephos.protocol.errors import CiphertextError, InvalidParameter, ProofError
+from psephos.protocol.paillier.ciphertexts import check_ciphertexts
+from psephos.protocol.paillier.encryption import Witness
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.public_power import public_power
+from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges, digest, stream
+from psephos.protocol.proofs.field import PRIME, Words, add, coefficients, coset_values, dot, mul, sub, values
+from psephos.protocol.proofs.knowledge import answer_bits, base_power, mask_bits
+from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_root
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = ["Layout", "prove", "verify"]
+
+QUERIES = 152
+"""Columns opened: (5/8)^152 < 2^-103."""
+
+RATE = 8
+"""Codewords are so many times longer than the degree of their polynomials."""
+
+REPEATS = 2
+"""Of each random combination: one errs with probability 2^-52 at most (its codeword's length over the field's size)."""
+
+PRIMES = 6
+"""Of 31 bits: a wrong equation holds modulo all of them with probability below 2^-112."""
+
+HIDING_BITS = 80
+"""mu is so much longer than what it hides."""
+
+SALT_BYTES = 32
+
+_LABEL = "psephos valid ballot"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything lies, from public numbers.
+
+    Attributes:
+        key: what the ballot is encrypted under.
+        plan: how it is packed; entries from 0, as votes have.
+        group: entries per sample, K - 1.
+        degree: k, points that determine a row: a power of two. `Layout.of` takes the one with the shortest proof.
+
+    Raises InvalidParameter for a plan whose entries do not start at 0, or are no whole number of samples.
+    """
+
+    key: PublicKey
+    plan: PackingPlan
+    group: int
+    degree: int
+
+    def __post_init__(self) -> None:
+        if self.plan.minimum != 0 or self.plan.length % self.group or self.plan.length >= 1 << 24:
+            raise InvalidParameter(
+                "validity is proved for votes: entries from 0, a whole number of samples, below 2^24"
+            )
+
+    @classmethod
+    def of(cls, key: PublicKey, plan: PackingPlan, group: int) -> Self:
+        """The layout with the shortest proof."""
+        layouts = [cls(key, plan, group, 1 << bits) for bits in range(8, 13)]
+        return min(layouts, key=lambda layout: layout._least_bytes)
+
+    @property
+    def used(self) -> int:
+        """Entries of a row that carry something; the others are random, as many as columns are opened."""
+        return self.degree - QUERIES
+
+    @property
+    def size(self) -> int:
+        """n, entries of a codeword."""
+        return RATE * self.degree
+
+    @property
+    def blocks(self) -> int:
+        """Runs of `used` samples, one row per class in each."""
+        return -(-(self.plan.length // self.group) // self.used)
+
+    @property
+    def mask_bits(self) -> int:
+        """Bits of mu."""
+        return CHALLENGE_BITS + self.key.bits + self.plan.ciphertexts.bit_length() + HIDING_BITS
+
+    @property
+    def quotient_bits(self) -> int:
+        """Bits of each t, which is below the number of bits that are added up."""
+        return (self.plan.length + self.mask_bits).bit_length()
+
+    @property
+    def first_rows(self) -> int:
+        """Rows of votes and of the mask's bits."""
+        return self.blocks * self.group + -(-self.mask_bits // self.used)
+
+    @property
+    def second_rows(self) -> int:
+        """Rows of the quotients' bits."""
+        return -(-PRIMES * self.quotient_bits // self.used)
+
+    @property
+    def _least_bytes(self) -> int:
+        rows = self.first_rows + self.second_rows + 3 * REPEATS
+        return 8 * (QUERIES * rows + 5 * REPEATS * self.degree)
+
+    def votes(self, entries: NDArray[np.integer]) -> Words:
+        """Entries (S,) as rows (blocks * group, used): a row holds one class of a run of samples."""
+        table = np.zeros((self.blocks * self.used, self.group), dtype=np.uint64)
+        table[: self.plan.length // self.group] = np.asarray(entries).reshape(-1, self.group)
+        turned = table.reshape(self.blocks, self.used, self.group).transpose(0, 2, 1)
+        return np.ascontiguousarray(turned).reshape(-1, self.used)
+
+    def bits(self, numbers: Sequence[int], width: int) -> Words:
+        """The bits of numbers, `width` each, lowest first, as rows of `used` entries."""
+        drawn = b"".join(int(number).to_bytes((width + 7) // 8, "little") for number in numbers)
+        table = np.unpackbits(np.frombuffer(drawn, dtype=np.uint8).reshape(len(numbers), -1), axis=1, bitorder="little")
+        return self._rows(table[:, :width].reshape(-1).astype(np.uint64))
+
+    def _rows(self, entries: Words) -> Words:
+        rows = np.zeros((-(-len(entries) // self.used), self.used), dtype=np.uint64)
+        rows.reshape(-1)[: len(entries)] = entries
+        return rows
+
+    def weights(self, drawn: Sequence[mpz], prime: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What each entry (S,) and each bit of mu weighs in z modulo a prime: e_l radix^j, and 2^b."""
+        slots = _powers_modulo(int(self.plan.radix), min(self.plan.slots_per_plaintext, self.plan.length), prime)
+        factors = np.array([int(e % prime) for e in drawn], dtype=np.int64)
+        entries = (factors[:, None] * slots % prime).reshape(-1)[: self.plan.length]
+        return entries, _powers_modulo(2, self.mask_bits, prime)
+
+    def linear(self, drawn: Sequence[mpz], primes: Sequence[int], combine: Words) -> Words:
+        """The weights of all committed entries in the random combination of the equations of step 3, as polynomials
+        that are zero where rows are random: coefficients (rows, k)."""
+        first, second = np.zeros((self.first_rows, self.used), np.uint64), []
+        for prime, factor in zip(primes, combine, strict=True):
+            entries, mask = self.weights(drawn, prime)
+            rows = np.concatenate([self.votes(entries), self._rows(mask.astype(np.uint64))])
+            first = add(first, mul(rows, factor[None, None]))
+            quotient = _powers_modulo(2, self.quotient_bits, PRIME).astype(np.uint64)
+            scale = mul(np.array([PRIME - prime], dtype=np.uint64), factor[None])
+            second.append(mul(quotient, scale))
+        rows = np.concatenate([first, self._rows(np.concatenate(second))])
+        return coefficients(np.pad(rows, ((0, 0), (0, QUERIES))))
+
+    @cached_property
+    def proof_parts(self) -> tuple[int, int, int]:
+        """Bytes of z, of w, and of all polynomials."""
+        return (self.mask_bits + 8) // 8, (answer_bits(self.key) + 7) // 8, 8 * 5 * REPEATS * self.degree
+
+
+def _powers_modulo(base: int, count: int, prime: int) -> NDArray[np.int64]:
+    powers, power = [], 1
+    for _ in range(count):
+        powers.append(power)
+        power = power * base % prime
+    return np.array(powers, dtype=np.int64 if prime < 1 << 63 else np.uint64)
+
+
+class _Chain:
+    """The hash chain: what was said so far, and the challenges that follow from it."""
+
+    def __init__(self, layout: Layout, statement: bytes, ciphertexts: Sequence[mpz]) -> None:
+        size = layout.key.ciphertext_bytes
+        shape = f"{layout.group} {layout.degree} {QUERIES} {RATE} {REPEATS} {PRIMES}".encode()
+        parts = (layout.key.identifier, layout.plan.digest, shape, statement)
+        self._state = digest(_LABEL, (*parts, *(c.to_bytes(size, "little") for c in ciphertexts)))
+
+    def said(self, *parts: bytes) -> None:
+        self._state = digest(_LABEL, (self._state, *parts))
+
+    def weights(self, count: int) -> list[mpz]:
+        return challenges(f"{_LABEL}: weights", (self._state,), count)
+
+    def primes(self) -> list[int]:
+        """Random primes in [2^30, 2^31): random odd numbers, the first that are prime."""
+        drawn = np.frombuffer(stream(f"{_LABEL}: primes", (self._state,), 4 * 1024), dtype="<u4")
+        found = dict.fromkeys(int(x >> 2 | 1 << 30) | 1 for x in drawn)
+        primes = [x for x in found if gmpy2.is_prime(x)]
+        return primes[:PRIMES]
+
+    def elements(self, name: str, shape: tuple[int, ...]) -> Words:
+        data = stream(f"{_LABEL}: {name}", (self._state,), 8 * int(np.prod(shape)))
+        drawn = np.frombuffer(data, dtype="<u8").astype(np.uint64)
+        return np.where(drawn >= np.uint64(PRIME), drawn - np.uint64(PRIME), drawn).reshape(shape)
+
+    def columns(self, size: int) -> list[int]:
+        drawn = np.frombuffer(stream(f"{_LABEL}: columns", (self._state,), 4 * 64 * QUERIES), dtype="<u4")
+        return list(dict.fromkeys(int(x) & (size - 1) for x in drawn))[:QUERIES]
+
+
+class _Combinations:
+    """Step 4's challenges: weights of rows, of the quadratic constraints and of the equations, REPEATS times."""
+
+    def __init__(self, chain: _Chain, layout: Layout) -> None:
+        rows = layout.first_rows + layout.second_rows
+        sums = layout.blocks if layout.group > 1 else 0
+        self.rows = chain.elements("rows", (REPEATS, rows))
+        self.squares = chain.elements("squares", (REPEATS, rows + sums))
+        self.equations = chain.elements("equations", (REPEATS, PRIMES))
+
+
+def _constraints(layout: Layout, rows: Words) -> Words:
+    """x^2 - x of every row (rows, points) and, for several classes, of the sum of each sample's rows."""
+    if layout.group > 1:
+        votes = rows[: layout.blocks * layout.group].reshape(layout.blocks, layout.group, -1)
+        total = votes[:, 0]
+        for place in range(1, layout.group):
+            total = add(total, votes[:, place])
+        rows = np.concatenate([rows, total])
+    return sub(mul(rows, rows), rows)
+
+
+def _uniform(count: int, randomness: Randomness) -> Words:
+    drawn = np.frombuffer(randomness.draw(8 * count), dtype=np.uint64).copy()
+    while (outside := np.flatnonzero(drawn >= np.uint64(PRIME))).size:
+        drawn[outside] = np.frombuffer(randomness.draw(8 * outside.size), dtype=np.uint64)
+    return drawn
+
+
+class _Committed:
+    """A matrix of codewords and the tree over its columns."""
+
+    def __init__(self, polynomials: Words, layout: Layout, randomness: Randomness) -> None:
+        self.columns = np.ascontiguousarray(coset_values(polynomials, layout.size).T)
+        salts = randomness.draw(SALT_BYTES * layout.size)
+        self._salts = [salts[at : at + SALT_BYTES] for at in range(0, len(salts), SALT_BYTES)]
+        self.tree = MerkleTree([salt + row.tobytes() for salt, row in zip(self._salts, self.columns, strict=True)])
+
+    def open(self, places: Sequence[int]) -> bytes:
+        leaves = b"".join(self._salts[place] + self.columns[place].tobytes() for place in places)
+        path = self.tree.path(places)
+        return leaves + len(path).to_bytes(2, "big") + b"".join(path)
+
+
+def _hidden_rows(layout: Layout, messages: Words, randomness: Randomness) -> Words:
+    """Rows (m, used) with random entries behind them, as polynomials: coefficients (m, k)."""
+    random = _uniform(len(messages) * QUERIES, randomness).reshape(len(messages), QUERIES)
+    return coefficients(np.concatenate([messages, random], axis=1))
+
+
+def _masks(layout: Layout, randomness: Randomness) -> tuple[Words, Words, Words]:
+    """Random polynomials that hide the answers of step 4: any; zero where rows carry something; adding up to zero."""
+    k = layout.degree
+    any_ = _uniform(REPEATS * k, randomness).reshape(REPEATS, k)
+    zero = _uniform(REPEATS * 2 * k, randomness).reshape(REPEATS, 2 * k)
+    zero[:, : 2 * layout.used : 2] = 0
+    balanced = _uniform(REPEATS * 2 * k, randomness).reshape(REPEATS, 2 * k)
+    balanced[:, 0] = sub(np.zeros(REPEATS, np.uint64), balanced[:, k])
+    return any_, coefficients(zero), balanced
+
+
+def _padded(polynomials: Words, width: int) -> Words:
+    return np.pad(polynomials, ((0, 0), (0, width - polynomials.shape[1])))
+
+
+def prove(
+    statement: bytes,
+    layout: Layout,
+    entries: NDArray[np.integer],
+    ciphertexts: Sequence[mpz],
+    witness: Witness,
+    *,
+    randomness: Randomness = SYSTEM,
+) -> bytes:
+    """The proof for one ballot, as it travels.
+
+    Args:
+        statement: what the ballot is bound to: study, round and sender.
+        layout: of the round.
+        entries: the ballot's vector, 0 and 1, shape (S,).
+        ciphertexts, witness: as `Encryptor.encrypt_with_witness` gave them, in mode `half` or `short`.
+        randomness: the operating system's by default.
+    """
+    key, k = layout.key, layout.degree
+    chain = _Chain(layout, statement, ciphertexts)
+    # 1
+    mu, alpha = mpz(randomness.bits(layout.mask_bits)), mpz(randomness.bits(mask_bits(key)))
+    announcement = (1 + key.modulus * (mu % key.modulus)) * base_power(key, alpha) % key.modulus_squared
+    first = np.concatenate([layout.votes(entries), layout.bits([int(mu)], layout.mask_bits)])
+    rows = _hidden_rows(layout, first, randomness)
+    masks = _masks(layout, randomness)
+    committed = [_Committed(np.concatenate([_padded(part, 2 * k) for part in (rows, *masks)]), layout, randomness)]
+    announced = announcement.to_bytes(key.ciphertext_bytes, "little")
+    chain.said(committed[0].tree.root, announced)
+    # 2
+    drawn = chain.weights(len(ciphertexts))
+    z = mu + sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))
+    w = alpha + sum(e * a for e, a in zip(drawn, witness.roots, strict=True))
+    sizes = layout.proof_parts
+    answers = z.to_bytes(sizes[0], "little") + w.to_bytes(sizes[1], "little")
+    chain.said(answers)
+    # 3
+    primes = chain.primes()
+    quotients = []
+    mask = layout.bits([int(mu)], layout.mask_bits).reshape(-1)[: layout.mask_bits]
+    bits = np.concatenate([np.asarray(entries), mask]).astype(np.int64)
+    for prime in primes:
+        weights = np.concatenate(layout.weights(drawn, prime))
+        quotients.append((int((weights * bits).sum()) - int(z % prime)) // prime)
+    second = _hidden_rows(layout, layout.bits(quotients, layout.quotient_bits), randomness)
+    committed.append(_Committed(second, layout, randomness))
+    chain.said(committed[1].tree.root)
+    # 4
+    combine = _Combinations(chain, layout)
+    rows = np.concatenate([rows, second])
+    at = values(rows, 2 * k)
+    constraints = _constraints(layout, at)
+    polynomials = []
+    for repeat in range(REPEATS):
+        near = add(dot(combine.rows[repeat], rows), masks[0][repeat])
+        square = add(coefficients(dot(combine.squares[repeat], constraints)[None])[0], masks[1][repeat])
+        weights_at = values(layout.linear(drawn, primes, combine.equations[repeat]), 2 * k)
+        equation = add(coefficients(_column_sum(mul(weights_at, at))[None])[0], masks[2][repeat])
+        polynomials += [near, square, equation]
+    sent = np.concatenate(polynomials).astype("<u8").tobytes()
+    chain.said(sent)
+    # 5
+    places = chain.columns(layout.size)
+    roots = b"".join(one.tree.root for one in committed)
+    return b"".join((roots, announced, answers, sent, *(one.open(places) for one in committed)))
+
+
+def _column_sum(rows: Words) -> Words:
+    return dot(np.ones(len(rows), dtype=np.uint64), rows)
+
+
+def verify(statement: bytes, layout: Layout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
+    """Raise ProofError unless the proof holds. The ciphertexts are units already (`check_ciphertexts`)."""
+    _Verification(statement, layout, ciphertexts, proof).run()
+
+
+class _Verification:
+    """One look at one proof, step by step."""
+
+    def __init__(self, statement: bytes, layout: Layout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
+        self.layout, self.ciphertexts = layout, ciphertexts
+        self.chain = _Chain(layout, statement, ciphertexts)
+        self._proof, self._at = proof, 0
+
+    def _take(self, count: int) -> bytes:
+        if self._at + count > len(self._proof):
+            raise ProofError("a proof of validity ends early")
+        self._at += count
+        return self._proof[self._at - count : self._at]
+
+    def _words(self, *shape: int) -> Words:
+        found = np.frombuffer(self._take(8 * int(np.prod(shape))), dtype="<u8").astype(np.uint64)
+        if found.size and found.max() >= np.uint64(PRIME):
+            raise ProofError("a proof of validity holds a number outside the field")
+        return found.reshape(shape)
+
+    def run(self) -> None:
+        layout, key, k = self.layout, self.layout.key, self.layout.degree
+        roots = [self._take(HASH_BYTES) for _ in range(2)]
+        announced = self._take(key.ciphertext_bytes)
+        self.chain.said(roots[0], announced)
+        drawn = self.chain.weights(len(self.ciphertexts))
+        sizes = layout.proof_parts
+        answers = self._take(sizes[0] + sizes[1])
+        z, w = (mpz.from_bytes(part, "little") for part in (answers[: sizes[0]], answers[sizes[0] :]))
+        self._check_opening(mpz.from_bytes(announced, "little"), drawn, z, w)
+        self.chain.said(answers)
+        primes = self.chain.primes()
+        self.chain.said(roots[1])
+        combine = _Combinations(self.chain, layout)
+        start = self._at
+        polynomials = [(self._words(k), self._words(2 * k), self._words(2 * k)) for _ in range(REPEATS)]
+        self.chain.said(self._proof[start : self._at])
+        places = self.chain.columns(layout.size)
+        first = self._open(roots[0], places, layout.first_rows + 3 * REPEATS)
+        second = self._open(roots[1], places, layout.second_rows)
+        if self._at != len(self._proof):
+            raise ProofError("a proof of validity has bytes too many")
+        rows = np.concatenate([first[: layout.first_rows], second])
+        masks = first[layout.first_rows :].reshape(3, REPEATS, len(places))
+        constraints = _constraints(layout, rows)
+        for repeat, (near, square, equation) in enumerate(polynomials):
+            weights = layout.linear(drawn, primes, combine.equations[repeat])
+            target = sum(int(g) * int(z % q) for g, q in zip(combine.equations[repeat], primes, strict=True)) % PRIME
+            self._check_sums(square, equation, target)
+            at = coset_values(np.concatenate([_padded(near[None], 2 * k), square[None], equation[None]]), layout.size)[
+                :, places
+            ]
+            weights_at = coset_values(weights, layout.size)[:, places]
+            expected = (
+                dot(combine.rows[repeat], rows),
+                dot(combine.squares[repeat], constraints),
+                _column_sum(mul(weights_at, rows)),
+            )
+            for found, wanted, mask in zip(at, expected, masks[:, repeat], strict=True):
+                if not np.array_equal(found, add(wanted, mask)):
+                    raise ProofError("a ballot is not shown to be valid: an opened column contradicts an answer")
+
+    def _check_opening(self, announcement: mpz, drawn: Sequence[mpz], z: mpz, w: mpz) -> None:
+        """Step 2's equation, up to the sign, with everything in its range."""
+        key, modulus = self.layout.key, self.layout.key.modulus_squared
+        if z >> (self.layout.mask_bits + 1) or w >> answer_bits(key):
+            raise ProofError("an answer in a proof of validity lies outside its range")
+        try:
+            check_ciphertexts(key, (announcement,))
+        except CiphertextError as error:
+            raise ProofError(f"the announcement of a proof of validity is no unit: {error}") from None
+        left = (1 + key.modulus * (z % key.modulus)) * base_power(key, w) % modulus
+        right = announcement * public_power(self.ciphertexts, drawn, modulus) % modulus
+        if (left * left - right * right) % modulus:
+            raise ProofError(
+                "the proof of validity does not open these ciphertexts: they were not encrypted by whoever sends them, "
+                "or not for this round"
+            )
+
+    def _check_sums(self, square: Words, equation: Words, target: int) -> None:
+        """The constraints' polynomial is zero where rows carry something; the equations' adds up to what it must."""
+        k = self.layout.degree
+        if values(add(square[:k], square[k:])[None], k)[0, : self.layout.used].any():
+            raise ProofError("a ballot is not valid: an entry is not 0 or 1, or a sample has more than one vote")
+        if int(add(equation[:1], equation[k : k + 1])[0]) * k % PRIME != target:
+            raise ProofError("a ballot is not valid: its entries are not what its ciphertexts hold")
+
+    def _open(self, root: bytes, places: Sequence[int], rows: int) -> Words:
+        leaves = {place: self._take(SALT_BYTES + 8 * rows) for place in places}
+        count = int.from_bytes(self._take(2), "big")
+        path = [self._take(HASH_BYTES) for _ in range(count)]
+        if opened_root(leaves, self.layout.size, path) != root:
+            raise ProofError("the columns opened in a proof of validity are not those committed to")
+        columns = np.frombuffer(b"".join(leaf[SALT_BYTES:] for leaf in leaves.values()), dtype="<u8").astype(np.uint64)
+        if columns.size and columns.max() >= np.uint64(PRIME):
+            raise ProofError("a proof of validity holds a number outside the field")
+        return np.ascontiguousarray(columns.reshape(len(places), rows).T)

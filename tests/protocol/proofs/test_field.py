@@ -1,0 +1,68 @@
+"""The field against Python's integers, the transform against evaluation, the tree against hashlib."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.protocol.proofs import field
+from psephos.protocol.proofs.field import PRIME, add, coefficients, coset_values, dot, mul, sub, values
+from psephos.protocol.proofs.merkle import MerkleTree, opened_root
+
+EDGES = [0, 1, 2, 2**32 - 1, 2**32, 2**32 + 1, PRIME - 1, PRIME - 2, PRIME - 2**32, 2**63, 2**63 - 1]
+ELEMENTS = st.lists(st.tuples(*[st.one_of(st.sampled_from(EDGES), st.integers(0, PRIME - 1))] * 2), min_size=1)
+
+
+@given(ELEMENTS)
+def test_arithmetic(pairs: list[tuple[int, int]]) -> None:
+    a, b = (np.array(side, dtype=np.uint64) for side in zip(*pairs, strict=True))
+    assert add(a, b).tolist() == [(x + y) % PRIME for x, y in pairs]
+    assert sub(a, b).tolist() == [(x - y) % PRIME for x, y in pairs]
+    assert mul(a, b).tolist() == [x * y % PRIME for x, y in pairs]
+    assert dot(a, b[:, None]).tolist() == [sum(x * y for x, y in pairs) % PRIME]
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 64])
+def test_values_and_coefficients(size: int) -> None:
+    generator = np.random.default_rng(size)
+    rows = generator.integers(0, PRIME, (3, size), dtype=np.uint64)
+    root = pow(7, (PRIME - 1) // (2 * size), PRIME)
+    for shift, found in ((1, values(rows, 2 * size)), (7, coset_values(rows, 2 * size))):
+        for row, at in zip(rows.tolist(), found.tolist(), strict=True):
+            points = [shift * pow(root, i, PRIME) % PRIME for i in range(2 * size)]
+            assert at == [sum(c * pow(x, d, PRIME) for d, c in enumerate(row)) % PRIME for x in points]
+    assert coefficients(values(rows, size)).tolist() == rows.tolist()
+
+
+def test_the_generator_generates() -> None:
+    factors = (2, 3, 5, 17, 257, 65537)
+    rest = PRIME - 1
+    for factor in factors:
+        while rest % factor == 0:
+            rest //= factor
+        assert pow(field.GENERATOR, (PRIME - 1) // factor, PRIME) != 1
+    assert rest == 1
+
+
+@given(st.sets(st.integers(0, 15), min_size=1), st.integers(0, 15))
+def test_a_tree_opens_what_it_holds(places: set[int], changed: int) -> None:
+    leaves = [bytes([place]) * 3 for place in range(16)]
+    tree = MerkleTree(leaves)
+    path = tree.path(sorted(places))
+    opened = {place: leaves[place] for place in places}
+    assert opened_root(opened, 16, path) == tree.root
+    assert opened_root({**opened, min(places): b"another"}, 16, path) != tree.root
+    assert opened_root(opened, 16, [*path, b"x" * 32]) is None
+    if path:
+        assert opened_root(opened, 16, path[:-1]) is None
+        spot = changed % len(path)
+        assert opened_root(opened, 16, [*path[:spot], b"y" * 32, *path[spot + 1 :]]) != tree.root
+
+
+def test_the_tree_is_the_one_of_the_standard() -> None:
+    left, right = (hashlib.sha256(b"\0" + leaf).digest() for leaf in (b"a", b"b"))
+    assert MerkleTree([b"a", b"b"]).root == hashlib.sha256(b"\1" + left + right).digest()

@@ -1,0 +1,245 @@
+"""The proof of a valid ballot: what holds, what a cheating sender can try, and what is opened of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gmpy2 import mpz
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from psephos.protocol.encrypted_sum.votes import VoteLayout
+from psephos.protocol.errors import InvalidParameter, ProofError
+from psephos.protocol.paillier.encryption import Encryptor, Witness
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.proofs import validity
+from psephos.protocol.proofs.field import PRIME
+from psephos.protocol.proofs.validity import Layout, prove, verify
+from psephos.protocol.randomness import SimulationRandomness
+
+HERE = b"round 1, party 3"
+SAMPLES, PARTIES = 150, 20
+
+Entries = NDArray[np.int64]
+
+
+class Ballot:
+    """A ballot of entries that need not be votes, and a proof about entries that need not be the ballot's."""
+
+    def __init__(self, private_key: PrivateKey, classes: int, cast: Entries | None = None) -> None:
+        self.key = private_key.public_key
+        self.plan = VoteLayout(SAMPLES, classes).plan(self.key, PARTIES)
+        self.layout = Layout.of(self.key, self.plan, classes - 1)
+        votes = np.random.default_rng(classes).integers(0, classes, SAMPLES)
+        self.entries: Entries = VoteLayout(SAMPLES, classes).encode(votes).astype(np.int64)
+        plaintexts = packed(self.plan, self.entries if cast is None else cast)
+        self.ciphertexts, self.witness = Encryptor(self.key, expected=64).encrypt_with_witness(plaintexts)
+
+    def prove(self, entries: Entries | None = None, statement: bytes = HERE) -> bytes:
+        claimed = self.entries if entries is None else entries
+        return prove(statement, self.layout, claimed, self.ciphertexts, self.witness)
+
+    def verify(self, proof: bytes, statement: bytes = HERE) -> None:
+        verify(statement, self.layout, self.ciphertexts, proof)
+
+
+def packed(plan: PackingPlan, entries: Entries) -> list[mpz]:
+    """As `plan.pack`, for entries that it would refuse."""
+    slots = plan.slots_per_plaintext
+    rows = [entries[at : at + slots].tolist() for at in range(0, len(entries), slots)]
+    return [mpz(sum(v * int(plan.radix) ** place for place, v in enumerate(row))) for row in rows]
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def ballot(request: pytest.FixtureRequest, private_key: PrivateKey) -> Ballot:
+    return Ballot(private_key, request.param)
+
+
+def test_an_honest_ballot_is_proved(ballot: Ballot) -> None:
+    assert len(ballot.ciphertexts) > 1
+    ballot.verify(ballot.prove())
+
+
+@pytest.mark.parametrize("samples", [1, 103, 104, 105, 300])
+def test_every_size_has_its_layout(private_key: PrivateKey, samples: int) -> None:
+    """Rows that are full, have one entry, lack one; votes all for class 0 and all for the last."""
+    key = private_key.public_key
+    votes = VoteLayout(samples, 3)
+    plan = votes.plan(key, 2)
+    layout = replace(Layout.of(key, plan, 2), degree=256)
+    for choice in (0, 2):
+        entries = votes.encode(np.full(samples, choice)).astype(np.int64)
+        ciphertexts, witness = Encryptor(key, expected=8).encrypt_with_witness(plan.pack(entries))
+        verify(HERE, layout, ciphertexts, prove(HERE, layout, entries, ciphertexts, witness))
+
+
+def changed(entries: Entries, *places: tuple[int, int]) -> Entries:
+    out = entries.copy()
+    for place, value in places:
+        out[place] = value
+    return out
+
+
+@pytest.mark.parametrize("value", [2, 1000, -1, PRIME - 1])
+def test_an_entry_that_is_no_vote(private_key: PrivateKey, value: int) -> None:
+    """A thousand votes in one slot, or one taken away: claimed as they are, or claimed to be honest."""
+    honest = Ballot(private_key, 2)
+    small = value if value < PRIME - 1 else -1
+    cheat = Ballot(private_key, 2, changed(honest.entries, (0, small), (1, 5)))
+    claims = [honest.entries, changed(honest.entries, (0, small), (1, 5))]
+    for claimed in claims:
+        with pytest.raises(ProofError, match=r"not valid|contradicts"):
+            cheat.verify(cheat.prove(claimed.astype(np.uint64).astype(np.int64)))
+
+
+def test_two_votes_on_one_sample(private_key: PrivateKey) -> None:
+    honest = Ballot(private_key, 4)
+    both = changed(honest.entries, (0, 1), (1, 1), (2, 0))
+    cheat = Ballot(private_key, 4, both)
+    with pytest.raises(ProofError, match="more than one vote"):
+        cheat.verify(cheat.prove(both))
+    fine = changed(honest.entries, (0, 0), (1, 0), (2, 1))
+    with pytest.raises(ProofError, match="not what its ciphertexts hold"):
+        cheat.verify(cheat.prove(fine))
+
+
+def test_slots_that_lend_to_each_other(private_key: PrivateKey) -> None:
+    """-1 in one slot and the radix in the one before it leave the plaintext as it was: no cheat, and provable."""
+    honest = Ballot(private_key, 2)
+    radix = int(honest.plan.radix)
+    moved = changed(honest.entries, (0, int(honest.entries[0]) + radix), (1, int(honest.entries[1]) - 1))
+    same = Ballot(private_key, 2, moved)
+    assert packed(honest.plan, moved) == packed(honest.plan, honest.entries)
+    same.verify(same.prove())
+    swapped = changed(honest.entries, (0, 1 - int(honest.entries[0])))
+    with pytest.raises(ProofError):
+        same.verify(same.prove(swapped))
+
+
+def test_a_proof_is_for_one_place_and_one_ballot(ballot: Ballot, private_key: PrivateKey) -> None:
+    proof = ballot.prove()
+    key = ballot.key
+    n, modulus = key.modulus, key.modulus_squared
+    zero = Encryptor(key, "full").encrypt([mpz(0)])[0]
+    with pytest.raises(ProofError):
+        ballot.verify(proof, b"round 1, party 4")
+    for first in (ballot.ciphertexts[0] * zero, ballot.ciphertexts[0] * (1 + n), ballot.ciphertexts[1]):
+        with pytest.raises(ProofError):
+            verify(HERE, ballot.layout, (first % modulus, *ballot.ciphertexts[1:]), proof)
+    other = Ballot(private_key, ballot.layout.group + 1)
+    with pytest.raises(ProofError):
+        verify(HERE, ballot.layout, other.ciphertexts, proof)
+
+
+def test_a_ballot_of_somebody_else_cannot_be_proved(ballot: Ballot) -> None:
+    """Without the witness: the plaintexts guessed right, the exponents not."""
+    roots = tuple(root + 1 for root in ballot.witness.roots)
+    forged = prove(HERE, ballot.layout, ballot.entries, ballot.ciphertexts, Witness(ballot.witness.plaintexts, roots))
+    with pytest.raises(ProofError, match="does not open these ciphertexts"):
+        ballot.verify(forged)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_no_byte_can_be_changed(private_key: PrivateKey, data: st.DataObject) -> None:
+    ballot = BALLOTS.setdefault(0, Ballot(private_key, 2))
+    proof = PROOFS.setdefault(0, ballot.prove())
+    place, flip = data.draw(st.integers(0, len(proof) - 1)), data.draw(st.integers(1, 255))
+    with pytest.raises(ProofError):
+        ballot.verify(proof[:place] + bytes([proof[place] ^ flip]) + proof[place + 1 :])
+
+
+BALLOTS: dict[int, Ballot] = {}
+PROOFS: dict[int, bytes] = {}
+
+
+def test_lengths(ballot: Ballot) -> None:
+    proof = ballot.prove()
+    for bad in (b"", proof[:-1], proof + b"\0", proof[: len(proof) // 2], proof[32:]):
+        with pytest.raises(ProofError):
+            ballot.verify(bad)
+
+
+def test_parts_of_two_proofs_do_not_go_together(ballot: Ballot) -> None:
+    first, second = ballot.prove(), ballot.prove()
+    for cut in (32, 64, 64 + ballot.key.ciphertext_bytes, len(first) // 4, len(first) // 2, len(first) - 4000):
+        with pytest.raises(ProofError):
+            ballot.verify(first[:cut] + second[cut:])
+
+
+class Cheat(validity._Committed):
+    """Commits to honest columns but for some, in which the first row says something else."""
+
+    spoiled = 0
+
+    def __init__(self, polynomials: validity.Words, layout: Layout, randomness: validity.Randomness) -> None:
+        columns = np.ascontiguousarray(validity.coset_values(polynomials, layout.size).T)
+        columns[: self.spoiled, 0] ^= np.uint64(1)
+        salts = randomness.draw(32 * layout.size)
+        self._salts = [salts[at : at + 32] for at in range(0, len(salts), 32)]
+        self.columns = columns
+        self.tree = validity.MerkleTree([s + row.tobytes() for s, row in zip(self._salts, columns, strict=True)])
+
+
+def test_columns_that_contradict_the_rows_are_met(ballot: Ballot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cheating prover (nothing of the checker is replaced) whose code words are wrong in an eighth of the places.
+
+    It gets away with probability (7/8)^152 < 2^-29.
+    """
+    Cheat.spoiled = ballot.layout.size // 8
+    monkeypatch.setattr(validity, "_Committed", Cheat)
+    with pytest.raises(ProofError, match="contradicts"):
+        ballot.verify(ballot.prove())
+
+
+def test_the_numbers_behind_the_theorem(ballot: Ballot) -> None:
+    """Soundness and hiding, from the constants that are in use (docs/security/zero-knowledge.md, theorem 3)."""
+    layout = ballot.layout
+    assert (5 / 8) ** validity.QUERIES < 2**-103
+    assert 2 * layout.degree * 2 < layout.size  # the masks of double degree decode uniquely from 5/8 of the places
+    assert (layout.size / PRIME) ** validity.REPEATS < 2**-100
+    assert layout.used + validity.QUERIES == layout.degree  # as many random entries as are ever opened
+    factors = (layout.mask_bits + 2) // 30 + 1
+    assert (factors / 50_000_000) ** validity.PRIMES < 2**-110  # there are 50,697,537 primes in [2^30, 2^31)
+    summed = (ballot.plan.length + layout.mask_bits) * 2**31 + 2**layout.quotient_bits * 2**31
+    assert summed < PRIME
+    largest = sum((1 << 128) * (1 << ballot.key.bits) for _ in range(ballot.plan.ciphertexts))
+    assert layout.mask_bits >= largest.bit_length() - 1 + 80
+
+
+def test_challenges_are_distinct_and_in_range(ballot: Ballot) -> None:
+    chain = validity._Chain(ballot.layout, HERE, ballot.ciphertexts)
+    primes, columns = chain.primes(), chain.columns(ballot.layout.size)
+    assert len(set(primes)) == validity.PRIMES
+    assert all(2**30 <= q < 2**31 for q in primes)
+    assert len(set(columns)) == validity.QUERIES
+    assert 0 <= min(columns) <= max(columns) < ballot.layout.size
+
+
+def test_what_is_opened_depends_on_the_votes_through_random_entries_only(private_key: PrivateKey) -> None:
+    """Opened entries of two opposite ballots, 152 x 40 each: means of (0, 1)-scaled values within 0.03 of 1/2.
+
+    Uniform entries leave that range with probability below 1e-11 (6,080 values: standard deviation 0.0037).
+    """
+    ballot = Ballot(private_key, 2)
+    for entries in (np.zeros(SAMPLES, np.int64), np.ones(SAMPLES, np.int64)):
+        opened = []
+        for seed in range(40):
+            messages = ballot.layout.votes(entries)
+            rows = validity._hidden_rows(ballot.layout, messages, SimulationRandomness(seed))
+            opened.append(validity.coset_values(rows, ballot.layout.size)[0, : validity.QUERIES])
+        assert abs(np.mean(np.array(opened) / PRIME) - 0.5) < 0.03
+
+
+def test_only_votes_have_a_layout(private_key: PrivateKey) -> None:
+    key = private_key.public_key
+    for plan, group in (
+        (PackingPlan.for_key(key, length=10, addends=3, minimum=-1, maximum=1), 1),
+        (PackingPlan.for_key(key, length=10, addends=3), 3),
+    ):
+        with pytest.raises(InvalidParameter, match="validity is proved for votes"):
+            Layout.of(key, plan, group)
