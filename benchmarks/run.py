@@ -2,7 +2,7 @@
 
 Everything is measured on one core in CPU seconds or as ratios within one run, except the plan's accuracy, which is wall
 clock. `--page` draws the page again from the saved JSON without measuring. `--full-size FILE` adds what one large
-`psephos run --json` took to the results, beside what `psephos plan` foresees for it.
+`psephos simulate tally --json` took to the results, beside what `psephos plan` foresees for it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=here / "results" / "latest.json")
     parser.add_argument("--docs", type=Path, default=here.parent / "docs")
     parser.add_argument("--page", action="store_true", help="only draw the page again from the saved results")
-    parser.add_argument("--full-size", type=Path, help="the JSON that a large `psephos run --json` printed")
+    parser.add_argument("--full-size", type=Path, help="the JSON that a large `psephos simulate tally --json` printed")
     parser.add_argument("--note", default="", help="what a reader of that large run's row should know")
     options = parser.parse_args()
     console = Console()

@@ -6,6 +6,7 @@ it must be; 2, bad usage; 130 and 143, stopped by Ctrl-C and by SIGTERM.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,6 @@ def build(words: Sequence[str]) -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        add_completion=False,
     )
 
     @app.callback()
@@ -86,9 +86,9 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, terminated)
     try:
-        words = sys.argv[1:]
-        app = build(words)
-        app(standalone_mode=True)
+        # A shell that completes a line sends it in the environment.
+        words = sys.argv[1:] or (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
+        build(words)(standalone_mode=True)
     except KeyboardInterrupt:
         _leave(_INTERRUPTED, stopped)
     except SystemExit as leaving:
@@ -123,6 +123,6 @@ def _leave(code: int, stopped: Mapping[str, bool]) -> None:
 def _how_to_go_on(words: Sequence[str]) -> str:
     if any(word.split("=")[0] == "--journal" for word in words):
         return "the same command goes on from its journal"
-    keeps = words[:1] == ["run"] or words[:2] in (["simulate", "tally"], ["simulate", "average"], ["simulate", "psgd"])
-    keeps = keeps or any(word.startswith("hamm-") for word in words)
+    can = ("run", "tally", "average", "psgd", *(f"hamm-{name}" for name in ("har", "kdd99", "url")))
+    keeps = any(word in can for word in words)
     return "nothing is kept to go on from" + ("; with --journal DIR it would be" if keeps else "")

@@ -19,7 +19,6 @@ __all__ = ["HELP", "add", "perform", "register"]
 
 HELP = {
     "tally": "Votes on public samples, counted under encryption; every way to release a classifier from them.",
-    "average": "The encrypted sum of the parties' parameters, and their private average.",
     "pathak": "Pathak 2010: parameters averaged under noise that nobody can remove.",
     "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
 }
@@ -29,7 +28,6 @@ EXAMPLES = {
         "psephos simulate tally --dataset digits --parties 50 --learners logistic,tree,knn",
         "psephos simulate tally --reveal statistic --colluders 3",
     ),
-    "average": ("psephos simulate average --parties 50",),
     "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
     "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
 }

@@ -13,6 +13,8 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from psephos.cli.main import build
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "config" not in path.parts)
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w-]*)[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.M | re.S)
