@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import statistics
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from psephos.curator.losses import Logistic
-from psephos.curator.psgd.curator import VARIANTS, Variant, agree
+from psephos.curator.psgd.agreement import VARIANTS, Variant, agree
+from psephos.parties.gradients import LocalLoss
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.psgd import SgdRun
+from psephos.simulate.psgd import PsgdOptions, descend
 
 __all__ = ["step_seconds"]
 
@@ -40,43 +41,33 @@ def step_seconds(
     On a machine that others use too, the processor's seconds are what a step would take alone on one core.
     """
     generator = np.random.default_rng(0)
-    held = []
+    private = []
     for _ in range(parties):
         X = generator.normal(size=(records, dimension))
         X /= np.linalg.norm(X, axis=1)[:, None]
-        held.append((X, np.where(X[:, 0] > 0, 1, -1)))
-    ceremony = hold_ceremony(parties, key_bits=key_bits, holders=holders, threshold=threshold, test_key=key_bits < 2048)
+        private.append(LocalLoss(X, np.where(X[:, 0] > 0, 1, -1)))
+    test_key = key_bits < 2048
+    ceremony = hold_ceremony(parties, key_bits=key_bits, holders=holders, threshold=threshold, test_key=test_key)
     found: dict[str, Any] = {}
     for variant in variants:
-        agreement = agree(
-            variant=variant,
-            epsilon=1.0,
-            delta=1e-3,
-            lam=0.1,
-            sizes=[records] * parties,
-            dimension=dimension,
-            steps=measured if variant == "halving" else steps,
-            loss=Logistic(),
-        )
-        begun = time.perf_counter()
-        run = SgdRun(held, agreement, ceremony, loss=Logistic(), test_key=key_bits < 2048)
-        run.step()  # the comb's tables, made once per process
-        prepared = time.perf_counter() - begun
-        seconds, processor = [], time.process_time()
-        for _ in range(measured - 1):
-            begun = time.perf_counter()
-            run.step()
-            seconds.append(time.perf_counter() - begun)
-        processor = (time.process_time() - processor) / len(seconds)
+        options = PsgdOptions(variant=variant, delta=1e-3, steps=steps, test_key=test_key)
+        if variant == "halving":
+            options = replace(options, steps=measured)
+        agreement = agree(options, [records] * parties, dimension)
+        # The noise is that of the whole run; only its first steps are taken.
+        short = replace(agreement, series=replace(agreement.series, steps=measured))
+        processor = time.process_time()
+        walk = descend(options, private, short, ceremony)
+        processor = time.process_time() - processor
         plan = agreement.series.plan(ceremony.threshold_key.key, 1)
         found[variant] = {
-            "seconds_per_step": statistics.median(seconds),
-            "slowest_step": max(seconds),
-            "processor_seconds_per_step": processor,
-            "seconds_before_the_second_step": prepared,
+            "seconds_per_step": statistics.median(walk.seconds[1:]),
+            "slowest_step": max(walk.seconds[1:]),
+            "processor_seconds_per_step": processor / measured,
+            "seconds_of_the_first_step": walk.seconds[0],  # and the comb's tables, made once per process
             "ciphertexts_per_ballot": plan.ciphertexts,
             "slots_per_plaintext": plan.slots_per_plaintext,
-            "sums_equal_reference": run.sums_equal,
+            "sums_equal_reference": walk.sums_equal_reference,
         }
     return {
         "parties": parties,

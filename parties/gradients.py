@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
 
-__all__ = ["check_records", "gradient_sum", "margin_slope"]
+__all__ = ["LocalLoss", "margin_slope"]
 
 Floats = NDArray[np.float64]
 
@@ -38,26 +38,38 @@ def margin_slope(loss: str = "logistic", *, half_width: float = 0.5) -> Callable
     raise InvalidParameter(f"gradient descent knows the losses 'logistic' and 'huber', not {loss!r}")
 
 
-def check_records(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    """X (n, d) float64 and y (n,) as -1.0 and +1.0.
+class LocalLoss:
+    """G_k: a party's records and their loss. Both are its secret."""
 
-    Raises DataError (empty, NaN, misshapen, labels other than -1 and +1) or NormError (a row longer than 1).
-    """
-    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 1:
-        raise DataError(f"records form an array (n, d) with n >= 1, not one of shape {rows.shape}")
-    if labels.shape != rows.shape[:1]:
-        raise DataError(f"{rows.shape[0]} records need as many labels, not an array of shape {labels.shape}")
-    if not np.isfinite(rows).all():
-        raise DataError("a record has a NaN or infinite feature")
-    if not np.isin(labels, (-1.0, 1.0)).all():
-        raise DataError("labels are -1 and +1 here; map the two classes to them first")
-    if np.linalg.norm(rows, axis=1).max() > 1 + _ROW_SLACK:
-        raise NormError("a record is longer than 1, which the sensitivity 2L assumes away; scale with public constants")
-    return rows, labels
+    def __init__(self, X: ArrayLike, y: ArrayLike, loss: str = "logistic", *, half_width: float = 0.5) -> None:
+        """`X`: (n, d), rows of norm at most 1. `y`: (n,), labels -1 and +1. `loss`, `half_width`: see `margin_slope`.
 
+        Raises DataError (empty, NaN, misshapen, labels other than -1 and +1) or NormError (a row longer than 1).
+        """
+        rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 1:
+            raise DataError(f"records form an array (n, d) with n >= 1, not one of shape {rows.shape}")
+        if labels.shape != rows.shape[:1]:
+            raise DataError(f"{rows.shape[0]} records need as many labels, not an array of shape {labels.shape}")
+        if not np.isfinite(rows).all():
+            raise DataError("a record has a NaN or infinite feature")
+        if not np.isin(labels, (-1.0, 1.0)).all():
+            raise DataError("labels are -1 and +1 here; map the two classes to them first")
+        if np.linalg.norm(rows, axis=1).max() > 1 + _ROW_SLACK:
+            raise NormError(
+                "a record is longer than 1, which the sensitivity 2L assumes away; scale with public constants"
+            )
+        self.X, self.y, self._slope = rows, labels, margin_slope(loss, half_width=half_width)
 
-def gradient_sum(X: Floats, y: Floats, w: Floats, slope: Callable[[Floats], Floats]) -> Floats:
-    """sum_j phi'(y_j w.x_j) y_j x_j, shape (d,)."""
-    total: Floats = (slope(y * (X @ w)) * y) @ X
-    return total
+    @property
+    def dimension(self) -> int:
+        """d, the number of features."""
+        return int(self.X.shape[1])
+
+    def gradient(self, w: ArrayLike) -> Floats:
+        """grad G_k(w), shape (d,), for w of shape (d,)."""
+        total: Floats = (self._slope(self.y * (self.X @ np.asarray(w))) * self.y) @ self.X
+        return total
+
+    def __repr__(self) -> str:
+        return "<LocalLoss>"

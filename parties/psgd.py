@@ -4,54 +4,51 @@ The party draws its fixed noise eta_k once, before the first step. At every anno
 its own loss at the public point, adds eta_k and a fresh rho_t, and posts the sum as one encrypted ballot. Nobody ever
 opens a single ballot.
 
-Privacy is spent when a ballot leaves. The party therefore counts the steps itself, answers each at most once, refuses
-more than were agreed on, and keeps its latest ballot on disk *before* it sends it: after an interrupt it sends the very
-same bytes again, since a second ballot with fresh noise at the same point would be one release more than was paid for.
-A holder, likewise, may repeat the opening of one and the same product, which tells nothing new, and opens no other.
+Privacy is spent when a ballot leaves. The party therefore counts the steps itself and answers exactly the next one.
+What it sent is kept with the claim that it did: asked for a step again it sends the very same bytes, since a second
+ballot with fresh noise at the same point would be one release more than was paid for. A holder, likewise, opens one
+product of each step.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from psephos.parties.gradients import check_records, gradient_sum, margin_slope
+from psephos.parties.gradients import LocalLoss
+from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import SkellamShares
-from psephos.parties.old_holder import KeyHolder
-from psephos.parties.old_party import Party
 from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.series import Announcement, Series
 from psephos.protocol.errors import (
     AlreadyCastError,
-    BudgetExceededError,
+    AlreadyDoneError,
+    AlreadyOpenedError,
     DataError,
     GradientBoundError,
     InvalidParameter,
-    JournalError,
+    PsephosError,
+    UnexpectedMessageError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare
+from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, snap
+from psephos.protocol.psgd.series import Announcement, Series, Terms
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import BOARD, Entry, Machine, Post, Refusal, Step, takes
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.durable import replace_file, sync_folder
-from psephos.protocol.storage.ledger import OnceLedger
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.storage.values import storable
+from psephos.protocol.wire import Kind
 
-__all__ = ["GradientParty", "OnExcess", "OpeningRecord", "StepHolder", "fixed_share", "step_share"]
-
-OnExcess = Literal["refuse", "clip"]
-PathLike = str | os.PathLike[str]
+__all__ = ["Answering", "GradientParty", "SeriesHolder", "fixed_share", "step_share"]
 
 
 # -- noise
@@ -97,228 +94,204 @@ def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> li
 # -- the party
 
 
-class GradientParty:
-    """One data owner in one series."""
+@storable
+@dataclass(frozen=True)
+class Answering:
+    """A party waits for the announcement of one step.
+
+    Attributes:
+        step: which, counted from 1.
+        eta: its fixed noise. A secret.
+        vector: what its ballot of the step before holds, in the clear, for a simulation that compares sums; empty
+            before the first. A secret.
+        clipped: how many gradients were scaled down. Depends on the data: for the party's own eyes.
+    """
+
+    step: int
+    eta: tuple[int, ...] = field(repr=False)
+    vector: tuple[int, ...] = field(default=(), repr=False)
+    clipped: int = field(default=0, repr=False)
+
+
+class GradientParty(Machine):
+    """One data owner in one series: "party N"."""
+
+    reads = frozenset({Kind.ANNOUNCEMENT})
 
     def __init__(
         self,
         number: int,
         signing_key: SigningKey,
-        X: ArrayLike,
-        y: ArrayLike,
+        local: LocalLoss,
+        terms: Terms,
         *,
-        series: Series,
-        loss: str = "logistic",
-        half_width: float = 0.5,
-        on_excess: OnExcess = "refuse",
-        state: PathLike | None = None,
-        randomness: Randomness = SYSTEM,
+        clip: bool = False,
+        encryptor: Encryptor | None = None,
+        noise: Callable[[int], Randomness] = lambda step: SYSTEM,
+        once: OnceLedger | None = None,
     ) -> None:
         """
         Args:
-            number: its place on the roster.
-            signing_key: registered there.
-            X, y: its records, float64 (n, d) with rows of norm at most 1, and labels -1 or +1.
-            series: what was agreed on.
-            loss, half_width: see `psephos.parties.gradients.margin_slope`.
-            on_excess: what to do with a gradient longer than `series.bound`: refuse, or scale it down to the bound.
-            state: a file for the fixed noise and the latest ballot, owner only. Without one the party lives as long as
-                this object.
-            randomness: source of the noise.
+            number: its place on the roster. signing_key: registered there.
+            local: its records and their loss.
+            terms: what was agreed on.
+            clip: what to do with a gradient longer than the series' bound: scale it down to the bound, or refuse.
+            encryptor: the randomness mode and source to use; `half` and the operating system's by default.
+            noise: the coins of a step's noise; step 0 is eta's.
+            once: where it remembers eta and its ballots; on disk wherever it can be restarted.
 
-        Raises:
-            DataError, NormError, InvalidParameter: records or arguments that cannot be used.
-            JournalError: a state file that is damaged, belongs to another series or cannot be written.
-            GridTooCoarseError: a lattice coarser than the fixed noise.
+        Raises InvalidParameter for a number that is not on the roster, DataError for records of another width.
         """
+        series = terms.series
         if not 0 <= number < series.parties:
             raise InvalidParameter(f"parties are numbered 0 to {series.parties - 1}, there is no party {number}")
-        if on_excess not in ("refuse", "clip"):
-            raise InvalidParameter(
-                f"a gradient above the bound is refused ('refuse') or clipped ('clip'), not {on_excess!r}"
-            )
-        self._X, self._y = check_records(X, y)
-        if self._X.shape[1] != series.dimension:
-            raise DataError(f"the series is for {series.dimension} features and these records have {self._X.shape[1]}")
-        self._slope = margin_slope(loss, half_width=half_width)
-        self.number, self.series = number, series
-        self.clipped = 0
-        """How many gradients were scaled down. Depends on the data: for the party's own eyes."""
-        self.latest_vector: list[int] | None = None
-        """What the latest ballot of this object holds, in the clear: for a simulation that compares sums. A secret."""
-        self._on_excess, self._randomness = on_excess, randomness
-        self._party = Party(number, signing_key, classes=())
-        self._state = None if state is None else Path(state)
-        self._step, self._latest = 0, b""
-        if self._state is not None and self._state.exists():
-            self._fixed = self._read_state(self._state)
-        else:
-            self._fixed = fixed_share(series, number, randomness)
-            self._write_state(0, b"")
+        if local.dimension != series.dimension:
+            raise DataError(f"the series is for {series.dimension} features and these records have {local.dimension}")
+        self.number, self.name, self.terms = number, f"party {number}", terms
+        self._signing_key, self._local, self._clip = signing_key, local, clip
+        self._encryptor = encryptor or Encryptor(terms.threshold_key.key, expected=series.steps)
+        self._noise, self._once = noise, OnceLedger() if once is None else once
 
-    @property
-    def steps_answered(self) -> int:
-        """How many steps have cost this party something."""
-        return self._step
+    def begin(self) -> Step:
+        """Draw eta, once whatever happens."""
 
-    def vector(self, step: int, point: tuple[float, ...]) -> list[int]:
-        """The noisy gradient in lattice units, with fresh noise. A sharp tool: every call is one release.
+        def draw() -> bytes:
+            return json.dumps(fixed_share(self.terms.series, self.number, self._noise(0))).encode()
 
-        Raises GradientBoundError for a gradient above the bound when clipping was not agreed on, and as `step_share`.
+        return Step(Answering(1, tuple(json.loads(self._once.first(self._claim(0), b"", draw)))))
+
+    @takes(Answering, Kind.ANNOUNCEMENT, batch=True)
+    def answer(self, state: Answering, entries: Sequence[Entry]) -> Step:
+        """One ballot in the latest of the next steps: those that went by before it came to this party are not answered.
+
+        Announced again, a step gets the same bytes again. Refused are what is no announcement of these terms, what is
+        not the curator's, and steps that are not the next one. Raises:
+            AlreadyCastError: the step was answered before, at another point or in another round.
+            GradientBoundError: a gradient above the bound when clipping was not agreed on. No ballot leaves.
         """
-        gradient = gradient_sum(self._X, self._y, np.array(point), self._slope)
-        # The bound is compared with what the party would send; `project` returns a vector inside unchanged.
-        inside = project(gradient, self.series.bound)
-        if not np.array_equal(inside, gradient):
-            if self._on_excess == "refuse":
-                raise GradientBoundError(
-                    f"the gradient of party {self.number} is above the agreed bound of {self.series.bound:g}; agree "
-                    "on a larger bound or on clipping"
-                )
-            self.clipped += 1
-        units = snap(inside, self.series.pitch)
-        fresh = step_share(self.series, step, self._randomness)
-        return [u + e + r for u, e, r in zip(units, self._fixed, fresh, strict=True)]
-
-    def answer(self, announcement: Announcement, round_: Round, *, encryptor: Encryptor | None = None) -> Ballot:
-        """This party's ballot in an announced step; the same ballot again when the same step is announced again.
-
-        Args:
-            announcement: as received.
-            round_: the round the party built from it (`Announcement.round`).
-            encryptor: the randomness mode and source to use.
-
-        Raises:
-            AlreadyCastError: this step, or a later one, was answered before, at another point or in another round.
-            BudgetExceededError: more steps than were agreed on.
-            WrongRoundError: announcement and round do not belong together.
-            GradientBoundError, GridTooCoarseError, InvalidParameter: see `vector`.
-            JournalError: the ballot could not be written down; it has not left and the step is not spent.
-            PackingError, WrongKeyError: noise too wide for the key, or an encryptor for another key.
-            UnknownPartyError: the roster has no such party.
-        """
-        if announcement.series_digest != self.series.digest:
-            raise WrongRoundError("an announcement of another series")
-        if announcement.step > self.series.steps:
-            raise BudgetExceededError(f"{self.series.steps} steps were agreed on; party {self.number} answers no more")
-        built = announcement.round(self.series, round_.threshold_key, round_.roster, test_key=round_.test_key)
-        if built.digest != round_.digest:
-            raise WrongRoundError("this round is not the one that the announcement describes")
-        if announcement.step <= self._step:
-            if announcement.step == self._step and self._latest_is_of(round_):
-                return Ballot.decode(self._latest, round_)
-            raise AlreadyCastError(
-                f"party {self.number} has answered step {announcement.step} before; a second ballot would be a release "
-                "that nobody accounted for"
-            )
-        values = self.vector(announcement.step, announcement.point)
-        ballot = self._party.contribute(round_, "gradients", round_.context, values, encryptor=encryptor)
-        self._write_state(announcement.step, ballot.encode())
-        self.latest_vector = values
-        return ballot
-
-    def _latest_is_of(self, round_: Round) -> bool:
-        try:
-            Ballot.decode(self._latest, round_)
-        except WrongRoundError:
-            return False
-        return True
-
-    def _write_state(self, step: int, latest: bytes) -> None:
-        """The new state: on disk first, so that what could not be written down has not happened."""
-        if self._state is not None:
-            document = {
-                "series": self.series.digest.hex(),
-                "party": self.number,
-                "fixed": self._fixed,
-                "step": step,
-                "ballot": latest.hex(),
-            }
+        latest, after, refused = None, state, []
+        for entry in entries:
             try:
-                replace_file(self._state, json.dumps(document).encode("ascii"))
-            except OSError as error:
-                raise JournalError(f"{self._state} cannot be written: {error.strerror}; no ballot left") from None
-        self._step, self._latest = step, latest
+                latest = _announced(entry, self.terms, after.step, self.name)
+            except PsephosError as error:
+                refused.append(Refusal(entry, error))
+            else:
+                if latest.step == after.step:
+                    # The plaintext of a ballot that was made before may be known to nobody any more.
+                    after = replace(after, step=latest.step + 1, vector=())
+        if latest is None:
+            return Step(state, (), tuple(refused))
+        after, data = self._ballot(after, latest)
+        return Step(after, (Post(BOARD, data, "gradients: cast"),), tuple(refused))
 
-    def _read_state(self, path: Path) -> list[int]:
+    def _ballot(self, state: Answering, announcement: Announcement) -> tuple[Answering, bytes]:
+        round_, after = self.terms.round(announcement), state
+
+        def make() -> bytes:
+            nonlocal after
+            values, clipped = self.vector(state, announcement)
+            after = replace(state, vector=tuple(values), clipped=state.clipped + clipped)
+            sealed = EncryptedVector.encrypt(self._encryptor, round_.plan, values)
+            return Ballot.sign(round_, self.number, sealed, self._signing_key).encode()
+
         try:
-            document = json.loads(path.read_text(encoding="ascii"))
-            series, party, fixed = document["series"], document["party"], document["fixed"]
-            step, latest = document["step"], bytes.fromhex(document["ballot"])
-            if not (isinstance(step, int) and all(isinstance(e, int) for e in fixed)):
-                raise TypeError
-        except (OSError, ValueError, KeyError, TypeError):
-            # Starting afresh would draw a second eta and answer steps again.
-            raise JournalError(
-                f"the state of party {self.number} in {path} is damaged; this run cannot go on"
+            data = self._once.first(self._claim(announcement.step), round_.digest, make)
+        except AlreadyDoneError:
+            raise AlreadyCastError(
+                f"{self.name} has answered step {announcement.step} before; a second ballot would be a release that "
+                "nobody accounted for"
             ) from None
-        if series != self.series.digest.hex() or party != self.number or len(fixed) != self.series.dimension:
-            raise JournalError(f"the state in {path} belongs to another run or party; name another state folder")
-        self._step, self._latest = step, latest
-        return list(fixed)
+        return after, data
 
-    def __repr__(self) -> str:
-        return f"<GradientParty {self.number}, {self._step} of {self.series.steps} steps answered>"
+    def vector(self, state: Answering, announcement: Announcement) -> tuple[list[int], bool]:
+        """The noisy gradient in lattice units, with fresh noise, and whether it was clipped: every call is one release.
+
+        Raises GradientBoundError as `answer`.
+        """
+        series = self.terms.series
+        gradient = self._local.gradient(announcement.point)
+        # The bound is compared with what the party would send; `project` returns a vector inside unchanged.
+        inside = project(gradient, series.bound)
+        clipped = not np.array_equal(inside, gradient)
+        if clipped and not self._clip:
+            raise GradientBoundError(
+                f"the gradient of {self.name} is above the agreed bound of {series.bound:g}; agree on a larger bound "
+                "or on clipping"
+            )
+        rho = step_share(series, announcement.step, self._noise(announcement.step))
+        units = snap(inside, series.pitch)
+        return [u + e + r for u, e, r in zip(units, state.eta, rho, strict=True)], clipped
+
+    def _claim(self, step: int) -> bytes:
+        return self.terms.digest + step.to_bytes(4, "big")
+
+    def outcome(self, state: Answering) -> Answering:
+        """Its own account: how far it is, and its secrets."""
+        return state
+
+
+def _announced(entry: Entry, terms: Terms, next_step: int, who: str) -> Announcement:
+    """An announcement by the curator of the next step, or of one that was answered before."""
+    if entry.sender != "curator":
+        raise UnexpectedMessageError(f"{who}: {entry.sender} announced a step, which is the curator's to do")
+    announcement = Announcement.decode(entry.data, terms)
+    if announcement.step > next_step:
+        raise UnexpectedMessageError(f"{who} answers step {next_step} next, and not step {announcement.step}")
+    return announcement
 
 
 # -- the holder
 
 
-class OpeningRecord:
-    """Which product a holder has opened in which round: the first one, for ever. On disk when given a path."""
+@storable
+@dataclass(frozen=True)
+class Holding:
+    """A holder after `step` announced steps; `inner` is its state in the round of the latest, `announcement`."""
 
-    def __init__(self, path: PathLike | None = None) -> None:
-        self._path = None if path is None else Path(path)
-        self._memory: dict[str, str] = {}
+    step: int = 0
+    announcement: Announcement | None = None
+    inner: Any = None
 
-    def first(self, round_digest: bytes, product_digest: bytes) -> bytes:
-        """The product digest recorded for the round; this one, now recorded, when there was none.
 
-        Raises JournalError when the file is damaged or cannot be opened.
+class SeriesHolder(Machine):
+    """One key holder in one series, "holder J": a `KeyHolder` in the round of each announced step."""
+
+    reads = frozenset({Kind.ANNOUNCEMENT, Kind.BALLOT})
+
+    def __init__(self, share: KeyShare, terms: Terms, *, once: OnceLedger | None = None) -> None:
+        """`share`: of the terms' key. `once`: where it remembers what it opened; on disk where it can be restarted."""
+        self.name, self.number, self.terms = f"holder {share.holder}", share.holder, terms
+        self._share, self._once = share, OnceLedger() if once is None else once
+
+    def begin(self) -> Step:
+        """Wait for the first step."""
+        return Step(Holding())
+
+    @takes(Holding, Kind.ANNOUNCEMENT)
+    def follow(self, state: Holding, entry: Entry) -> Step:
+        """Watch the round of the next step; one round of each step, for ever.
+
+        Raises MessageError, WrongRoundError or UnexpectedMessageError as `GradientParty.answer`, AlreadyOpenedError for
+        another round of a step that this holder followed before.
         """
-        name, product = round_digest.hex(), product_digest.hex()
-        if self._path is None:
-            return bytes.fromhex(self._memory.setdefault(name, product))
+        announcement = _announced(entry, self.terms, state.step + 1, self.name)
+        claim = self.terms.digest + announcement.step.to_bytes(4, "big")
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise JournalError(f"{self._path} cannot be opened: {error.strerror}; nothing was opened") from None
-        with os.fdopen(descriptor, "r+", encoding="ascii", errors="replace") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            content = file.read()
-            for line in content.splitlines():
-                fields = line.split()
-                if len(fields) != 2 or any(len(f) != 64 or set(f) - set("0123456789abcdef") for f in fields):
-                    raise JournalError(f"the record of openings {self._path} is damaged; nothing was opened")
-                if fields[0] == name:
-                    return bytes.fromhex(fields[1])
-            file.write(f"{name} {product}\n")
-            file.flush()
-            os.fsync(file.fileno())
-            if not content:
-                sync_folder(self._path.absolute().parent)
-        return product_digest
+            self._once.first(claim, self.terms.round(announcement).digest, lambda: b"")
+        except AlreadyDoneError:
+            raise AlreadyOpenedError(f"{self.name} has followed another round of step {announcement.step}") from None
+        if announcement.step <= state.step:
+            return Step(state)
+        return Step(Holding(announcement.step, announcement, self._holder(announcement).start().state))
 
+    @takes(Holding, Kind.BALLOT, batch=True)
+    @takes(Holding, Kind.TALLY_REQUEST, batch=True)
+    def hold(self, state: Holding, entries: Sequence[Entry]) -> Step:
+        """What a `KeyHolder` does in the round of the latest step."""
+        if state.announcement is None:
+            raise WrongRoundError(f"{self.name}: no step was announced yet")
+        step = self._holder(state.announcement).receive(state.inner, entries)
+        return replace(step, state=replace(state, inner=step.state))
 
-class StepHolder(KeyHolder):
-    """A key holder in one step, which after an interrupt may repeat its opening of the very same product."""
-
-    def __init__(self, share: KeyShare, round_: Round, record: OpeningRecord) -> None:
-        """Raises WrongKeyError when the share is of another key than the round's."""
-        super().__init__(share, round_, openings=_SameProduct(self, record))
-
-    def product_digest(self) -> bytes:
-        """Of the ballots observed so far."""
-        return self._seen.digest
-
-
-class _SameProduct(OnceLedger):
-    """Claims a round for the product the holder has just checked, or for none other than before."""
-
-    def __init__(self, holder: StepHolder, record: OpeningRecord) -> None:
-        super().__init__()
-        self._holder, self._record = holder, record
-
-    def claim(self, digest: bytes) -> bool:
-        product = self._holder.product_digest()
-        return self._record.first(digest, product) == product
+    def _holder(self, announcement: Announcement) -> KeyHolder:
+        return KeyHolder(self._share, self.terms.round(announcement), openings=self._once)

@@ -36,7 +36,19 @@ class Shares(Protocol):
         """One party's share: `dimension` integers, in lattice units."""
 
 
-def entry_range(grid: StatisticGrid, shares: Shares | None) -> tuple[int, int]:
+class Range(Protocol):
+    """What one party contributes: `StatisticGrid` or `OwnDataGrid`."""
+
+    @property
+    def minimum(self) -> int:
+        """No entry of one party's vector is smaller; at most 0."""
+
+    @property
+    def maximum(self) -> int:
+        """No entry of one party's vector is larger; at least 0."""
+
+
+def entry_range(grid: Range, shares: Shares | None) -> tuple[int, int]:
     """The smallest and largest integer one party's vector can hold: what `PackingPlan` needs as minimum and maximum."""
     bound = 0 if shares is None else shares.bound
     return grid.minimum - bound, grid.maximum + bound

@@ -26,6 +26,7 @@ from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.erm import NORM_SLACK
 from psephos.curator.hamm.sensitivity import Sensitivity, with_lattice
 from psephos.curator.losses import Loss, Softmax
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, choose_pitch, release
@@ -37,7 +38,6 @@ __all__ = [
     "OutputNoise",
     "Released",
     "Unreleased",
-    "contrast_basis",
     "erm_sensitivity",
     "mechanism_for",
     "noise_dimension",
@@ -93,21 +93,6 @@ class Released:
 def noise_dimension(shape: tuple[int, ...]) -> int:
     """D of the noise on parameters of this shape: d for (d,), (K - 1) d for (K, d)."""
     return (shape[0] - 1) * shape[1] if len(shape) == 2 else shape[0]
-
-
-def contrast_basis(classes: int) -> Array:
-    """Helmert's orthonormal rows, shape (K - 1, K), each summing to 0: row j compares class j + 1 with those before.
-
-    Raises InvalidParameter for fewer than two classes.
-    """
-    if classes < 2:
-        raise InvalidParameter(f"{classes} class(es) have no contrasts; at least two are needed")
-    basis = np.zeros((classes - 1, classes))
-    for j in range(1, classes):
-        length = math.sqrt(j * (j + 1))
-        basis[j - 1, :j] = -1 / length
-        basis[j - 1, j] = j / length
-    return basis
 
 
 def erm_sensitivity(

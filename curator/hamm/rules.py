@@ -1,4 +1,4 @@
-"""lambda without looking: how each method's parameters follow from public quantities alone (X, M, K, epsilon).
+"""Choosing without looking: how method and parameters follow from public quantities alone (X, M, K, epsilon, learners).
 
 A parameter tuned on private accuracy would be a release of its own. The rules here use what everybody knows.
 
@@ -7,6 +7,8 @@ A parameter tuned on private accuracy would be a release of its own. The rules h
   norm, D S(lambda)/epsilon <= 0.3 R(lambda): less ridge drowns the classifier, more only shrinks both and flattens the
   fit towards the mean of each class. It never goes below Hamm's lambda = 1e-4, nor above 0.03, where the
   flattening costs more than the noise. Without noise it is 1e-4.
+* **Method** (`choose_method`). The own-data statistic where what the parties agreed to learn is linear, since their own
+  rows say more than their votes; the statistic of votes for every other kind of classifier, which only votes can carry.
 * **Averaging** (`averaging_radius`). Only the direction of a linear classifier matters to its predictions, and once
   every party is projected on the ball, the noise over the average no longer depends on the radius C. So C is small
   enough for that, R(lambda)/10, with the parties' own lambda at Hamm's 1e-4.
@@ -15,11 +17,13 @@ A parameter tuned on private accuracy would be a release of its own. The rules h
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Literal
 
 from psephos.curator.hamm.sensitivity import Sensitivity, radius
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["HAMM_LAMBDA", "LARGEST_RIDGE", "averaging_radius", "ridge"]
+__all__ = ["HAMM_LAMBDA", "LARGEST_RIDGE", "averaging_radius", "choose_method", "ridge"]
 
 HAMM_LAMBDA = 1e-4
 """The one lambda of Hamm 2016, section 6."""
@@ -53,3 +57,13 @@ def ridge(sensitivity_at_one: Sensitivity, dimension: int, classes: int, epsilon
 def averaging_radius(lam: float, classes: int) -> float:
     """C of clipped averaging: a tenth of R(lambda); raises InvalidParameter for a lambda or K out of range."""
     return radius(lam, classes) / 10
+
+
+def choose_method(learners: Sequence[str]) -> Literal["own-data", "statistic"]:
+    """`method="auto"`: what to release, before any data is seen, for parties that agreed on these learners.
+
+    Raises InvalidParameter when there are none.
+    """
+    if not learners:
+        raise InvalidParameter("no learner was agreed on; name at least one")
+    return "own-data" if set(learners) == {"logistic"} else "statistic"

@@ -1,4 +1,5 @@
-"""How far one party can move what is released: certified upper bounds, one function per row of the table.
+"""How far one party can move what is released: certified upper bounds, one function per row of the table. (The row of
+the linear statistics is `psephos.curator.hamm.statistic.grid_sensitivity`, on the integers that are released.)
 
 Notation: M parties, N auxiliary samples, K classes, ridge (lambda/2) ||w||^2, ||x|| <= 1, which the caller has checked.
 Unless said otherwise two neighbouring inputs differ in everything **one party** holds; M is fixed and the auxiliary
@@ -47,7 +48,6 @@ __all__ = [
     "operator_norm",
     "radius",
     "rho",
-    "statistic",
     "with_lattice",
 ]
 
@@ -276,19 +276,6 @@ def multiclass_majority_private_auxiliary(lam: float, samples: int, classes: int
     samples = check_count(samples, "the number of auxiliary samples")
     value = min(_over_lambda(math.sqrt(2) * (samples + 1) / samples, lam), 2 * radius(lam, classes))
     return Sensitivity(_up(value), unit=_BOTH, source="min(sqrt(2) (N + 1)/(N lambda), 2 R)")
-
-
-# -- the linear statistic T = (1/N) sum_i alpha(x_i) (x) x_i
-
-
-def statistic(parties: int, classes: int, rho: float) -> Sensitivity:
-    """L2: sqrt(2) rho/M for K classes, rho/M for a binary T (one row). Not valid with private auxiliary samples.
-
-    Raises InvalidParameter for an M, K or rho out of range.
-    """
-    parties, classes = check_count(parties, "the number of parties"), check_count(classes, "the number of classes", 2)
-    factor = 1.0 if classes == 2 else math.sqrt(2)
-    return Sensitivity(_up(factor * check_positive(rho, "rho") / parties), source="sqrt(2) rho/M, binary rho/M")
 
 
 # -- what else a release must add

@@ -1,26 +1,32 @@
-"""The statistic release: noise on T = (1/N) sum_i alpha(x_i) (x) x_i, everything after it is post-processing.
+"""The statistic release: noise on a linear statistic of votes or of own rows; everything after it is post-processing.
 
-For the logistic and softmax losses the soft labels enter the weighted risk only through T, which is linear in the
-votes:  R(W) = (1/N) sum_i logsumexp(W x_i) - ⟨W, T⟩ + (ridge/2) ||W||^2.  The auxiliary features are public, so once T
-is private the fit is free: no 1/lambda in the noise, no solver tolerance in the proof, any kind of local classifier.
+**Of votes**: T = (1/N) sum_i (alpha(x_i) - 1/K) (x) z_i. For the logistic and softmax losses the soft labels enter
+Hamm's weighted risk only through T, which is linear in the votes; the auxiliary features are public, so once T is
+private the fit is free: no 1/lambda in the noise, no solver tolerance in the proof, any kind of local classifier.
+**Of own data**: T = (1/M) sum_m S_m/||S_m|| with S_m = sum (e_y - 1/K) (x) z over party m's own rows
+(`psephos.protocol.encrypted_sum.own_data`): one vector of norm 1 each, which is worth more than votes where rows are
+few, and asks that what is learned be linear.
 
-T is taken in public coordinates z. `given` is z = x. `whitened` is z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the
-leading r principal directions of the (uncentred) second moment of the auxiliary rows at unit length, each scaled to
-second moment 1. There rho = 1 and the noise is spread where the data is. A linear classifier without intercept
-decides the same for x and x/||x||, so the unit length costs nothing when it is used, and in the fit it keeps a few
-long rows from ruling (HAR with max-norm scaling gains 0.01 to 0.02 at every epsilon). The z_i are rounded to integers
-(`StatisticGrid`), and all that follows, the certified sensitivity and the fit included, uses those integers. The
-class index is taken in K - 1 orthonormal contrasts, because the sum over classes is public.
+T is taken in public coordinates z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the leading r principal directions of the
+(uncentred) second moment of the auxiliary rows at unit length, s the moments, the small ones raised towards their mean
+as far as Ledoit and Wolf (2004) advise for so few rows. Every direction then weighs about the same, and the noise is spread where the
+data is. A linear classifier without intercept decides the same for x and x/||x||, so the unit length costs nothing
+when it is used. The class index is taken in K - 1 orthonormal contrasts, because the sum over classes is public. All of
+it is rounded to integers, and the certified sensitivity is that of those integers.
+
+The classifier is W = T A': in whitened coordinates the least-squares classifier, Fisher's discriminant, is T itself up
+to scale, and the minimisers of the logistic and softmax risks were measured to predict the same.
 
 **Rules, of public quantities only** (X, M, K, epsilon, delta, mechanism):
 
-* `ridge` = 1 in whitened coordinates. Every coordinate has second moment 1, so W is close to a multiple of the noisy
-  T (regression on whitened features), and the result hardly depends on it: 0.3 to 10 agree within noise. In the given
-  coordinates it is the larger of 1e-4 (Hamm's lambda) and E||noise|| / 10.
-* `rank` r minimises  E||noise||^2 (r)  +  (1 - 1/K) / (4 r).  The first term is known exactly. The second is what the
-  labels are expected to lose by dropping coordinates beyond r: they carry at most 1 - 1/K, and their energy at the
-  j-th principal coordinate is taken to fall like 1/(4 j^2). r is at least 3, at most the numerical rank. With the
-  spherical Laplace the noise norm grows with the dimension, so few coordinates at small epsilon is the main gain.
+* `rank` r minimises  E||noise||^2 (r)  +  (1 - 1/K) / (4 r).  The first term is known exactly, with the sensitivity of
+  votes. The second is what labels are expected to lose by dropping coordinates beyond r: they carry at most 1 - 1/K,
+  and their energy at the j-th principal coordinate is taken to fall like 1/(4 j^2). r is at least K/2 + 2 and at most
+  N/10, ten rows for each coordinate. With the spherical Laplace the noise norm grows with the dimension, so few
+  coordinates at small epsilon is the main gain.
+* `Student`: self-training for three classes or more, where noise has cost coordinates (r is below the most there could
+  be). The released classifier labels the public rows, and least squares in all coordinates learns from the labels.
+  It takes out noise in directions along which the rows do not cluster; of two overlapping classes it learns the errors.
 """
 
 from __future__ import annotations
@@ -31,12 +37,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 from psephos.curator.hamm.labels import check_counts
-from psephos.curator.hamm.release import contrast_basis
-from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm, rho, statistic
+from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis, unit_rows
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, approximate_event, event_of, pure_event
@@ -59,60 +63,73 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 
 __all__ = [
     "MECHANISMS",
-    "RIDGE",
+    "SOURCES",
     "StatisticPlan",
     "StatisticRelease",
+    "Student",
     "choose_rank",
     "fit_statistic",
     "grid_sensitivity",
     "plan_statistic",
     "release_statistic",
+    "release_sum",
     "release_total",
     "simulate_release",
 ]
 
 Array = NDArray[np.float64]
 MechanismName = Literal["spherical-laplace", "discrete-laplace", "gaussian"]
-Coordinates = Literal["given", "whitened"]
+Source = Literal["votes", "own-data"]
 
 MECHANISMS: tuple[MechanismName, ...] = ("spherical-laplace", "discrete-laplace", "gaussian")
 """The noise `plan_statistic` can plan: the first two for a pure epsilon, the last for (epsilon, delta)."""
 
-HAMM_LAMBDA = 1e-4
-"""Hamm's lambda (section 6)."""
-
-RIDGE = 1.0
-"""The ridge of the fit in whitened coordinates; see the module's rules."""
+SOURCES: tuple[Source, ...] = ("votes", "own-data")
+"""What the statistic can be of: votes on the public rows, or the parties' own rows."""
 
 _SIGNAL = 0.25
-_LEAST_RANK = 3
+_ROWS_PER_COORDINATE = 10
 _CONTRAST_BITS = 16
+_FEATURE_BITS = 24
 _NUMERICAL_RANK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class StatisticPlan:
-    """Everything public about one statistic release, agreed before anybody votes.
+class Student:
+    """Self-training on the public rows: post-processing, so free. `rows`: (N, d), unit length. `transform`: (d, r)."""
 
-    grid: the integers parties and curator sum. transform: (d, r), coordinates are x @ transform, of rows at unit length
-    when `whitened`. pitch: the coordinate one unit of a point stands for. contrast_scale: units of one contrast.
-    l1, l2: certified sensitivities of the summed integer vector, in its own units, whatever M. mechanism: the noise, in
-    the same units; None releases without noise. ridge: of the fit, in these coordinates. joint: parties add the noise.
+    rows: Array = field(repr=False)
+    transform: Array = field(repr=False)
+
+    def refit(self, W: Array) -> Array:
+        """The least-squares classifier (K, d) of the labels that the classifier W (K, d) gives to the public rows."""
+        labels = np.eye(len(W))[(self.rows @ W.T).argmax(axis=1)] - 1 / len(W)
+        learned: Array = labels.T @ self.rows / len(self.rows) @ self.transform @ self.transform.T
+        return learned
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticPlan:
+    """Everything public about one statistic release, agreed before anybody votes or sums.
+
+    grid: what one party contributes, in integers that parties and curator sum. transform: (d, r), coordinates are those
+    of rows at unit length times it. classes: K. unit: what one unit of the summed integers is worth in the contrasts of
+    T. l1, l2: certified sensitivities of the sum, in its own units, whatever M. mechanism: the noise, in the same
+    units; None releases without noise. joint: parties add the noise. student: who learns from the release, by the rule.
     """
 
-    grid: StatisticGrid
-    transform: Array
-    pitch: float
-    contrast_scale: float
+    grid: StatisticGrid | OwnDataGrid
+    transform: Array = field(repr=False)
+    classes: int
+    unit: float
     parties: int
     l1: Sensitivity
     l2: Sensitivity
-    coordinates: Coordinates
-    ridge: float
     epsilon: float | None
     delta: float
     mechanism: Mechanism | None
     joint: bool = False
+    student: Student | None = None
 
     @property
     def rank(self) -> int:
@@ -125,22 +142,22 @@ class StatisticPlan:
         return self.grid.length
 
     @property
-    def sensitivity(self) -> Sensitivity:
-        """Of the normalised statistic, in the norm of the mechanism: close to sqrt(2) rho/M (times sqrt(D) in L1)."""
-        bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
-        return Sensitivity(bound.value * self.unit, norm=bound.norm, source=bound.source)
+    def source(self) -> Source:
+        """What the statistic is of."""
+        return "own-data" if isinstance(self.grid, OwnDataGrid) else "votes"
 
     @property
-    def unit(self) -> float:
-        """What one lattice unit of the sum is worth in the normalised contrasts of T."""
-        return self.pitch / (self.contrast_scale * self.grid.samples * self.parties)
+    def sensitivity(self) -> Sensitivity:
+        """Of T, in the norm of the mechanism. In L2: about sqrt(2) rho/M of votes, 2/M of own data."""
+        bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
+        return Sensitivity(bound.value * self.unit, norm=bound.norm, source=bound.source)
 
     @property
     def event(self) -> PrivacyEvent:
         """What releasing under this plan costs a party. Raises InvalidParameter when the plan is one without noise."""
         if self.mechanism is None or self.epsilon is None:
             raise InvalidParameter("this plan has no noise, so it has no privacy event; give plan_statistic an epsilon")
-        name = "statistic"
+        name = "statistic" if self.source == "votes" else "own-data statistic"
         if isinstance(self.mechanism, Skellam):
             sampler = (1 + math.exp(self.epsilon)) * SAMPLER_DISTANCE
             return approximate_event(name, self.epsilon, self.delta + sampler)
@@ -152,7 +169,7 @@ class StatisticPlan:
 
 @dataclass(frozen=True, eq=False)
 class StatisticRelease:
-    """A released statistic. `T`: float64 (K, r) in the plan's coordinates, rows summing to the public mean.
+    """A released statistic. `T`: float64 (K, r) in the plan's coordinates, summing to 0 over the classes.
 
     `private` says whether the noise protects anybody: no for a plan without a mechanism and for simulated noise.
     """
@@ -163,14 +180,22 @@ class StatisticRelease:
     noise_source: str
 
 
-def grid_sensitivity(grid: StatisticGrid) -> tuple[Sensitivity, Sensitivity]:
-    """Certified (L1, L2) sensitivity of the summed integer vector when one party changes all its choices.
+def grid_sensitivity(grid: StatisticGrid | OwnDataGrid) -> tuple[Sensitivity, Sensitivity]:
+    """Certified (L1, L2) sensitivity of the summed integer vector when one party is replaced by any other.
 
-    The change is contrast @ Delta' @ points with rows of Delta of the form e_a - e_b, so its Frobenius norm is at most
+    Own data: two points of the ball of radius 2^24 are at most 2^25 apart, in L1 at most sqrt(D) times that. Votes: the
+    change is contrast @ Delta' @ points with rows of Delta of the form e_a - e_b, so its Frobenius norm is at most
     max_ab ||contrast (e_a - e_b)|| sqrt(N) ||points||_op. In L1 it is at most sqrt(D) times that, and at most
     max_ab ||contrast (e_a - e_b)||_1 times the sum of the points' L1 norms. In lattice units. Raises InvalidParameter
     when an entry of the grid is 2^53 or more, which float64 cannot hold exactly.
     """
+    if isinstance(grid, OwnDataGrid):
+        diameter = 2.0 * grid.maximum
+        across = diameter * math.sqrt(grid.length) * (1 + 2.0**-50)
+        source = "two points of the unit ball"
+        return Sensitivity(across, norm="l1", source=f"sqrt(D) 2/M, {source}"), Sensitivity(
+            diameter, source=f"2/M, {source}"
+        )
     points = grid.points.astype(np.float64)
     if np.abs(grid.points).max() >= 2**53:
         raise InvalidParameter("the grid is too fine to be certified: entries pass 2^53; use fewer feature bits")
@@ -187,10 +212,10 @@ def grid_sensitivity(grid: StatisticGrid) -> tuple[Sensitivity, Sensitivity]:
     )
 
 
-def choose_rank(
-    available: int, classes: int, parties: int, epsilon: float, delta: float, mechanism: MechanismName
+def choose_rank(  # the release's public terms
+    most: int, classes: int, parties: int, epsilon: float, delta: float, mechanism: MechanismName
 ) -> int:
-    """The number of whitened coordinates to release, by the module's rule; a function of public quantities only.
+    """The number of whitened coordinates to release, at most `most`, by the module's rule; of public quantities only.
 
     Raises InvalidParameter for an epsilon or delta out of range.
     """
@@ -199,7 +224,7 @@ def choose_rank(
         energy = _noise_energy((classes - 1) * float(r), math.sqrt(2) / parties, epsilon, delta, mechanism)
         return energy + _SIGNAL * (1 - 1 / classes) / r
 
-    return max(min(range(1, available + 1), key=cost), min(_LEAST_RANK, available))
+    return max(min(range(1, most + 1), key=cost), min(classes // 2 + 2, most))
 
 
 def _noise_energy(
@@ -213,7 +238,7 @@ def _noise_energy(
     return dimension * gaussian_sigma(sensitivity, epsilon, delta) ** 2
 
 
-def plan_statistic(
+def plan_statistic(  # every keyword is a public term of the release that may be left to its rule
     X: Array,
     classes: int,
     parties: int,
@@ -221,33 +246,29 @@ def plan_statistic(
     epsilon: float | None,
     delta: float = 1e-6,
     mechanism: MechanismName = "spherical-laplace",
-    coordinates: Coordinates = "whitened",
+    source: Source = "votes",
     rank: int | None = None,
-    ridge: float | None = None,
-    feature_bits: int = 24,
     joint: bool = False,
 ) -> StatisticPlan:
     """The public plan of a statistic release.
 
-    Parameters: X, float64 (N, d), the public auxiliary features (any norm: the sensitivity is computed from them);
-    M = `parties`; epsilon None plans a release without noise; delta is used by `gaussian` only. rank and ridge: None
-    takes the rules above (`given` keeps all d coordinates). feature_bits: fractional bits of the grid, relative to the
-    largest coordinate rounded up to a power of two when that is below 1. joint: the parties add the noise in shares
-    (`psephos.parties.noise`), so `gaussian` means Skellam and `spherical-laplace` is refused: rounded shares do not sum
-    to it.
+    Parameters: X, float64 (N, d), the public auxiliary features (any norm: rows are taken at unit length); M =
+    `parties`; epsilon None plans a release without noise; delta is used by `gaussian` only. source: whether parties sum
+    votes on the rows of X, or statistics of their own rows. rank: None takes the rule above. joint: the parties add the
+    noise in shares (`psephos.parties.noise`), so `gaussian` means Skellam and `spherical-laplace` is refused: rounded
+    shares do not sum to it.
 
     Raises DataError for a constant auxiliary matrix or one that has fewer directions than asked for, InvalidParameter
-    for anything out of range, GridTooCoarseError when rounding the features is not small beside the noise.
+    for anything out of range, GridTooCoarseError when rounding is not small beside the noise.
     """
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.size == 0 or not np.all(np.isfinite(X)):
         raise DataError(f"auxiliary features must be a non-empty finite matrix (samples, width); got shape {X.shape}")
     if classes < 2 or parties < 1:
         raise InvalidParameter(f"a statistic needs at least 2 classes and 1 party, not {classes} and {parties}")
-    if mechanism not in MECHANISMS:
-        raise InvalidParameter(f"the mechanism is {mechanism!r}; it must be one of {', '.join(MECHANISMS)}")
-    if coordinates not in ("given", "whitened"):
-        raise InvalidParameter(f"the coordinates are {coordinates!r}; they must be 'given' or 'whitened'")
+    for name, chosen, known in (("mechanism", mechanism, MECHANISMS), ("source", source, SOURCES)):
+        if chosen not in known:
+            raise InvalidParameter(f"the {name} is {chosen!r}; it must be one of {', '.join(known)}")
     if joint and mechanism == "spherical-laplace":
         raise InvalidParameter(
             "parties cannot add spherical Laplace noise in shares: rounded shares do not sum to the rounded law. "
@@ -257,23 +278,32 @@ def plan_statistic(
         epsilon = check_epsilon(epsilon)
         if mechanism == "gaussian":
             check_delta(delta)
-    if not 1 <= feature_bits <= 40:
-        raise InvalidParameter(f"feature_bits is {feature_bits}; it must lie between 1 and 40")
     if len(X) < 2 or np.all(X[0] == X):
         raise DataError("all auxiliary samples are the same, so no classifier can be learned from them; collect others")
-    if coordinates == "whitened":
-        lengths = np.linalg.norm(X, axis=1, keepdims=True)
-        X = X / np.where(lengths > 0, lengths, 1.0)
-    transform, ridge = _coordinates(X, classes, parties, epsilon, delta, mechanism, coordinates, rank, ridge)
-    Z = X @ transform
-    pitch = math.ldexp(1.0, min(0, math.frexp(float(np.abs(Z).max()))[1]) - feature_bits)
-    points = np.floor(Z / pitch + 0.5).astype(np.int64)
-    if classes == 2:
-        contrast, contrast_scale = np.array([[0, 1]], dtype=np.int64), 1.0
+    rows = unit_rows(X)
+    axes, moments = _principal_axes(rows)
+    available = len(moments)
+    most = max(1, min(available, len(X) // _ROWS_PER_COORDINATE))
+    if rank is None:
+        rank = most if epsilon is None else choose_rank(most, classes, parties, epsilon, delta, mechanism)
+    if not 1 <= rank <= available:
+        raise DataError(
+            f"{rank} coordinates were asked for and the auxiliary features have {available} independent directions; "
+            "lower the rank, or leave it out"
+        )
+    scaled = axes / np.sqrt(moments)
+    transform: Array = scaled[:, :rank]
+    student = Student(rows, scaled[:, :most]) if classes > 2 and rank < most else None
+    grid: StatisticGrid | OwnDataGrid
+    if source == "own-data":
+        grid = OwnDataGrid(transform, classes)
+        coarse, unit = 1 / grid.maximum, 1 / (grid.maximum * parties)
     else:
-        contrast_scale = 2.0**_CONTRAST_BITS
-        contrast = np.rint(contrast_basis(classes) * contrast_scale).astype(np.int64)
-    grid = StatisticGrid(points, contrast)
+        Z = rows @ transform
+        coarse = math.ldexp(1.0, min(0, math.frexp(float(np.abs(Z).max()))[1]) - _FEATURE_BITS)
+        contrast = np.rint(contrast_basis(classes) * 2.0**_CONTRAST_BITS).astype(np.int64)
+        grid = StatisticGrid(np.floor(Z / coarse + 0.5).astype(np.int64), contrast)
+        unit = coarse / (2.0**_CONTRAST_BITS * len(Z) * parties)
     l1, l2 = grid_sensitivity(grid)
     noise: Mechanism | None = None
     if epsilon is not None:
@@ -285,78 +315,37 @@ def plan_statistic(
             noise = Skellam(grid.length, skellam_variance(l1.value, l2.value, epsilon, delta))
         else:
             noise = RoundedGaussian.for_epsilon_delta(l2.value, epsilon, delta, grid.length, 1.0)
-        # Rounding a point moves the normalised T by at most pitch/2 per entry; the noise must dwarf that.
-        spread = l2.value / epsilon / (contrast_scale * grid.samples * parties) * pitch
-        if pitch > spread:
+        # Rounding moves the normalised T by at most this per entry; the noise must dwarf it.
+        if coarse > l2.value / epsilon * unit:
             raise GridTooCoarseError(
-                f"features rounded to {pitch:g} are too coarse for noise of about {spread:g}; use more feature bits "
-                f"than {feature_bits}"
+                f"numbers rounded to {coarse:g} are too coarse for noise of about {l2.value / epsilon * unit:g}; with "
+                f"{parties} parties choose a smaller epsilon"
             )
-    return StatisticPlan(
-        grid,
-        transform,
-        pitch,
-        contrast_scale,
-        parties,
-        l1,
-        l2,
-        coordinates,
-        ridge,
-        epsilon,
-        delta if mechanism == "gaussian" else 0.0,
-        noise,
-        joint,
-    )
+    delta = delta if mechanism == "gaussian" else 0.0
+    return StatisticPlan(grid, transform, classes, unit, parties, l1, l2, epsilon, delta, noise, joint, student)
 
 
-def _coordinates(
-    X: Array,
-    classes: int,
-    parties: int,
-    epsilon: float | None,
-    delta: float,
-    mechanism: MechanismName,
-    coordinates: Coordinates,
-    rank: int | None,
-    ridge: float | None,
-) -> tuple[Array, float]:
-    """The transform (d, r) and the ridge of the fit."""
-    if ridge is not None and not (math.isfinite(ridge) and ridge > 0):
-        raise InvalidParameter(f"the ridge is {ridge}; it must be a finite number above 0")
-    if coordinates == "given":
-        if rank is not None and rank != X.shape[1]:
-            raise InvalidParameter("the given coordinates keep every feature; leave rank out or use whitened ones")
-        if ridge is None:
-            width = X.shape[1]
-            noise = 0.0
-            if epsilon is not None:
-                bound = statistic(parties, classes, rho(X)).value
-                noise = math.sqrt(_noise_energy((classes - 1) * float(width), bound, epsilon, delta, mechanism))
-            ridge = max(HAMM_LAMBDA, noise / 10)
-        return np.eye(X.shape[1]), ridge
-    value, vector = np.linalg.eigh(X.T @ X / len(X))
+def _principal_axes(rows: Array) -> tuple[Array, Array]:
+    """The principal directions (d, r) of the (uncentred) second moment of `rows`, and their moments, descending.
+
+    Small moments are raised as shrinking would have it; large ones stay, so that rho <= 1. Directions without any
+    weight in the rows are left out.
+    """
+    from sklearn.covariance import ledoit_wolf_shrinkage  # a second to import
+
+    value, vector = np.linalg.eigh(rows.T @ rows / len(rows))
     value, vector = value[::-1], vector[:, ::-1]
     available = int((value > _NUMERICAL_RANK * value[0]).sum())
-    if rank is None:
-        rank = available if epsilon is None else choose_rank(available, classes, parties, epsilon, delta, mechanism)
-    if not 1 <= rank <= available:
-        raise DataError(
-            f"{rank} coordinates were asked for and the auxiliary features have {available} independent directions; "
-            "lower the rank, or leave it out"
-        )
     signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh leaves them open
-    transform: Array = (vector * signs)[:, :rank] / np.sqrt(value[:rank])
-    return transform, RIDGE if ridge is None else ridge
+    share = float(ledoit_wolf_shrinkage(rows, assume_centered=True))
+    raised = np.maximum(value, (1 - share) * value + share * value.mean())
+    return (vector * signs)[:, :available], raised[:available]
 
 
 def _decode(plan: StatisticPlan, units: list[int], ballots: int) -> Array:
-    """(K, r) T from the summed integer vector: the released contrasts and the public column sums."""
-    grid = plan.grid
-    contrasts = np.array([float(v) for v in units]).reshape(grid.classes - 1, -1) / plan.contrast_scale
-    contrasts *= plan.pitch / (grid.samples * ballots)
-    mean = grid.points.sum(axis=0).astype(np.float64) * plan.pitch / grid.samples
-    system = np.vstack([grid.contrast / plan.contrast_scale, np.ones(grid.classes)])
-    T: Array = np.linalg.solve(system, np.vstack([contrasts, mean]))
+    """(K, r) T from the summed integer vector of contrasts."""
+    contrasts = np.array([float(v) for v in units]).reshape(plan.classes - 1, -1)
+    T: Array = contrast_basis(plan.classes).T @ contrasts * (plan.unit * plan.parties / ballots)
     return T
 
 
@@ -366,19 +355,26 @@ def release_total(plan: StatisticPlan, total: list[int], ballots: int | None = N
     `total`: `plan.dimension` integers, in lattice units. `ballots`: how many parties were counted, if fewer than
     planned (the sensitivity in units does not depend on it). Raises DataError for a total of another length.
     """
-    if len(total) != plan.dimension:
-        raise DataError(f"the summed statistic has {len(total)} entries and the plan {plan.dimension}")
+    _check_length(total, plan)
     return StatisticRelease(plan, _decode(plan, total, ballots or plan.parties), plan.mechanism is not None, "shares")
+
+
+def release_sum(total: list[int], plan: StatisticPlan, randomness: Randomness = SYSTEM) -> StatisticRelease:
+    """From an exact sum of `plan.dimension` integers, in lattice units: the curator adds the plan's noise.
+
+    Raises DataError for a sum of another length.
+    """
+    _check_length(total, plan)
+    if plan.mechanism is not None:
+        total = [t + e for t, e in zip(total, plan.mechanism.sample(randomness), strict=True)]
+    return StatisticRelease(plan, _decode(plan, total, plan.parties), plan.mechanism is not None, "system")
 
 
 def release_statistic(
     counts: NDArray[np.integer], plan: StatisticPlan, randomness: Randomness = SYSTEM
 ) -> StatisticRelease:
-    """From the counts (N, K) of a tally: the curator adds the plan's noise. Raises DataError where they do not fit."""
-    total = _total(counts, plan)
-    if plan.mechanism is not None:
-        total = [t + e for t, e in zip(total, plan.mechanism.sample(randomness), strict=True)]
-    return StatisticRelease(plan, _decode(plan, total, plan.parties), plan.mechanism is not None, "system")
+    """`release_sum` from the counts (N, K) of a tally. Raises DataError where they do not fit the plan."""
+    return release_sum(_total(counts, plan), plan, randomness)
 
 
 def simulate_release(
@@ -403,38 +399,19 @@ def simulate_release(
 
 
 def _total(counts: NDArray[np.integer], plan: StatisticPlan) -> list[int]:
+    if not isinstance(plan.grid, StatisticGrid):
+        raise InvalidParameter("this plan is for the parties' own rows, which no counts can tell: give their sum")
     return plan.grid.total(check_counts(counts, plan.parties))
 
 
-def fit_statistic(release: StatisticRelease, ridge: float | None = None) -> Array:
-    """The classifier of a released statistic, by post-processing: float64 (d,) binary or (K, d), for raw features x.
+def _check_length(total: list[int], plan: StatisticPlan) -> None:
+    if len(total) != plan.dimension:
+        raise DataError(f"the summed statistic has {len(total)} entries and the plan {plan.dimension}")
 
-    Minimises (1/N) sum_i logsumexp(W z_i) - ⟨W, T⟩ + (ridge/2) ||W||^2 over the plan's coordinates z = x A (binary: one
-    weight vector and the logistic loss, so that `ridge` means the same as lambda there), and returns W A'.
-    """
-    plan = release.plan
-    Z = plan.grid.points.astype(np.float64) * plan.pitch
-    ridge = plan.ridge if ridge is None else ridge
-    binary = plan.grid.classes == 2
-    target = release.T[1:] if binary else release.T
-    samples = len(Z)
 
-    def risk(w: Array) -> tuple[float, Array]:
-        W = w.reshape(target.shape)
-        scores = Z @ W.T
-        if binary:
-            scores = np.hstack([np.zeros((samples, 1)), scores])
-        total = logsumexp(scores, axis=1, keepdims=True)
-        p = np.exp(scores - total)[:, int(binary) :]
-        slope = p.T @ Z / samples - target + ridge * W
-        return float(total.mean() - (W * target).sum() + ridge / 2 * (w @ w)), slope.ravel()
-
-    found = minimize(
-        risk,
-        np.zeros(target.size),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 20000, "maxfun": 40000, "ftol": 0.0, "gtol": 1e-9, "maxcor": 30},
-    )
-    W: Array = found.x.reshape(target.shape) @ plan.transform.T
-    return W[0] if binary else W
+def fit_statistic(release: StatisticRelease) -> Array:
+    """The classifier of a released statistic, W = T A', or its student: float64 (d,) binary or (K, d), for raw rows."""
+    W: Array = release.T @ release.plan.transform.T
+    if release.plan.student is not None:
+        W = release.plan.student.refit(W)
+    return W[1] - W[0] if len(W) == 2 else W

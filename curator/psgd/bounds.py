@@ -23,36 +23,16 @@ from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon, skel
 
 __all__ = [
     "ORDERS",
-    "FootnoteFour",
     "Slack",
     "compute_slack",
     "compute_slack_party",
-    "epsilon_schedule_halving",
     "footnote_four",
-    "gradient_sensitivity",
     "pure_composition",
     "sigma_as_printed",
     "sigma_from_density_ratio",
     "skellam_epsilon",
     "skellam_variance",
-    "t_hat",
-    "t_hat_bound",
-    "theorem_5_1",
-    "theorem_5_1_sharper",
-    "theorem_5_3_explicit",
-    "theorem_5_3_samples",
 ]
-
-
-# -- Proposition 3.1
-
-
-def gradient_sensitivity(lipschitz: float) -> float:
-    """2L: how far one record can move the sum of loss gradients, in L2 (Proposition 3.1; ||x|| <= 1).
-
-    Raises InvalidParameter for an L that is not positive and finite.
-    """
-    return 2 * check_positive(lipschitz, "the Lipschitz constant")
 
 
 # -- Procedure 2
@@ -102,14 +82,6 @@ def compute_slack_party(
 # -- Procedure 3: sigma
 
 
-def _sigma(dimension: int, epsilon: float, delta: float, sensitivity: float) -> float:
-    q = float(chi2.isf(delta, dimension))
-    sigma = sensitivity * (math.sqrt(q) + math.sqrt(q + 2 * epsilon)) / (2 * epsilon)
-    if not math.isfinite(sigma):
-        raise InvalidParameter(f"no finite sigma exists for epsilon = {epsilon:g} and delta = {delta:g}")
-    return sigma
-
-
 def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, sensitivity: float = 2.0) -> float:
     """The standard deviation of the fixed noise eta, from the ratio of Gaussian densities (docs/rajkumar.md).
 
@@ -119,8 +91,12 @@ def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, se
 
     Raises InvalidParameter when epsilon or delta is out of range or no finite sigma exists.
     """
-    dimension = check_count(dimension, "the dimension")
-    return _sigma(dimension, check_epsilon(epsilon), check_delta(delta), check_positive(sensitivity, "the sensitivity"))
+    dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
+    q = float(chi2.isf(delta, dimension))
+    sigma = check_positive(sensitivity, "the sensitivity") * (math.sqrt(q) + math.sqrt(q + 2 * epsilon)) / (2 * epsilon)
+    if not math.isfinite(sigma):
+        raise InvalidParameter(f"no finite sigma exists for epsilon = {epsilon:g} and delta = {delta:g}")
+    return sigma
 
 
 def sigma_as_printed(dimension: int, epsilon: float, delta: float) -> float:
@@ -133,129 +109,18 @@ def sigma_as_printed(dimension: int, epsilon: float, delta: float) -> float:
     return 2 / (epsilon + 2 * math.sqrt(float(chi2.isf(delta, dimension))))
 
 
-# -- footnote 4 and the first attempt
-
-
-@dataclass(frozen=True)
-class FootnoteFour:
-    """Each party protected on its own. `sigmas`: one per party, of its whole fixed noise. `ridge`: the Delta used."""
-
-    sigmas: tuple[float, ...]
-    ridge: float
-
-    @property
-    def total_sigma(self) -> float:
-        """Standard deviation of the sum of the parties' noise."""
-        return math.sqrt(sum(s * s for s in self.sigmas))
-
-
 def footnote_four(
     epsilon: float, delta: float, lam: float, sizes: Sequence[int], smoothness: float, dimension: int
-) -> FootnoteFour:
+) -> tuple[tuple[float, ...], float]:
     """Footnote 4: party k draws eta_k with the sigma of its own data set, so that even alone it has (epsilon, delta).
 
-    computeSlack is run with N_k in place of N; the common ridge is the largest that any party needs. `sizes`: the N_k,
-    numbers of records. Raises InvalidParameter when there is no party, or for a number that `compute_slack` or
-    `sigma_from_density_ratio` refuses.
+    computeSlack is run with N_k in place of N; the common ridge is the largest that any party needs. `sizes`: the N_k.
+    Returns the sigmas, one per party, and the ridge. Raises InvalidParameter as `compute_slack` and
+    `sigma_from_density_ratio`.
     """
     slacks = [compute_slack(epsilon, lam, size, smoothness) for size in sizes]
-    if not slacks:
-        raise InvalidParameter("there is no party")
     sigmas = tuple(sigma_from_density_ratio(dimension, slack.epsilon, delta) for slack in slacks)
-    return FootnoteFour(sigmas, max(slack.ridge for slack in slacks))
-
-
-def epsilon_schedule_halving(epsilon: float, step: int) -> float:
-    """epsilon_t = epsilon/2^t for t = 1, 2, ...: section 3.2's first attempt. All steps together cost epsilon, pure.
-
-    Raises InvalidParameter for an epsilon outside (0, 64] or a step below 1.
-    """
-    return math.ldexp(check_epsilon(epsilon), -check_count(step, "the step, counted from 1,"))
-
-
-# -- Theorem 5.1, Proposition 5.2, Theorem 5.3
-
-
-def t_hat(dimension: int, sigma: float, confidence: float) -> float:
-    """T^ of Theorem 5.1: P(||eta||^2 <= T^) = 1 - delta', `confidence` being delta'.
-
-    Raises InvalidParameter for an argument out of range.
-    """
-    dimension, sigma = check_count(dimension, "the dimension"), check_positive(sigma, "sigma")
-    return sigma * sigma * float(chi2.isf(check_delta(confidence), dimension))
-
-
-def t_hat_bound(dimension: int, sigma: float, confidence: float) -> float:
-    """Proposition 5.2 with its constants: T^ <= sigma^2 (d + 2 sqrt(d ln 1/delta') + 2 ln 1/delta').
-
-    Laurent and Massart 2000, lemma 1. With sigma above it is O(d^2 log(1/delta) log(1/delta')/epsilon^2). Raises
-    InvalidParameter for an argument out of range.
-    """
-    dimension, sigma = check_count(dimension, "the dimension"), check_positive(sigma, "sigma")
-    log = math.log(1 / check_delta(confidence))
-    return sigma * sigma * (dimension + 2 * math.sqrt(dimension * log) + 2 * log)
-
-
-def theorem_5_1(
-    dimension: int, sigma: float, confidence: float, *, records: int, lam: float, smoothness: float, ridge: float = 0.0
-) -> float:
-    """Theorem 5.1: J(w_gop) - J(w*) <= (c + lambda) T^/(2 N^2 lambda^2) with probability 1 - delta'.
-
-    Raises InvalidParameter when computeSlack added a ridge (the theorem is for Delta = 0), or out of range.
-    """
-    if ridge != 0:
-        raise InvalidParameter(
-            "Theorem 5.1 is for Delta = 0; a larger epsilon, N or lambda makes computeSlack return 0"
-        )
-    n, lam, c = check_count(records, "N"), check_positive(lam, "lambda"), check_positive(smoothness, "c")
-    return (c + lam) / (2 * n * n * lam * lam) * t_hat(dimension, sigma, confidence)
-
-
-def theorem_5_1_sharper(dimension: int, sigma: float, confidence: float, *, records: int, lam: float) -> float:
-    """T^/(2 N^2 lambda), ours: never above Theorem 5.1's and free of c.
-
-    w~ minimises J + eta.w/N, so `J(w~) - J(w*) <= |eta.(w* - w~)|/N - (lambda/2)||w* - w~||^2` (strong convexity at
-    w~), and a t - lambda t^2/2 <= a^2/(2 lambda) with a = ||eta||/N. Raises InvalidParameter for an argument out of
-    range.
-    """
-    n, lam = check_count(records, "N"), check_positive(lam, "lambda")
-    return t_hat(dimension, sigma, confidence) / (2 * n * n * lam)
-
-
-def theorem_5_3_samples(
-    norm: float, excess: float, epsilon: float, confidence: float, *, t_hat: float, smoothness: float, kappa: float
-) -> float:
-    """Theorem 5.3's N > kappa max(||w0||^2 log(1/delta')/tau^2, c ||w0||^2/(tau epsilon), ||w0|| T^^(1/2)/tau).
-
-    `norm` is ||w0||, `excess` tau. The paper leaves kappa unspecified; `theorem_5_3_explicit` does not. Raises
-    InvalidParameter for an argument out of range.
-    """
-    norm, tau = check_positive(norm, "the norm of w0"), check_positive(excess, "the excess risk tau")
-    epsilon, kappa = check_epsilon(epsilon), check_positive(kappa, "kappa")
-    terms = (
-        norm**2 * math.log(1 / check_delta(confidence)) / tau**2,
-        check_positive(smoothness, "c") * norm**2 / (tau * epsilon),
-        norm * math.sqrt(check_positive(t_hat, "T^")) / tau,
-    )
-    return kappa * max(terms)
-
-
-def theorem_5_3_explicit(
-    norm: float, excess: float, epsilon: float, confidence: float, *, t_hat: float, smoothness: float
-) -> tuple[float, float]:
-    """An N that suffices for Theorem 5.3, and its lambda = tau/||w0||^2; with L = 1 and ||x|| <= 1.
-
-    Sridharan, Srebro, Shalev-Shwartz 2008, theorem 1 with a = 1: the expected objective exceeds its minimum by at most
-    twice the empirical excess plus 16 (32 + log(1/delta'))/(lambda N). Empirical excess by `theorem_5_1_sharper`, the
-    ridge of w0 costs tau/2, and each of the other two terms gets tau/4. The middle term keeps Delta at 0 and leaves at
-    least half of epsilon. Raises InvalidParameter for an argument out of range.
-    """
-    norm, tau = check_positive(norm, "the norm of w0"), check_positive(excess, "the excess risk tau")
-    lam = tau / norm**2
-    statistical = 64 * (32 + math.log(1 / check_delta(confidence))) / (lam * tau)
-    slack = check_positive(smoothness, "c") / (lam * math.expm1(check_epsilon(epsilon) / 4))
-    noise = math.sqrt(4 * check_positive(t_hat, "T^") / (lam * tau))
-    return max(statistical, slack, noise), lam
+    return sigmas, max(slack.ridge for slack in slacks)
 
 
 # -- what T noisy sums cost

@@ -2,37 +2,26 @@
 
     w_gop = argmin J(w) + (1/N) w.eta + (Delta/2) ||w||^2,   eta ~ N(0, sigma^2 I)
 
-Theorem 4.1 is about the exact minimiser of an objective with real-number noise. Neither exists in a computer, so the
-released vector is the approximate minimiser plus a little Gaussian noise of its own (the approximate minima
-perturbation of Iyengar et al. 2019). Given the exact minimiser, the distance of the approximate one from it is at most
-r = tau/(lambda + Delta), with tau the certified gradient norm and the rounding of eta; releasing it is a mechanism of
-sensitivity 2 r on top of the exact one, and the two epsilons and deltas add.
+Theorem 4.1 is about the exact minimiser of an objective with real-number noise. Neither exists in a computer: what is
+found here is within tau/(lambda + Delta) of it, tau being the certified gradient norm. For experiments only; what a
+release would add to be private as it stands is in docs/rajkumar.md, and in the tests.
 """
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from psephos.curator.checks import check_positive
-from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary, rounding_floor
+from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, check_auxiliary, rounding_floor
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import Loss
-from psephos.curator.psgd import bounds as bounds
 from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter
-from psephos.protocol.privacy.mechanisms import RoundedGaussian, check_delta, choose_pitch, release
-from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["GopRelease", "perturbed_gradient", "perturbed_minimiser", "perturbed_risk", "release_gop"]
+__all__ = ["perturbed_gradient", "perturbed_minimiser", "perturbed_risk"]
 
 Array = NDArray[np.float64]
-
-OUTPUT_SHARE = 0.01
-"""The part of epsilon and delta that pays for the minimiser being approximate."""
 
 _UNIT = 2.0**-53
 _MAX_STEPS = 10_000
@@ -129,77 +118,3 @@ def perturbed_minimiser(
         w, slope = candidate, new_slope
         best = min(best, certified)
     raise ConvergenceError(f"the solver did not reach its tolerance of {tolerance:.3g} in {_MAX_STEPS} steps")
-
-
-@dataclass(frozen=True)
-class GopRelease:
-    """A released classifier and what it cost.
-
-    Attributes:
-        w: (d,), float64.
-        epsilon, delta: the guarantee, everything included.
-        unit: "record": neighbours differ in one record, N public.
-        sigma: of eta, per entry. output_sigma: of the noise for the approximate minimiser.
-        slack: Delta. tolerance: tau.
-    """
-
-    w: Array = field(repr=False)
-    epsilon: float
-    delta: float
-    unit: str
-    sigma: float
-    output_sigma: float
-    slack: float
-    tolerance: float
-
-
-def release_gop(
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    epsilon: float,
-    delta: float,
-    lam: float,
-    loss: Loss,
-    tolerance: float = DEFAULT_TOLERANCE,
-    randomness: Randomness = SYSTEM,
-) -> GopRelease:
-    """Algorithm 4 with the guarantee kept for what a computer releases: record-level (epsilon, delta).
-
-    99 % of epsilon and 98 % of delta go to the objective (computeSlack and sigma), 1 % of each to the output noise and
-    the last 1 % of delta to the samplers. Arguments as in `perturbed_minimiser`; `lam` is lambda.
-
-    Raises:
-        DataError, NormError: records it cannot use.
-        InvalidParameter: epsilon, delta, lambda or the tolerance out of range, a loss that is not binary, or a delta
-            below what the samplers cost.
-        ConvergenceError: never, as in `perturbed_minimiser`.
-    """
-    epsilon, delta, lam = check_positive(epsilon, "epsilon"), check_delta(delta), check_positive(lam, "lambda")
-    rows = check_auxiliary(X)
-    samples, dimension = rows.shape
-    slack = bounds.compute_slack(epsilon * (1 - OUTPUT_SHARE), lam, samples, loss.smoothness)
-    sigma = bounds.sigma_from_density_ratio(
-        dimension, slack.epsilon, delta * (1 - 2 * OUTPUT_SHARE), sensitivity=2 * loss.lipschitz * (1 + NORM_SLACK)
-    )
-    # Far finer than privacy needs, so that rounding eta stays below the solver's tolerance.
-    law = RoundedGaussian(dimension, sigma, math.ldexp(choose_pitch(sigma, dimension), -16))
-    if law.delta(epsilon) > delta * OUTPUT_SHARE:  # the part of delta that neither mechanism below was given
-        raise InvalidParameter(f"delta = {delta:g} is below what the samplers cost; choose a larger one")
-    eta = release(np.zeros(dimension), law, randomness)
-    ridge = lam + slack.ridge
-    w, _ = perturbed_minimiser(rows, y, ridge=ridge, eta=eta, loss=loss, tolerance=tolerance)
-
-    # The drawn eta is the rounding of a real one half a pitch away at most, in every entry.
-    distance = (tolerance + law.pitch * math.sqrt(dimension) / (2 * samples)) / ridge
-    output_sensitivity = 2 * distance
-    pitch = choose_pitch(output_sensitivity, dimension)
-    output = RoundedGaussian.for_epsilon_delta(
-        output_sensitivity + pitch * math.sqrt(dimension),
-        epsilon * OUTPUT_SHARE,
-        delta * OUTPUT_SHARE,
-        dimension,
-        pitch,
-    )
-    released = release(w, output, randomness)
-    return GopRelease(released, epsilon, delta, "record", sigma, output.sigma, slack.ridge, tolerance)

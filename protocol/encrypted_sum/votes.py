@@ -25,15 +25,23 @@ __all__ = ["AuxiliarySet", "VoteLayout", "vote_round"]
 
 
 class AuxiliarySet:
-    """The public samples of a round: float64 (N, d), finite, read-only, and hashed once for however many parties.
+    """The samples of a round: float64 (N, d), finite, read-only, and hashed once for however many parties.
+
+    Public, unless they come with a `salt`: random bytes that the curator draws and gives to the parties together with
+    the samples, so that the context on the board commits to the samples without confirming a guess of them.
 
     Attributes:
         samples: the samples.
-        digest: SHA-256 of shape and samples, 32 bytes: what a party remembers having voted on.
+        digest: SHA-256 of shape and samples, 32 bytes: what a party remembers having voted on, whatever the salt.
     """
 
-    def __init__(self, samples: ArrayLike) -> None:
-        """Raises DataError unless there is a finite (N, d) array of at least one sample and one feature."""
+    def __init__(self, samples: ArrayLike, salt: bytes = b"") -> None:
+        """Raises DataError unless there is a finite (N, d) array of at least one sample and one feature.
+
+        Raises InvalidParameter for a salt of another length than 0 or 32 bytes.
+        """
+        if len(salt) not in (0, 32):
+            raise InvalidParameter(f"a salt has 32 bytes, or none where the samples are public; not {len(salt)}")
         try:
             array = np.array(samples, dtype="<f8", order="C") + 0.0  # -0.0 equals 0.0, and would be another digest
         except (TypeError, ValueError):
@@ -47,6 +55,7 @@ class AuxiliarySet:
         state = hashlib.sha256(b"psephos auxiliary\0" + repr(array.shape).encode())
         state.update(array.data)
         self.digest = state.digest()
+        self._salt = salt
 
     @staticmethod
     def of(samples: ArrayLike | AuxiliarySet) -> AuxiliarySet:
@@ -54,13 +63,20 @@ class AuxiliarySet:
         return samples if isinstance(samples, AuxiliarySet) else AuxiliarySet(samples)
 
     def context(self, classes: Sequence[Any]) -> bytes:
-        """What a round of votes is named by: these samples, and the classes in the order of the counts."""
+        """What a round of votes is named by: the salt, these samples, and the classes in the order of the counts."""
         names = [str(label).encode() for label in classes]
         parts = b"".join(len(name).to_bytes(4, "big") + name for name in names)
-        return hashlib.sha256(b"psephos votes\0" + self.digest + len(names).to_bytes(4, "big") + parts).digest()
+        return hashlib.sha256(
+            b"psephos votes\0"
+            + len(self._salt).to_bytes(1, "big")
+            + self._salt
+            + self.digest
+            + len(names).to_bytes(4, "big")
+            + parts
+        ).digest()
 
     def __repr__(self) -> str:
-        return f"<AuxiliarySet {self.samples.shape}, {self.digest.hex()[:12]}>"
+        return f"<AuxiliarySet {self.samples.shape}{', salted' if self._salt else ', ' + self.digest.hex()[:12]}>"
 
 
 @dataclass(frozen=True)
@@ -128,7 +144,8 @@ def vote_round(
 
     Args:
         threshold_key: of the key ceremony. roster: the registered parties' verification keys.
-        auxiliary: float64 (N, d), exactly as every party will vote on it.
+        auxiliary: float64 (N, d), exactly as every party will vote on it; an `AuxiliarySet` with a salt where they are
+            protected.
         classes: the K agreed classes in the order of the counts; an integer K stands for 0 .. K - 1.
         minimum_ballots: half of the parties unless given.
         test_key: accept a key under 2048 bits.

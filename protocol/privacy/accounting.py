@@ -39,6 +39,7 @@ __all__ = [
     "event_of",
     "gaussian_event",
     "pure_event",
+    "shown_together",
 ]
 
 
@@ -134,6 +135,18 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
         accountant.compose(event.dp_event)
     tight = float(accountant.get_epsilon(left))
     return min(basic, tight if tight <= MAX_EPSILON else math.inf)
+
+
+def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
+    """What releasing **any** of these costs once all have been looked at: (epsilon, delta) of all of them together.
+
+    Choosing after looking is a function of everything that was looked at, so what is not published is paid for as well:
+    the better of five 1-private releases need not be 4-private (`tests/protocol/privacy/test_accounting.py`). The delta
+    is the sum of theirs and 2^-40 for the accountant.
+    """
+    events = list(events)
+    delta = math.fsum(event.delta for event in events) + 2.0**-40
+    return compose(events, delta), delta
 
 
 @dataclass

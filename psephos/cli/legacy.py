@@ -33,13 +33,9 @@ def adapt(result: Any) -> Outcome:
     protocol = str(result.get("protocol", ""))
     if protocol.startswith("pathak"):
         return _pathak(result)
-    if protocol == "psgd":
-        return _psgd(result)
     if protocol in ("tally", "statistic"):
         return _tally(result)
-    if result.get("name") == "pathak-adult":
-        return _pathak_adult(result)
-    return _rajkumar(result)
+    return _pathak_adult(result)
 
 
 def _made(kind: str, given: dict[str, Any]) -> Outcome:
@@ -79,16 +75,6 @@ def _pathak(r: dict[str, Any]) -> Outcome:
     return _made("pathak", r | {"accuracy": accuracy})
 
 
-def _psgd(r: dict[str, Any]) -> Outcome:
-    accuracy = {"psgd": {"private": r["accuracy"]["psgd"], "nonprivate": r["accuracy"]["nonprivate"]}}
-    party = r["guarantee"]["unit"] == "party"
-    return _made("psgd", r | {
-        "accuracy": accuracy, "lam": r["lambda"], "bytes_per_ballot": r["ballot_bytes"], "ciphertexts_per_ballot": 1,
-        "gradient_sensitivity": 2.0 * r["gradient_bound"] if party else 2.0, "test": 0, "remarks": r["notes"],
-        "noise_source": "simulation" if "simulation" in r["noise_source"] else "system",
-    })  # fmt: skip
-
-
 def _pathak_adult(r: dict[str, Any]) -> Outcome:
     settings = []
     for s in r["settings"]:
@@ -105,17 +91,4 @@ def _pathak_adult(r: dict[str, Any]) -> Outcome:
         "experiment": r["name"], "paper": "Pathak, Rane, Raj 2010, section 5, Figure 2", "claims": r["paper"]["claims"],
         "draws_per_point": r["executions"], "settings": settings, "seconds": {"total": r["seconds"]},
         "counterexample": r["theorem_4_2_counterexample"],
-    })  # fmt: skip
-
-
-def _rajkumar(r: dict[str, Any]) -> Outcome:
-    s = r["settings"]
-    rows = [
-        {"panel": row["panel"], "place": row["place"], "lam": row["lambda"], "epsilon": row["epsilon"],
-         "errors": {k: v for k, v in row.items() if isinstance(v, dict)}}
-        for row in r["rows"]
-    ]  # fmt: skip
-    return _made("rajkumar", r | s | {
-        "paper": "Rajkumar, Agarwal 2012, section 6", "rows": rows, "draws_per_point": s["draws"] * s["data_sets"],
-        "noise_source": "simulation", "seconds": {"total": r["seconds"]},
     })  # fmt: skip

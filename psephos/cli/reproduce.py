@@ -37,7 +37,7 @@ Run = Callable[[Any, Progress], Outcome]
 
 
 @dataclass(frozen=True)
-class SweepOptions:
+class RepeatOptions:
     """Of the experiments of Pathak and of Rajkumar."""
 
     quick: bool = option(False, "Fewer repetitions and steps: nothing to cite.")
@@ -59,7 +59,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
     chosen = next((word for word in words if word in HELP), None)
     for name, help in HELP.items():
         if name == chosen:
-            _add(group, name, *(_hamm(name) if name.startswith("hamm-") else (SweepOptions, None, _sweep(name))))
+            _add(group, name, *(_hamm(name) if name.startswith("hamm-") else (RepeatOptions, None, _sweep(name))))
         else:
             group.command(name, help=help)(lambda: None)
     app.add_typer(group, name="reproduce")
@@ -103,7 +103,7 @@ def _hamm(name: str) -> tuple[type[Any], Sequence[str], Run]:
 
 
 def _sweep(name: str) -> Run:
-    def run(options: SweepOptions, progress: Progress) -> Outcome:
+    def run(options: RepeatOptions, progress: Progress) -> Outcome:
         from psephos.cli.legacy import adapt
 
         if name == "pathak-adult":
@@ -116,13 +116,11 @@ def _sweep(name: str) -> Run:
                     data_dir=options.data_dir, deals=deals, executions=executions, seed=options.seed, progress=progress
                 )
             )
-        from psephos.papers.rajkumar import reproduce_rajkumar, sweep_runs
+        from psephos.papers.rajkumar import SweepOptions, reproduce_rajkumar
 
-        count, draws = options.trials or (2 if options.quick else 5), options.draws or (1 if options.quick else 2)
-        told = progress.phase(name, sweep_runs(datasets=count))
+        datasets, draws = options.trials or (2 if options.quick else 5), options.draws or (1 if options.quick else 2)
         steps = 1000 if options.quick else 10_000
-        return adapt(
-            reproduce_rajkumar(name, seed=options.seed, datasets=count, draws=draws, steps=steps, progress=told)
-        )
+        chosen = SweepOptions(name, datasets=datasets, draws=draws, steps=steps, seed=options.seed, quick=options.quick)
+        return reproduce_rajkumar(chosen, progress=progress)
 
     return run

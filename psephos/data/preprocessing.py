@@ -39,7 +39,9 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     intercept: append this constant as one more feature, since the models here have no intercept; 0 appends nothing.
     scaling: "max-norm" divides by the largest norm of an auxiliary row; "unit-rows" gives every row norm 1.
 
-    Rows longer than 1 after that are projected on the unit ball. Sparse input is accepted, output is dense.
+    Rows longer than 1 after that are projected on the unit ball. Sparse input is accepted, output is dense, without the
+    columns that no auxiliary row uses. But where unit rows are all that is asked for, **nothing** is learned from the
+    auxiliary rows, neither number nor shape, and every column is kept: what private auxiliary rows need.
     Fitted attributes: scale_ (the largest auxiliary norm, or 1), mean_, deviation_, pca_ (None where not used).
 
     Raises InvalidParameter for a bad option and DataError for sparse features too wide to be made dense, at `fit`;
@@ -79,7 +81,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"got {self.components}"
             )
         self.used_ = None
-        if scipy.sparse.issparse(X):
+        learns = self.scaling != "unit-rows" or self.columns is not None or self.components is not None
+        if learns and scipy.sparse.issparse(X):
             # Columns that no auxiliary row uses carry nothing that could be learned.
             self.used_ = np.unique(X.indices[X.data != 0])
         X = self._narrowed(X)
@@ -117,7 +120,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
 
     def _narrowed(self, X: Any) -> Any:
-        """Only the used columns of sparse X, dense unless PCA comes next and makes it so."""
+        """Only the used columns of sparse X (all, if `used_` is None), dense unless PCA comes next and makes it so."""
         if self.used_ is not None:
             X = scipy.sparse.csr_array(X)[:, self.used_]
         if not scipy.sparse.issparse(X) or (self.components is not None and self.columns is None):

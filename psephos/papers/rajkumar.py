@@ -20,48 +20,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.losses import Logistic
 from psephos.curator.psgd import bounds as bounds
-from psephos.curator.psgd.curator import agree
+from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.data.datasets import load
 from psephos.data.preprocessing import PublicScaler
+from psephos.options import option
+from psephos.outcomes import Mean, RajkumarOutcome
+from psephos.outcomes.papers import RajkumarClaims, RajkumarRow
+from psephos.parties.gradients import LocalLoss
 from psephos.parties.training import train_parties
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.privacy.mechanisms import simulate_laplace, simulate_spherical_laplace
 from psephos.protocol.transcript import Transcript
 from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.psgd import SgdRun, clear_descent, signed_labels
+from psephos.simulate.psgd import PsgdOptions, clear_descent, descend, signed_labels
 
-__all__ = ["EXPERIMENTS", "SKEWS", "reproduce_rajkumar", "sizes_from", "sweep_runs"]
+__all__ = ["EXPERIMENTS", "METHODS", "SKEWS", "SweepOptions", "reproduce_rajkumar", "sizes_from"]
 
 Array = NDArray[np.float64]
-Progress = Callable[[int], object]
+Progress = Callable[[str, int, int], object]
 
 PARTIES = (5, 10, 15)
 SKEWS = ((0.2, 0.2, 0.2, 0.2, 0.2), (0.1, 0.2, 0.2, 0.25, 0.25), (0.01, 0.29, 0.2, 0.25, 0.25))
 """The paper's three skew vectors: each party's share of the records (section 6, experiment 1b)."""
 
 METHODS = ("psgd", "gop", "la_printed", "la_repaired", "psgd_transcript", "gop_sigma_printed", "nonprivate")
-LAMBDAS = (0.1, 0.01)
-EPSILONS = (0.1, 0.2)
-
-PAPER = {
-    "numbers": "in Figures 1 and 2 only, which the text at hand does not hold",
-    "claims": [
-        "more parties make local aggregation worse",
-        "PSGD is similar to GOP",
-        "PSGD is better than local aggregation even for 5 parties",
-        "the smaller the smallest party, the worse local aggregation; PSGD and GOP do not depend on the skew",
-    ],
-}
+"""What a row compares; the first paragraph above says how."""
 
 
 @dataclass(frozen=True)
@@ -136,202 +127,211 @@ def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[fl
         yield "skew", place, skew
 
 
-def sweep_runs(*, datasets: int = 5, lambdas: Sequence[float] = LAMBDAS, epsilons: Sequence[float] = EPSILONS) -> int:
-    """How many runs a sweep has: the total that `progress` counts up to."""
-    return datasets * len(lambdas) * len(epsilons) * (len(PARTIES) + len(SKEWS))
+@dataclass(frozen=True)
+class SweepOptions:
+    """What `psephos reproduce` was asked for. Raises InvalidParameter, when it is made, for what makes no sweep.
+
+    Attributes:
+        name: "rajkumar-simulated" (Figure 1) or "rajkumar-wdbc" (Figure 2).
+        datasets: how many random data sets, or folds of the Wisconsin breast cancer data, at least 2 of these.
+        draws: draws of the noise for each.
+        steps: of PSGD. transcript_steps: of the variant whose guarantee covers the transcript.
+        check_steps: encrypted steps per run, 0 for none.
+        quick: whether this is less than what is cited.
+    """
+
+    name: str = option("rajkumar-simulated")
+    datasets: int = option(5)
+    draws: int = option(2)
+    lambdas: tuple[float, ...] = option((0.1, 0.01))
+    epsilons: tuple[float, ...] = option((0.1, 0.2))
+    delta: float = option(0.05)
+    steps: int = option(10_000)
+    transcript_steps: int = option(100)
+    check_steps: int = option(2)
+    key_bits: int = option(DEFAULT_KEY_BITS)
+    test_key: bool = option(False)
+    seed: int = option(0)
+    quick: bool = option(False)
+
+    def __post_init__(self) -> None:
+        if self.name not in EXPERIMENTS:
+            raise InvalidParameter(
+                f"an experiment of Rajkumar 2012 is one of {', '.join(EXPERIMENTS)}, not {self.name!r}"
+            )
+        if self.datasets < 1 or self.draws < 1 or not self.lambdas or not self.epsilons:
+            raise InvalidParameter("a sweep has at least one data set, draw, lambda and epsilon")
+
+    @property
+    def runs(self) -> int:
+        """How many runs the sweep has: the total that `progress` counts up to."""
+        return self.datasets * len(self.lambdas) * len(self.epsilons) * (len(PARTIES) + len(SKEWS))
+
+    def psgd(self, lam: float, epsilon: float) -> PsgdOptions:
+        """One run's."""
+        return PsgdOptions(
+            epsilon=epsilon, delta=self.delta, lam=lam, steps=self.steps, key_bits=self.key_bits, test_key=self.test_key
+        )
 
 
-@dataclass
 class _Sweep:
-    """What all rows share."""
+    """What all rows share, and what was compared under encryption."""
 
-    steps: int
-    transcript_steps: int
-    delta: float
-    draws: int
-    check_steps: int
-    ceremony: Ceremony
-    test_key: bool
-    seed: int
-    transcript: Transcript | None
-    checked: int = 0
-    equal: bool = True
+    def __init__(self, options: SweepOptions, transcript: Transcript | None) -> None:
+        self.options, self.transcript = options, transcript
+        self.ceremony = hold_ceremony(
+            max(PARTIES), key_bits=options.key_bits, holders=3, threshold=2, test_key=options.test_key
+        )
+        self.checked, self.equal = 0, True
 
     def errors(
         self, problem: _Problem, number: int, sizes: list[int], lam: float, epsilon: float
     ) -> dict[str, list[float]]:
         """Test errors of every method, one per draw of the noise."""
-        loss, dimension, parties = Logistic(), int(problem.X.shape[1]), len(sizes)
-        common: dict[str, Any] = {
-            "epsilon": epsilon, "delta": self.delta, "lam": lam, "sizes": sizes, "dimension": dimension, "loss": loss
-        }  # fmt: skip
-        agreement = agree(**common, steps=self.steps)
+        options, asked = self.options, self.options.psgd(lam, epsilon)
+        loss, dimension, parties = asked.phi, int(problem.X.shape[1]), len(sizes)
+        agreement = agree(asked, sizes, dimension)
+        private = agree(replace(asked, variant="gaussian", steps=options.transcript_steps), sizes, dimension)
         slack = bounds.compute_slack(epsilon, lam, len(problem.y), loss.smoothness)
-        private = agree(**common, steps=self.transcript_steps, variant="gaussian")
-        dealt = np.random.default_rng([self.seed, number, 4]).permutation(len(problem.y))
-        X, y = problem.X[dealt], problem.y[dealt]
-        labels = y.astype(np.float64)
+        printed = bounds.sigma_as_printed(dimension, slack.epsilon, options.delta) / agreement.sigma
+        ridge = agreement.descent.ridge
+        dealt = np.random.default_rng([options.seed, number, 4]).permutation(len(problem.y))
+        pooled = LocalLoss(problem.X[dealt], problem.y[dealt])
+        X, y = pooled.X, pooled.y
         local = train_parties(X, (y > 0).astype(np.int64), sizes, classes=2, lam=lam)
         scale = 2 / (min(sizes) * epsilon * lam)
         exact, _ = perturbed_minimiser(X, y, ridge=lam, eta=np.zeros(dimension), loss=loss)
         found: dict[str, list[float]] = {method: [] for method in METHODS}
-        for draw in range(self.draws):
-            generator = np.random.default_rng([self.seed, number, 5, draw])
+        for draw in range(options.draws):
+            generator = np.random.default_rng([options.seed, number, 5, draw])
             eta = generator.normal(scale=agreement.sigma, size=dimension)
             laplace = simulate_laplace(dimension, 1.0, generator)
             spherical = simulate_spherical_laplace(dimension, 1.0, generator)
-            gop, _ = perturbed_minimiser(X, y, ridge=agreement.ridge, eta=eta, loss=loss)
-            printed = bounds.sigma_as_printed(dimension, slack.epsilon, self.delta) / agreement.sigma
-            hopeful, _ = perturbed_minimiser(X, y, ridge=agreement.ridge, eta=printed * eta, loss=loss)
             classifiers = {
-                "psgd": clear_descent(X, labels, agreement, loss=loss, generator=generator, eta=eta),
-                "gop": gop,
+                "psgd": clear_descent(pooled, agreement, generator, eta=eta),
+                "gop": perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=loss)[0],
                 "la_printed": local.mean(axis=0) + scale * laplace,
                 "la_repaired": local.mean(axis=0) + scale / parties * spherical,
-                "psgd_transcript": clear_descent(X, labels, private, loss=loss, generator=generator),
-                "gop_sigma_printed": hopeful,
+                "psgd_transcript": clear_descent(pooled, private, generator),
+                "gop_sigma_printed": perturbed_minimiser(X, y, ridge=ridge, eta=printed * eta, loss=loss)[0],
                 "nonprivate": exact,
             }
             for method, w in classifiers.items():
                 found[method].append(float(np.mean(np.where(problem.X_test @ w > 0, 1, -1) != problem.y_test)))
-        self._check(X, y, sizes, agreement, loss)
+        if options.check_steps:
+            self._check(asked, pooled, sizes, agreement)
         return found
 
-    def _check(self, X: Array, y: NDArray[np.int64], sizes: list[int], agreement: Any, loss: Logistic) -> None:
-        """A few steps of this run on the encrypted sum."""
-        if not self.check_steps:
-            return
+    def _check(self, asked: PsgdOptions, pooled: LocalLoss, sizes: list[int], agreement: Agreement) -> None:
+        """The first steps of this run on the encrypted sum, under the noise of the whole of it."""
         cuts, parties = np.cumsum(sizes)[:-1], len(sizes)
-        records = list(zip(np.split(X, cuts), np.split(y, cuts), strict=True))
+        own = [LocalLoss(X, y) for X, y in zip(np.split(pooled.X, cuts), np.split(pooled.y, cuts), strict=True)]
         keys = self.ceremony
         few = Ceremony(keys.threshold_key, keys.roster[:parties], keys.shares, keys.signing_keys[:parties])
-        run = SgdRun(
-            records,
-            agreement,
-            few,
-            loss=loss,
-            test_key=self.test_key,
-            transcript=self.transcript,
-            expected_steps=self.check_steps * 100,
-        )
-        for _ in range(self.check_steps):
-            run.step()
-        self.checked += self.check_steps
-        self.equal = self.equal and run.sums_equal is True
+        short = replace(agreement, series=replace(agreement.series, steps=self.options.check_steps))
+        walk = descend(asked, own, short, few, transcript=self.transcript)
+        self.checked += walk.steps
+        self.equal = self.equal and walk.sums_equal_reference is True
 
 
 def reproduce_rajkumar(
-    name: str,
+    options: SweepOptions,
     *,
-    seed: int = 0,
-    datasets: int = 5,
-    lambdas: Sequence[float] = LAMBDAS,
-    epsilons: Sequence[float] = EPSILONS,
-    delta: float = 0.05,
-    steps: int = 10_000,
-    transcript_steps: int = 100,
-    draws: int = 2,
-    check_steps: int = 2,
-    key_bits: int = DEFAULT_KEY_BITS,
-    test_key: bool = False,
     transcript: Transcript | None = None,
-    progress: Progress = lambda runs: None,
-) -> dict[str, Any]:
-    """Figure 1 (`rajkumar-simulated`) or Figure 2 (`rajkumar-wdbc`), as a table ready for JSON.
+    progress: Progress = lambda what, done, total: None,
+) -> RajkumarOutcome:
+    """Figure 1 or Figure 2 as a table.
 
     Args:
-        name: which; as `psephos reproduce` takes it.
-        datasets: how many random data sets, or folds of the Wisconsin breast cancer data, at least 2 of these.
-        draws: draws of the noise for each.
-        steps: of PSGD. transcript_steps: of the variant whose guarantee covers the transcript.
-        check_steps: encrypted steps per run, 0 for none.
-        progress: called with the number of runs done since the last call; `sweep_runs` gives the total.
+        transcript: of the encrypted steps.
+        progress: called with the experiment's name, the runs done and `options.runs`.
 
-    Raises InvalidParameter for arguments that make no sweep.
+    Raises InvalidParameter for numbers out of range.
     """
-    if name not in EXPERIMENTS:
-        raise InvalidParameter(f"an experiment of Rajkumar 2012 is one of {', '.join(EXPERIMENTS)}, not {name!r}")
-    if datasets < 1 or draws < 1 or not lambdas or not epsilons:
-        raise InvalidParameter("a sweep has at least one data set, draw, lambda and epsilon")
-    problems = EXPERIMENTS[name](seed, datasets)
     begun = time.perf_counter()
-    ceremony = hold_ceremony(max(PARTIES), key_bits=key_bits, holders=3, threshold=2, test_key=test_key)
-    sweep = _Sweep(steps, transcript_steps, delta, draws, check_steps, ceremony, test_key, seed, transcript)
+    problems = EXPERIMENTS[options.name](options.seed, options.datasets)
+    first = problems[0]
+    sweep, done = _Sweep(options, transcript), 0
     collected: dict[tuple[str, int, float, float], dict[str, list[float]]] = {}
     for number, problem in enumerate(problems):
-        for panel, place, shares in _panels(seed, number):
+        for panel, place, shares in _panels(options.seed, number):
             sizes = sizes_from(list(shares), len(problem.y))
-            for lam in lambdas:
-                for epsilon in epsilons:
+            for lam in options.lambdas:
+                for epsilon in options.epsilons:
                     row = collected.setdefault((panel, place, lam, epsilon), {method: [] for method in METHODS})
                     for method, errors in sweep.errors(problem, number, sizes, lam, epsilon).items():
                         row[method] += errors
-                    progress(1)
+                    done += 1
+                    progress(options.name, done, options.runs)
     rows = [
-        {"panel": panel, "place": place, "lambda": lam, "epsilon": epsilon}
-        | {method: _summary(errors) for method, errors in row.items()}
+        RajkumarRow(panel, place, lam, epsilon, {method: _mean(errors) for method, errors in row.items()})
         for (panel, place, lam, epsilon), row in collected.items()
     ]
-    example = {
-        epsilon: agree(
-            epsilon=epsilon,
-            delta=delta,
-            lam=lambdas[0],
-            sizes=sizes_from(SKEWS[0], len(problems[0].y)),
-            dimension=problems[0].X.shape[1],
-            steps=steps,
-            loss=Logistic(),
-        ).guarantee
-        for epsilon in epsilons
+    sizes = sizes_from(SKEWS[0], len(first.y))
+    costs = {
+        epsilon: agree(options.psgd(options.lambdas[0], epsilon), sizes, first.X.shape[1]).guarantee
+        for epsilon in options.epsilons
     }
-    return {
-        "experiment": name,
-        "settings": {
-            "records": len(problems[0].y), "test": len(problems[0].y_test), "dimension": problems[0].X.shape[1],
-            "data_sets": len(problems), "draws": draws, "lambdas": list(lambdas), "epsilons": list(epsilons),
-            "delta": delta, "steps": steps, "transcript_steps": transcript_steps, "unit": "record",
-            "skews": [list(skew) for skew in SKEWS], "seed": seed,
+    return RajkumarOutcome(
+        seconds={"total": time.perf_counter() - begun},
+        experiment=options.name,
+        paper="Rajkumar and Agarwal 2012, section 6, Figures 1 and 2; the text at hand holds no numbers",
+        quick=options.quick,
+        draws_per_point=options.draws,
+        test=len(first.y_test),
+        seed=options.seed,
+        options=asdict(options),
+        records=len(first.y),
+        dimension=first.X.shape[1],
+        data_sets=len(problems),
+        delta=options.delta,
+        steps=options.steps,
+        transcript_steps=options.transcript_steps,
+        skews=[list(skew) for skew in SKEWS],
+        rows=rows,
+        claims=_claims(rows),
+        epsilon_transcript={
+            str(epsilon): {
+                "psgd": cost.epsilon_transcript,
+                "psgd_pure": cost.epsilon_transcript_pure,
+                "psgd_transcript": epsilon,
+            }
+            for epsilon, cost in costs.items()
         },
-        "noise_source": "seed (simulation, protects nobody); operating system in the encrypted steps",
-        "rows": rows,
-        "claims": _claims(rows),
-        "paper": PAPER,
-        "epsilon_transcript": {
-            str(epsilon): {"psgd": guarantee.epsilon_transcript, "psgd_pure": guarantee.epsilon_transcript_pure,
-                           "psgd_transcript": epsilon}
-            for epsilon, guarantee in example.items()
-        },
-        "encrypted_steps_checked": sweep.checked,
-        "sums_equal_reference": sweep.equal if sweep.checked else None,
-        "key_bits": key_bits,
-        "seconds": time.perf_counter() - begun,
-    }  # fmt: skip
+        encrypted_steps_checked=sweep.checked,
+        sums_equal_reference=sweep.equal if sweep.checked else None,
+        key_bits=options.key_bits,
+    )
 
 
-def _summary(errors: list[float]) -> dict[str, float]:
-    return {"mean": float(np.mean(errors)), "std": float(np.std(errors, ddof=1)) if len(errors) > 1 else 0.0}
+def _mean(errors: list[float]) -> Mean:
+    return Mean(float(np.mean(errors)), float(np.std(errors, ddof=1)) if len(errors) > 1 else 0.0)
 
 
-def _claims(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _claims(rows: list[RajkumarRow]) -> RajkumarClaims:
     """The paper's claims, as our numbers answer them."""
 
-    def mean(method: str, panel: str, place: int) -> float:
-        chosen = [row[method]["mean"] for row in rows if (row["panel"], row["place"]) == (panel, place)]
-        return float(np.mean(chosen))
+    def by_place(panel: str, places: Sequence[int]) -> dict[str, dict[str, float]]:
+        return {
+            method: {
+                str(place): float(
+                    np.mean([row.errors[method].mean for row in rows if (row.panel, row.place) == (panel, place)])
+                )
+                for place in places
+            }
+            for method in METHODS
+        }
 
-    gaps = [abs(row["psgd"]["mean"] - row["gop"]["mean"]) for row in rows]
-    return {
-        "psgd_within_one_std_of_gop_rows": int(
-            sum(gap <= row["gop"]["std"] for gap, row in zip(gaps, rows, strict=True))
-        ),
-        "rows": len(rows),
-        "largest_gap_psgd_gop": max(gaps),
-        "psgd_better_than_la_printed_rows": sum(row["psgd"]["mean"] < row["la_printed"]["mean"] for row in rows),
-        "psgd_better_than_la_repaired_rows": sum(row["psgd"]["mean"] < row["la_repaired"]["mean"] for row in rows),
-        "mean_error_by_parties": {
-            method: {str(place): mean(method, "parties", place) for place in PARTIES} for method in METHODS
-        },
-        "mean_error_by_skew": {
-            method: {str(place): mean(method, "skew", place) for place in (1, 2, 3)} for method in METHODS
-        },
-    }
+    def better(method: str) -> int:
+        return sum(row.errors["psgd"].mean < row.errors[method].mean for row in rows)
+
+    gaps = [abs(row.errors["psgd"].mean - row.errors["gop"].mean) for row in rows]
+    return RajkumarClaims(
+        rows=len(rows),
+        psgd_within_one_std_of_gop_rows=sum(g <= r.errors["gop"].std for g, r in zip(gaps, rows, strict=True)),
+        largest_gap_psgd_gop=max(gaps),
+        psgd_better_than_la_printed_rows=better("la_printed"),
+        psgd_better_than_la_repaired_rows=better("la_repaired"),
+        mean_error_by_parties=by_place("parties", PARTIES),
+        mean_error_by_skew=by_place("skew", (1, 2, 3)),
+    )

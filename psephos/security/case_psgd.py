@@ -10,43 +10,44 @@ and delta (`_agreed_noise`), not read from the series. The sizes of the data set
 
 from __future__ import annotations
 
-import hashlib
-import struct
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.losses import Logistic
-from psephos.curator.old_tally import Tally
 from psephos.curator.psgd import bounds as bounds
-from psephos.curator.psgd.curator import Agreement, Curator, Variant, agree
-from psephos.parties.gradients import gradient_sum, margin_slope
-from psephos.parties.psgd import GradientParty, OpeningRecord, StepHolder
-from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.curator.psgd.agreement import Agreement, Variant, agree
+from psephos.curator.tally import OpenedSum
+from psephos.parties.gradients import LocalLoss
+from psephos.parties.psgd import GradientParty, SeriesHolder
+from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.series import Announcement
-from psephos.protocol.errors import PsephosError
+from psephos.protocol.errors import AlreadyCastError, AlreadyOpenedError, PsephosError, UnexpectedMessageError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import snap
+from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.transcript import BOARD, Transcript
+from psephos.protocol.roles import BOARD, Entry, Role
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.transcript import Message, Transcript
 from psephos.security.compare import two_sample
 from psephos.security.ideal import ideal_psgd_step, joint_skellam, spherical_noise
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.sums import Extra, Members, compare_views, comparison_result, deviations, fresh, lowered_threshold
-from psephos.security.worlds import Setup, SumRun, open_sum, setup
+from psephos.security.worlds import Setup, SumRun, setup
+from psephos.simulate.psgd import PsgdOptions, descend
 
-__all__ = ["PSGD", "PSGD_GAUSSIAN", "agreement_of"]
+__all__ = ["PSGD", "PSGD_GAUSSIAN", "agreement_of", "party_of", "real_walks", "terms_of"]
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
 SECRETS = ("data", "gradients", "noise", "sizes")
-SLOPE = margin_slope("logistic")
-EPSILON, DELTA, LAMBDA, FRACTION_BITS = 2.0, 1e-3, 0.5, 12
+OPTIONS = PsgdOptions(epsilon=2.0, delta=1e-3, lam=0.5, steps=STEPS, fraction_bits=12, test_key=True)
 
 Array = NDArray[np.float64]
 
@@ -66,137 +67,131 @@ def agreement_of(context: Context, label: str, variant: Variant = "paper", collu
     """What is agreed on before a series; its nonce depends on the label."""
     agreement = context.once(
         ("psgd agreement", variant, colluders),
-        lambda: agree(
-            variant=variant,
-            epsilon=EPSILON,
-            delta=DELTA,
-            lam=LAMBDA,
-            sizes=[RECORDS] * PARTIES,
-            dimension=FEATURES,
-            steps=STEPS,
-            loss=Logistic(),
-            colluders=colluders,
-            fraction_bits=FRACTION_BITS,
-            randomness=context.coins("series"),
-        ),
+        lambda: agree(replace(OPTIONS, variant=variant, colluders=colluders), [RECORDS] * PARTIES, FEATURES),
     )
     return replace(agreement, series=replace(agreement.series, nonce=context.coins(label, "series").draw(16)))
 
 
-def _records(context: Context, inputs: str = "honest") -> list[tuple[Array, Array]]:
+def terms_of(context: Context, agreement: Agreement) -> Terms:
+    """The same with the world's keys."""
+    ceremony = _world(context).ceremony
+    return Terms(agreement.series, ceremony.threshold_key, ceremony.roster, test_key=True)
+
+
+def _private(context: Context, inputs: str = "honest") -> list[LocalLoss]:
     generator = np.random.default_rng([context.seed, 8])
-    records = []
+    private = []
     for _ in range(PARTIES):
         X = generator.normal(size=(RECORDS, FEATURES))
         X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
-        records.append((X, generator.choice([-1.0, 1.0], size=RECORDS)))
-    return [records[1], records[0], records[2]] if inputs == "swapped" else records
+        private.append(LocalLoss(X, generator.choice([-1.0, 1.0], size=RECORDS)))
+    return [private[1], private[0], private[2]] if inputs == "swapped" else private
 
 
-def _party(context: Context, agreement: Agreement, number: int, inputs: str, coins: Randomness) -> GradientParty:
-    X, y = _records(context, inputs)[number]
+def party_of(context: Context, agreement: Agreement, number: int, coins: Randomness) -> GradientParty:
+    """One honest party by itself."""
     key = _world(context).ceremony.signing_keys[number]
-    return GradientParty(number, key, X, y, series=agreement.series, randomness=coins)
+    terms = terms_of(context, agreement)
+    encryptor = Encryptor(terms.threshold_key.key, randomness=coins, expected=8)
+    local = _private(context)[number]
+    return GradientParty(number, key, local, terms, encryptor=encryptor, noise=lambda step: coins)
 
 
-def _round(context: Context, agreement: Agreement, announcement: Announcement) -> Round:
-    ceremony = _world(context).ceremony
-    return announcement.round(agreement.series, ceremony.threshold_key, ceremony.roster, test_key=True)
+def _said(announcement: Announcement) -> list[Entry]:
+    return [Entry(announcement.step, "curator", BOARD, announcement.encode())]
 
 
-def _walk(
-    context: Context,
-    label: str,
-    answer: Callable[[Announcement, Round, Transcript], tuple[SumRun, dict[int, list[int]]]],
-    agreement: Agreement,
-) -> list[SumRun]:
-    """All steps of one series; the runs share one transcript."""
-    transcript = Transcript(secrets=True)
-    curator = Curator(agreement, loss=Logistic(), randomness=context.coins(label, "curator"))
-    runs = []
-    for _ in range(STEPS):
-        announcement = curator.announce()
-        data = transcript.send("step", "curator", BOARD, "announcement", announcement.encode())
-        received = Announcement.decode(data, agreement.series)
-        run, vectors = answer(received, _round(context, agreement, received), transcript)
-        run.vectors.update(vectors)
-        curator.advance(run.opened)
-        runs.append(run)
-    return runs
+class _Recorded(Transcript):
+    """Keeps every role's secrets; their coins are the context's, so that a view can be had again."""
+
+    def __init__(self, context: Context, label: str) -> None:
+        super().__init__(secrets=True)
+        self._context, self._label = context, label
+
+    def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
+        """The role's coins, recorded."""
+        return super().coins(role, self._context.coins(self._label, role))
 
 
-def _real(context: Context, variant: Variant = "paper", inputs: str = "honest") -> list[list[SumRun]]:
+def real_walks(context: Context, variant: Variant = "paper", inputs: str = "honest") -> list[list[SumRun]]:
+    """Runs of the real protocol, each a list of its steps."""
+
     def one(i: int) -> list[SumRun]:
         label = f"psgd {variant} {inputs} {i}"
         agreement, world = agreement_of(context, label, variant), _world(context)
-        coins = {p: context.coins(label, "party", p) for p in range(PARTIES)}
-        parties = [_party(context, agreement, p, inputs, coins[p]) for p in range(PARTIES)]
-        records = [OpeningRecord() for _ in world.ceremony.shares]
-
-        def answer(
-            announcement: Announcement, round_: Round, transcript: Transcript
-        ) -> tuple[SumRun, dict[int, list[int]]]:
-            ballots, vectors = [], {}
-            for number, party in enumerate(parties):
-                encryptor = Encryptor(round_.key, randomness=coins[number], expected=8)
-                ballot = party.answer(announcement, round_, encryptor=encryptor)
-                ballots.append(transcript.send("cast", f"party {number}", BOARD, "ballot", ballot.encode()))
-                plain = [world.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
-                vectors[number] = round_.plan.unpack(plain, 1)
-            tally = Tally(round_)
-            tally.add_all(ballots)
-            holders = [StepHolder(s, round_, r) for s, r in zip(world.ceremony.shares, records, strict=True)]
-            for holder in holders:
-                holder.observe_all(ballots)
-            return SumRun(round_, transcript, open_sum(round_, tally, holders, transcript)), vectors
-
-        return _walk(context, label, answer, agreement)
+        transcript = _Recorded(context, label)
+        walk = descend(OPTIONS, _private(context, inputs), agreement, world.ceremony, transcript=transcript)
+        return _by_step(context, agreement, transcript, walk.opened)
 
     return context.once(("psgd", variant, inputs), lambda: [one(i) for i in range(context.views)])
 
 
+def _by_step(
+    context: Context, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]
+) -> list[SumRun]:
+    """The steps of a run, each with its own messages, and what every party's ballot holds."""
+    terms, private_key = terms_of(context, agreement), _world(context).private_key
+    begins = [place for place, m in enumerate(transcript.messages) if m.kind == "announcement"]
+    steps = []
+    for found, begin, end in zip(opened, begins, [*begins[1:], None], strict=True):
+        messages = transcript.messages[begin:end]
+        assert messages[0].data is not None
+        round_ = terms.round(Announcement.decode(messages[0].data, terms))
+        own = Transcript(secrets=True)
+        # The simulator asks one holder after the other, the curator both at once: who is asked first tells nothing.
+        own.extend(sorted((replace(m, phase="") for m in messages), key=_order))
+        vectors = {}
+        for message in messages:
+            if message.kind == "ballot" and message.data is not None:
+                ballot = Ballot.decode(message.data, round_)
+                plain = [private_key.raw_decrypt(c) for c in ballot.ciphertexts]
+                vectors[ballot.party] = round_.plan.unpack(plain, 1)
+        steps.append(SumRun(round_, own, found, vectors))
+    return steps
+
+
+def _order(message: Message) -> int:
+    return ("announcement", "ballot", "tally request", "partial decryption").index(message.kind)
+
+
 def _simulated(context: Context, variant: Variant, members: Members) -> list[list[SumRun]]:
-    records = _records(context)
+    private = _private(context)
     honest = [p for p in range(PARTIES) if p not in members.parties]
 
     def one(i: int) -> list[SumRun]:
         label = f"psgd simulated {variant} {members} {i}"
-        agreement = agreement_of(context, label, variant)
-        series = agreement.series
-        generator = np.random.default_rng([context.seed, i, 80])
-        own = {p: _party(context, agreement, p, "honest", context.coins(label, p)) for p in members.parties}
+        agreement, transcript = agreement_of(context, label, variant), Transcript(secrets=True)
+        terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, i, 80])
+        own = {p: party_of(context, agreement, p, context.coins(label, p)) for p in members.parties}
+        states = {p: party.start().state for p, party in own.items()}
         drawn = [_ideal_noise(variant, generator) for _ in honest]
-
-        def answer(
-            announcement: Announcement, round_: Round, transcript: Transcript
-        ) -> tuple[SumRun, dict[int, list[int]]]:
-            vectors = {p: party.vector(announcement.step, announcement.point) for p, party in own.items()}
-            point = np.array(announcement.point)
-            gradients = [snap(gradient_sum(*records[p], point, SLOPE), series.pitch) for p in honest]
-            noise = [steps[announcement.step - 1].tolist() for steps in drawn]
+        point, opened = np.zeros(FEATURES), []
+        for step in range(1, STEPS + 1):
+            announcement = Announcement.create(
+                terms, step, tuple(point.tolist()), context.coins(label, "curator", step)
+            )
+            transcript.send("step", "curator", BOARD, "announcement", announcement.encode())
+            round_, ballots = terms.round(announcement), {}
+            for p, party in own.items():
+                answered = party.receive(states[p], _said(announcement))
+                states[p], ballots[p] = answered.state, Ballot.decode(answered.posts[0].data, round_)
+            gradients = [snap(private[p].gradient(point), terms.series.pitch) for p in honest]
+            vectors = [own[p].result(states[p]).vector for p in own]
             # The point is public and depends on the sums before: the functionality's, whoever watches.
-            sums = ideal_psgd_step([*gradients, *vectors.values()], noise)["curator"]["sum"]
-
-            def ballot(party: int, round_: Round, coins: Randomness) -> Ballot | None:
-                if party not in vectors:
-                    return None
-                encryptor = Encryptor(round_.key, randomness=coins, expected=8)
-                return own[party]._party.contribute(
-                    round_, "gradients", round_.context, vectors[party], encryptor=encryptor
-                )
-
-            run = simulate_sum(
+            noise = [steps[step - 1].tolist() for steps in drawn]
+            sums = ideal_psgd_step([*gradients, *vectors], noise)["curator"]["sum"]
+            simulate_sum(
                 _world(context),
                 round_,
                 corrupt_holders=members.holders,
-                own_ballot=ballot,
+                own_ballot=lambda party, round_, coins, ballots=ballots: ballots.get(party),  # type: ignore[misc]
                 sums=sums,
-                coins=lambda name: context.coins(label, announcement.step, name),
+                coins=lambda name, step=step: context.coins(label, step, name),  # type: ignore[misc]
                 transcript=transcript,
             )
-            return run, vectors
-
-        return _walk(context, label, answer, agreement)
+            opened.append(OpenedSum(tuple(sums), tuple(range(PARTIES))))
+            point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
+        return _by_step(context, agreement, transcript, opened)
 
     return context.once(("psgd simulated", variant, members), lambda: [one(i) for i in range(context.views)])
 
@@ -209,15 +204,16 @@ def _agreed_noise(variant: Variant, colluders: int) -> tuple[float, float]:
     2/epsilon by itself. `gaussian`: the Skellam shares of all but the colluders and oneself cover T sums whose L2
     sensitivity is 2. Snapping and rounding add 2^-11 of it at most.
     """
-    pitch = 2.0**-FRACTION_BITS
+    pitch = 2.0**-OPTIONS.fraction_bits
     sensitivity = 2.0  # one record of norm 1 replaced, |phi'| <= 1
     if variant == "gaussian":
         l2 = sensitivity / pitch
-        whole = bounds.skellam_variance(EPSILON, DELTA, min(FEATURES**0.5 * l2, l2 * l2), l2, STEPS)
+        l1 = min(FEATURES**0.5 * l2, l2 * l2)
+        whole = bounds.skellam_variance(OPTIONS.epsilon, OPTIONS.delta, l1, l2, STEPS)
         return 0.0, whole / (PARTIES - colluders - 1)
-    slack = bounds.compute_slack(EPSILON, LAMBDA, RECORDS * PARTIES, Logistic().smoothness)
-    sigma = bounds.sigma_from_density_ratio(FEATURES, slack.epsilon, DELTA, sensitivity=sensitivity)
-    return sigma / (PARTIES - colluders) ** 0.5 / pitch, sensitivity / EPSILON / pitch
+    slack = bounds.compute_slack(OPTIONS.epsilon, OPTIONS.lam, RECORDS * PARTIES, OPTIONS.phi.smoothness)
+    sigma = bounds.sigma_from_density_ratio(FEATURES, slack.epsilon, OPTIONS.delta, sensitivity=sensitivity)
+    return sigma / (PARTIES - colluders) ** 0.5 / pitch, sensitivity / OPTIONS.epsilon / pitch
 
 
 def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: int = 0) -> NDArray[np.int64]:
@@ -232,58 +228,40 @@ def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: in
 
 
 def _extra(members: Members, walks: dict[int, list[SumRun]]) -> Extra:
+    """What a coalition knows of a walk besides its messages: the points, and with the curator the sums."""
+
     def extra(run: SumRun) -> dict[str, float]:
-        steps = walks[id(run)]
         told: dict[str, float] = {}
+        steps = walks[id(run)]
         for step, one in enumerate(steps):
-            point = _point(one)
-            for place, value in enumerate(point):
+            for place, value in enumerate(_point(one)):
                 told[f"point {step}, {place}"] = value
-            if not members.curator:
-                continue
-            own = [sum(one.vectors[p][place] for p in members.parties) for place in range(FEATURES)]
-            for place, value in enumerate(one.opened.sums):
+            for place, value in enumerate(one.opened.sums if members.curator else ()):
                 told[f"sum {step}, {place}"] = float(value)
-                told[f"sum {step}, {place} less own"] = float(value - own[place])
+                told[f"sum {step}, {place} less own"] = float(
+                    value - sum(one.vectors[p][place] for p in members.parties)
+                )
                 if step:
-                    before = steps[step - 1]
-                    told[f"sum {step}, {place} less the one before"] = float(value - before.opened.sums[place])
+                    told[f"sum {step}, {place} less the one before"] = float(value - steps[step - 1].opened.sums[place])
         return told
 
     return extra
 
 
 def _point(run: SumRun) -> tuple[float, ...]:
-    """The point of the announcement that the run's round was built from."""
-    for message in run.transcript.messages:
-        if message.kind == "announcement" and message.data is not None:
-            point = struct.unpack(f">{FEATURES}d", message.data[-8 * FEATURES :])
-            if _context(message.data) == run.round.context:
-                return tuple(map(float, point))
-    raise AssertionError("every round here was announced")
-
-
-def _context(announcement: bytes) -> bytes:
-    return hashlib.sha256(b"psephos step\0" + announcement).digest()
+    """Of the announcement that a step began with."""
+    data = run.transcript.messages[0].data
+    assert data is not None
+    return tuple(np.frombuffer(data[-8 * FEATURES :], dtype=">f8").tolist())
 
 
 def _compare(
     context: Context, left: list[list[SumRun]], right: list[list[SumRun]], members: Members, what: str
 ) -> Result:
-    """The last step's run stands for its walk: all steps share its transcript."""
+    """The last step's messages stand for those of all steps; what was opened is that of all."""
+    lefts, rights = ([walk[-1] for walk in side] for side in (left, right))
     walks = {id(walk[-1]): walk for walk in (*left, *right)}
-    # Ciphertexts of the last step only: earlier rounds decode under their own digest.
-    lefts, rights = ([_last(walk) for walk in side] for side in (left, right))
-    walks |= {id(new): walk for new, walk in zip((*lefts, *rights), (*left, *right), strict=True)}
     return compare_views(context, _world(context), lefts, rights, members, what, _extra(members, walks))
-
-
-def _last(walk: list[SumRun]) -> SumRun:
-    """The last step with the messages of that step alone."""
-    places = [i for i, m in enumerate(walk[-1].transcript.messages) if m.kind == "announcement"]
-    transcript = Transcript(secrets=True)
-    transcript.extend(walk[-1].transcript.messages[places[-1] :])
-    return replace(walk[-1], transcript=transcript, round=walk[-1].round)
 
 
 # -- checks
@@ -295,11 +273,13 @@ def _noise_law(context: Context, variant: Variant) -> Result:
     rows, agreement = 12 * context.views, agreement_of(context, "noise law", variant, colluders)
     generator = np.random.default_rng([context.seed, 81])
     sides: list[list[Array]] = [[], []]
-    point = (0.0,) * FEATURES
-    clean = snap(gradient_sum(*_records(context)[0], np.array(point), SLOPE), agreement.series.pitch)
+    terms = terms_of(context, agreement)
+    asked = [Announcement.create(terms, step, (0.0,) * FEATURES) for step in range(1, STEPS + 1)]
+    clean = snap(_private(context)[0].gradient(asked[0].point), terms.series.pitch)
     for i in range(rows):
-        party = _party(context, agreement, 0, "honest", context.coins("noise law", i))
-        drawn = np.array([np.subtract(party.vector(step + 1, point), clean) for step in range(STEPS)])
+        party = party_of(context, agreement, 0, context.coins("noise law", i))
+        state = party.begin().state
+        drawn = np.array([np.subtract(party.vector(state, one)[0], clean) for one in asked])
         for side, noise in zip(sides, (drawn, _ideal_noise(variant, generator, colluders)), strict=True):
             apart = np.diff(noise, axis=0)
             sums = [np.abs(noise).sum(), np.abs(apart).sum()]
@@ -312,75 +292,101 @@ def _noise_law(context: Context, variant: Variant) -> Result:
     return comparison_result(found, f"one party's noise in {STEPS} steps against its law", rows, len(names))
 
 
+def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[PsephosError]) -> bool:
+    """Whether the role sends nothing, and says why."""
+    step = role.receive(state, entries)
+    return not step.posts and any(isinstance(refusal.error, error) for refusal in step.refused)
+
+
 def _steps(context: Context, variant: Variant) -> Result:
-    """A party answers each step once, at one point, and no more than agreed; a holder opens one product of a step."""
+    """A party answers the next step, once, at one point; a holder opens one product of one round of a step."""
     label = "psgd steps"
-    agreement, world = agreement_of(context, label, variant), _world(context)
-    party = _party(context, agreement, 0, "honest", context.coins(label))
-    series = agreement.series
+    agreement = agreement_of(context, label, variant)
+    terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins(label))
+    start = party.start().state
 
     def announce(step: int, point: tuple[float, ...], nonce: str) -> Announcement:
-        return Announcement.create(series, step, point, context.coins(label, nonce))
+        return Announcement.create(terms, step, point, context.coins(label, nonce))
 
+    if not _refuses(party, start, _said(announce(STEPS, (9.0, 9.0), "last")), UnexpectedMessageError):
+        return Result(True, "a party answered a step before its turn, at whatever point")
     first = announce(1, (0.0, 0.0), "first")
-    round_ = _round(context, agreement, first)
-    ballot = party.answer(first, round_)
-    if party.answer(first, round_).encode() != ballot.encode():
-        return Result(True, "asked again for the same step, a party sends another ballot: a release nobody paid for")
-    for what, again in (
-        ("at another point", announce(1, (1.0, 0.0), "b")),
-        ("in another round", announce(1, (0.0, 0.0), "c")),
-    ):
-        try:
-            party.answer(again, _round(context, agreement, again))
-        except PsephosError:
-            continue
-        return Result(True, f"a party answered one step twice, {what}")
-    beyond = replace(first, step=STEPS + 1)
-    try:
-        party.answer(beyond, round_)
-    except PsephosError:
-        pass
-    else:
-        return Result(True, "a party answered more steps than agreed")
+    answered = party.receive(start, _said(first))
+    for state in (answered.state, start):
+        if party.receive(state, _said(first)).posts != answered.posts:
+            return Result(
+                True, "asked again for the same step, a party sends another ballot: a release nobody paid for"
+            )
+        for what, again in (
+            ("at another point", announce(1, (1.0, 0.0), "b")),
+            ("in another round", announce(1, (0.0, 0.0), "c")),
+        ):
+            if not _refuses(party, state, _said(again), AlreadyCastError):
+                return Result(True, f"a party answered one step twice, {what}")
     same, ballots = _ballots(context, variant, "one product")
     _, others = _ballots(context, variant, "one product")  # parties that lost their state: the same round, other noise
-    record = OpeningRecord()
-    for chosen, allowed in ((ballots, True), (ballots, True), (others, False)):
-        holder = StepHolder(world.ceremony.shares[0], same, record)
-        holder.observe_all(chosen)
-        tally = Tally(same)
-        tally.add_all(chosen)
-        try:
-            holder.partially_decrypt(tally.close())
-        except PsephosError:
-            if allowed:
-                return Result(True, "a holder refused to repeat its opening")
-        else:
-            if not allowed:
-                return Result(True, "a holder opened a second product in one step")
-    return Result(False, "a step is answered once and one product of it is opened: the same again, or a refusal")
+    elsewhere, third = _ballots(context, variant, "one product", "another round")
+    once = OnceLedger()
+    for announcement, chosen, allowed in (
+        (same, ballots, True),
+        (same, ballots, True),
+        (same, others, False),
+        (elsewhere, third, False),
+    ):
+        opened = _opened(context, agreement_of(context, "one product", variant), announcement, chosen, once)
+        if opened is not allowed:
+            return Result(
+                True, "a holder refused to repeat its opening" if allowed else "a holder opened a second product"
+            )
+    return Result(False, "the next step is answered once and one product of it is opened: the same again, or a refusal")
 
 
-def _ballots(context: Context, variant: Variant, label: str) -> tuple[Round, list[Ballot]]:
+def _opened(
+    context: Context, agreement: Agreement, announcement: Announcement, ballots: Sequence[Ballot], once: OnceLedger
+) -> bool:
+    """Whether a holder with this ledger opens the product of these ballots."""
+    terms = terms_of(context, agreement)
+    holder = SeriesHolder(_world(context).ceremony.shares[0], terms, once=once)
+    board = [Entry(2 + b.party, f"party {b.party}", BOARD, b.encode()) for b in ballots]
+    step = holder.receive(holder.start().state, [*_said(announcement), *board])
+    product, _ = BallotProduct(terms.round(announcement)).add_all(b.encode() for b in ballots)
+    request = TallyRequest(product.round.digest, product.members, product.digest).encode(product.round)
+    asked = [Entry(99, "curator", holder.name, request)]
+    if _refuses(holder, step.state, asked, AlreadyOpenedError) or any(
+        isinstance(refusal.error, AlreadyOpenedError) for refusal in step.refused
+    ):
+        return False
+    return bool(holder.receive(step.state, asked).posts)
+
+
+def _ballots(context: Context, variant: Variant, label: str, nonce: str = "nonce") -> tuple[Announcement, list[Ballot]]:
     agreement = agreement_of(context, label, variant)
-    announcement = Announcement.create(agreement.series, 1, (0.0,) * FEATURES, context.coins(label, "nonce"))
-    round_ = _round(context, agreement, announcement)
-    # The noise is the system's: asked twice, it differs.
-    parties = [_party(context, agreement, p, "honest", SYSTEM) for p in range(PARTIES)]
-    return round_, [party.answer(announcement, round_) for party in parties]
+    terms = terms_of(context, agreement)
+    announcement = Announcement.create(terms, 1, (0.0,) * FEATURES, context.coins(label, nonce))
+    ballots = []
+    for number in range(PARTIES):
+        party = party_of(context, agreement, number, SYSTEM)  # asked twice, its noise differs
+        (post,) = party.receive(party.start().state, _said(announcement)).posts
+        ballots.append(Ballot.decode(post.data, terms.round(announcement)))
+    return announcement, ballots
+
+
+def _round_of(context: Context, variant: Variant, label: str) -> tuple[Round, list[Ballot]]:
+    announcement, ballots = _ballots(context, variant, label)
+    return terms_of(context, agreement_of(context, label, variant)).round(announcement), ballots
 
 
 def _threshold(context: Context, variant: Variant, members: Members) -> Result:
-    return lowered_threshold(_world(context), [_only(walk[0]) for walk in _real(context, variant)], members)
+    return lowered_threshold(_world(context), [walk[0] for walk in real_walks(context, variant)], members)
 
 
 def _reads_sizes(context: Context, variant: Variant) -> Result:
     """From what is public before the first step: N, and the bound of a gradient, L times the largest size."""
     agreement = agreement_of(context, "sizes", variant)
     largest = round(agreement.series.bound)  # L = 1
-    smallest = agreement.records - (PARTIES - 1) * largest
-    told = f"N = {agreement.records} and the gradients' bound of {largest} are public: nobody has fewer than {smallest}"
+    records = agreement.descent.records
+    smallest = records - (PARTIES - 1) * largest
+    told = f"N = {records} and the gradients' bound of {largest} are public: nobody has fewer than {smallest}"
     return Result(largest == smallest == RECORDS, told)
 
 
@@ -402,14 +408,16 @@ def _checks(variant: Variant) -> tuple[Check, ...]:
     for name, m in MEMBERS.items():
 
         def simulation(context: Context, m: Members = m) -> Result:
-            real, simulated = _real(context, variant), _simulated(context, variant, m)
+            real, simulated = real_walks(context, variant), _simulated(context, variant, m)
             return _compare(context, real, simulated, m, "real against simulated")
 
         def swapped(context: Context, m: Members = m) -> Result:
-            return _compare(context, _real(context, variant), _real(context, variant, "swapped"), m, "data swapped")
+            return _compare(
+                context, real_walks(context, variant), real_walks(context, variant, "swapped"), m, "data swapped"
+            )
 
         def steps_fresh(context: Context, m: Members = m) -> Result:
-            return fresh([_only(run) for walk in _real(context, variant) for run in walk], m)
+            return fresh([run for walk in real_walks(context, variant) for run in walk], m)
 
         checks.append(Check(f"simulation, {name}", name, hidden, simulation, statistical=True))
         checks.append(Check(f"data swapped, {name}", name, ("data", "gradients"), swapped, statistical=True))
@@ -427,19 +435,10 @@ def _checks(variant: Variant) -> tuple[Check, ...]:
             f"deviating requests, {both}",
             both,
             ("gradients",),
-            lambda context: deviations(context, _world(context), lambda label: _ballots(context, variant, label)),
+            lambda context: deviations(context, _world(context), lambda label: _round_of(context, variant, label)),
         )
     )
     return tuple(checks)
-
-
-def _only(run: SumRun) -> SumRun:
-    """A step's run with its own ballots alone."""
-    transcript = Transcript(secrets=True)
-    for message in run.transcript.messages:
-        if message.kind == "ballot" and message.data is not None and message.data[9:41] == run.round.digest:
-            transcript.extend([message])
-    return replace(run, transcript=transcript)
 
 
 PSGD = Case("psgd", SECRETS, _coalitions(), _checks("paper"))

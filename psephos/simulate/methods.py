@@ -37,8 +37,9 @@ from psephos.curator.hamm.statistic import (
     fit_statistic,
     plan_statistic,
     release_statistic,
+    release_sum,
 )
-from psephos.curator.losses import Loss
+from psephos.curator.losses import Loss, loss_named
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.randomness import Randomness
@@ -50,6 +51,7 @@ __all__ = [
     "check_mechanism",
     "erm_fit",
     "erm_method",
+    "own_data_method",
     "pate_method",
     "statistic_choices",
     "statistic_method",
@@ -174,16 +176,11 @@ def _perturbed(
 
 
 def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float) -> Array:
-    """The statistic without noise, in the given coordinates: the minimiser of Hamm's Algorithm 2, (d,) or (K, d).
+    """What the statistic of votes says without noise or rounding: the minimiser of Hamm's Algorithm 2, (d,) or (K, d).
 
-    `counts`: (N, K), `auxiliary`: (N, d), as in `erm_method`. Raises as `psephos.curator.hamm.statistic.plan_statistic`
-    does.
+    `counts`: (N, K), `auxiliary`: (N, d), as in `erm_method`. Raises as `psephos.curator.hamm.erm.minimise` does.
     """
-    parties = int(counts[0].sum())
-    plan = plan_statistic(
-        auxiliary, counts.shape[1], parties, epsilon=None, coordinates="given", ridge=lam, feature_bits=40
-    )
-    return fit_statistic(release_statistic(counts, plan))
+    return minimise(auxiliary, alpha(counts), lam, loss_named("logistic", counts.shape[1])).w
 
 
 def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Request) -> Method:
@@ -208,9 +205,26 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Reque
     return Method(nonprivate, draw, plan.sensitivity, plan.event, statistic_choices(plan, request.mechanism))
 
 
+def own_data_method(total: list[int], plan: StatisticPlan) -> Method:
+    """The own-data statistic from the exact sum of the parties' vectors: the curator adds the noise.
+
+    `total`: `plan.dimension` integers. Without noise it is that of the same coordinates. Raises DataError for a sum of
+    another length.
+    """
+    exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
+    chosen = statistic_choices(plan, type(plan.mechanism).__name__)
+    return Method(
+        lambda: exact,
+        lambda randomness: fit_statistic(release_sum(total, plan, randomness)),
+        plan.sensitivity,
+        plan.event,
+        chosen,
+    )
+
+
 def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:
     """What the rule chose, for the report."""
-    return {"coordinates": plan.coordinates, "rank": plan.rank, "ridge": plan.ridge, "mechanism": mechanism}
+    return {"source": plan.source, "rank": plan.rank, "mechanism": mechanism}
 
 
 def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: Request, seed: int) -> Method:

@@ -1,71 +1,54 @@
 """Private stochastic gradient descent from first message to last, every role in this machine (Rajkumar 2012).
 
-`SgdRun` plays Algorithm 1 on the encrypted sum: the curator posts a step, every party posts a signed ballot, the key
-holders open the product of the ballots and nothing else. `run_psgd` is the job behind `psephos run --protocol psgd`.
+`descend` plays Algorithm 1 on the encrypted sum: the curator announces a step, every party posts a signed ballot, the
+key holders open the product of the ballots and nothing else. `simulate_psgd` is what `psephos simulate psgd` runs.
 
-**Interrupts.** With a state folder every role writes down what it is about to do before it does it: the curator the
-step it announces, a party its ballot, a holder the product it opens, the curator the opened sum. A run that is started
-again on the folder announces the same step, gets the same ballots and the same opening, and goes on. No role ever does
-a second thing in one step, so nothing is spent twice.
+With a journal every role's state, what it claimed and what it sent are kept together. A run that is started again on it
+goes on where it was, with the very same ballots and openings: nothing is spent twice.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.curator.losses import Loss, loss_named
-from psephos.curator.old_tally import OpenedSum, Tally
-from psephos.curator.psgd.curator import (
-    Agreement,
-    Curator,
-    StepSizes,
-    StoppingRule,
-    Unit,
-    Variant,
-    agree,
-    descend,
-    into_ball,
-)
+from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
+from psephos.curator.psgd.curator import GradientCurator, Walking
 from psephos.curator.psgd.gop import perturbed_minimiser
+from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import load
 from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import split
-from psephos.parties.gradients import check_records, gradient_sum, margin_slope
-from psephos.parties.psgd import GradientParty, OnExcess, OpeningRecord, StepHolder
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.series import Announcement
-from psephos.protocol.errors import (
-    DataError,
-    InvalidParameter,
-    JournalError,
-    MessageError,
-    PartyVanishedError,
-    WrongRoundError,
-)
+from psephos.options import option
+from psephos.outcomes import Accuracy, Guarantee, PsgdOutcome
+from psephos.parties.gradients import LocalLoss
+from psephos.parties.psgd import Answering, GradientParty, SeriesHolder
+from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
+from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.protocol.transcript import BOARD, Transcript
+from psephos.protocol.roles import Entry, Role
+from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
 from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.journal import Journal, StepLog, disk_error
+from psephos.simulate.journal import Journal
 
-__all__ = ["PsgdOutcome", "SgdRun", "clear_descent", "run_psgd", "signed_labels"]
+__all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
 
 Array = NDArray[np.float64]
-Progress = Callable[[int], object]
-Attendance = Callable[[int, int], bool]
-"""(step, party) -> whether the party answers; for tests of parties that vanish."""
+Progress = Callable[[str, int, int], object]
+"""Called with what is being done, how much of it is, and the total."""
+Puppets = Mapping[str, Callable[[Role], Role]]
 
 
 def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
@@ -79,267 +62,214 @@ def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
     return 2 * labels.astype(np.int64) - 1
 
 
-# -- the run
+@dataclass(frozen=True)
+class PsgdOptions(DescentOptions):
+    """What `psephos simulate psgd` was asked for."""
+
+    dataset: str = option("breast-cancer", "A data set with two classes.", group="Data")
+    parties: int = option(15, "Data owners, K.", group="Data")
+    samples_per_party: int | None = option(
+        None, "Samples of each party.", group="Data", shown="90 % of the training data, dealt evenly"
+    )
+    data_dir: str | None = option(None, "Where data sets are looked for.", group="Data")
+    seed: int = option(0, "Drives splits; never keys or encryption.", group="Data")
+    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
+    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
+    holders: int = option(3, "Key holders, the first n parties.", group="Encryption")
+    threshold: int = option(2, "How many holders open a sum; more than half.", group="Encryption")
+    randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
+    simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
+    journal: str | None = option(
+        None, "Keep every step here; an interrupted run goes on from it. Holds secrets.", group="Machine"
+    )
+
+    def identity(self) -> dict[str, Any]:
+        """What makes it this run and no other, for its journal."""
+        return {"protocol": "psgd"} | {k: v for k, v in asdict(self).items() if k not in ("journal", "data_dir")}
 
 
-@dataclass
-class PsgdOutcome:
-    """What a run came to.
+# -- the walk on the encrypted sum
+
+
+@dataclass(frozen=True)
+class Descended:
+    """What a walk came to.
 
     Attributes:
         w: the final iterate, (d,).
-        steps: sums taken, all runs of a resumed one together; resumed_at: how many of them were found in the journal.
-        sums_equal_reference: whether every opened sum is, entry by entry, the sum of the vectors that the parties
-            encrypted in this process; None when no step was taken in it.
-        seconds_per_step: wall-clock, of the steps taken here.
-        ballot_bytes: of one ballot. bytes_posted: on the board and to and from the holders, here.
+        steps: sums taken, all runs of a resumed one together. resumed_at: how many of them an earlier run had taken.
+        opened: the sums taken here, in lattice units. points: where, (d,) each.
+        sums_equal_reference: whether every one of them is, entry by entry, the sum of the vectors that the parties
+            encrypted; None when no step was taken here.
+        seconds: wall-clock, of each step taken here.
+        clipped: gradients that were scaled down.
+        bytes_posted: of the whole run, on the board and to and from the holders.
     """
 
     w: Array = field(repr=False)
     steps: int
     resumed_at: int
+    opened: tuple[OpenedSum, ...] = field(repr=False)
+    points: tuple[tuple[float, ...], ...] = field(repr=False)
     sums_equal_reference: bool | None
-    seconds_per_step: list[float]
-    ballot_bytes: int
+    seconds: tuple[float, ...] = field(repr=False)
+    clipped: int
     bytes_posted: int
 
 
-class SgdRun:
-    """All roles of one run."""
+def descend(
+    options: PsgdOptions,
+    private: Sequence[LocalLoss],
+    agreement: Agreement,
+    ceremony: Ceremony,
+    *,
+    roles: Puppets | None = None,
+    store: Store | None = None,
+    transcript: Transcript | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Descended:
+    """All steps that are left.
 
-    def __init__(
-        self,
-        records: Sequence[tuple[ArrayLike, ArrayLike]],
-        agreement: Agreement,
-        ceremony: Ceremony,
-        *,
-        loss: Loss,
-        step_sizes: StepSizes | None = None,
-        radius: float | None = None,
-        stopping: StoppingRule | None = None,
-        on_excess: OnExcess = "refuse",
-        mode: RandomnessMode = "half",
-        test_key: bool = False,
-        noise_seed: int | None = None,
-        folder: Path | None = None,
-        log: StepLog | None = None,
-        transcript: Transcript | None = None,
-        attendance: Attendance = lambda step, party: True,
-        expected_steps: int | None = None,
-    ) -> None:
-        """
-        Args:
-            records: (X, y) of every party, y in -1, +1.
-            agreement: see `psephos.curator.psgd.curator.agree`.
-            ceremony: everybody's keys.
-            noise_seed: derive the noise from this seed (a simulation that protects nobody) instead of the system.
-            folder, log: where the roles keep their states, and the curator its steps (after a first entry of the
-                caller's own); without them an interrupt ends the run.
-            attendance: who answers when.
-            expected_steps: how many steps will really be taken; sizes the tables that speed encryption up.
+    Args:
+        options: who clips, how ciphertexts are randomised, where noise comes from.
+        private: every party's records.
+        agreement, ceremony: what is fixed, and everybody's keys.
+        roles: by name, who plays a role in place of the honest one.
+        store: keeps the run, which can then be interrupted.
+        transcript: every message passes through it, and with its secrets every role's coins.
+        progress: called after every step.
 
-        Raises:
-            InvalidParameter: as many records as the series has parties are needed.
-            JournalError: the steps in `log` are not those that these roles took.
-        """
-        series = agreement.series
-        if len(records) != series.parties:
-            raise InvalidParameter(f"the agreement is for {series.parties} parties and {len(records)} hold records")
-        self.agreement, self.ceremony, self._test_key = agreement, ceremony, test_key
-        self.transcript = Transcript() if transcript is None else transcript
-        self._log, self._attendance, self._noise_seed = log, attendance, noise_seed
-        self.curator = Curator(agreement, loss=loss, step_sizes=step_sizes, radius=radius, stopping=stopping)
-        self.parties = []
-        self._noises = [_StepNoise(noise_seed, number) for number in range(series.parties)]
-        for number, (X, y) in enumerate(records):
-            role = f"party {number}"
-            self.transcript.give(role, "records", (X, y))
-            self.parties.append(
-                GradientParty(
-                    number,
-                    ceremony.signing_keys[number],
-                    X,
-                    y,
-                    series=series,
-                    loss=loss.name,
-                    half_width=getattr(loss, "half_width", 0.5),
-                    on_excess=on_excess,
-                    state=None if folder is None else folder / f"party-{number:06}.state",
-                    randomness=self.transcript.coins(role, self._noises[number]),
-                )
-            )
-        self._records = [
-            OpeningRecord(None if folder is None else folder / f"holder-{share.holder:03}.opened")
-            for share in ceremony.shares
-        ]
-        # About one ciphertext per party and step: the comb's table pays for itself over the run.
-        expected = min(series.parties * (expected_steps or series.steps), 1 << 16)
-        self._encryptor = Encryptor(ceremony.threshold_key.key, mode, expected=expected)
-        self._equal: bool | None = None
-        self._seconds: list[float] = []
-        self._bytes = 0
-        self._resumed_at, self._pending = self._read_log()
+    Raises InvalidParameter when not every party has records, PartyVanishedError when more than agreed do not answer,
+    and whatever a role raises.
+    """
+    transcript = Transcript() if transcript is None else transcript
+    honest = psgd_roles(options, private, agreement, ceremony, transcript, store or Store())
+    walk = _Observed(lambda done: progress("steps", done, agreement.series.steps))
+    driver = Driver(replaced(honest, roles or {}), store=store, transcript=transcript, watch=walk.watch)
+    walk.driver = driver
+    resumed_at = walk.resume()
+    results = driver.run()
+    walk.look()
+    end: Walking = results["curator"]
+    accounts = [a for a in results.values() if isinstance(a, Answering)]
+    return Descended(
+        end.w,
+        end.steps,
+        resumed_at,
+        tuple(walk.opened),
+        tuple(walk.points),
+        walk.equal,
+        tuple(walk.seconds),
+        sum(account.clipped for account in accounts),
+        sum(phase.bytes for phase in driver.phases.values()),
+    )
 
-    def _read_log(self) -> tuple[int, Announcement | None]:
-        """Walk the path that was walked before; returns how far, and the step that was announced but not finished."""
-        pending: Announcement | None = None
-        answered: dict[int, int] = {}
-        series = self.agreement.series
-        for entry in [] if self._log is None else self._log.entries[1:]:
-            try:
-                if "announced" in entry:
-                    pending = Announcement.decode(bytes.fromhex(entry["announced"]), series)
-                    self.curator.resume(pending)
-                else:
-                    if pending is None or entry["step"] != pending.step:
-                        raise KeyError("step")
-                    self.curator.advance(OpenedSum(tuple(int(s) for s in entry["sums"]), tuple(entry["parties"])))
-                    pending = None
-                    for number in entry["parties"]:
-                        answered[number] = entry["step"]
-            except (KeyError, ValueError, TypeError, IndexError, MessageError, WrongRoundError):
-                raise JournalError(
-                    "the journal's steps do not follow from one another; this run cannot go on"
-                ) from None
-        for number, step in answered.items():
-            if self.parties[number].steps_answered < step:
-                raise JournalError(
-                    f"the state of party {number} is older than the journal: with it the party would draw other noise "
-                    "and answer steps again; restore its state file"
-                )
-        return self.curator.steps_done, pending
 
-    def _send(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
-        self._bytes += len(data)
-        return self.transcript.send(phase, sender, receiver, kind, data)
-
-    def _round(self, announcement: Announcement) -> Round:
-        """What every role builds for itself from the announcement and what was agreed."""
-        series, key = self.agreement.series, self.ceremony.threshold_key
-        return announcement.round(series, key, self.ceremony.roster, test_key=self._test_key)
-
-    def step(self) -> OpenedSum:
-        """One step: announced, answered, opened, taken.
-
-        Raises PartyVanishedError when more parties than agreed do not answer; called again, it repeats the same step.
-        """
-        begun = time.perf_counter()
-        series = self.agreement.series
-        if self._pending is None:
-            self._pending = self.curator.announce()
-            if self._log is not None:
-                self._log.append({"announced": self._pending.encode().hex()})
-        phase = f"step {self._pending.step}"
-        announced = self._send(phase, "curator", BOARD, "announcement", self._pending.encode())
-        announcement = Announcement.decode(announced, series)
-        round_ = self._round(announcement)
-
-        ballots = []
-        for number, party in enumerate(self.parties):
-            if not self._attendance(announcement.step, number):
-                continue
-            self._noises[number].step = announcement.step
-            ballot = party.answer(announcement, round_, encryptor=self._encryptor)
-            ballots.append(self._send(phase, f"party {number}", BOARD, "ballot", ballot.encode()))
-        if len(ballots) < series.minimum_ballots:
-            raise PartyVanishedError(
-                f"{series.parties - len(ballots)} parties did not answer step {announcement.step}, and at most "
-                f"{series.parties - series.minimum_ballots} may; the step is kept and can be repeated with them"
-            )
-
-        tally = Tally(round_)
-        rejected = tally.add_all(ballots)
-        if rejected:
-            raise rejected[0].error
-        opened = self._open(phase, round_, tally, ballots)
-        if self._log is not None:
-            entry = {"step": announcement.step, "sums": [str(s) for s in opened.sums], "parties": list(opened.parties)}
-            self._log.append(entry)
-        self.curator.advance(opened)
-        self._pending = None
-        self._seconds.append(time.perf_counter() - begun)
-        self._compare(opened)
-        return opened
-
-    def _open(self, phase: str, round_: Round, tally: Tally, ballots: list[bytes]) -> OpenedSum:
-        request = tally.close().encode(round_)
-        parts = []
-        threshold = round_.threshold_key.threshold
-        for share, record in list(zip(self.ceremony.shares, self._records, strict=True))[:threshold]:
-            holder = StepHolder(share, round_, record)
-            rejected = holder.observe_all(ballots)
-            if rejected:
-                raise rejected[0].error
-            name = f"holder {holder.number}"
-            asked = TallyRequest.decode(self._send(phase, "curator", name, "tally request", request), round_)
-            answer = holder.partially_decrypt(asked).encode(round_)
-            answer = self._send(phase, name, "curator", "partial decryption", answer)
-            parts.append(PartialDecryption.decode(answer, round_))
-        return tally.open(parts)
-
-    def _compare(self, opened: OpenedSum) -> None:
-        """The sum in the clear, which only a simulation can take."""
-        latest = [self.parties[number].latest_vector for number in opened.parties]
-        if any(vector is None for vector in latest):
-            return  # a ballot from before an interrupt: its plaintext is known to nobody any more
-        clear = [sum(column) for column in zip(*latest, strict=True)]
-        self._equal = self._equal is not False and clear == list(opened.sums)
-
-    @property
-    def sums_equal(self) -> bool | None:
-        """Whether every sum opened here was the sum of what was encrypted; None before the first."""
-        return self._equal
-
-    def walk(self, progress: Progress = lambda steps: None) -> PsgdOutcome:
-        """All steps that are left; `progress` is called with the number of steps done since the last call."""
-        progress(self.curator.steps_done)
-        while not self.curator.finished():
-            self.step()
-            progress(1)
-        series = self.agreement.series
-        example = self._round(Announcement.create(series, 1, (0.0,) * series.dimension))
-        return PsgdOutcome(
-            self.curator.w,
-            self.curator.steps_done,
-            self._resumed_at,
-            self._equal,
-            self._seconds,
-            Ballot.encoded_length(example),
-            self._bytes,
+def psgd_roles(
+    options: PsgdOptions,
+    private: Sequence[LocalLoss],
+    agreement: Agreement,
+    ceremony: Ceremony,
+    transcript: Transcript,
+    store: Store,
+) -> list[Role]:
+    """Every role, honest; `store` keeps what each of them claims. Raises InvalidParameter as `descend`."""
+    terms = Terms(agreement.series, ceremony.threshold_key, ceremony.roster, options.test_key)
+    if len(private) != len(ceremony.signing_keys):
+        raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered and {len(private)} hold records")
+    key = ceremony.threshold_key.key
+    # About one ciphertext per party and step: the comb's table pays for itself over the run.
+    expected = min(len(private) * agreement.series.steps, 1 << 16)
+    parties: list[Role] = []
+    for number, (local, signing_key) in enumerate(zip(private, ceremony.signing_keys, strict=True)):
+        name = f"party {number}"
+        transcript.give(name, "records", (local.X, local.y))
+        coins = transcript.coins(name)
+        party = GradientParty(
+            number,
+            signing_key,
+            local,
+            terms,
+            clip=options.on_excess == "clip",
+            encryptor=Encryptor(key, options.randomness, randomness=coins, expected=expected),
+            noise=_noise(options, number, coins),
+            once=OnceLedger(store, name),
         )
+        parties.append(party)
+    holders = [SeriesHolder(s, terms, once=OnceLedger(store, f"holder {s.holder}")) for s in ceremony.shares]
+    return [*parties, *holders, GradientCurator(terms, agreement.descent, randomness=transcript.coins("curator"))]
 
 
-class _StepNoise(Randomness):
-    """A party's noise: the system's, or with a seed a stream for each step, the same however often a run was "
-    "resumed."""
+def _noise(options: PsgdOptions, number: int, coins: Randomness) -> Callable[[int], Randomness]:
+    """A party's coins, or with simulated noise a stream for each step, the same however often a run was resumed."""
+    if options.simulate_noise:
+        return lambda step: SimulationRandomness(options.seed, "psgd noise", number, step)
+    return lambda step: coins
 
-    def __init__(self, seed: int | None, party: int) -> None:
-        self._seed, self._party = seed, party
-        self._streams: dict[int, Randomness] = {}
-        self.step = 0
 
-    def draw(self, count: int) -> bytes:
-        if self._seed is None:
-            return SYSTEM.draw(count)
-        if self.step not in self._streams:
-            self._streams = {self.step: SimulationRandomness(self._seed, "psgd noise", self._party, self.step)}
-        return self._streams[self.step].draw(count)
+class _Observed:
+    """What only a simulation can do: look at everybody's state, and compare each opened sum with the clear one."""
+
+    def __init__(self, progress: Callable[[int], object]) -> None:
+        self.driver: Driver | None = None
+        self.equal: bool | None = None
+        self.seconds: list[float] = []
+        self.opened: list[OpenedSum] = []
+        self.points: list[tuple[float, ...]] = []
+        self._progress, self._steps, self._since = progress, 0, time.perf_counter()
+        self._point: tuple[float, ...] | None = None
+
+    def resume(self) -> int:
+        """How far an earlier run came."""
+        curator = self._results().get("curator")
+        if isinstance(curator, Walking):
+            self._steps, self._point = curator.steps, curator.points[-1]
+        self._progress(self._steps)
+        return self._steps
+
+    def watch(self, phase: str, entry: Entry) -> None:
+        """A step is over when the next one is announced."""
+        if entry.kind is Kind.ANNOUNCEMENT:
+            self.look()
+
+    def look(self) -> None:
+        """Note a step that was taken since the last look."""
+        results = self._results()
+        curator = results.get("curator")
+        if not isinstance(curator, Walking):
+            return
+        if curator.steps > self._steps and curator.opened is not None and self._point is not None:
+            now = time.perf_counter()
+            self.seconds.append(now - self._since)
+            self._since, self._steps = now, curator.steps
+            self.opened.append(curator.opened)
+            self.points.append(self._point)
+            self._compare(curator.opened, results)
+            self._progress(self._steps)
+        self._point = curator.points[-1]
+
+    def _compare(self, opened: OpenedSum, results: Mapping[str, Any]) -> None:
+        accounts = [results.get(f"party {number}") for number in opened.parties]
+        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.step == self._steps + 1 and a.vector]
+        if len(vectors) == len(accounts):  # a puppet's plaintext is its own
+            clear = tuple(sum(column) for column in zip(*vectors, strict=True))
+            self.equal = self.equal is not False and clear == opened.sums
+
+    def _results(self) -> Mapping[str, Any]:
+        return {} if self.driver is None else self.driver.results()
 
 
 # -- the same walk without encryption, for sweeps
 
 
 def clear_descent(
-    X: Array,
-    y: Array,
+    pooled: LocalLoss,
     agreement: Agreement,
-    *,
-    loss: Loss,
     generator: np.random.Generator,
+    *,
     eta: Array | None = None,
     steps: int | None = None,
     step_noise: bool = True,
-    step_sizes: StepSizes | None = None,
 ) -> Array:
     """Algorithm 1 on pooled records with floating-point noise from a seeded generator: for simulations only.
 
@@ -347,15 +277,13 @@ def clear_descent(
     per party. Returns the last iterate, (d,).
 
     Args:
-        X, y: all records and labels -1, +1. eta: the sum of the fixed noise; drawn when not given.
+        pooled: all records. eta: the sum of the fixed noise, (d,); drawn when not given.
         steps: as agreed, otherwise. step_noise: False leaves rho out.
     """
-    series = agreement.series
+    series, descent = agreement.series, agreement.descent
     d, K = series.dimension, series.parties
     if eta is None:
         eta = generator.normal(scale=agreement.sigma, size=d) if agreement.sigma else np.zeros(d)
-    curator = Curator(agreement, loss=loss, step_sizes=step_sizes)
-    slope = margin_slope(loss.name, half_width=getattr(loss, "half_width", 0.5))
     w = np.zeros(d)
     total = series.steps if steps is None else steps
     block = 256
@@ -371,238 +299,166 @@ def clear_descent(
             scales = [series.scale_at(min(start + i + 1, series.steps)) for i in range(block)]
             rho = drawn.sum(axis=1) * np.array(scales)[:, None]
         for t in range(start, min(start + block, total)):
-            noisy = gradient_sum(X, y, w, slope) + eta + rho[t - start]
-            w = descend(w, noisy, agreement.records, agreement.ridge, curator.step_sizes(t))
-            w = into_ball(w, curator.radius)
+            w = descent.step(w, pooled.gradient(w) + eta + rho[t - start], t)
     return w
 
 
 # -- the job
 
 
-def run_psgd(
+def simulate_psgd(
+    options: PsgdOptions,
     *,
-    dataset: str = "breast-cancer",
-    parties: int = 15,
-    steps: int = 200,
-    epsilon: float = 1.0,
-    delta: float = 1e-5,
-    lam: float = 0.1,
-    loss: str = "logistic",
-    variant: Variant = "paper",
-    unit: Unit = "record",
-    party_bound: float | None = None,
-    on_excess: OnExcess = "refuse",
-    colluders: int = 0,
-    dropouts: int = 0,
-    first_step: float | None = None,
-    step_offset: float | None = None,
-    step_power: float = 1.0,
-    radius: float | None = None,
-    stop_tolerance: float = 0.0,
-    stop_window: int = 50,
-    key_bits: int = DEFAULT_KEY_BITS,
-    test_key: bool = False,
-    holders: int = 3,
-    threshold: int = 2,
-    randomness: RandomnessMode = "half",
-    samples_per_party: int | Sequence[int] | None = None,
-    data_dir: str | os.PathLike[str] | None = None,
-    seed: int = 0,
-    simulate_noise: bool = False,
-    state_dir: str | os.PathLike[str] | None = None,
+    roles: Puppets | None = None,
     transcript: Transcript | None = None,
-    progress: Progress = lambda steps: None,
-) -> dict[str, Any]:
-    """Run it and return what `psephos run --protocol psgd --json` prints.
+    progress: Progress = lambda what, done, total: None,
+) -> PsgdOutcome:
+    """Run it; arguments as in `descend`.
 
-    Args:
-        dataset: a binary data set of `psephos.data.datasets`. parties, samples_per_party, seed: how it is dealt.
-        steps, epsilon, delta, lam, loss, variant, unit, party_bound, colluders, dropouts: see
-        `psephos.curator.psgd.curator.agree`. on_excess: what a party does with a gradient above `party_bound`: "refuse"
-        or "clip". first_step, step_offset, step_power: z_t = first_step/(1 + t/step_offset)^step_power; sound ones by
-        default. radius: of the ball iterates are projected on; by default one that changes no minimiser.
-        stop_tolerance, stop_window: see `psephos.curator.psgd.curator.StoppingRule`. key_bits, test_key, holders,
-        threshold, randomness: of the encryption. simulate_noise: noise from the seed, which protects nobody. state_dir:
-        a folder that makes the run resumable; call again with the same arguments to go on. It holds the
-            secrets of every role, since this process plays them all.
-        transcript: every message passes through it. progress: called with the number of steps done since the last call.
-
-    Raises InvalidParameter for arguments at fault, before anything is computed; DataError and DataSetMissingError as
-    `psephos.data.datasets.load`; JournalError where `state_dir` holds another run, or one that cannot go on.
+    Raises InvalidParameter for options at fault, before anything is computed; DataError and DataSetMissingError as
+    `psephos.data.datasets.load`; JournalError where the journal is of another run, or one that cannot go on.
     """
     begun = time.perf_counter()
-    data = load(dataset, data_dir)
-    if len(data.classes) != 2:
-        raise InvalidParameter(f"PSGD is for two classes, and {dataset} has {len(data.classes)}")
-    margin_slope(loss)
-    chosen = loss_named(loss, 2)
-    dealt = split(data, parties, seed, samples_per_party=samples_per_party)
-    scaler = default_scaler(dataset).fit(dealt.X_auxiliary)
-    records = []
-    for number in range(parties):
-        X_own, y_own = dealt.party(number)
-        records.append(check_records(scaler.transform(X_own), signed_labels(y_own)))
-    dimension = records[0][0].shape[1]
-
-    options = {
-        "protocol": "psgd", "dataset": dataset, "parties": parties, "steps": steps, "epsilon": epsilon,
-        "delta": delta, "lam": lam, "loss": loss, "variant": variant, "unit": unit, "party_bound": party_bound,
-        "on_excess": on_excess, "colluders": colluders, "dropouts": dropouts, "first_step": first_step,
-        "step_offset": step_offset,
-        "step_power": step_power, "radius": radius, "stop_tolerance": stop_tolerance, "stop_window": stop_window,
-        "key_bits": key_bits, "holders": holders, "threshold": threshold, "seed": seed,
-        "simulate_noise": simulate_noise, "sizes": [len(y) for _, y in records],
-    }  # fmt: skip
-
-    agreed = partial(
-        agree,
-        variant=variant,
-        unit=unit,
-        epsilon=epsilon,
-        delta=delta,
-        lam=lam,
-        sizes=[len(y) for _, y in records],
-        dimension=dimension,
-        steps=steps,
-        loss=chosen,
-        party_bound=party_bound,
-        colluders=colluders,
-        dropouts=dropouts,
-        clip=on_excess == "clip",
-    )
-    agreement = agreed()
-    default = StepSizes.default(agreement.ridge, chosen.smoothness)
-    step_sizes = StepSizes(first_step or default.first, step_offset or default.offset, step_power)
-    stopping = StoppingRule(stop_tolerance, stop_window)
-    Curator(agreement, loss=chosen, step_sizes=step_sizes, radius=radius, stopping=stopping)  # refuses what diverges
+    options.check()
+    dealt = _deal(options)
+    agreement = agree(options, dealt.sizes, dealt.dimension)  # refuses what cannot be agreed on before keys are made
 
     def ceremony() -> Ceremony:
-        return hold_ceremony(parties, key_bits=key_bits, holders=holders, threshold=threshold, test_key=test_key)
+        return hold_ceremony(
+            options.parties,
+            key_bits=options.key_bits,
+            holders=options.holders,
+            threshold=options.threshold,
+            test_key=options.test_key,
+        )
 
     with ExitStack() as opened:
-        log = None
-        if state_dir is None:
+        store = None
+        if options.journal is None:
             held = ceremony()
         else:
-            journal = opened.enter_context(Journal(state_dir, options))
-            held = journal.ceremony(ceremony)
-            log = journal.steps()
-            agreement = agreed(randomness=_Fixed(_kept_nonce(log)))
+            journal = opened.enter_context(Journal(options.journal, options.identity() | {"sizes": dealt.sizes}))
+            held, store = journal.ceremony(ceremony), journal.store
+            nonce = OnceLedger(store, "series").first(b"nonce", b"", lambda: SYSTEM.draw(16))
+            agreement = agree(options, dealt.sizes, dealt.dimension, nonce)
         # The widest slots of the series fit the key, or PackingError.
-        agreement.series.plan(held.threshold_key.key, steps)
+        agreement.series.plan(held.threshold_key.key, options.steps)
         prepared = time.perf_counter() - begun
-        run = SgdRun(
-            records,
-            agreement,
-            held,
-            loss=chosen,
-            step_sizes=step_sizes,
-            radius=radius,
-            stopping=stopping,
-            on_excess=on_excess,
-            mode=randomness,
-            test_key=test_key,
-            noise_seed=seed if simulate_noise else None,
-            folder=None if state_dir is None else Path(state_dir),
-            log=log,
-            transcript=transcript,
+        walk = descend(
+            options, dealt.private, agreement, held, roles=roles, store=store, transcript=transcript, progress=progress
         )
-        walking = time.perf_counter()
-        try:
-            outcome = run.walk(progress)
-        except OSError as error:  # a role that cannot write its state down sends nothing
-            if state_dir is None:
-                raise
-            raise disk_error(Path(state_dir), error) from error
-        walked = time.perf_counter() - walking
-
-    X_all, y_all = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])
-    X_test, y_test = scaler.transform(dealt.X_test), signed_labels(dealt.y_test)
-    exact, _ = perturbed_minimiser(X_all, y_all, ridge=lam, eta=np.zeros(dimension), loss=chosen)
-    guarantee = agreement.guarantee
-    return {
-        "protocol": "psgd",
-        "variant": variant,
-        "dataset": dataset,
-        "features": dimension,
-        "parties": parties,
-        "records": agreement.records,
-        "party_sizes": [len(y) for _, y in records],
-        "loss": loss,
-        "lambda": lam,
-        "epsilon": epsilon,
-        "delta": delta,
-        "steps": outcome.steps,
-        "steps_agreed": steps,
-        "resumed_at": outcome.resumed_at,
-        "epsilon_final": guarantee.epsilon_final,
-        "epsilon_transcript": guarantee.as_json()["epsilon_transcript"],
-        "guarantee": guarantee.as_json(),
-        "sigma": agreement.sigma,
-        "slack": agreement.slack,
-        "gradient_bound": agreement.series.bound,
-        "on_excess": on_excess,
-        "gradients_clipped_here": sum(party.clipped for party in run.parties),
-        "notes": _notes(agreement, delta, on_excess),
-        "noise_source": "seed (simulation, protects nobody)" if simulate_noise else "operating system",
-        "sums_equal_reference": outcome.sums_equal_reference,
-        "accuracy": {"nonprivate": _accuracy(exact, X_test, y_test), "psgd": _accuracy(outcome.w, X_test, y_test)},
-        "w": outcome.w.tolist(),
-        "key_bits": key_bits,
-        "holders": holders,
-        "threshold": threshold,
-        "ballot_bytes": outcome.ballot_bytes,
-        "bytes_posted": outcome.bytes_posted,
-        "seconds": {
-            "prepare": prepared,
-            "steps": walked,
-            "per_step": float(np.median(outcome.seconds_per_step)) if outcome.seconds_per_step else None,
-        },
-        "seed": seed,
-    }
+        walked = time.perf_counter() - begun - prepared
+    per_step = float(np.median(walk.seconds)) if walk.seconds else None
+    seconds = {"prepare": prepared, "steps": walked, "per_step": per_step}
+    return _outcome(options, dealt, agreement, held, walk, seconds)
 
 
-def _accuracy(w: Array, X: Array, y: NDArray[np.int64]) -> float:
-    return float(np.mean(np.where(X @ w > 0, 1, -1) == y))
+@dataclass(frozen=True)
+class _Dealt:
+    """Every party's records, and the test set, as they are scaled."""
+
+    private: list[LocalLoss]
+    X_test: Array
+    y_test: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(local.y) for local in self.private]
+
+    @property
+    def dimension(self) -> int:
+        return self.private[0].dimension
 
 
-def _notes(agreement: Agreement, delta: float, on_excess: OnExcess) -> list[str]:
+def _deal(options: PsgdOptions) -> _Dealt:
+    data = load(options.dataset, options.data_dir)
+    if len(data.classes) != 2:
+        raise InvalidParameter(f"PSGD is for two classes, and {options.dataset} has {len(data.classes)}")
+    dealt = split(data, options.parties, options.seed, samples_per_party=options.samples_per_party)
+    scaler = default_scaler(options.dataset).fit(dealt.X_auxiliary)
+    own = [dealt.party(number) for number in range(options.parties)]
+    return _Dealt(
+        [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own],
+        scaler.transform(dealt.X_test),
+        signed_labels(dealt.y_test),
+    )
+
+
+def _outcome(
+    options: PsgdOptions,
+    dealt: _Dealt,
+    agreement: Agreement,
+    held: Ceremony,
+    walk: Descended,
+    seconds: dict[str, float | None],
+) -> PsgdOutcome:
+    X, y = (np.concatenate([getattr(local, part) for local in dealt.private]) for part in ("X", "y"))
+    clean, _ = perturbed_minimiser(X, y, ridge=options.lam, eta=np.zeros(dealt.dimension), loss=options.phi)
+    terms = Terms(agreement.series, held.threshold_key, held.roster, options.test_key)
+    example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
+    return PsgdOutcome(
+        seconds=seconds,
+        protocol="psgd",
+        dataset=options.dataset,
+        parties=options.parties,
+        features=dealt.dimension,
+        test=len(dealt.y_test),
+        epsilon=options.epsilon,
+        delta=options.delta,
+        key_bits=options.key_bits,
+        accuracy={"psgd": Accuracy(*(_accuracy(w, dealt) for w in (clean, walk.w)))},
+        noise_source="simulation" if options.simulate_noise else "system",
+        seed=options.seed,
+        options=asdict(options),
+        cautions=_cautions(options, agreement),
+        remarks=_remarks(options, agreement),
+        variant=options.variant,
+        loss=options.loss,
+        lam=options.lam,
+        records=len(y),
+        party_sizes=dealt.sizes,
+        steps=walk.steps,
+        steps_agreed=options.steps,
+        resumed_at=walk.resumed_at,
+        guarantee=Guarantee(**asdict(agreement.guarantee)),
+        gradient_sensitivity=agreement.sensitivity,
+        sigma=agreement.sigma,
+        slack=agreement.slack,
+        gradient_bound=agreement.series.bound,
+        on_excess=options.on_excess,
+        gradients_clipped_here=walk.clipped,
+        sums_equal_reference=walk.sums_equal_reference,
+        holders=options.holders,
+        threshold=options.threshold,
+        ciphertexts_per_ballot=example.plan.ciphertexts,
+        bytes_per_ballot=Ballot.encoded_length(example),
+        bytes_posted=walk.bytes_posted,
+        w=walk.w.tolist(),
+    )
+
+
+def _accuracy(w: Array, dealt: _Dealt) -> float:
+    return float(np.mean(np.where(dealt.X_test @ w > 0, 1, -1) == dealt.y_test))
+
+
+def _cautions(options: PsgdOptions, agreement: Agreement) -> list[str]:
+    records = agreement.descent.records
+    if options.delta < 1 / records:
+        return []
+    return [
+        f"delta = {options.delta:g} is not below 1/N = {1 / records:.2g}: publishing a record outright with that "
+        "probability would satisfy it; choose a far smaller delta"
+    ]
+
+
+def _remarks(options: PsgdOptions, agreement: Agreement) -> list[str]:
     """What a reader of the numbers should know."""
-    notes = []
-    if delta >= 1 / agreement.records:
-        notes.append(
-            f"delta = {delta:g} is not below 1/N = {1 / agreement.records:.2g}: publishing a record outright with that "
-            "probability would satisfy it; choose a far smaller delta"
-        )
-    guarantee = agreement.guarantee
+    guarantee, remarks = agreement.guarantee, []
     if guarantee.epsilon_final is not None:
-        notes.append(
+        remarks.append(
             f"epsilon_final is {guarantee.final_is}; whoever sees all noisy sums has epsilon_transcript = "
             f"{guarantee.epsilon_transcript:.3g}"
         )
-    if on_excess == "clip":
-        notes.append(f"gradients longer than {agreement.series.bound:g} are scaled down to that length")
-    return notes
-
-
-class _Fixed(Randomness):
-    """Hands out a nonce that was drawn and written down before."""
-
-    def __init__(self, drawn: bytes) -> None:
-        self._drawn = drawn
-
-    def draw(self, count: int) -> bytes:
-        if count != len(self._drawn):
-            raise JournalError(f"the run's nonce has {len(self._drawn)} bytes and {count} were asked for")
-        return self._drawn
-
-
-def _kept_nonce(log: StepLog) -> bytes:
-    """The series' nonce, drawn once per walk: the first entry of its log."""
-    if not log.entries:
-        log.append({"nonce": SYSTEM.draw(16).hex()})
-    try:
-        return bytes.fromhex(log.entries[0]["nonce"])
-    except (KeyError, TypeError, ValueError):
-        raise JournalError("the log of steps does not begin with the nonce; this run cannot go on") from None
+    if options.on_excess == "clip":
+        remarks.append(f"gradients longer than {agreement.series.bound:g} are scaled down to that length")
+    return remarks

@@ -38,6 +38,7 @@ from psephos.parties.old_party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
@@ -466,6 +467,7 @@ def _reveal_statistic(house: _House) -> tuple[list[EncryptedSum], PackingPlan, d
         mechanism=options.noise,
         joint=True,
     )
+    assert isinstance(plan.grid, StatisticGrid)
     shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
     least = max(2, options.parties - options.dropouts)
     round_ = statistic_round(

@@ -63,7 +63,7 @@ from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
 from psephos.simulate.pathak import run_pathak
-from psephos.simulate.psgd import run_psgd
+from psephos.simulate.psgd import PsgdOptions, simulate_psgd
 from psephos.simulate.tally import RunOptions, run_tally
 
 Row = list[tuple[str, str | None]]
@@ -934,7 +934,7 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     transcript = Transcript()
     write("pathak", run_pathak(parties=3, variant="printed", transcript=transcript, **small), transcript)
     transcript = Transcript()
-    write("psgd", run_psgd(parties=4, steps=6, transcript=transcript, **small), transcript)
+    write("psgd", simulate_psgd(PsgdOptions(parties=4, steps=6, **small), transcript=transcript), transcript)
     # As many lanes as a diagram has.
     few = [message(number) for number in range(4)]
     few.append({**message(0, "tally request"), "from": "curator", "to": "holder 1"})

@@ -12,7 +12,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from psephos.curator.losses import Logistic
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -20,14 +19,12 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.protocol.transcript import Transcript
-from psephos.security import case_psgd
 from psephos.security.compare import _ks, detectable_accuracy, outcomes, two_sample
 from psephos.security.model import Context
 from psephos.security.simulators import packed_sum, simulate_partial
 from psephos.security.views import Sealed, jacobi, stale, structure
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
 from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
-from psephos.simulate.psgd import SgdRun
 
 # -- exact distributions
 
@@ -192,23 +189,6 @@ def test_the_analysis_drives_the_tally_as_the_stage_does() -> None:
     run_encrypted_sum(round_, ceremony, VoteContribution(voters, auxiliary, 3), transcript=theirs)
     # The stage puts the round's name before the phase.
     assert [m[1:] for m in structure(ours.messages)] == [m[1:] for m in structure(theirs.messages)]
-
-
-def test_the_analysis_drives_gradient_descent_as_the_stage_does() -> None:
-    context = Context(seed=8, views=1)
-    (walk,) = case_psgd._real(context)
-    theirs = Transcript()
-    run = SgdRun(
-        case_psgd._records(context),
-        case_psgd.agreement_of(context, "stage"),
-        case_psgd._world(context).ceremony,
-        loss=Logistic(),
-        test_key=True,
-        transcript=theirs,
-    )
-    run.walk()
-    # The stage names phases by their step.
-    assert [m[1:] for m in structure(walk[-1].transcript.messages)] == [m[1:] for m in structure(theirs.messages)]
 
 
 def test_a_role_is_replayed_from_its_view() -> None:

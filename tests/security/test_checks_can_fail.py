@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import psephos.curator.hamm.statistic
-import psephos.curator.psgd.curator
+import psephos.curator.psgd.agreement
 import psephos.parties.pathak_noise
 import psephos.parties.statistic
 import psephos.protocol.paillier.sharing
@@ -178,7 +178,7 @@ BREAKS = (
     Break(
         "psgd",
         "sizes read, curator",
-        (psephos.curator.psgd.curator, "agree", "loss.lipschitz * largest * (1", "records * (1"),
+        (psephos.curator.psgd.agreement._Asked, "__init__", "loss.lipschitz * largest * (1", "self.records * (1"),
     ),
 )
 

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from psephos.curator.old_tally import Tally
 from psephos.parties.old_holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.series import Announcement
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.pathak.comparison import Answer, Asker, answer
 from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.messages import Outgoing
+from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import BOARD, Entry
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.security import case_psgd
@@ -172,16 +173,15 @@ def test_a_party_answers_its_own_step_or_refuses(seed: int) -> None:
     chance = random.Random(seed)
     context = Context(seed=98, views=1)
     agreement = case_psgd.agreement_of(context, "hostile")
-    party = case_psgd._party(context, agreement, 0, "honest", SimulationRandomness(1))
-    sample = Announcement.create(agreement.series, 1, (0.0, 0.5), SimulationRandomness(2))
-    try:
-        announcement = Announcement.decode(mutate(sample.encode(), [sample.encode()], chance), agreement.series)
-        round_ = case_psgd._round(context, agreement, announcement)
-        ballot = party.answer(announcement, round_)
-    except PsephosError:
-        return
-    assert ballot.round_digest == round_.digest
-    assert Ballot.decode(ballot.encode(), round_) == ballot
+    party = case_psgd.party_of(context, agreement, 0, SimulationRandomness(1))
+    terms = case_psgd.terms_of(context, agreement)
+    sample = Announcement.create(terms, 1, (0.0, 0.5), SimulationRandomness(2)).encode()
+    heard = mutate(sample, [sample], chance)
+    step = party.receive(party.start().state, [Entry(1, "curator", BOARD, heard)])
+    assert len(step.posts) + len(step.refused) == 1
+    for post in step.posts:
+        ballot = Ballot.decode(post.data, terms.round(Announcement.decode(heard, terms)))
+        assert ballot.encode() == post.data
 
 
 # -- round functions: the comparison

@@ -10,25 +10,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from psephos.curator.losses import Logistic
 from psephos.curator.psgd import bounds as bounds
-from psephos.curator.psgd.curator import Agreement, Curator, StepSizes, agree, descend
+from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.curator.psgd.gop import perturbed_minimiser
-from psephos.parties.gradients import gradient_sum, margin_slope
+from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import step_share
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.psgd import SgdRun, clear_descent
+from psephos.simulate.psgd import PsgdOptions, clear_descent, descend
 
 Array = NDArray[np.float64]
-SLOPE = margin_slope("logistic")
 D = 4
-LOSS = Logistic()
+OPTIONS = PsgdOptions(epsilon=0.5, delta=0.05, lam=0.5, test_key=True)
+LOSS = OPTIONS.phi
 
 
 def neighbours(n: int = 60) -> tuple[Array, Array, Array, Array]:
@@ -43,17 +43,12 @@ def neighbours(n: int = 60) -> tuple[Array, Array, Array, Array]:
     return X, y, other, y.copy()
 
 
-def agreement_for(steps: int, **changes: object) -> Agreement:
-    options = {
-        "epsilon": 0.5,
-        "delta": 0.05,
-        "lam": 0.5,
-        "sizes": (20, 20, 20),
-        "dimension": D,
-        "loss": LOSS,
-        **changes,
-    }
-    return agree(**options, steps=steps)
+def agreement_for(steps: int, **changes: Any) -> Agreement:
+    return agree(replace(OPTIONS, steps=steps, **changes), (20, 20, 20), D)
+
+
+def gradient(X: Array, y: Array, w: Array) -> Array:
+    return LocalLoss(X, y).gradient(w)
 
 
 def allowed(epsilon: float, delta: float) -> float:
@@ -71,16 +66,12 @@ def ceremony() -> Ceremony:
     )
 
 
-def opened_sums(ceremony: Ceremony, agreement: Agreement, steps: int) -> tuple[list[Array], list[Array]]:
+def opened_sums(ceremony: Ceremony, agreement: Agreement) -> tuple[list[Array], list[Array]]:
     """The encrypted protocol: the points and the opened sums, in real units."""
     X, y, _, _ = neighbours()
-    records = [(X[k::3], y[k::3]) for k in range(3)]
-    run = SgdRun(records, agreement, ceremony, loss=LOSS, test_key=True)
-    points, sums = [], []
-    for _ in range(steps):
-        points.append(run.curator.w)
-        sums.append(np.array([float(s) for s in run.step().sums]) * agreement.series.pitch)
-    return points, sums
+    walk = descend(OPTIONS, [LocalLoss(X[k::3], y[k::3]) for k in range(3)], agreement, ceremony)
+    pitch = agreement.series.pitch
+    return [np.array(point) for point in walk.points], [np.array(one.sums) * pitch for one in walk.opened]
 
 
 # -- without rho
@@ -89,23 +80,23 @@ def opened_sums(ceremony: Ceremony, agreement: Agreement, steps: int) -> tuple[l
 def test_without_rho_differences_are_the_true_gradients(ceremony: Ceremony) -> None:
     """Two sums under one eta: it cancels, and what is left is the gradients' difference to the last lattice unit."""
     X, y, _, _ = neighbours()
-    agreement = agreement_for(4)
+    agreement = agreement_for(2)
     bare = replace(agreement, series=replace(agreement.series, step_law="none", step_scale=0.0))
-    points, sums = opened_sums(ceremony, bare, 2)
-    true = gradient_sum(X, y, points[0], SLOPE) - gradient_sum(X, y, points[1], SLOPE)
+    points, sums = opened_sums(ceremony, bare)
+    true = gradient(X, y, points[0]) - gradient(X, y, points[1])
     assert np.linalg.norm(true) > 100 * agreement.series.pitch
     assert np.abs((sums[0] - sums[1]) - true).max() <= 3 * agreement.series.pitch
     # eta does hide a single sum: the same attacker is off by about sigma there.
-    assert np.linalg.norm(sums[0] - gradient_sum(X, y, points[0], SLOPE)) > 0.1 * agreement.sigma
+    assert np.linalg.norm(sums[0] - gradient(X, y, points[0])) > 0.1 * agreement.sigma
 
 
 def test_with_rho_differences_are_noise(ceremony: Ceremony) -> None:
     X, y, _, _ = neighbours()
     agreement = agreement_for(6)
-    points, sums = opened_sums(ceremony, agreement, 6)
+    points, sums = opened_sums(ceremony, agreement)
     errors = []
     for a in range(5):
-        true = gradient_sum(X, y, points[a], SLOPE) - gradient_sum(X, y, points[a + 1], SLOPE)
+        true = gradient(X, y, points[a]) - gradient(X, y, points[a + 1])
         errors.append(float(np.linalg.norm((sums[a] - sums[a + 1]) - true)))
     # Six spherical Laplace vectors of scale 4 in four dimensions: root mean square 4 sqrt(6 * 20) = 44.
     assert np.mean(errors) > 10
@@ -123,10 +114,10 @@ def test_with_rho_the_record_stays_hidden_as_stated() -> None:
         for trial in range(trials):
             w, ratio = np.zeros(D), 0.0
             for t in range(1, steps + 1):
-                first, second = gradient_sum(X, y, w, SLOPE), gradient_sum(other, y, w, SLOPE)
-                seen = gradient_sum(rows, y, w, SLOPE) + np.array(step_share(series, t, noise)) * series.pitch
+                first, second = gradient(X, y, w), gradient(other, y, w)
+                seen = gradient(rows, y, w) + np.array(step_share(series, t, noise)) * series.pitch
                 ratio += (np.linalg.norm(seen - second) - np.linalg.norm(seen - first)) / scale
-                w = descend(w, seen, len(y), agreement.ridge, 1.0)
+                w = w - (seen / len(y) + agreement.descent.ridge * w)
             correct[truth, trial] = (ratio > 0) == (truth == 0)
     advantage = float(correct.mean(axis=1).sum() - 1)
     pure = agreement.guarantee.epsilon_transcript_pure
@@ -143,18 +134,15 @@ def test_without_eta_descent_recovers_the_minimiser() -> None:
     """The breach: rho averages out, and the curator ends at w*."""
     X, y, _, _ = neighbours()
     agreement = agreement_for(20_000)
-    best, _ = perturbed_minimiser(X, y, ridge=agreement.ridge, eta=np.zeros(D), loss=LOSS)
+    best, _ = perturbed_minimiser(X, y, ridge=agreement.descent.ridge, eta=np.zeros(D), loss=LOSS)
     far = []
     for eta in (np.zeros(D), None):
-        found = [
-            clear_descent(X, y, agreement, loss=LOSS, generator=np.random.default_rng(seed), eta=eta)
-            for seed in range(4)
-        ]
+        found = [clear_descent(LocalLoss(X, y), agreement, np.random.default_rng(seed), eta=eta) for seed in range(4)]
         far.append(float(np.mean([np.linalg.norm(w - best) for w in found])))
     naked, protected = far
     assert naked < 0.05 * float(np.linalg.norm(best)) + 0.03
     # With eta it cannot come nearer than eta/N moves the minimiser.
-    curvature = 0.25 + agreement.ridge
+    curvature = 0.25 + agreement.descent.ridge
     assert protected > 0.5 * agreement.sigma * math.sqrt(D) / (len(y) * curvature)
     assert protected > 5 * naked
 
@@ -166,7 +154,7 @@ def _advantage_on_minimisers(sigma: float, ridge: float, trials: int) -> float:
     n, correct = len(y), np.zeros((2, trials))
 
     def log_density(rows: Array, w: Array) -> float:
-        needed = -(gradient_sum(rows, y, w, SLOPE) + n * ridge * w)
+        needed = -(gradient(rows, y, w) + n * ridge * w)
         p = 1 / (1 + np.exp(-(y * (rows @ w))))
         volume = np.linalg.slogdet((rows.T * (p * (1 - p))) @ rows + n * ridge * np.eye(D))[1]
         return float(-(needed @ needed) / (2 * sigma**2) + volume)
@@ -182,7 +170,7 @@ def _advantage_on_minimisers(sigma: float, ridge: float, trials: int) -> float:
 def test_with_eta_the_minimiser_hides_the_record_as_stated() -> None:
     trials = 1500
     agreement = agreement_for(1, epsilon=0.5, delta=0.05)
-    advantage = _advantage_on_minimisers(agreement.sigma, agreement.ridge, trials)
+    advantage = _advantage_on_minimisers(agreement.sigma, agreement.descent.ridge, trials)
     assert advantage <= allowed(0.5, 0.05) + slack(trials)
 
 
@@ -191,7 +179,7 @@ def test_with_sigma_as_printed_the_record_is_found() -> None:
     agreement = agreement_for(1)
     printed = bounds.sigma_as_printed(D, bounds.compute_slack(0.5, 0.5, 60, 0.25).epsilon, 0.05)
     assert printed < 1
-    advantage = _advantage_on_minimisers(printed, agreement.ridge, 200)
+    advantage = _advantage_on_minimisers(printed, agreement.descent.ridge, 200)
     assert advantage > 0.6 > allowed(0.5, 0.05) + slack(200)
 
 
@@ -204,15 +192,15 @@ def test_repeating_one_point_averages_rho_away_and_is_charged_for() -> None:
     eta = generator.normal(scale=agreement.sigma, size=D)
     drawn = generator.normal(size=(2000, 3, D))
     drawn *= generator.gamma(D, series.step_scale, size=(2000, 3, 1)) / np.linalg.norm(drawn, axis=2, keepdims=True)
-    average = gradient_sum(X, y, np.zeros(D), SLOPE) + eta + drawn.sum(axis=1).mean(axis=0)
-    assert np.linalg.norm(average - gradient_sum(X, y, np.zeros(D), SLOPE) - eta) < 3
+    average = gradient(X, y, np.zeros(D)) + eta + drawn.sum(axis=1).mean(axis=0)
+    assert np.linalg.norm(average - gradient(X, y, np.zeros(D)) - eta) < 3
     assert agreement.guarantee.epsilon_transcript > 50
 
 
 def test_a_step_size_cannot_be_used_to_escape_the_projection() -> None:
     """Whatever the sums are, the public point stays in the public ball: parties are never asked outside it."""
-    agreement = agreement_for(50)
-    curator = Curator(agreement, loss=LOSS, step_sizes=StepSizes(2.0, 1e9))
-    for sign in (1, -1) * 25:
-        curator.advance_by(np.full(D, sign * 1e300))
-        assert np.linalg.norm(curator.w) <= curator.radius * (1 + 1e-12)
+    descent = agreement_for(50, first_step=2.0, step_offset=1e9).descent
+    w = np.zeros(D)
+    for t, sign in enumerate((1, -1) * 25):
+        w = descent.step(w, np.full(D, sign * 1e300), t)
+        assert np.linalg.norm(w) <= descent.radius * (1 + 1e-12)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
-from psephos.protocol.encrypted_sum.series import Announcement
 from psephos.protocol.pathak.messages import Step
+from psephos.protocol.psgd.series import Announcement
 from psephos.security.audit import CASES, NOT_EXAMINED
-from psephos.security.case_psgd import agreement_of
+from psephos.security.case_psgd import agreement_of, terms_of
 from psephos.security.model import Context
 from tests.security.lab.mutants import EQUIVALENT, MUTANTS
 
@@ -89,9 +89,10 @@ def test_message_lengths_and_pathaks_messages() -> None:
     text = page("protocols")
     assert f"| ballot | {Ballot._HEADER} + 768" in text
     assert f"| partial decryption | {PartialDecryption._HEADER} + 768" in text
-    series = agreement_of(Context(seed=1), "docs").series
-    point = (0.0,) * series.dimension
-    length = len(Announcement.create(series, 1, point).encode())
-    assert f"| announcement | {length - 8 * series.dimension} + 8 d" in text
+    context = Context(seed=1)
+    terms = terms_of(context, agreement_of(context, "docs"))
+    d = terms.series.dimension
+    length = len(Announcement.create(terms, 1, (0.0,) * d).encode())
+    assert f"| announcement | {length - 8 * d} + 8 d" in text
     for step in Step:
         assert step.kind in text, step.kind

@@ -7,20 +7,21 @@ difference which of two records the last one is. With rho in every step it is le
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.losses import Logistic
-from psephos.curator.psgd.curator import agree
-from psephos.parties.gradients import gradient_sum, margin_slope
+from psephos.curator.psgd.agreement import DescentOptions, agree
+from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import GradientParty
+from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.signing import SigningKey
+from psephos.simulate.ceremony import hold_ceremony
 from tests.security.lab.editing import edited
 
 WITHOUT_RHO = (GradientParty, "vector", "[u + e + r for", "[u + e for")
 PARTIES, RECORDS = 3, 20
-SLOPE = margin_slope("logistic")
 POINTS = (np.array([0.0, 0.0]), np.array([0.8, -0.3]))
 
 Array = NDArray[np.float64]
@@ -33,10 +34,11 @@ def right_guesses(runs: int) -> float:
     X /= np.linalg.norm(X, axis=2, keepdims=True) * (1 + 1e-9)
     y = np.where(X[:, :, 0] > 0, 1.0, -1.0)
     candidates = [np.array([0.6, 0.79]), np.array([-0.79, 0.6])]
-    agreement = agree(
-        epsilon=1.0, delta=1e-5, lam=0.1, sizes=[RECORDS] * PARTIES, dimension=2, steps=2, loss=Logistic()
-    )
-    series, right = agreement.series, 0
+    ceremony = hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
+    options = DescentOptions(epsilon=1.0, delta=1e-5, lam=0.1, steps=2)
+    series = agree(options, [RECORDS] * PARTIES, dimension=2).series
+    terms, right = Terms(series, ceremony.threshold_key, ceremony.roster, test_key=True), 0
+    asked = [Announcement.create(terms, step, tuple(point.tolist())) for step, point in enumerate(POINTS, start=1)]
     for run in range(runs):
         truth = run % 2
         sums = [np.zeros(2), np.zeros(2)]
@@ -44,10 +46,12 @@ def right_guesses(runs: int) -> float:
             own = X[party].copy()
             if party == 0:
                 own[-1] = candidates[truth]
-            coins = SimulationRandomness(run, "rho", party)
-            member = GradientParty(party, SigningKey(bytes(32)), own, y[party], series=series, randomness=coins)
-            for step, point in enumerate(POINTS, start=1):
-                sums[step - 1] += np.array(member.vector(step, tuple(point.tolist())), dtype=float) * series.pitch
+            noise = partial(SimulationRandomness, run, "rho", party)
+            member = GradientParty(party, ceremony.signing_keys[party], LocalLoss(own, y[party]), terms, noise=noise)
+            state = member.begin().state
+            for place, announcement in enumerate(asked):
+                vector, _ = member.vector(state, announcement)
+                sums[place] += np.array(vector, dtype=float) * series.pitch
         seen = sums[1] - sums[0]
         known = sum(_difference(X[p][: RECORDS - (p == 0)], y[p][: RECORDS - (p == 0)]) for p in range(PARTIES))
         guesses = [float(np.linalg.norm(seen - known - _difference(c[None], y[0, -1:]))) for c in candidates]
@@ -57,7 +61,8 @@ def right_guesses(runs: int) -> float:
 
 def _difference(X: Array, y: Array) -> Array:
     """The clean difference of gradients at the two points."""
-    return gradient_sum(X, y, POINTS[1], SLOPE) - gradient_sum(X, y, POINTS[0], SLOPE)
+    own = LocalLoss(X, y)
+    return own.gradient(POINTS[1]) - own.gradient(POINTS[0])
 
 
 def attack(runs: int = 200) -> tuple[float, float]:

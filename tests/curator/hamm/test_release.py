@@ -17,9 +17,10 @@ from psephos.curator.hamm import sensitivity as table
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
-from psephos.curator.hamm.release import Released, Unreleased, contrast_basis, erm_sensitivity, mechanism_for, perturb
+from psephos.curator.hamm.release import Released, Unreleased, erm_sensitivity, mechanism_for, perturb
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Huber, Logistic, Loss, Softmax, loss_named
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
 

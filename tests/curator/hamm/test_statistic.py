@@ -29,32 +29,36 @@ def problem(classes: int, parties: int, samples: int = 120, width: int = 4, seed
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
-def test_without_noise_it_is_algorithm_2(classes):
-    """The summed statistic, that of alpha, and Hamm's weighted ERM: one classifier; the integer sums equal exactly."""
+def test_the_integer_sums_of_parties_and_of_counts_are_equal(classes):
     X, _, choices, counts = problem(classes, 15)
-    lam = 1e-2
-    plan = st.plan_statistic(X, classes, 15, epsilon=None, coordinates="given", ridge=lam, feature_bits=40)
+    plan = st.plan_statistic(X, classes, 15, epsilon=None)
     total = [sum(column) for column in zip(*(noisy_contribution(plan.grid, c, None) for c in choices), strict=True)]
     assert total == plan.grid.total(counts)
     summed = st.fit_statistic(st.release_total(plan, total))
-    counted = st.fit_statistic(st.release_statistic(counts, plan))
-    assert np.array_equal(summed, counted)
-    loss = Logistic() if classes == 2 else Softmax()
-    reference = minimise(X, counts / 15, lam, loss).w
-    assert counted.shape == reference.shape
-    assert np.linalg.norm(counted - reference) < 1e-5 * np.linalg.norm(reference)
+    assert np.array_equal(summed, st.fit_statistic(st.release_statistic(counts, plan)))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_without_noise_it_predicts_as_algorithm_2(classes):
+    """The least-squares classifier of the votes against Hamm's weighted risk: at most one row in ten differs."""
+    X, _, _, counts = problem(classes, 15, samples=400)
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
+    W = st.fit_statistic(st.release_statistic(counts, st.plan_statistic(X, classes, 15, epsilon=None)))
+    reference = minimise(X, counts / 15, 1e-4, Logistic() if classes == 2 else Softmax()).w
+    assert W.shape == reference.shape
+    one, two = ((X @ w > 0) if classes == 2 else (X @ w.T).argmax(axis=1) for w in (W, reference))
+    assert np.mean(one == two) > 0.9
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
-@pytest.mark.parametrize("coordinates", ["given", "whitened"])
-def test_no_change_of_one_party_exceeds_the_certified_sensitivity(classes, coordinates):
+def test_no_change_of_one_party_exceeds_the_certified_sensitivity(classes):
     generator = np.random.default_rng(classes)
     worst = {"l1": 0.0, "l2": 0.0}
     for trial in range(25):
         X = problem(classes, 1, samples=12, width=3, seed=trial)[0]
         if trial % 2:
             X = np.outer(np.sign(generator.normal(size=12)), X[0]) + 1e-9 * generator.normal(size=X.shape)
-        plan = st.plan_statistic(X, classes, 5, epsilon=1.0, coordinates=coordinates)
+        plan = st.plan_statistic(X, classes, 5, epsilon=1.0)
         Z = plan.grid.points
         side = np.linalg.svd(Z.astype(float))[2][0] @ Z.T > 0
         pairs = [generator.integers(classes, size=(2, 12)) for _ in range(20)]
@@ -67,11 +71,84 @@ def test_no_change_of_one_party_exceeds_the_certified_sensitivity(classes, coord
     assert 0.5 < worst["l1"] <= 1
 
 
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_own_data_no_party_reaches_beyond_two_over_m_and_some_reach_it(classes):
+    """Any rows, any labels, any number of them, none at all: attained over bound is at most 1, and 1 to rounding."""
+    generator = np.random.default_rng(classes)
+    X = problem(classes, 1, width=4)[0]
+    plan = st.plan_statistic(X, classes, 7, epsilon=1.0, source="own-data")
+    assert plan.sensitivity.value == pytest.approx(2 / 7, rel=1e-6)
+    vectors = []
+    for size in (0, 1, 1, 2, 5, 40) * 5:
+        rows = generator.normal(size=(size, 4)) * 10.0 ** generator.integers(-150, 150)
+        vectors.append(np.array(plan.grid.contribution(rows, generator.integers(classes, size=size)), dtype=object))
+    one_class = plan.grid.contribution(X[:3], np.zeros(3, dtype=int))
+    vectors += [np.array(one_class, dtype=object), np.array(plan.grid.contribution(np.zeros((3, 4)), [0, 1, 0]))]
+    vectors += [np.array(plan.grid.contribution(-X[:3], np.zeros(3, dtype=int)), dtype=object)]
+    worst1 = max(float(np.abs(a - b).sum()) / plan.l1.value for a in vectors for b in vectors)
+    worst2 = max(math.sqrt(int(((a - b) ** 2).sum())) / plan.l2.value for a in vectors for b in vectors)
+    assert 1 - 1e-6 < worst2 <= 1
+    assert 0.5 < worst1 <= 1
+    assert all(plan.grid.minimum <= v <= plan.grid.maximum for vector in vectors for v in vector)
+
+
+def test_own_data_is_the_mean_of_unit_vectors_and_learns():
+    """Against the definition in floating point; and a private classifier from two rows a party."""
+    generator = np.random.default_rng(5)
+    X, labels, _, _ = problem(3, 1, samples=4300)
+    public, rows, y = X[:300], X[300:].reshape(2000, 2, 4), labels[300:].reshape(2000, 2)
+    plan = st.plan_statistic(public, 3, 2000, epsilon=1.0, source="own-data")
+    total = np.sum([np.array(plan.grid.contribution(a, b), dtype=object) for a, b in zip(rows, y, strict=True)], axis=0)
+    exact = st.release_total(plan, list(total))
+    Z = rows / np.linalg.norm(rows, axis=2, keepdims=True) @ plan.transform
+    S = np.einsum("mik,mir->mkr", np.eye(3)[y] - 1 / 3, Z)
+    expected = (S / np.linalg.norm(S.reshape(2000, -1), axis=1)[:, None, None]).mean(axis=0)
+    assert np.allclose(exact.T, expected, atol=1e-6)
+    released = st.release_sum(list(total), plan, SimulationRandomness(4))
+    assert released.private
+    assert not np.array_equal(released.T, exact.T)
+    W = st.fit_statistic(released)
+    assert (np.argmax(X[:300] @ W.T, axis=1) == labels[:300]).mean() > 0.8
+    assert (
+        plan.grid.digest
+        != st.plan_statistic(generator.normal(size=(50, 4)), 3, 9, epsilon=1.0, source="own-data").grid.digest
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
+def test_own_data_joint_noise_covers_the_ball(mechanism):
+    plan = st.plan_statistic(problem(3, 1)[0], 3, 40, epsilon=2.0, mechanism=mechanism, joint=True, source="own-data")
+    if isinstance(plan.mechanism, DiscreteLaplace):
+        assert float(plan.mechanism.scale_units) >= 2 * 2**24 * math.sqrt(plan.dimension) / 2.0 * (1 - 1e-9)
+    else:
+        assert isinstance(plan.mechanism, Skellam)
+        assert float(plan.mechanism.variance) >= 4 * 2.0**48 / 2.0**2  # more than one standard deviation a diameter
+    assert plan.event.epsilon == 2.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        ([[1.0, 2.0]], [0]),
+        ([[1.0, 2, 3, 4]], [3]),
+        ([[1.0, 2, 3, 4]], [0.5]),
+        ([[math.nan, 2, 3, 4]], [0]),
+        ([1.0], [0]),
+    ],
+)
+def test_own_data_that_is_none(rows, labels):
+    plan = st.plan_statistic(problem(3, 1)[0], 3, 7, epsilon=1.0, source="own-data")
+    with pytest.raises(DataError):
+        plan.grid.contribution(rows, labels)
+
+
 def test_sensitivity_is_close_to_the_table():
     X = problem(4, 1)[0]
     plan = st.plan_statistic(X, 4, 50, epsilon=1.0)
     assert plan.sensitivity.value == pytest.approx(math.sqrt(2) / 50, rel=1e-3)
-    assert st.plan_statistic(X[:, :2], 2, 50, epsilon=1.0).sensitivity.value == pytest.approx(1 / 50, rel=1e-3)
+    assert st.plan_statistic(X[:, :2], 2, 50, epsilon=1.0).sensitivity.value == pytest.approx(
+        math.sqrt(2) / 50, rel=1e-3
+    )
 
 
 def test_released_statistic_decodes_to_T():
@@ -79,9 +156,9 @@ def test_released_statistic_decodes_to_T():
     plan = st.plan_statistic(X, 5, 20, epsilon=None)
     released = st.release_statistic(counts, plan)
     rows = X / np.linalg.norm(X, axis=1, keepdims=True)
-    T = (counts / 20).T @ (rows @ plan.transform) / len(X)
+    T = (counts / 20 - 1 / 5).T @ (rows @ plan.transform) / len(X)
     assert np.allclose(released.T, T, atol=1e-4)
-    assert np.allclose(released.T.sum(axis=0), (plan.grid.points * plan.pitch).mean(axis=0))
+    assert np.abs(released.T.sum(axis=0)).max() < 1e-12
     assert not released.private
 
 
@@ -120,15 +197,35 @@ def test_a_private_classifier_is_useful_and_invariant_to_the_features_scale():
 
 
 def test_rank_rule():
-    """More noise, fewer coordinates; a function of public numbers alone."""
+    """More noise, fewer coordinates; a function of public numbers alone; never more than a tenth of the rows."""
     ranks = [st.choose_rank(50, 6, 1000, e, 1e-6, "spherical-laplace") for e in (10, 3, 1, 0.3, 0.1)]
     assert ranks == sorted(ranks, reverse=True)
     assert ranks[0] == 50
-    assert ranks[-1] >= 3
-    assert st.choose_rank(2, 6, 1000, 0.01, 1e-6, "gaussian") == 2
+    assert ranks[-1] == 5
+    assert st.choose_rank(50, 2, 1000, 0.01, 1e-6, "gaussian") == 3
+    assert st.choose_rank(3, 6, 1000, 0.01, 1e-6, "gaussian") == 3
     assert st.choose_rank(50, 6, 1000, 1.0, 1e-6, "gaussian") > st.choose_rank(
         50, 6, 1000, 1.0, 1e-6, "discrete-laplace"
     )
+    X = np.random.default_rng(0).normal(size=(60, 20))
+    assert st.plan_statistic(X, 3, 10**6, epsilon=10.0).rank == 6
+    assert st.plan_statistic(X[:9], 3, 10, epsilon=10.0).rank == 1
+
+
+def test_the_student_is_least_squares_on_the_teacher_s_labels_and_only_by_the_rule():
+    """Against NumPy's least squares on the teacher's labels: the same predictions but for shrinkage."""
+    X, labels, _, counts = problem(4, 1000, samples=600)
+    plan = st.plan_statistic(X, 4, 1000, epsilon=0.5, rank=3)
+    assert plan.student is not None
+    released = st.release_statistic(counts, plan, SimulationRandomness(3))
+    teacher = (X @ (released.T @ plan.transform.T).T).argmax(axis=1)
+    student = (X @ st.fit_statistic(released).T).argmax(axis=1)
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    reference = (rows @ np.linalg.lstsq(rows, np.eye(4)[teacher] - 0.25, rcond=None)[0]).argmax(axis=1)
+    assert np.mean(student == reference) > 0.97
+    assert np.mean(student == labels) > 0.9 * np.mean(teacher == labels)
+    assert st.plan_statistic(X, 2, 1000, epsilon=0.5, rank=3).student is None
+    assert st.plan_statistic(X, 4, 1000, epsilon=0.5, rank=4).student is None
 
 
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
@@ -164,12 +261,12 @@ def test_bad_input_is_named_before_anything_is_released():
         plan(mechanism="gaussian", delta=0.0)
     with pytest.raises(InvalidParameter, match="mechanism"):
         plan(mechanism="uniform")
-    with pytest.raises(InvalidParameter, match="coordinates"):
-        plan(coordinates="polar")
+    with pytest.raises(InvalidParameter, match="source"):
+        plan(source="gossip")
+    with pytest.raises(InvalidParameter, match="own rows"):
+        st.release_statistic(counts, plan(source="own-data"))
     with pytest.raises(InvalidParameter, match="shares"):
         plan(joint=True)
-    with pytest.raises(InvalidParameter, match="ridge"):
-        plan(ridge=0.0)
     with pytest.raises(DataError, match="independent directions"):
         plan(rank=5)
     with pytest.raises(DataError, match="the same"):
@@ -177,8 +274,9 @@ def test_bad_input_is_named_before_anything_is_released():
     deficient = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0]) / 40
     with pytest.raises(DataError, match="lower the rank"):
         st.plan_statistic(deficient, 2, 10, epsilon=1.0, rank=3)
-    with pytest.raises(GridTooCoarseError, match="feature bits"):
-        st.plan_statistic(X, 3, 10**6, epsilon=1.0, feature_bits=8)
+    for source in st.SOURCES:
+        with pytest.raises(GridTooCoarseError, match="smaller epsilon"):
+            st.plan_statistic(X, 3, 10**9, epsilon=1.0, source=source)
     with pytest.raises(DataError, match="finite"):
         st.plan_statistic(np.array([[math.nan, 1.0], [0.0, 1.0]]), 2, 10, epsilon=1.0)
     with pytest.raises(DataError, match="ballots"):

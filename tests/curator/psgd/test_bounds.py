@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, localcontext
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,10 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import ive
 from scipy.stats import binom, chi2
 
-from psephos.curator.hamm.labels import one_hot
-from psephos.curator.losses import Logistic
 from psephos.curator.psgd import bounds as bounds
-from psephos.curator.psgd.gop import perturbed_minimiser, perturbed_risk
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import compose, pure_event
 from psephos.protocol.privacy.mechanisms import gaussian_sigma
@@ -117,108 +113,18 @@ def test_determinant_bound_holds_on_real_hessians(m: int) -> None:
     assert 0 < worst <= charged
 
 
-# -- footnote 4, the first attempt
+# -- footnote 4
 
 
 def test_footnote_four_protects_the_smallest_party() -> None:
     sizes = (10, 290, 700)
-    own = bounds.footnote_four(0.5, 0.05, 0.1, sizes, 0.25, 10)
-    for size, sigma in zip(sizes, own.sigmas, strict=True):
+    sigmas, _ = bounds.footnote_four(0.5, 0.05, 0.1, sizes, 0.25, 10)
+    for size, sigma in zip(sizes, sigmas, strict=True):
         slack = bounds.compute_slack(0.5, 0.1, size, 0.25)
         assert sigma >= bounds.sigma_from_density_ratio(10, slack.epsilon, 0.05)
-    assert own.sigmas[0] > own.sigmas[2]
+    assert sigmas[0] > sigmas[2]
     pooled = bounds.sigma_from_density_ratio(10, bounds.compute_slack(0.5, 0.1, 1000, 0.25).epsilon, 0.05)
-    assert own.total_sigma > math.sqrt(3) * pooled
-
-
-def test_halving_never_spends_more_than_epsilon() -> None:
-    spent = [bounds.epsilon_schedule_halving(0.7, t) for t in range(1, 60)]
-    assert math.fsum(spent) <= 0.7
-    assert all(a == 2 * b for a, b in pairwise(spent))
-    with pytest.raises(InvalidParameter):
-        bounds.epsilon_schedule_halving(0.7, 0)
-
-
-# -- Theorem 5.1, Proposition 5.2
-
-
-@given(st.integers(1, 500), st.floats(0.1, 1000), st.floats(1e-12, 0.36))
-def test_proposition_5_2(d: int, sigma: float, confidence: float) -> None:
-    exact, bound = bounds.t_hat(d, sigma, confidence), bounds.t_hat_bound(d, sigma, confidence)
-    assert exact <= bound
-    assert bound <= 6 * exact / min(1.0, chi2.isf(confidence, d) / d)
-
-
-@pytest.mark.parametrize("lam", [0.05, 0.5])
-def test_theorem_5_1_holds_in_runs(lam: float) -> None:
-    """At most a share delta' = 0.1 of 200 runs may exceed it; 45 would be seen by chance once in 10^7 times."""
-    generator = np.random.default_rng(7)
-    n, d, c, confidence, sigma = 300, 4, 0.25, 0.1, 12.0
-    X = generator.normal(size=(n, d))
-    X /= np.linalg.norm(X, axis=1)[:, None]
-    y = np.where(X[:, 0] + 0.3 * generator.normal(size=n) > 0, 1, -1)
-    targets, loss, zero = one_hot((y > 0).astype(np.int64), 2), Logistic(), np.zeros(d)
-    best, _ = perturbed_minimiser(X, y, ridge=lam, eta=zero, loss=loss)
-    least = perturbed_risk(X, targets, best, lam, zero, loss)
-    bound = bounds.theorem_5_1(d, sigma, confidence, records=n, lam=lam, smoothness=c)
-    sharper = bounds.theorem_5_1_sharper(d, sigma, confidence, records=n, lam=lam)
-    excesses = []
-    for _ in range(200):
-        w, _ = perturbed_minimiser(X, y, ridge=lam, eta=generator.normal(scale=sigma, size=d), loss=loss)
-        excesses.append(perturbed_risk(X, targets, w, lam, zero, loss) - least)
-    assert sharper <= bound
-    assert np.sum(np.array(excesses) > bound) < 45
-    assert np.sum(np.array(excesses) > sharper) < 45
-    assert max(excesses) > sharper / 20  # the bound is about something
-
-
-def test_theorem_5_1_needs_no_ridge() -> None:
-    with pytest.raises(InvalidParameter, match="Delta = 0"):
-        bounds.theorem_5_1(4, 1.0, 0.1, records=10, lam=0.1, smoothness=0.25, ridge=0.2)
-
-
-def test_theorem_5_3_explicit_is_the_theorem_with_some_kappa() -> None:
-    """Each term of the explicit N is a constant times the paper's term, whatever tau."""
-    ratios = []
-    for tau in (0.3, 0.03, 0.003):
-        explicit, lam = bounds.theorem_5_3_explicit(1.5, tau, 0.5, 0.05, t_hat=900.0, smoothness=0.25)
-        assert lam == pytest.approx(tau / 1.5**2)
-        ratios.append(
-            explicit / bounds.theorem_5_3_samples(1.5, tau, 0.5, 0.05, t_hat=900.0, smoothness=0.25, kappa=1.0)
-        )
-    assert max(ratios) <= 64 * (1 + 32 / math.log(20))
-
-
-def test_theorem_5_3_holds_in_runs() -> None:
-    """N from the explicit form: the excess loss over w0 stays below tau in every one of 20 runs (2 delta' = 0.1
-    of them may fail by the theorem, which is far from tight)."""
-    generator = np.random.default_rng(3)
-    d, tau, epsilon, delta, confidence = 3, 0.6, 1.0, 0.05, 0.05
-    w0 = np.array([1.0, 0.0, 0.0])
-    sigma = bounds.sigma_from_density_ratio(d, epsilon / 2, delta)
-    needed, lam = bounds.theorem_5_3_explicit(
-        1.0, tau, epsilon, confidence, t_hat=bounds.t_hat(d, sigma, confidence), smoothness=0.25
-    )
-    n, loss = math.ceil(needed), Logistic()
-
-    def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
-        X = generator.normal(size=(count, d))
-        X /= np.linalg.norm(X, axis=1)[:, None]
-        return X, np.where(X[:, 0] > 0, 1, -1)
-
-    X_test, y_test = draw(200_000)
-
-    def expected(w: np.ndarray) -> float:
-        return float(np.logaddexp(0, -y_test * (X_test @ w)).mean())
-
-    slack = bounds.compute_slack(epsilon, lam, n, 0.25)
-    assert slack.ridge == 0
-    assert slack.epsilon >= epsilon / 2
-    for _ in range(20):
-        X, y = draw(n)
-        eta = generator.normal(scale=sigma, size=d)
-        w, _ = perturbed_minimiser(X, y, ridge=lam, eta=eta, loss=loss)
-        assert expected(w) - expected(w0) <= tau
+    assert math.hypot(*sigmas) > math.sqrt(3) * pooled
 
 
 # -- composition

@@ -1,22 +1,106 @@
-"""Gaussian objective perturbation: the minimiser, its certificate, and what is added for being approximate."""
+"""Gaussian objective perturbation: the minimiser, its certificate, and what must be added for being approximate.
+
+`release_gop` is the approximate minima perturbation of Iyengar et al. 2019: given the exact minimiser, releasing one
+that is at most r away is a mechanism of sensitivity 2 r on top of the exact one, and the two epsilons and deltas add.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
+from psephos.curator.checks import check_positive
+from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary
 from psephos.curator.hamm.labels import one_hot
-from psephos.curator.losses import Huber, Logistic, Softmax
+from psephos.curator.losses import Huber, Logistic, Loss, Softmax
 from psephos.curator.psgd import gop
 from psephos.curator.psgd.bounds import compute_slack, sigma_from_density_ratio
-from psephos.curator.psgd.gop import perturbed_gradient, perturbed_minimiser, perturbed_risk, release_gop
+from psephos.curator.psgd.gop import perturbed_gradient, perturbed_minimiser, perturbed_risk
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
-from psephos.protocol.privacy.mechanisms import gaussian_sigma
-from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.privacy.mechanisms import RoundedGaussian, check_delta, choose_pitch, gaussian_sigma, release
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+
+OUTPUT_SHARE = 0.01
+"""The part of epsilon and delta that pays for the minimiser being approximate."""
+
+
+@dataclass(frozen=True)
+class GopRelease:
+    """A released classifier and what it cost.
+
+    Attributes:
+        w: (d,), float64.
+        epsilon, delta: the guarantee, everything included.
+        unit: "record": neighbours differ in one record, N public.
+        sigma: of eta, per entry. output_sigma: of the noise for the approximate minimiser.
+        slack: Delta. tolerance: tau.
+    """
+
+    w: np.ndarray = field(repr=False)
+    epsilon: float
+    delta: float
+    unit: str
+    sigma: float
+    output_sigma: float
+    slack: float
+    tolerance: float
+
+
+def release_gop(
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    epsilon: float,
+    delta: float,
+    lam: float,
+    loss: Loss,
+    tolerance: float = DEFAULT_TOLERANCE,
+    randomness: Randomness = SYSTEM,
+) -> GopRelease:
+    """Algorithm 4 with the guarantee kept for what a computer releases: record-level (epsilon, delta).
+
+    99 % of epsilon and 98 % of delta go to the objective (computeSlack and sigma), 1 % of each to the output noise and
+    the last 1 % of delta to the samplers. Arguments as in `perturbed_minimiser`; `lam` is lambda.
+
+    Raises:
+        DataError, NormError: records it cannot use.
+        InvalidParameter: epsilon, delta, lambda or the tolerance out of range, a loss that is not binary, or a delta
+            below what the samplers cost.
+        ConvergenceError: never, as in `perturbed_minimiser`.
+    """
+    epsilon, delta, lam = check_positive(epsilon, "epsilon"), check_delta(delta), check_positive(lam, "lambda")
+    rows = check_auxiliary(X)
+    samples, dimension = rows.shape
+    slack = compute_slack(epsilon * (1 - OUTPUT_SHARE), lam, samples, loss.smoothness)
+    sigma = sigma_from_density_ratio(
+        dimension, slack.epsilon, delta * (1 - 2 * OUTPUT_SHARE), sensitivity=2 * loss.lipschitz * (1 + NORM_SLACK)
+    )
+    # Far finer than privacy needs, so that rounding eta stays below the solver's tolerance.
+    law = RoundedGaussian(dimension, sigma, math.ldexp(choose_pitch(sigma, dimension), -16))
+    if law.delta(epsilon) > delta * OUTPUT_SHARE:  # the part of delta that neither mechanism below was given
+        raise InvalidParameter(f"delta = {delta:g} is below what the samplers cost; choose a larger one")
+    eta = release(np.zeros(dimension), law, randomness)
+    ridge = lam + slack.ridge
+    w, _ = perturbed_minimiser(rows, y, ridge=ridge, eta=eta, loss=loss, tolerance=tolerance)
+
+    # The drawn eta is the rounding of a real one half a pitch away at most, in every entry.
+    distance = (tolerance + law.pitch * math.sqrt(dimension) / (2 * samples)) / ridge
+    output_sensitivity = 2 * distance
+    pitch = choose_pitch(output_sensitivity, dimension)
+    output = RoundedGaussian.for_epsilon_delta(
+        output_sensitivity + pitch * math.sqrt(dimension),
+        epsilon * OUTPUT_SHARE,
+        delta * OUTPUT_SHARE,
+        dimension,
+        pitch,
+    )
+    released = release(w, output, randomness)
+    return GopRelease(released, epsilon, delta, "record", sigma, output.sigma, slack.ridge, tolerance)
 
 
 def problem(n: int = 200, d: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

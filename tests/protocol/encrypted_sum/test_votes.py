@@ -102,6 +102,18 @@ def test_sums_of_another_length_are_no_counts() -> None:
         VoteLayout(2, 3).decode([1, 1, 1], 5)
 
 
+def test_a_salted_context_confirms_no_guess_of_the_samples() -> None:
+    """With private auxiliary samples the round is public and they are not: whoever guesses them needs the salt too."""
+    secret, guess = AuxiliarySet(np.eye(3), b"s" * 32), AuxiliarySet(np.eye(3))
+    assert secret.context(range(2)) != guess.context(range(2))
+    assert secret.context(range(2)) != AuxiliarySet(np.eye(3), b"t" * 32).context(range(2))
+    assert secret.context(range(2)) == AuxiliarySet(np.eye(3), b"s" * 32).context(range(2))
+    assert secret.digest == guess.digest  # a party recognises samples it has voted on under any salt
+    assert secret.digest.hex()[:12] not in repr(secret)
+    with pytest.raises(InvalidParameter, match="32 bytes"):
+        AuxiliarySet(np.eye(3), b"short")
+
+
 def test_equal_sets_have_one_digest() -> None:
     """A party remembers the digest of what it has voted on: a minus before a zero must not make it another set."""
     one, other = np.array([[0.0, 1.0]]), np.array([[-0.0, 1.0]])

@@ -64,7 +64,7 @@ def test_the_first_page_names_every_command_and_imports_none() -> None:
 
 
 def test_help_names_every_learner_and_variant() -> None:
-    from psephos.curator.psgd.curator import VARIANTS
+    from psephos.curator.psgd.agreement import VARIANTS
     from psephos.parties.learners import LEARNERS
 
     tally, psgd = (" ".join(invoke("simulate", name, "--help").output.split()) for name in ("tally", "psgd"))

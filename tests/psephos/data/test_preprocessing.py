@@ -135,6 +135,20 @@ def test_sparse_features_give_the_same() -> None:
         PublicScaler(components=39).fit(auxiliary)
 
 
+def test_unit_rows_alone_learn_nothing_from_the_auxiliary_rows() -> None:
+    """Private auxiliary samples: one of them decides neither the width nor any number of what is released."""
+    generator = np.random.default_rng(4)
+    rows = generator.normal(size=(20, 12)) * (generator.random((20, 12)) < 0.3)
+    rows[:, 9:] = 0
+    other = rows.copy()
+    other[0, 11] = 5.0  # the one sample that differs has a feature that no other has
+    private = scipy.sparse.csr_matrix(generator.normal(size=(5, 12)))
+    scalers = [PublicScaler(scaling="unit-rows").fit(scipy.sparse.csr_matrix(X)) for X in (rows, other)]
+    one, two = (scaler.transform(private) for scaler in scalers)
+    assert one.shape == two.shape == (5, 12)
+    assert np.array_equal(one, two)
+
+
 def test_wide_sparse_features_need_components() -> None:
     generator = np.random.default_rng(5)
     wide = scipy.sparse.random(30, 3_231_961, density=1e-5, format="csr", rng=generator)

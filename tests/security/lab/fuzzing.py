@@ -26,13 +26,13 @@ import numpy as np
 
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.series import Announcement
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.pathak import messages as pathak
 from psephos.protocol.pathak.comparison import Answer
 from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, Inbox, Terms
+from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.storage.keyfiles import (
     read_key_share,
@@ -116,11 +116,11 @@ def _sums() -> list[Decoder]:
 
 def _series() -> list[Decoder]:
     context = Context(seed=4712, views=1)
-    series = case_psgd.agreement_of(context, "fuzz").series
+    terms = case_psgd.terms_of(context, case_psgd.agreement_of(context, "fuzz"))
     samples = tuple(
-        Announcement.create(series, step, (0.5, -1e300), SimulationRandomness(step)).encode() for step in (1, 2, 3)
+        Announcement.create(terms, step, (0.5, -1e300), SimulationRandomness(step)).encode() for step in (1, 2, 3)
     )
-    return [Decoder("announcement", samples, lambda data: Announcement.decode(data, series).encode())]
+    return [Decoder("announcement", samples, lambda data: Announcement.decode(data, terms).encode())]
 
 
 def _pathak() -> list[Decoder]:

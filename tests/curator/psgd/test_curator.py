@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from psephos.curator.hamm.labels import one_hot
-from psephos.curator.losses import Huber, Logistic, Loss
-from psephos.curator.old_tally import OpenedSum
 from psephos.curator.psgd import bounds as bounds
-from psephos.curator.psgd.curator import Agreement, Curator, StepSizes, StoppingRule, agree, into_ball
+from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
+from psephos.curator.psgd.curator import GradientCurator
+from psephos.curator.psgd.descent import StepSizes, StoppingRule
 from psephos.curator.psgd.gop import perturbed_minimiser, perturbed_risk
-from psephos.protocol.errors import DivergenceError, InvalidParameter, WrongRoundError
+from psephos.parties.gradients import LocalLoss
+from psephos.protocol.errors import DivergenceError, InvalidParameter
+from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import BOARD
+from psephos.simulate.ceremony import hold_ceremony
 from psephos.simulate.psgd import clear_descent
 
+OPTIONS = DescentOptions(epsilon=0.5, delta=0.05, lam=0.1, steps=50)
 
-def agreement_for(**changes: object) -> Agreement:
-    options = {
-        "epsilon": 0.5,
-        "delta": 0.05,
-        "lam": 0.1,
-        "sizes": (100, 60, 40),
-        "dimension": 4,
-        "steps": 50,
-        "loss": Logistic(),
-        **changes,
-    }
-    return agree(**options)
+
+def agreement_for(sizes: tuple[int, ...] = (100, 60, 40), **changes: Any) -> Agreement:
+    return agree(replace(OPTIONS, **changes), sizes, 4)
 
 
 def data(n: int = 200, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -41,18 +40,19 @@ def data(n: int = 200, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
 # -- convergence: the paper's own claim
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Huber(0.5)])
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
 @pytest.mark.parametrize("lam", [0.01, 0.1, 1.0])
-def test_psgd_without_rho_ends_at_the_gop_minimiser(loss: Loss, lam: float) -> None:
+def test_psgd_without_rho_ends_at_the_gop_minimiser(loss: Any, lam: float) -> None:
     """Within 1 % relative objective of the minimiser with the same eta."""
     X, y = data()
     agreement = agreement_for(lam=lam, loss=loss, steps=400)
     targets = one_hot((y > 0).astype(np.int64), 2)
     eta = np.random.default_rng(1).normal(scale=agreement.sigma, size=4)
-    w = clear_descent(X, y, agreement, loss=loss, generator=np.random.default_rng(0), eta=eta, step_noise=False)
-    best, _ = perturbed_minimiser(X, y, ridge=agreement.ridge, eta=eta, loss=loss)
-    least = perturbed_risk(X, targets, best, agreement.ridge, eta, loss)
-    reached = perturbed_risk(X, targets, w, agreement.ridge, eta, loss)
+    ridge, phi = agreement.descent.ridge, replace(OPTIONS, loss=loss).phi
+    w = clear_descent(LocalLoss(X, y, loss), agreement, np.random.default_rng(0), eta=eta, step_noise=False)
+    best, _ = perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=phi)
+    least = perturbed_risk(X, targets, best, ridge, eta, phi)
+    reached = perturbed_risk(X, targets, w, ridge, eta, phi)
     assert least <= reached + 1e-12
     assert reached - least <= 0.01 * abs(least)
 
@@ -61,15 +61,13 @@ def test_psgd_with_rho_approaches_the_gop_minimiser() -> None:
     """The distance falls with the number of steps, as stochastic approximation promises."""
     X, y = data()
     eta = np.random.default_rng(1).normal(scale=20, size=4)
-    best, _ = perturbed_minimiser(X, y, ridge=0.1, eta=eta, loss=Logistic())
+    best, _ = perturbed_minimiser(X, y, ridge=0.1, eta=eta, loss=OPTIONS.phi)
     distances = []
     for steps in (20, 400, 8000):
         agreement = agreement_for(steps=steps)
-        assert agreement.ridge == 0.1
-        found = [
-            clear_descent(X, y, agreement, loss=Logistic(), generator=np.random.default_rng(seed), eta=eta)
-            for seed in range(5)
-        ]
+        assert agreement.descent.ridge == 0.1
+        pooled = LocalLoss(X, y)
+        found = [clear_descent(pooled, agreement, np.random.default_rng(seed), eta=eta) for seed in range(5)]
         distances.append(float(np.mean([np.linalg.norm(w - best) for w in found])))
     assert distances[0] > 2 * distances[1] > 4 * distances[2]
 
@@ -90,51 +88,55 @@ def test_powers_that_do_not_converge(power: float) -> None:
 
 
 def test_a_diverging_step_size_is_refused_and_would_diverge() -> None:
-    agreement = agreement_for()
-    limit = 2 / (0.25 + agreement.ridge)
-    Curator(agreement, loss=Logistic(), step_sizes=StepSizes(0.99 * limit, 10))
+    limit = 2 / (0.25 + 0.1)
+    agreement_for(first_step=0.99 * limit, step_offset=10.0)
     with pytest.raises(DivergenceError, match="diverges"):
-        Curator(agreement, loss=Logistic(), step_sizes=StepSizes(1.01 * limit, 10))
+        agreement_for(first_step=1.01 * limit, step_offset=10.0)
 
 
 def test_projection() -> None:
-    assert into_ball(np.array([3.0, 4.0]), 1.0) == pytest.approx([0.6, 0.8])
-    curator = Curator(agreement_for(), loss=Logistic(), radius=0.5)
-    curator.advance(OpenedSum([10**12] * 4, (0, 1, 2)))
-    assert np.linalg.norm(curator.w) == pytest.approx(0.5)
+    descent = agreement_for(radius=0.5).descent
+    there = descent.step(np.zeros(4), np.array([-3e300, -4e300, 0.0, 0.0]), 0)
+    assert there == pytest.approx([0.3, 0.4, 0.0, 0.0])
+    with pytest.raises(DivergenceError, match="finite after step 8"):
+        descent.step(np.zeros(4), np.array([math.nan] * 4), 7)
 
 
 def test_default_projection_changes_no_minimiser() -> None:
     X, y = data()
     agreement = agreement_for()
-    radius = Curator(agreement, loss=Logistic()).radius
     for seed in range(20):
         eta = np.random.default_rng(seed).normal(scale=agreement.sigma, size=4)
-        w, _ = perturbed_minimiser(X, y, ridge=agreement.ridge, eta=eta, loss=Logistic())
-        assert np.linalg.norm(w) < radius
+        w, _ = perturbed_minimiser(X, y, ridge=agreement.descent.ridge, eta=eta, loss=OPTIONS.phi)
+        assert np.linalg.norm(w) < agreement.descent.radius
 
 
 def test_stopping_rule() -> None:
-    curator = Curator(agreement_for(), loss=Logistic(), stopping=StoppingRule(0.02, window=3))
-    steps = 0
-    while not curator.finished():
-        curator.advance_by(np.full(4, -0.3 * 0.1 * 200))  # descends to (0.3, 0.3, 0.3, 0.3)
-        steps += 1
-    assert 3 <= steps < 50
-    never = Curator(agreement_for(), loss=Logistic())
-    for _ in range(50):
-        assert not never.finished()
-        never.advance_by(np.zeros(4))
-    assert never.finished()
+    descent = agreement_for(stop_tolerance=0.02, stop_window=3).descent
+    points = [np.zeros(4)]
+    while not descent.stopping(points):
+        # Towards (0.3, 0.3, 0.3, 0.3).
+        points.append(descent.step(points[-1], np.full(4, -0.3 * 0.1 * 200), len(points) - 1))
+    assert 3 <= len(points) - 1 < 50
+    assert descent.stopping(points[-4:]), "the window is all it looks at"
+    assert descent.stopping.looks_back == 3
+    assert not StoppingRule()([np.zeros(4)] * 99)
+    with pytest.raises(InvalidParameter):
+        StoppingRule(-1.0)
 
 
-def test_resume_refuses_a_foreign_announcement() -> None:
-    curator = Curator(agreement_for(), loss=Logistic())
-    announcement = curator.announce()
-    curator.resume(announcement)
-    curator.advance_by(np.ones(4))
-    with pytest.raises(WrongRoundError):
-        curator.resume(announcement)
+def test_the_curator_announces_the_origin_first() -> None:
+    """And what it announces is the next step of the agreed terms; the rest of its walk is tested on the whole run."""
+    coins = SimulationRandomness(4, "curator")
+    ceremony = hold_ceremony(3, key_bits=256, holders=3, threshold=2, test_key=True, randomness=coins)
+    agreement = agreement_for(fraction_bits=4)
+    terms = Terms(agreement.series, ceremony.threshold_key, ceremony.roster, test_key=True)
+    curator = GradientCurator(terms, agreement.descent, randomness=coins)
+    first = curator.start()
+    ((post,), walking) = first.posts, curator.result(first.state)
+    announcement = Announcement.decode(post.data, terms)
+    assert (post.receiver, announcement.step, announcement.point) == (BOARD, 1, (0.0,) * 4)
+    assert (walking.steps, walking.opened, walking.announcement) == (0, None, announcement)
 
 
 # -- what is promised
@@ -200,8 +202,9 @@ def test_party_level_costs_more() -> None:
 
 def test_footnote_four() -> None:
     agreement = agreement_for(variant="footnote-4")
-    own = bounds.footnote_four(0.5, 0.05, 0.1, (100, 60, 40), 0.25, 4)
-    assert agreement.series.fixed_sigmas == own.sigmas
+    sigmas, ridge = bounds.footnote_four(0.5, 0.05, 0.1, (100, 60, 40), 0.25, 4)
+    assert agreement.series.fixed_sigmas == sigmas
+    assert agreement.descent.ridge == 0.1 + ridge
     assert agreement.sigma > agreement_for().sigma
 
 
@@ -214,14 +217,14 @@ def test_dropouts_size_the_shares() -> None:
 
 
 def test_clipping_forfeits_the_papers_claim() -> None:
-    assert agreement_for(clip=True).guarantee.epsilon_final == 0.5  # nothing is ever above the natural bound
-    clipped = agreement_for(clip=True, party_bound=5.0).guarantee
+    assert agreement_for(on_excess="clip").guarantee.epsilon_final == 0.5  # nothing is ever above the natural bound
+    clipped = agreement_for(on_excess="clip", party_bound=5.0).guarantee
     assert clipped.epsilon_final is None
     assert clipped.epsilon_transcript_pure == 25.0
     assert agreement_for(party_bound=5.0).guarantee.epsilon_final == 0.5
 
 
-def test_report_is_finite() -> None:
+def test_guarantees_are_finite() -> None:
     for variant in ("paper", "footnote-4", "halving", "gaussian"):
-        for value in agreement_for(variant=variant).guarantee.as_json().values():
+        for value in asdict(agreement_for(variant=variant).guarantee).values():
             assert not isinstance(value, float) or math.isfinite(value)

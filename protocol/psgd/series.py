@@ -1,14 +1,14 @@
 """A series of encrypted sums at public points: what everybody agrees on before the first, and how one is announced.
 
-An iterative protocol asks the parties again and again for an integer vector that depends on a public point. The
-`Series` fixes how often, how large the vectors and how strong every party's noise are, so that each party can hold
-the others to it and knows what the whole series costs it. A step is one `Round` of kind "gradients" whose context
-names the series, the step and the point; its `Announcement` is all a party needs to build that round for itself.
+An iterative protocol asks the parties again and again for an integer vector that depends on a public point. A `Series`
+fixes how often, how large the vectors and how strong every party's noise are; `Terms` add the keys. So each party can
+hold the others to them and knows what the whole series costs it. A step is one `Round` of kind "gradients" whose
+context names the terms, the step and the point; its `Announcement` is all a party needs to build that round itself.
 
 Noise is in lattice units of 2^-fraction_bits. Every share is redrawn until it lies within a public bound that sizes the
 slot; the bounds hold but for probability 2^-66 over the whole series (`truncation`), by Chernoff's inequality.
 
-The protocol it was made for is Rajkumar and Agarwal 2012, Algorithm 1; docs/rajkumar.md says who adds which noise.
+The protocol is Rajkumar and Agarwal 2012, Algorithm 1; docs/rajkumar.md says who adds which noise.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ import hashlib
 import math
 import operator
 import struct
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import astuple, dataclass, field
+from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import InvalidParameter, MessageError, WrongRoundError
+from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import VerificationKey
+from psephos.protocol.storage.values import storable
+from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["Announcement", "Series", "StepLaw"]
+__all__ = ["Announcement", "Series", "StepLaw", "Terms"]
 
 StepLaw = Literal["none", "spherical-laplace", "spherical-laplace-halving", "skellam"]
 
@@ -39,7 +41,7 @@ _MAX_STEPS = 1 << 20
 
 @dataclass(frozen=True)
 class Series:
-    """What is agreed on before the first step.
+    """How many sums of what, under which noise.
 
     Attributes:
         parties: how many; every one adds noise.
@@ -78,28 +80,35 @@ class Series:
             object.__setattr__(self, "fixed_sigmas", tuple(float(+sigma) for sigma in self.fixed_sigmas))
         except (TypeError, ValueError):
             raise InvalidParameter("a series is made of numbers, whole ones where it counts") from None
-        if self.parties < 2:
-            raise InvalidParameter(f"a series has at least 2 parties, not {self.parties}")
-        if not 1 <= self.steps <= _MAX_STEPS:
-            raise InvalidParameter(f"a series has between 1 and {_MAX_STEPS} steps, not {self.steps}")
-        if self.dimension < 1:
-            raise InvalidParameter("a vector has at least one entry")
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise InvalidParameter(f"the bound of a party's vector is {self.bound}; it must be positive and finite")
-        if not 0 <= self.fraction_bits <= 52:
-            raise InvalidParameter(f"{self.fraction_bits} fraction bits were asked for; choose from 0 to 52")
-        if len(self.fixed_sigmas) != self.parties:
-            raise InvalidParameter(f"{len(self.fixed_sigmas)} fixed deviations were given for {self.parties} parties")
-        if not all(math.isfinite(s) and s >= 0 for s in self.fixed_sigmas):
-            raise InvalidParameter("the deviation of fixed noise is a finite number of at least 0")
-        if self.step_law not in get_args(StepLaw):
-            raise InvalidParameter(
-                f"the noise of a step is one of {', '.join(get_args(StepLaw))}, not {self.step_law!r}"
-            )
-        if not math.isfinite(self.step_scale) or (self.step_scale <= 0) != (self.step_law == "none"):
-            raise InvalidParameter(f"a scale of {self.step_scale} does not go with noise of law {self.step_law!r}")
-        if len(self.nonce) != 16:
-            raise InvalidParameter("a series' nonce has 16 bytes")
+        for right, wrong in (
+            (self.parties >= 2, f"a series has at least 2 parties, not {self.parties}"),
+            (1 <= self.steps <= _MAX_STEPS, f"a series has between 1 and {_MAX_STEPS} steps, not {self.steps}"),
+            (self.dimension >= 1, "a vector has at least one entry"),
+            (
+                0 < self.bound < math.inf,
+                f"the bound of a vector is {self.bound}; it must be positive and finite",
+            ),
+            (0 <= self.fraction_bits <= 52, f"there are 0 to 52 fraction bits, not {self.fraction_bits}"),
+            (
+                len(self.fixed_sigmas) == self.parties,
+                f"{len(self.fixed_sigmas)} fixed deviations were given for {self.parties} parties",
+            ),
+            (
+                all(0 <= s < math.inf for s in self.fixed_sigmas),
+                "deviations of fixed noise are finite, and at least 0",
+            ),
+            (
+                self.step_law in get_args(StepLaw),
+                f"the noise of a step is one of {', '.join(get_args(StepLaw))}, not {self.step_law!r}",
+            ),
+            (
+                math.isfinite(self.step_scale) and (self.step_scale > 0) != (self.step_law == "none"),
+                f"a scale of {self.step_scale} does not go with noise of law {self.step_law!r}",
+            ),
+            (len(self.nonce) == 16, "a series' nonce has 16 bytes"),
+        ):
+            if not right:
+                raise InvalidParameter(wrong)
 
     @property
     def pitch(self) -> float:
@@ -109,31 +118,15 @@ class Series:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of all of the above, 32 bytes."""
-        fields = (
-            self.parties,
-            self.steps,
-            self.dimension,
-            self.bound.hex(),
-            self.fraction_bits,
-            tuple(s.hex() for s in self.fixed_sigmas),
-            self.step_law,
-            self.step_scale.hex(),
-            self.minimum_ballots,
-            self.nonce.hex(),
-        )
-        return hashlib.sha256(b"psephos series\0" + repr(fields).encode()).digest()
-
-    def check_step(self, step: int) -> None:
-        """Steps count from 1; raises InvalidParameter for one outside."""
-        if not 1 <= step <= self.steps:
-            raise InvalidParameter(f"the series has steps 1 to {self.steps}, there is no step {step}")
+        return hashlib.sha256(b"psephos series\0" + repr(astuple(self)).encode()).digest()
 
     def scale_at(self, step: int) -> float:
-        """The step law's scale at this step, in the units of `step_scale`.
+        """The step law's scale at this step, counted from 1, in the units of `step_scale`.
 
         Raises InvalidParameter for a step outside the series, or so late that a doubling scale has left all bounds.
         """
-        self.check_step(step)
+        if not 1 <= step <= self.steps:
+            raise InvalidParameter(f"the series has steps 1 to {self.steps}, there is no step {step}")
         if self.step_law != "spherical-laplace-halving":
             return self.step_scale
         if step > 900:
@@ -181,91 +174,107 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """A series, and whose: nobody answers under another key, or before another roster, than was agreed on.
+
+    Attributes:
+        series: how many sums of what.
+        threshold_key: what ballots are encrypted under, and who opens sums.
+        roster: the parties' verification keys.
+        test_key: whether a key under 2048 bits is accepted.
+
+    Raises InvalidParameter when the roster has another length than the series has parties.
+    """
+
+    series: Series
+    threshold_key: ThresholdKey
+    roster: tuple[VerificationKey, ...] = field(repr=False)
+    test_key: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.roster) != self.series.parties:
+            raise InvalidParameter(
+                f"the series is for {self.series.parties} parties and the roster has {len(self.roster)}"
+            )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of all of the above, 32 bytes: the session of its announcements."""
+        keys = b"".join((self.threshold_key.digest, *(key.raw for key in self.roster), bytes([self.test_key])))
+        return hashlib.sha256(b"psephos terms\0" + self.series.digest + keys).digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def round(self, announcement: Announcement) -> Round:
+        """The round of an announced step. Everybody builds it from what was agreed, so nobody can be told another one.
+
+        Raises:
+            InvalidParameter: anything `Round` refuses.
+            PackingError: the noise is too wide for the key.
+            WeakKeyError: a key under 2048 bits that is not called a test key.
+        """
+        return _round(self, announcement, hashlib.sha256(b"psephos step\0" + announcement.encode()).digest())
+
+
+@lru_cache(maxsize=4)  # all roles of a simulation build the same one
+def _round(terms: Terms, announcement: Announcement, context: bytes) -> Round:
+    return Round(
+        "gradients",
+        terms.threshold_key,
+        terms.series.plan(terms.threshold_key.key, announcement.step),
+        terms.roster,
+        terms.series.minimum_ballots,
+        context,
+        announcement.nonce,
+        terms.test_key,
+    )
+
+
+@storable
+@dataclass(frozen=True)
 class Announcement:
     """The curator opens a step: public, posted on the board.
 
     Attributes:
-        series_digest: which series.
+        terms_digest: of the agreed terms.
         step: counted from 1.
-        nonce: of the step's round.
+        nonce: of the step's round, 16 bytes.
         point: the public point, `dimension` finite float64.
     """
 
-    series_digest: bytes = field(repr=False)
+    terms_digest: bytes = field(repr=False)
     step: int
     nonce: bytes = field(repr=False)
     point: tuple[float, ...] = field(repr=False)
 
-    TYPE = 33
-    _MAGIC = b"PSEPHOS\x01" + bytes([TYPE])
-
     @classmethod
-    def create(
-        cls, series: Series, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM
-    ) -> Announcement:
-        """A fresh announcement."""
-        series.check_step(step)
-        announcement = cls(series.digest, step, randomness.draw(16), point)
-        announcement._check_point(series)
+    def create(cls, terms: Terms, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM) -> Announcement:
+        """A fresh announcement; raises MessageError for a step or a point that the series has not."""
+        announcement = cls(terms.digest, step, randomness.draw(16), point)
+        announcement._check(terms.series)
         return announcement
 
-    def _check_point(self, series: Series) -> None:
+    def _check(self, series: Series) -> None:
+        if not 1 <= self.step <= series.steps:
+            raise MessageError(f"the series has steps 1 to {series.steps}, there is no step {self.step}")
         if len(self.point) != series.dimension or not all(math.isfinite(x) for x in self.point):
             raise MessageError(f"a point of this series is {series.dimension} finite numbers")
 
     def encode(self) -> bytes:
         """The bytes that travel."""
-        head = self._MAGIC + self.series_digest + self.step.to_bytes(4, "big") + self.nonce
-        return head + struct.pack(f">{len(self.point)}d", *self.point)
+        point = struct.pack(f">{len(self.point)}d", *self.point)
+        return frame(Kind.ANNOUNCEMENT, self.terms_digest, self.step.to_bytes(4, "big"), self.nonce, point)
 
     @classmethod
-    def decode(cls, data: bytes, series: Series) -> Announcement:
+    def decode(cls, data: bytes, terms: Terms) -> Announcement:
         """A received announcement.
 
-        Raises MessageError (length, type, a point that is not finite, a step outside) or WrongRoundError (another
-        series).
+        Raises MessageError (length, type, a point that is not finite, a step outside) or WrongRoundError (other terms).
         """
-        head = len(cls._MAGIC)
-        if len(data) != head + 32 + 4 + 16 + 8 * series.dimension or data[:head] != cls._MAGIC:
-            raise MessageError("these bytes are no announcement of a step of this series")
-        if data[head : head + 32] != series.digest:
-            raise WrongRoundError("an announcement of another series")
-        step = int.from_bytes(data[head + 32 : head + 36], "big")
-        if not 1 <= step <= series.steps:
-            raise MessageError(f"the series has steps 1 to {series.steps}, there is no step {step}")
-        point = struct.unpack(f">{series.dimension}d", data[head + 52 :])
-        announcement = cls(series.digest, step, data[head + 36 : head + 52], point)
-        announcement._check_point(series)
+        d = terms.series.dimension
+        reader = Reader(data, Kind.ANNOUNCEMENT, terms.digest, length=4 + 16 + 8 * d)
+        step, nonce = reader.integer(4), reader.take(16)
+        announcement = cls(terms.digest, step, nonce, struct.unpack(f">{d}d", reader.rest()))
+        announcement._check(terms.series)
         return announcement
-
-    def round(
-        self,
-        series: Series,
-        threshold_key: ThresholdKey,
-        roster: tuple[VerificationKey, ...],
-        *,
-        test_key: bool = False,
-    ) -> Round:
-        """The round of this step. Everybody builds it from what was agreed, so nobody can be told another one.
-
-        Raises:
-            WrongRoundError: an announcement of another series.
-            InvalidParameter: a roster of another length than the series has parties, or anything `Round` refuses.
-            PackingError: the noise is too wide for the key.
-            WeakKeyError: a key under 2048 bits that is not called a test key.
-        """
-        if self.series_digest != series.digest:
-            raise WrongRoundError("an announcement of another series")
-        if len(roster) != series.parties:
-            raise InvalidParameter(f"the series is for {series.parties} parties and the roster has {len(roster)}")
-        context = hashlib.sha256(b"psephos step\0" + self.encode()).digest()
-        return Round(
-            "gradients",
-            threshold_key,
-            series.plan(threshold_key.key, self.step),
-            roster,
-            series.minimum_ballots,
-            context,
-            self.nonce,
-            test_key,
-        )

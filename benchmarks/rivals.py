@@ -1,0 +1,73 @@
+"""What a user would otherwise pick, at equal total privacy; the noise is simulated and protects nobody.
+
+* `rounds`: clipped averaging over T rounds (DP-FedAvg, McMahan et al. 2018, with one local step a round). Each party
+  sends the direction of its softmax gradient, of norm 1; noise for sensitivity 2/M and a T-th of a pure epsilon, or the
+  T-fold Gaussian. Every T is tried and the best **in hindsight** counts, which no real run could do.
+* `confident`: PATE with confident aggregation (Papernot et al. 2018) under data-independent accounting: a fifth of the
+  privacy (in squared multipliers) asks of each public row whether its plurality is large, the rest answers those that
+  pass; LNMax for a pure epsilon. Its student is semi-supervised: it labels all public rows and learns again. Best of
+  three numbers of queries in hindsight.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.hamm.pate import choose_queries
+from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_statistic
+from psephos.protocol.encrypted_sum.own_data import unit_rows
+from psephos.protocol.privacy.mechanisms import gaussian_sigma, simulate_gaussian, simulate_spherical_laplace
+
+Array = NDArray[np.float64]
+DELTA = 1e-6
+ROUNDS = (2, 5, 15)
+
+
+def rounds(law: str, epsilon: float, steps: int, problem: dict[str, Any], generator: np.random.Generator) -> Array:
+    """The classifier (K, d) after `steps` rounds at a total (epsilon, 1e-6 or 0)."""
+    rows, y, starts = problem["unit private"], problem["y"], problem["starts"]
+    classes, parties = problem["classes"], len(starts)
+    W = np.zeros((classes, rows.shape[1]))
+    for _ in range(steps):
+        scores = rows @ W.T
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        slope = np.eye(classes)[y] - shares / shares.sum(axis=1, keepdims=True)
+        own = np.add.reduceat(slope[:, :, None] * rows[:, None, :], starts, axis=0)
+        own /= np.maximum(np.linalg.norm(own, axis=(1, 2), keepdims=True), 1e-12)
+        if law == "pure":
+            noise = simulate_spherical_laplace(W.size, 2 / parties / (epsilon / steps), generator)
+        else:
+            noise = simulate_gaussian(W.size, gaussian_sigma(2 / parties * math.sqrt(steps), epsilon, DELTA), generator)
+        W += 20 / steps * (own.mean(axis=0) + noise.reshape(W.shape))
+    return W
+
+
+def confident(law: str, epsilon: float, share: float, problem: dict[str, Any], generator: np.random.Generator) -> Array:
+    """The student (K, d) or (d,) of `share` times the queries of PATE's rule, answered where parties agree."""
+    counts, auxiliary, parties = problem["counts"], problem["auxiliary"], problem["parties"]
+    samples, classes = counts.shape
+    kind = "lnmax" if law == "pure" else "gnmax"
+    queries = choose_queries(samples, classes, parties, epsilon, DELTA, kind)  # type: ignore[arg-type]
+    queries = min(samples, max(classes, round(share * queries)))
+    asked = generator.permutation(samples)[:queries]
+    if law == "pure":
+        noisy = counts[asked] + generator.laplace(0, 2 * queries / epsilon, size=(queries, classes))
+    else:
+        sigma = gaussian_sigma(1.0, epsilon, DELTA)  # for a total squared sensitivity of 1
+        asked = generator.permutation(samples)[: min(samples, 3 * queries)]
+        check = sigma * math.sqrt(len(asked) / 0.2)
+        plurality = counts[asked].max(axis=1) + generator.normal(0, check, size=len(asked))
+        asked = asked[np.argsort(-plurality)[:queries]]
+        noisy = counts[asked] + generator.normal(0, sigma * math.sqrt(2 * queries / 0.8), size=(queries, classes))
+    answers = noisy.argmax(axis=1)
+    rows = unit_rows(auxiliary[asked])
+    gram = rows.T @ rows / len(rows) + 1e-2 * np.eye(rows.shape[1]) / rows.shape[1]
+    W = (np.eye(classes)[answers] - 1 / classes).T @ rows / len(rows) @ np.linalg.inv(gram)
+    labels = np.eye(classes, dtype=np.int64)[(unit_rows(auxiliary) @ W.T).argmax(axis=1)]
+    if problem["teacher"] is None:
+        problem["teacher"] = plan_statistic(auxiliary, classes, 1, epsilon=None)
+    return fit_statistic(release_statistic(labels, problem["teacher"]))

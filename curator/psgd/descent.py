@@ -1,0 +1,124 @@
+"""The walk of Algorithm 1 (Rajkumar and Agarwal 2012), as functions of sums that somebody else takes.
+
+w_{t+1} = w_t - z_t ((1/N) S_t + (lambda + Delta) w_t),    projected on a public ball that holds every minimiser
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psephos.curator.checks import check_positive
+from psephos.protocol.errors import DivergenceError, InvalidParameter
+
+__all__ = ["Descent", "StepSizes", "StoppingRule"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StepSizes:
+    """z_t = first / (1 + t/offset)^power, t = 0, 1, ...
+
+    1/2 < power <= 1 is what makes sum z_t infinite and sum z_t^2 finite (Robbins and Monro 1951).
+    Raises InvalidParameter for any other power, or numbers that are not positive.
+    """
+
+    first: float
+    offset: float
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.first, "the first step size")
+        check_positive(self.offset, "the offset of the step sizes")
+        if not 0.5 < self.power <= 1:
+            raise InvalidParameter(
+                f"step sizes that shrink with power {self.power} do not have an infinite sum and a finite sum of "
+                "squares; take a power above 1/2 and at most 1"
+            )
+
+    def __call__(self, t: int) -> float:
+        return float(self.first / (1 + t / self.offset) ** self.power)
+
+    @classmethod
+    def default(cls, ridge: float, smoothness: float) -> StepSizes:
+        """z_t = 2/(r (t + 2 (c + r)/r)): starts at 1/(c + r), ends like 2/(r t), for r = lambda + Delta.
+
+        Without step noise ||w_t - w~|| then falls like 1/t^2 (z_t h - 1 >= the rate 2/t for every curvature h >= r).
+        """
+        total = smoothness + ridge
+        return cls(1 / total, 2 * total / ridge)
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """Stop when the iterate moved by at most `tolerance` times its norm during the last `window` steps.
+
+    A function of sums that are paid for; but the guarantee is that of all agreed steps, since when to stop depends on
+    the noise. tolerance 0 never stops early. Raises InvalidParameter for a negative tolerance or an empty window.
+    """
+
+    tolerance: float = 0.0
+    window: int = 50
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tolerance < math.inf or self.window < 1:
+            raise InvalidParameter("a stopping rule has a tolerance of at least 0 and a window of at least 1 step")
+
+    @property
+    def looks_back(self) -> int:
+        """How many earlier points it needs."""
+        return self.window if self.tolerance else 0
+
+    def __call__(self, points: Sequence[ArrayLike]) -> bool:
+        """Whether to stop after these points, (n, d), the latest last."""
+        if not self.tolerance or len(points) <= self.window:
+            return False
+        first, last = np.asarray(points[-1 - self.window]), np.asarray(points[-1])
+        return float(np.linalg.norm(last - first)) <= self.tolerance * float(np.linalg.norm(last))
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The curator's arithmetic, agreed on before the first step.
+
+    Attributes:
+        records: N.
+        ridge: lambda + Delta.
+        smoothness: c, the largest curvature of the loss.
+        radius: of the ball that iterates are projected on.
+        step_sizes: z_t.
+        stopping: when to end before the agreed steps.
+
+    Raises DivergenceError when the first step is longer than 2/(c + lambda + Delta): descent would run away;
+    InvalidParameter for a radius that is not positive and finite.
+    """
+
+    records: int
+    ridge: float
+    smoothness: float
+    radius: float
+    step_sizes: StepSizes
+    stopping: StoppingRule = StoppingRule()
+
+    def __post_init__(self) -> None:
+        check_positive(self.radius, "the radius of the projection")
+        limit = 2 / (self.smoothness + self.ridge)
+        if self.step_sizes.first > limit:
+            raise DivergenceError(
+                f"a first step of {self.step_sizes.first:g} diverges: the objective is {2 / limit:g}-smooth, so steps "
+                f"must stay below {limit:g}"
+            )
+
+    def step(self, w: Array, noisy_sum: Array, t: int) -> Array:
+        """w_{t+1}, (d,), from w_t and S_t, (d,), t = 0, 1, ...; raises DivergenceError when it is no longer finite."""
+        moved = w - self.step_sizes(t) * (noisy_sum / self.records + self.ridge * w)
+        norm = math.hypot(*moved.tolist())  # does not overflow before its result does
+        moved = moved if norm <= self.radius else moved * (self.radius / norm)
+        if not np.isfinite(moved).all():
+            raise DivergenceError(f"the iterate is no longer finite after step {t + 1}; take smaller steps")
+        return moved

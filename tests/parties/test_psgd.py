@@ -1,0 +1,441 @@
+"""A party in PSGD: one eta, fresh rho, one ballot a step, and nothing above the agreed bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2, gamma, kstest, norm, poisson
+
+from psephos.parties.gradients import LocalLoss, margin_slope
+from psephos.parties.psgd import Answering, GradientParty, SeriesHolder, fixed_share, step_share
+from psephos.protocol.encrypted_sum.messages import TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.errors import (
+    AlreadyCastError,
+    AlreadyOpenedError,
+    DataError,
+    GradientBoundError,
+    InvalidParameter,
+    MessageError,
+    NormError,
+    PackingError,
+    PsephosError,
+    UnexpectedMessageError,
+    WrongRoundError,
+)
+from psephos.protocol.psgd.series import Announcement, Series, Terms
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import BOARD, Entry, Role, Step
+from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.simulate.ceremony import Ceremony, hold_ceremony
+
+SERIES = Series(
+    parties=3,
+    steps=4,
+    dimension=2,
+    bound=5.0,
+    fraction_bits=10,
+    fixed_sigmas=(2.0, 2.0, 3.0),
+    step_law="spherical-laplace",
+    step_scale=1.5,
+    minimum_ballots=3,
+    nonce=bytes(16),
+)
+X = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -0.5]])
+Y = np.array([1, -1, 1])
+
+
+@pytest.fixture(scope="module")
+def ceremony() -> Ceremony:
+    return hold_ceremony(
+        3, key_bits=512, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(9, "psgd party")
+    )
+
+
+def terms_of(ceremony: Ceremony, series: Series = SERIES) -> Terms:
+    return Terms(series, ceremony.threshold_key, ceremony.roster, test_key=True)
+
+
+def party_of(ceremony: Ceremony, number: int = 0, series: Series = SERIES, **options: Any) -> GradientParty:
+    key = ceremony.signing_keys[number]
+    return GradientParty(number, key, LocalLoss(X, Y), terms_of(ceremony, series), **options)
+
+
+def announced(terms: Terms, step: int, point: tuple[float, ...] = (0.1, -0.2)) -> Announcement:
+    return Announcement.create(terms, step, point)
+
+
+def said(*messages: bytes | Announcement, sender: str = "curator") -> list[Entry]:
+    encoded = [m.encode() if isinstance(m, Announcement) else m for m in messages]
+    return [Entry(number, sender, BOARD, data) for number, data in enumerate(encoded)]
+
+
+def hears(role: Role, state: Any, entries: Sequence[Entry]) -> Step:
+    """What a role does; raises why it refused."""
+    step = role.receive(state, entries)
+    for refusal in step.refused:
+        raise refusal.error
+    return step
+
+
+def answers(party: GradientParty, announcement: Announcement, state: Any = None) -> bytes:
+    (post,) = hears(party, party.start().state if state is None else state, said(announcement)).posts
+    return post.data
+
+
+def vector_of(party: GradientParty, step: int, point: tuple[float, ...] = (0.0, 0.0)) -> list[int]:
+    """A noisy gradient, with an eta that is drawn now."""
+    return party.vector(party.begin().state, announced(party.terms, step, point))[0]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+def test_gradient_is_the_derivative_of_the_loss(loss: str) -> None:
+    local = LocalLoss(X, Y, loss)
+
+    def value(w: np.ndarray) -> float:
+        t = Y * (X @ w)
+        if loss == "logistic":
+            return float(np.logaddexp(0, -t).sum())
+        return float(np.where(t > 1.5, 0, np.where(t < 0.5, 1 - t, (1.5 - t) ** 2 / 2)).sum())
+
+    for w in np.random.default_rng(0).normal(size=(20, 2)) * 2:
+        numeric = [(value(w + h) - value(w - h)) / 2e-6 for h in 1e-6 * np.eye(2)]
+        assert local.gradient(w) == pytest.approx(numeric, abs=1e-5)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
+def test_slopes_stay_within_the_lipschitz_constant(margins: list[float]) -> None:
+    for loss in ("logistic", "huber"):
+        slope = margin_slope(loss)(np.array(margins))
+        assert (slope <= 0).all()
+        assert (slope >= -1).all()
+
+
+def test_proposition_3_1() -> None:
+    """No replaced record moves the sum by more than 2; some moves it by nearly as much."""
+    generator = np.random.default_rng(1)
+    worst = 0.0
+    for _ in range(500):
+        rows = generator.normal(size=(2, 3))
+        rows /= np.linalg.norm(rows, axis=1)[:, None]
+        w = 20 * generator.normal(size=3)
+        first, second = (LocalLoss(r[None], np.ones(1)).gradient(w) for r in rows)
+        worst = max(worst, float(np.linalg.norm(first - second)))
+    assert 1.9 < worst <= 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "error"),
+    [
+        (np.zeros((0, 2)), np.zeros(0), DataError),
+        (np.zeros(3), np.ones(3), DataError),
+        (np.ones((2, 2)), np.ones(2), NormError),
+        (np.full((2, 2), np.nan), np.ones(2), DataError),
+        (X, np.array([0, 1, 1]), DataError),
+        (X, np.ones(2), DataError),
+    ],
+)
+def test_bad_records(rows: np.ndarray, labels: np.ndarray, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        LocalLoss(rows, labels)
+
+
+# -- the shares of noise
+
+
+def test_fixed_noise_is_drawn_once_and_step_noise_afresh(ceremony: Ceremony) -> None:
+    """With rho off two vectors at one point are equal and hold eta; with it on they differ."""
+    quiet = replace(SERIES, step_law="none", step_scale=0.0)
+    party = party_of(ceremony, series=quiet)
+    assert vector_of(party, 1) == vector_of(party, 2)
+    bare = vector_of(party_of(ceremony, series=replace(quiet, fixed_sigmas=(0.0,) * 3)), 1)
+    assert vector_of(party, 3) != bare
+    loud = party_of(ceremony)
+    assert vector_of(loud, 1) != vector_of(loud, 1)
+    assert party_of(ceremony).begin().state.eta != party_of(ceremony).begin().state.eta
+
+
+def test_shares_have_their_laws() -> None:
+    """Goodness of fit at a false-alarm rate of 1e-6; seeds make the outcome stable."""
+    noise = SimulationRandomness(1, "shares")
+    fixed = np.array([fixed_share(SERIES, 2, noise) for _ in range(2000)]) * SERIES.pitch
+    assert kstest((fixed**2).sum(axis=1) / 9, chi2(2).cdf).pvalue > 1e-6
+    fresh = np.array([step_share(SERIES, 1, noise) for _ in range(2000)]) * SERIES.pitch
+    # The norm is Gamma(2, 1.5): twice it over the scale is chi-square with 4 degrees of freedom.
+    assert kstest(2 * np.linalg.norm(fresh, axis=1) / 1.5, chi2(4).cdf).pvalue > 1e-6
+    skellam = replace(SERIES, step_law="skellam", step_scale=5000.0)
+    counts = np.array([step_share(skellam, 1, noise) for _ in range(2000)]).ravel()
+    assert kstest(counts / np.sqrt(5000), "norm").pvalue > 1e-6
+    assert abs(counts.var() / 5000 - 1) < 0.15
+
+
+def test_halving_doubles_the_noise_at_every_step() -> None:
+    series = replace(SERIES, step_law="spherical-laplace-halving")
+    assert [series.scale_at(t) for t in (1, 2, 3)] == [3.0, 6.0, 12.0]
+    assert series.step_bound(3) > 3.9 * series.step_bound(1)
+
+
+@pytest.mark.parametrize(("law", "scale"), [("spherical-laplace", 1.5), ("skellam", 1e8)])
+def test_bounds_leave_no_more_than_the_stated_tail(law: str, scale: float) -> None:
+    """Against scipy's own tails; the union over parties, steps, entries and signs is within 2^-66."""
+    series = replace(SERIES, step_law=law, step_scale=scale)
+    units = series.step_bound(1)
+    if law == "spherical-laplace":
+        tail = float(gamma.sf(units * series.pitch / scale, SERIES.dimension))
+    else:  # a Skellam variable is below a Poisson one less its mean, both of the same variance, in this far tail
+        tail = max(2 * float(poisson.sf(units + scale, scale)), 2 * float(norm.sf(units / scale**0.5)))
+    eta = 2 * float(norm.sf(series.fixed_bound() * series.pitch / 3.0))
+    draws = SERIES.parties * SERIES.dimension
+    assert (tail * SERIES.steps + eta) * draws <= 2.0**-66
+    assert units < 12 * scale ** (0.5 if law == "skellam" else 1) / (1 if law == "skellam" else series.pitch / 6)
+
+
+def test_draws_beyond_the_bound_are_repeated(ceremony: Ceremony) -> None:
+    tight = replace(SERIES, step_scale=1e-2)
+    object.__setattr__(tight, "step_bound", lambda step: 20)
+    assert max(abs(e) for _ in range(200) for e in step_share(tight, 1)) <= 20
+
+
+# -- one ballot a step
+
+
+def test_a_step_is_answered_once(ceremony: Ceremony) -> None:
+    party, terms = party_of(ceremony), terms_of(ceremony)
+    first = announced(terms, 1)
+    after = hears(party, party.start().state, said(first))
+    (post,) = after.posts
+    assert post.receiver == BOARD
+    for state in (after.state, party.start().state):  # also when it lost its state, but not its ledger
+        assert answers(party, first, state) == post.data
+        for other in (announced(terms, 1), announced(terms, 1, (5.0, 5.0))):  # another nonce; another point
+            with pytest.raises(AlreadyCastError):
+                hears(party, state, said(other))
+    second = hears(party, after.state, said(announced(terms, 2)))
+    assert party.result(second.state).step == 3
+    assert answers(party, first, second.state) == post.data
+
+
+def test_the_next_step_is_answered_and_no_other(ceremony: Ceremony) -> None:
+    """An announcement of the last step first does not cost a party the honest first one."""
+    party, terms = party_of(ceremony), terms_of(ceremony)
+    start = party.start().state
+    for step in (2, 4):
+        with pytest.raises(UnexpectedMessageError, match=f"step 1 next, and not step {step}"):
+            hears(party, start, said(announced(terms, step, (123.0, -7.0))))
+    with pytest.raises(UnexpectedMessageError, match="party 2 announced a step"):
+        hears(party, start, said(announced(terms, 1), sender="party 2"))
+    with pytest.raises(MessageError, match="there is no step 5"):
+        hears(party, start, said(Announcement(terms.digest, 5, bytes(16), (0.0, 0.0))))
+    both = party.receive(start, said(announced(terms, 4), announced(terms, 1)))
+    assert (len(both.posts), len(both.refused)) == (1, 1)
+    assert party.result(both.state).step == 2
+
+
+def test_steps_that_went_by_are_not_answered(ceremony: Ceremony) -> None:
+    """A party that was away hears of several steps at once, and answers the one that is open."""
+    party, terms = party_of(ceremony), terms_of(ceremony)
+    steps = [announced(terms, step) for step in (1, 2, 3)]
+    after = hears(party, party.start().state, said(*steps))
+    (post,) = after.posts
+    assert BallotProduct(terms.round(steps[2])).add_all([post.data])[1] == []
+    assert party.result(after.state).step == 4
+    with pytest.raises(UnexpectedMessageError):
+        hears(party, party.start().state, said(steps[1], steps[2]))
+
+
+def test_two_objects_on_one_file_never_give_two_answers(ceremony: Ceremony, tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    terms = terms_of(ceremony)
+    with Store(tmp_path / "state") as one, Store(tmp_path / "state") as two:
+        first, second = (party_of(ceremony, once=OnceLedger(store)) for store in (one, two))
+        states = first.start().state, second.start().state
+        assert first.result(states[0]) == second.result(states[1]), "one eta"
+        announcement = announced(terms, 1)
+        assert answers(first, announcement, states[0]) == answers(second, announcement, states[1])
+        with pytest.raises(AlreadyCastError):
+            hears(second, states[1], said(announced(terms, 1)))
+
+
+def test_a_ballot_that_could_not_be_made_costs_no_step(ceremony: Ceremony) -> None:
+    """The claim is made with the ballot: what fails in between leaves nothing."""
+
+    class Failing(SimulationRandomness):
+        def draw(self, count: int) -> bytes:
+            raise OSError("no entropy")
+
+    once, terms = OnceLedger(), terms_of(ceremony)
+    broken = party_of(ceremony, once=once, noise=lambda step: Failing(1) if step else SimulationRandomness(1))
+    with pytest.raises(OSError, match="no entropy"):
+        broken.receive(broken.start().state, said(announced(terms, 1)))
+    assert answers(party_of(ceremony, once=once), announced(terms, 1))
+
+
+def test_answers_only_what_was_agreed(ceremony: Ceremony) -> None:
+    """Less noise, another key, another roster: other terms."""
+    party = party_of(ceremony)
+    foreign = hold_ceremony(3, key_bits=512, holders=3, threshold=2, test_key=True)
+    for other in (
+        terms_of(ceremony, replace(SERIES, step_scale=1e-3)),
+        replace(terms_of(ceremony), threshold_key=foreign.threshold_key),
+        replace(terms_of(ceremony), roster=foreign.roster),
+        replace(terms_of(ceremony), test_key=False),
+    ):
+        with pytest.raises(WrongRoundError):
+            hears(party, party.start().state, said(Announcement(other.digest, 1, bytes(16), (0.0, 0.0))))
+    with pytest.raises(InvalidParameter, match="the roster has 2"):
+        replace(terms_of(ceremony), roster=ceremony.roster[:2])
+
+
+def test_gradients_above_the_bound(ceremony: Ceremony) -> None:
+    tight = replace(SERIES, bound=0.25, step_law="none", step_scale=0.0, fixed_sigmas=(0.0,) * 3)
+    party = party_of(ceremony, series=tight)
+    start = party.start().state
+    step = party.receive(start, said(announced(party.terms, 1)))
+    assert isinstance(step.refused[0].error, GradientBoundError)
+    assert (step.state, step.posts) == (start, ())
+    clipping = party_of(ceremony, series=tight, clip=True)
+    after = hears(clipping, clipping.start().state, said(announced(clipping.terms, 1, (0.0, 0.0))))
+    account: Answering = clipping.result(after.state)
+    assert account.clipped == 1
+    full = LocalLoss(X, Y).gradient((0.0, 0.0))
+    assert np.array(account.vector) * tight.pitch == pytest.approx(full * 0.25 / np.linalg.norm(full), abs=tight.pitch)
+    inside = party_of(ceremony, series=replace(tight, bound=5.0), clip=True)
+    assert inside.vector(inside.begin().state, announced(inside.terms, 1))[1] is False
+
+
+def test_repr_shows_no_secret(ceremony: Ceremony) -> None:
+    party = party_of(ceremony)
+    after = hears(party, party.start().state, said(announced(party.terms, 1)))
+    assert repr(party) == "<GradientParty party 0>"
+    assert repr(LocalLoss(X, Y)) == "<LocalLoss>"
+    assert "Answering(step=2)" in repr(after.state)
+
+
+# -- messages
+
+
+def test_announcement_round_trip(ceremony: Ceremony) -> None:
+    terms = terms_of(ceremony)
+    announcement = Announcement.create(terms, 3, (0.1, -1e300))
+    assert Announcement.decode(announcement.encode(), terms) == announcement
+    assert terms.round(announcement).digest != terms.round(replace(announcement, point=(0.1, 0.0))).digest
+
+
+@given(place=st.integers(0, 76), change=st.integers(1, 255))
+def test_changed_announcements_are_another_round_or_refused(ceremony: Ceremony, place: int, change: int) -> None:
+    terms = terms_of(ceremony)
+    honest = Announcement(terms.digest, 2, bytes(16), (1.0, 2.0))
+    data = bytearray(honest.encode())
+    data[place] ^= change
+    try:
+        changed = Announcement.decode(bytes(data), terms)
+    except PsephosError:
+        return
+    assert changed.encode() == bytes(data)
+    assert terms.round(changed).digest != terms.round(honest).digest
+
+
+@pytest.mark.parametrize("point", [(1.0,), (1.0, float("nan")), (float("inf"), 0.0)])
+def test_bad_points(ceremony: Ceremony, point: tuple[float, ...]) -> None:
+    with pytest.raises(MessageError):
+        Announcement.create(terms_of(ceremony), 1, point)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": 0},
+        {"bound": 0.0},
+        {"bound": float("inf")},
+        {"fraction_bits": 60},
+        {"fixed_sigmas": (1.0,)},
+        {"fixed_sigmas": (1.0, -1.0, 1.0)},
+        {"step_law": "gamma"},
+        {"step_law": "none"},
+        {"step_scale": 0.0},
+        {"dimension": 0},
+        {"nonce": b""},
+        {"steps": 1.5},
+        {"minimum_ballots": None},
+        {"bound": "5"},
+        {"parties": 0, "fixed_sigmas": ()},
+    ],
+)
+def test_bad_series(change: dict[str, object]) -> None:
+    with pytest.raises(InvalidParameter):
+        replace(SERIES, **change)
+
+
+def test_equal_series_have_equal_digests() -> None:
+    """Whatever kind of number somebody wrote them with."""
+    other = replace(
+        SERIES, steps=np.int64(4), bound=5, fixed_sigmas=[2, np.float32(2.0), 3], step_scale=np.float64(1.5)
+    )
+    assert other == SERIES
+    assert other.digest == SERIES.digest
+
+
+def test_every_field_of_a_series_is_in_its_digest() -> None:
+    changes: list[dict[str, object]] = [
+        {"parties": 2, "fixed_sigmas": (2.0, 2.0)},
+        {"steps": 5},
+        {"dimension": 3},
+        {"bound": 5.1},
+        {"fraction_bits": 11},
+        {"fixed_sigmas": (2.0, 2.0, 2.0)},
+        {"step_law": "spherical-laplace-halving"},
+        {"step_scale": 1.6},
+        {"minimum_ballots": 2},
+        {"nonce": bytes(15) + b"x"},
+    ]
+    assert len({SERIES.digest, *(replace(SERIES, **change).digest for change in changes)}) == len(changes) + 1
+
+
+def test_noise_too_wide_for_the_key(ceremony: Ceremony) -> None:
+    with pytest.raises(PackingError):
+        replace(SERIES, step_scale=1e150).plan(ceremony.threshold_key.key, 1)
+
+
+# -- holders
+
+
+def test_a_holder_opens_one_product_of_each_step(ceremony: Ceremony) -> None:
+    terms, once = terms_of(ceremony), OnceLedger()
+    announcement = announced(terms, 1)
+    ballots, others = ([answers(party_of(ceremony, number), announcement) for number in range(3)] for _ in range(2))
+
+    def asked(cast: list[bytes], about: Announcement = announcement) -> bytes:
+        holder = SeriesHolder(ceremony.shares[0], terms, once=once)  # restarted, with its ledger
+        state = hears(holder, holder.start().state, said(about)).state
+        entries = [Entry(9, f"party {number}", BOARD, data) for number, data in enumerate(cast)]
+        state = hears(holder, state, entries).state
+        product, _ = BallotProduct(terms.round(about)).add_all(cast)
+        request = TallyRequest(product.round.digest, product.members, product.digest).encode(product.round)
+        (post,) = hears(holder, state, [Entry(20, "curator", "holder 1", request)]).posts
+        return post.data
+
+    part = asked(ballots)
+    assert asked(ballots) == part
+    for _ in range(2):  # asking twice does not help
+        with pytest.raises(AlreadyOpenedError):
+            asked([*ballots[:2], others[2]])
+    again = announced(terms, 1)  # nor does another round of the step
+    with pytest.raises(AlreadyOpenedError, match="another round of step 1"):
+        asked([answers(party_of(ceremony, number), again) for number in range(3)], again)
+
+
+def test_a_holder_follows_the_next_step_only(ceremony: Ceremony) -> None:
+    terms = terms_of(ceremony)
+    holder = SeriesHolder(ceremony.shares[0], terms)
+    start = holder.start().state
+    with pytest.raises(UnexpectedMessageError):
+        hears(holder, start, said(announced(terms, 2)))
+    with pytest.raises(WrongRoundError, match="no step was announced"):
+        hears(holder, start, [Entry(1, "party 0", BOARD, answers(party_of(ceremony), announced(terms, 1)))])

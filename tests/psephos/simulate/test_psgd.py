@@ -1,0 +1,380 @@
+"""PSGD on the encrypted sum: what it opens, what it costs, and that an interrupt never costs anything twice."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.curator.psgd.agreement import Agreement, agree
+from psephos.outcomes import Outcome
+from psephos.parties.gradients import LocalLoss
+from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.errors import (
+    DivergenceError,
+    GradientBoundError,
+    InvalidParameter,
+    JournalError,
+    PackingError,
+    PartyVanishedError,
+    WeakKeyError,
+)
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import BOARD, Entry, Role, Step
+from psephos.protocol.storage.store import Store
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
+from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.psgd import Descended, PsgdOptions, descend, psgd_roles, simulate_psgd
+
+SIZES = (5, 9, 2, 14)
+OPTIONS = PsgdOptions(parties=5, steps=6, key_bits=1024, test_key=True, delta=1e-3, simulate_noise=True, seed=3)
+SMALL = PsgdOptions(steps=5, delta=1e-3, test_key=True)
+
+
+@pytest.fixture(scope="module")
+def ceremony() -> Ceremony:
+    return hold_ceremony(
+        4, key_bits=1024, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(5, "psgd ceremony")
+    )
+
+
+def private(options: PsgdOptions = SMALL, dimension: int = 4) -> list[LocalLoss]:
+    generator = np.random.default_rng(0)
+    made = []
+    for size in SIZES:
+        X = generator.normal(size=(size, dimension))
+        X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
+        y = np.where(X[:, 0] + 0.2 * generator.normal(size=size) > 0, 1, -1)
+        made.append(LocalLoss(X, y, options.loss))
+    return made
+
+
+def agreed(options: PsgdOptions = SMALL) -> Agreement:
+    return agree(options, SIZES, 4, bytes(16))
+
+
+def walk(ceremony: Ceremony, options: PsgdOptions = SMALL, **more: Any) -> Descended:
+    return descend(options, private(options), agreed(options), ceremony, **more)
+
+
+class Interrupted(BaseException):
+    """Stands for the power cut: nothing in the library may catch it."""
+
+
+class Wrapped(Role):
+    """An honest role with somebody around it."""
+
+    def __init__(self, role: Role) -> None:
+        self.role, self.name, self.reads = role, role.name, role.reads
+
+    def start(self) -> Step:
+        return self.role.start()
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        return self.role.receive(state, entries)
+
+    def quiet(self, state: Any) -> Step | None:
+        return self.role.quiet(state)
+
+    def result(self, state: Any) -> Any:
+        return self.role.result(state)
+
+
+class Fused(Wrapped):
+    """Dies after its `fuse`-th piece of work, before any of it is kept."""
+
+    def __init__(self, role: Role, fuse: int) -> None:
+        super().__init__(role)
+        self.fuse = fuse
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        step = self.role.receive(state, entries)
+        self.fuse -= 1
+        if not self.fuse:
+            raise Interrupted
+        return step
+
+
+# -- the mistake to be feared most: a second release for one step
+
+
+def kept(transcript: Transcript) -> list[tuple[str, str, bytes | None]]:
+    return [(m.sender, m.receiver, m.data) for m in transcript.messages]
+
+
+@pytest.mark.parametrize("simulated", [True, False], ids=["noise of the seed", "noise of the system"])
+def test_a_run_killed_again_and_again_answers_each_step_once(tmp_path: Path, simulated: bool) -> None:
+    """Whatever moment it is killed at, what was sent before stands, and the run ends as if it had never been killed."""
+    options = replace(OPTIONS, journal=str(tmp_path / "journal"), simulate_noise=simulated)
+    sent: list[tuple[str, str, bytes | None]] = []
+    for who, fuse in (("party 2", 2), ("holder 2", 2), ("curator", 3), ("holder 1", 3), ("party 4", 1)):
+        transcript = Transcript(secrets=True)
+        dying: dict[str, Callable[[Role], Role]] = {who: lambda role, fuse=fuse: Fused(role, fuse)}  # type: ignore[misc]
+        with pytest.raises(Interrupted):
+            simulate_psgd(options, roles=dying, transcript=transcript)
+        assert kept(transcript)[: len(sent)] == sent, "what was sent before an interrupt is not what stands after it"
+        sent = kept(transcript)
+    transcript = Transcript(secrets=True)
+    resumed = simulate_psgd(options, transcript=transcript)
+    assert kept(transcript)[: len(sent)] == sent
+    assert 0 < resumed.resumed_at < 6
+    assert (resumed.steps, resumed.sums_equal_reference) == (6, True)
+    ballots = Counter(m.sender for m in transcript.messages if m.kind == "ballot")
+    assert ballots == {f"party {number}": 6 for number in range(5)}
+    assert Counter(m.sender for m in transcript.messages if m.kind == "partial decryption").keys() == {
+        "holder 1",
+        "holder 2",
+    }
+    if simulated:
+        assert resumed.w == simulate_psgd(OPTIONS).w
+
+
+def test_a_run_killed_when_a_step_was_posted_goes_on(tmp_path: Path) -> None:
+    """The moment after something left, wherever in a step that is."""
+
+    class Watching(Transcript):
+        last = 0
+
+        def send(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
+            super().send(phase, sender, receiver, kind, data)
+            if len(self.messages) == self.last:
+                raise Interrupted
+            return data
+
+    options = replace(OPTIONS, journal=str(tmp_path / "journal"))
+    for last in (1, 4, 9, 23, 24):  # an announcement, ballots, an opening, ...
+        watching = Watching()
+        watching.last = last
+        with pytest.raises(Interrupted):
+            simulate_psgd(options, transcript=watching)
+    assert simulate_psgd(options).w == simulate_psgd(OPTIONS).w
+
+
+def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
+    options = replace(OPTIONS, journal=str(tmp_path / "journal"), simulate_noise=False)
+    first = simulate_psgd(options)
+    again = simulate_psgd(options)
+    assert again.w == first.w
+    assert (again.resumed_at, again.sums_equal_reference) == (6, None)
+    assert again.bytes_posted == first.bytes_posted
+
+
+def test_other_options_are_another_run(tmp_path: Path) -> None:
+    options = replace(OPTIONS, journal=str(tmp_path / "journal"), steps=1)
+    simulate_psgd(options)
+    with pytest.raises(JournalError, match=r"another run \(epsilon: 1.0 there, 2.0 here"):
+        simulate_psgd(replace(options, epsilon=2.0))
+
+
+# -- what is opened
+
+
+@pytest.mark.parametrize("variant", ["paper", "footnote-4", "halving", "gaussian"])
+def test_opened_sum_is_the_sum(ceremony: Ceremony, variant: Any) -> None:
+    found = walk(ceremony, replace(SMALL, variant=variant))
+    assert found.sums_equal_reference is True
+    assert (found.steps, len(found.opened), len(found.seconds)) == (5, 5, 5)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+def test_fixed_point_sum_is_within_its_bound(ceremony: Ceremony, loss: Any) -> None:
+    """With all noise off the opened sum is the plain sum but for half a unit per party and entry."""
+    options = replace(SMALL, loss=loss)
+    agreement = agreed(options)
+    quiet = replace(
+        agreement.series, fixed_sigmas=(0.0,) * len(SIZES), step_law="none", step_scale=0.0, fraction_bits=12
+    )
+    found = walk_with(ceremony, options, replace(agreement, series=quiet))
+    worst = 0.0
+    for point, opened in zip(found.points, found.opened, strict=True):
+        plain = [math.fsum(c) for c in zip(*(local.gradient(point) for local in private(options)), strict=True)]
+        worst = max(worst, *(abs(u - exact / quiet.pitch) for u, exact in zip(opened.sums, plain, strict=True)))
+    assert 0.5 < worst <= len(SIZES) / 2
+
+
+def walk_with(ceremony: Ceremony, options: PsgdOptions, agreement: Agreement, **more: Any) -> Descended:
+    return descend(options, private(options), agreement, ceremony, **more)
+
+
+def test_a_lying_party_is_seen_by_the_comparison(ceremony: Ceremony) -> None:
+    """The clear sum is taken of what parties say they sent; one that sends something else makes the sums differ."""
+
+    class Liar(Wrapped):
+        def result(self, state: Any) -> Any:
+            honest = self.role.result(state)
+            return replace(honest, vector=tuple(v + 1 for v in honest.vector))
+
+    assert walk(ceremony, roles={"party 1": Liar}).sums_equal_reference is False
+
+
+def test_every_message_goes_through_the_transcript(ceremony: Ceremony) -> None:
+    transcript = Transcript()
+    found = walk(ceremony, replace(SMALL, steps=2), transcript=transcript)
+    kinds = Counter((m.kind, m.receiver if m.receiver == BOARD else m.receiver.split()[0]) for m in transcript.messages)
+    assert kinds == {
+        ("announcement", BOARD): 2,
+        ("ballot", BOARD): 8,
+        ("tally request", "holder"): 4,
+        ("partial decryption", "curator"): 4,
+    }
+    assert found.bytes_posted == sum(m.size for m in transcript.messages)
+
+
+# -- parties that vanish
+
+
+class Absent(Wrapped):
+    """Hears everything, and does nothing at some steps while it is away."""
+
+    def __init__(self, role: Role, *steps: int) -> None:
+        super().__init__(role)
+        self.steps, self.away = steps, True
+
+    def start(self) -> Step:
+        step = self.role.start()
+        return replace(step, state=(step.state, ()))
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        inner, heard = state
+        heard = (*heard, *entries)
+        steps = [int.from_bytes(e.data[-8 * 4 - 20 :][:4], "big") for e in entries if e.kind is Kind.ANNOUNCEMENT]
+        if self.away and set(steps) & set(self.steps):
+            return Step((inner, heard))
+        return self._go_on(self.role.receive(inner, heard))
+
+    def quiet(self, state: Any) -> Step | None:
+        inner, heard = state
+        return self._go_on(self.role.receive(inner, heard)) if heard and not self.away else None
+
+    def _go_on(self, step: Step) -> Step:
+        return replace(step, state=(step.state, ()))
+
+    def result(self, state: Any) -> Any:
+        return self.role.result(state[0])
+
+
+def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(ceremony: Ceremony) -> None:
+    absent: list[Absent] = []
+
+    def puppet(role: Role) -> Role:
+        absent.append(Absent(role, 3))
+        return absent[0]
+
+    transcript = Transcript()
+    roles = psgd_roles(SMALL, private(), agreed(), ceremony, transcript, Store())
+    driver = Driver(replaced(roles, {"party 1": puppet}), transcript=transcript)
+    with pytest.raises(PartyVanishedError, match=r"step 3: 3 ballots .* At most 0 of 4 parties may stay away"):
+        driver.run()
+    sent = list(transcript.messages)
+    absent[0].away = False
+    assert driver.run()["curator"].steps == 5
+    assert transcript.messages[: len(sent)] == sent
+    assert Counter(m.sender for m in transcript.messages if m.kind == "ballot")["party 1"] == 5
+
+
+@pytest.mark.parametrize("variant", ["paper", "gaussian"])
+def test_agreed_dropouts_are_tolerated(ceremony: Ceremony, variant: Any) -> None:
+    options = replace(SMALL, variant=variant, dropouts=1)
+    for steps in ((2, 4), range(1, 6)):
+        found = walk(ceremony, options, roles={"party 2": lambda role, steps=steps: Absent(role, *steps)})  # type: ignore[misc]
+        assert found.sums_equal_reference is True
+        assert [len(one.parties) for one in found.opened] == [3 if step in steps else 4 for step in range(1, 6)]
+    gone = {f"party {number}": lambda role: Absent(role, 1) for number in (0, 1)}
+    with pytest.raises(PartyVanishedError):
+        walk(ceremony, options, roles=gone)
+
+
+def test_an_absent_holder_is_replaced(ceremony: Ceremony) -> None:
+    class Silent(Wrapped):
+        def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+            return Step(state)
+
+    assert walk(ceremony, roles={"holder 1": Silent}).sums_equal_reference is True
+
+
+# -- the job
+
+
+def test_the_outcome() -> None:
+    heard: list[tuple[str, int, int]] = []
+    found = simulate_psgd(OPTIONS, progress=lambda *told: heard.append(told))
+    document = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert Outcome.from_json(document) == found
+    assert heard == [("steps", done, 6) for done in range(7)]
+    assert found.sums_equal_reference is True
+    assert document["epsilon_final"] == 1.0
+    assert found.guarantee.unit == "record"
+    assert 1 < document["epsilon_transcript"] <= 6.0
+    assert found.noise_source == "simulation"
+    assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
+
+
+def test_noise_is_the_systems_by_default() -> None:
+    options = replace(OPTIONS, simulate_noise=False, steps=2)
+    first, second = simulate_psgd(options), simulate_psgd(options)
+    assert first.noise_source == "system"
+    assert first.w != second.w
+
+
+def test_seeded_noise_repeats_exactly() -> None:
+    assert simulate_psgd(OPTIONS).w == simulate_psgd(OPTIONS).w
+
+
+def test_what_is_clipped_or_weak_is_said() -> None:
+    clipped = simulate_psgd(replace(OPTIONS, on_excess="clip", party_bound=0.5, steps=1, delta=0.05))
+    assert clipped.gradients_clipped_here == 5
+    assert clipped.gradient_bound == 0.5
+    assert clipped.epsilon_final is None
+    assert any("not below 1/N" in said for said in clipped.cautions)
+    assert any("scaled down" in said for said in clipped.remarks)
+    with pytest.raises(GradientBoundError):
+        simulate_psgd(replace(OPTIONS, on_excess="refuse", party_bound=0.5))
+    gaussian = simulate_psgd(replace(OPTIONS, variant="gaussian", steps=1))
+    assert gaussian.gradients_clipped_here == 0
+    assert not gaussian.remarks
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"first_step": 100.0}, DivergenceError),
+        ({"step_power": 0.5}, InvalidParameter),
+        ({"step_power": 1.5}, InvalidParameter),
+        ({"delta": 0.0}, InvalidParameter),
+        ({"delta": 1.0}, InvalidParameter),
+        ({"epsilon": 0.0}, InvalidParameter),
+        ({"epsilon": float("nan")}, InvalidParameter),
+        ({"epsilon": 1e-320}, InvalidParameter),
+        ({"lam": -1.0}, InvalidParameter),
+        ({"steps": 0}, InvalidParameter),
+        ({"parties": 1}, InvalidParameter),
+        ({"loss": "softmax"}, InvalidParameter),
+        ({"loss": "hinge"}, InvalidParameter),
+        ({"dataset": "digits"}, InvalidParameter),
+        ({"variant": "best"}, InvalidParameter),
+        ({"unit": "person"}, InvalidParameter),
+        ({"variant": "footnote-4", "unit": "party"}, InvalidParameter),
+        ({"colluders": 5}, InvalidParameter),
+        ({"dropouts": -1}, InvalidParameter),
+        ({"variant": "gaussian", "delta": 1e-30}, InvalidParameter),
+        ({"variant": "halving", "steps": 60, "key_bits": 64}, PackingError),
+        ({"variant": "halving", "steps": 1000}, InvalidParameter),
+        ({"radius": 0.0}, InvalidParameter),
+        ({"stop_tolerance": -1.0}, InvalidParameter),
+        ({"party_bound": float("inf")}, InvalidParameter),
+        ({"on_excess": "ignore"}, InvalidParameter),
+        ({"test_key": False}, WeakKeyError),
+        ({"holders": 6}, InvalidParameter),
+    ],
+)
+def test_bad_input(change: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        simulate_psgd(replace(OPTIONS, **change))
