@@ -204,7 +204,7 @@ def _unit(key: PublicKey) -> mpz:
             return residue
 
 
-def _calibrate(task: _Task, number: int) -> _Measured:
+def _calibrate(task: _Task, number: int) -> _Measured:  # long: one measurement after the other, on shared objects
     """In one process, beside the others."""
     begun = time.perf_counter()
     imported = peak_memory_mb()
