@@ -16,8 +16,15 @@ from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, Watching
+from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import PackingError, ThresholdError, WrongPartialDecryptionError, WrongRoundError
+from psephos.protocol.errors import (
+    PackingError,
+    ProofError,
+    ThresholdError,
+    WrongPartialDecryptionError,
+    WrongRoundError,
+)
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.roles import Entry, Post, Step, takes
@@ -111,6 +118,12 @@ class Tally(Observer):
             raise WrongRoundError(f"holder {part.holder} opened another product than this tally's")
         if any(part.holder == other.holder for other in state.parts):
             raise ThresholdError(f"holder {part.holder} appears twice; the parts of different holders are needed")
+        try:
+            check_opening(self.round, part.holder, state.columns, part.values, part.proof)
+        except ProofError as error:
+            raise WrongPartialDecryptionError(
+                f"holder {part.holder} lies about its partial decryption: {error}"
+            ) from None
         state = replace(state, parts=(*state.parts, part))
         if len(state.parts) < state.asked:
             return Step(state)

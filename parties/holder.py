@@ -12,9 +12,11 @@ from typing import Any
 
 from psephos.protocol.encrypted_sum.messages import PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, Watching
+from psephos.protocol.encrypted_sum.proofs import prove_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import AlreadyDoneError, AlreadyOpenedError, UnseenBallotError
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
+from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Post, Step, takes
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
@@ -44,6 +46,7 @@ class KeyHolder(Observer):
         *,
         openings: OnceLedger | None = None,
         seen: BallotProduct | None = None,
+        randomness: Randomness = SYSTEM,
     ) -> None:
         """
         Args:
@@ -51,6 +54,7 @@ class KeyHolder(Observer):
             round_: the round to watch.
             openings: where it remembers what it has opened; on disk wherever the holder can be restarted.
             seen: the product of ballots that another process of this holder has multiplied.
+            randomness: of the proof that a partial decryption is right.
 
         Raises WrongKeyError when the share is of another key or ceremony than the round's.
         """
@@ -59,6 +63,7 @@ class KeyHolder(Observer):
         self.number = share.holder
         self._share = share
         self._openings = OnceLedger() if openings is None else openings
+        self._randomness = randomness
 
     @takes(Watching, Kind.TALLY_REQUEST)
     def open(self, state: Watching, entry: Entry) -> Step:
@@ -76,8 +81,10 @@ class KeyHolder(Observer):
             )
 
         def opened() -> bytes:
-            values = self._share.partially_decrypt(seen.vector().ciphertexts)
-            return PartialDecryption(self.round.digest, self.number, seen.digest, values).encode(self.round)
+            ciphertexts = seen.vector().ciphertexts
+            values = self._share.partially_decrypt(ciphertexts)
+            proof = prove_opening(self.round, self._share, ciphertexts, values, randomness=self._randomness)
+            return PartialDecryption(self.round.digest, self.number, seen.digest, values, proof).encode(self.round)
 
         try:
             answer = self._openings.first(self.round.digest, request.product_digest, opened)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.parties.learners import make_learner
 from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import (
@@ -27,7 +27,6 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.paillier.encryption import Encryptor, Randomizers
 from psephos.protocol.paillier.packing import IntegerVector
-from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import BOARD, Machine, Post, Step
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.store import OnceLedger
@@ -105,6 +104,8 @@ class Party:
             NormError: for "logistic", a row longer than 1.
             InvalidParameter: fewer than two distinct classes, or no such classifier.
         """
+        from psephos.parties.learners import make_learner  # scikit-learn takes a second, which only training needs
+
         self._voter = make_learner(classifier, classes=self.classes).fit(np.asarray(X), np.asarray(y))
         return self
 
@@ -161,7 +162,7 @@ class Party:
         encryptor = encryptor or Encryptor(round_.key, "half", expected=round_.plan.ciphertexts)
         if encryptor.key != round_.key:
             raise WrongKeyError(f"the encryptor is for {encryptor.key!r}, and the round's key is {round_.key!r}")
-        vector = EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers)
+        vector, proof = encrypt_with_proof(round_, self.number, values, encryptor, randomizers)
         if self._budget is not None:
             if costs is None:
                 raise InvalidParameter(
@@ -172,7 +173,7 @@ class Party:
         def signed() -> bytes:
             if self._budget is not None and costs is not None:
                 self._budget.charge(costs)
-            return Ballot.sign(round_, self.number, vector, self._signing_key).encode()
+            return Ballot.sign(round_, self.number, vector, self._signing_key, proof).encode()
 
         # Last before the ballot exists: what failed until here has used up nothing.
         if claim is None:

@@ -13,6 +13,7 @@ __all__ = [
     "AlreadyOpenedError",
     "BallotError",
     "BudgetExceededError",
+    "CheatingError",
     "CiphertextError",
     "ConvergenceError",
     "DataError",
@@ -198,11 +199,16 @@ class ConvergenceError(PsephosError):
     """A solver that is proved to converge did not: a defect of this library, never a property of the data."""
 
 
-# -- protocols of several stages (Pathak 2010)
+# -- Pathak 2010
 
 
 class AgreementError(PsephosError):
     """The participants do not mean the same run: features, lambda, classes, key or another term differs."""
+
+
+class CheatingError(AgreementError):
+    """A holder said, in a ceremony, what it should not have said; the message names it. There is no key: start again
+    without it."""
 
 
 class UnexpectedMessageError(MessageError):

@@ -236,11 +236,16 @@ class Machine(Role):
         return None
 
     def awaits(self, state: _Held) -> Missing | None:
-        """The messages that have not come; of several that a state gathers, those that its last method does."""
+        """The messages that have not come; of several kinds that a state gathers, those that are `due`."""
+        due = self.due(state.state)
         for rule in reversed(self.table):
-            if rule.state is type(state.state) and rule.senders is not None:
+            if rule.state is type(state.state) and rule.senders is not None and due in (None, rule.kind):
                 here = {entry.sender for entry in state.arrived if entry.kind is rule.kind}
                 return Missing(rule.kind, tuple(s for s in rule.senders(self, state.state) if s not in here))
+        return None
+
+    def due(self, state: Any) -> Kind | None:
+        """Of several kinds that a state gathers, the one it waits for; None for that of its last method."""
         return None
 
     def result(self, state: _Held) -> Any:

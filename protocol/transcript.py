@@ -26,7 +26,7 @@ class Message:
     """One message as it travelled.
 
     Attributes:
-        phase: the round or stage it belongs to.
+        phase: the part of the protocol it belongs to.
         sender, receiver: roles; the receiver may be the board.
         kind: the message's type.
         size: bytes.

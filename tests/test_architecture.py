@@ -232,10 +232,11 @@ LIGHT = {
     "psephos.curator": NAMES_ONLY,
     # what a key holder, or a curator that only counts, runs
     "psephos.parties.holder": HEAVY,
+    "psephos.parties.party": HEAVY,
     "psephos.curator.tally": HEAVY,
     "psephos.protocol.driver": HEAVY,
     "psephos.protocol.storage.keyfiles": HEAVY,
-    "psephos.protocol.privacy.mechanisms": HEAVY,
+    "psephos.protocol.privacy.accounting": HEAVY,
 }
 
 

@@ -16,7 +16,7 @@ PACKAGES = {
     "protocol": "What every role shares",
     "parties": "A data owner",
     "curator": "The aggregator",
-    "psephos": "The stage",
+    "psephos": "Simulation and experiments",
 }
 
 ORDER: list[tuple[str, list[str]]] = [

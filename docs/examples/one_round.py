@@ -21,14 +21,14 @@ X, y = load_digits(return_X_y=True)
 auxiliary = X[:20]
 shards = np.array_split(np.arange(20, len(X)), PARTIES)
 
-house = hold_ceremony(PARTIES, holders=3, threshold=2)  # 3072 bits, shared 2 of 3
-round_ = vote_round(house.threshold_key, house.roster, auxiliary, CLASSES)
+ceremony = hold_ceremony(PARTIES, holders=3, threshold=2)  # 3072 bits, shared 2 of 3
+round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, CLASSES)
 transcript = Transcript()
 tally = Tally(round_)
-holders = [KeyHolder(share, round_) for share in house.shares]
+holders = [KeyHolder(share, round_) for share in ceremony.shares]
 
 for number, rows in enumerate(shards):
-    party = Party(number, house.signing_keys[number], classes=CLASSES).train(X[rows], y[rows], "tree")
+    party = Party(number, ceremony.signing_keys[number], classes=CLASSES).train(X[rows], y[rows], "tree")
     ballot = party.cast(round_, auxiliary)
     transcript.send("cast", f"party {number}", BOARD, "ballot", ballot.encode())
     for watcher in (tally.add, *(holder.observe for holder in holders)):

@@ -136,13 +136,13 @@ def main() -> None:
     bits = {"key_bits": 1024, "test_key": True} if options.test_key else {}
     holders = min(5, len(names))
     threshold = holders // 2 + 1
-    house = hold_ceremony(len(names), holders=holders, threshold=threshold, **bits)
-    round_ = vote_round(house.threshold_key, house.roster, Z, classes, test_key=options.test_key)
+    ceremony = hold_ceremony(len(names), holders=holders, threshold=threshold, **bits)
+    round_ = vote_round(ceremony.threshold_key, ceremony.roster, Z, classes, test_key=options.test_key)
     tally = Tally(round_)
-    keepers = [KeyHolder(share, round_) for share in house.shares]
+    keepers = [KeyHolder(share, round_) for share in ceremony.shares]
     for place, name in enumerate(names):
         mine = rows_of(name)
-        party = Party(place, house.signing_keys[place], classes=classes)
+        party = Party(place, ceremony.signing_keys[place], classes=classes)
         party.train(scaler.transform(encode(mine)), np.array([row[options.label] for row in mine]), options.learner)
         ballot = party.cast(round_, Z)
         for watcher in (tally.add, *(keeper.observe for keeper in keepers)):

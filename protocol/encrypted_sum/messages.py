@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from gmpy2 import mpz
 
+from psephos.protocol.encrypted_sum.proofs import opening_proof_bytes, proof_bytes
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import ForgedSignatureError, MessageError, ThresholdError, WrongKeyError, WrongRoundError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts, decode_ciphertexts, encode_ciphertexts
@@ -34,22 +35,26 @@ class Ballot:
         round_digest: the round it is cast in.
         party: the sender's place on the roster.
         ciphertexts: the encrypted vector.
-        payload: the ciphertexts as they travel.
+        proof: what the round demands to be proved of them; empty where nothing is.
+        payload: ciphertexts and proof as they travel.
         signature: Ed25519 over round, party and the payload's hash.
     """
 
     round_digest: bytes = field(repr=False)
     party: int
     ciphertexts: tuple[mpz, ...] = field(repr=False)
+    proof: bytes = field(repr=False)
     payload: bytes = field(repr=False)
     signature: bytes = field(repr=False)
 
     OVERHEAD_BYTES: ClassVar[int] = HEADER_BYTES + _PARTY_BYTES + SIGNATURE_BYTES
-    """What a ballot has besides its ciphertexts."""
+    """What a ballot has besides its ciphertexts and its proof."""
 
     @classmethod
-    def sign(cls, round_: Round, party: int, vector: EncryptedVector, signing_key: SigningKey) -> Ballot:
-        """The party's ballot.
+    def sign(
+        cls, round_: Round, party: int, vector: EncryptedVector, signing_key: SigningKey, proof: bytes = b""
+    ) -> Ballot:
+        """The party's ballot; vector and proof as `encrypt_with_proof` made them.
 
         Raises WrongKeyError or WrongRoundError when the vector is not this round's, ForgedSignatureError when
         the signing key is not the one registered for this party.
@@ -60,9 +65,9 @@ class Ballot:
             raise WrongRoundError("the vector is packed by another plan than this round's")
         if round_.verification_key(party) != signing_key.verification_key:
             raise ForgedSignatureError(f"this signing key is not the one registered for party {party}")
-        payload = encode_ciphertexts(round_.key, vector.ciphertexts)
+        payload = encode_ciphertexts(round_.key, vector.ciphertexts) + proof
         signature = signing_key.sign(_signed(round_.digest, party, payload))
-        return cls(round_.digest, party, vector.ciphertexts, payload, signature)
+        return cls(round_.digest, party, vector.ciphertexts, proof, payload, signature)
 
     def encode(self) -> bytes:
         """The bytes that travel."""
@@ -71,26 +76,31 @@ class Ballot:
 
     @classmethod
     def encoded_length(cls, round_: Round) -> int:
-        """Bytes of every ballot of a round."""
-        return cls.OVERHEAD_BYTES + round_.plan.ciphertexts * round_.key.ciphertext_bytes
+        """Bytes of every ballot of a round; of the longest, where validity is proved."""
+        return cls.OVERHEAD_BYTES + round_.plan.ciphertexts * round_.key.ciphertext_bytes + proof_bytes(round_)[1]
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> Ballot:
         """A received ballot of this round, signed by its party, its ciphertexts in (0, n^2).
 
-        That its ciphertexts are units is checked where it is counted, for many ballots at once.
+        That its ciphertexts are units and its proof holds is checked where it is counted, for many ballots at once.
 
         Raises:
             MessageError: wrong length or kind.
             WrongRoundError, UnknownPartyError, ForgedSignatureError, CiphertextError: as named.
         """
-        reader = Reader(data, Kind.BALLOT, round_.digest, length=cls.encoded_length(round_) - HEADER_BYTES)
+        longest = cls.encoded_length(round_)
+        least, most = proof_bytes(round_)
+        reader = Reader(data, Kind.BALLOT, round_.digest, length=longest - HEADER_BYTES if least == most else None)
+        if not longest - most + least <= len(data) <= longest:
+            raise MessageError(f"a ballot of this round has at most {longest} bytes, not {len(data)}")
         party = reader.integer(_PARTY_BYTES)
         registered = round_.verification_key(party)
         signature, payload = reader.take(SIGNATURE_BYTES), reader.rest()
-        ciphertexts = decode_ciphertexts(round_.key, payload, round_.plan.ciphertexts)
+        size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
+        ciphertexts = decode_ciphertexts(round_.key, payload[:size], round_.plan.ciphertexts)
         registered.verify(signature, _signed(round_.digest, party, payload))
-        return cls(round_.digest, party, ciphertexts, payload, signature)
+        return cls(round_.digest, party, ciphertexts, payload[size:], payload, signature)
 
 
 def _signed(round_digest: bytes, party: int, payload: bytes) -> bytes:
@@ -149,32 +159,35 @@ class PartialDecryption:
         holder: 1 .. n.
         product_digest: what was opened.
         values: c^(2 Delta f(j)) of each ciphertext of the product.
+        proof: that they are, where the round demands proofs.
     """
 
     round_digest: bytes = field(repr=False)
     holder: int
     product_digest: bytes = field(repr=False)
     values: tuple[mpz, ...] = field(repr=False)
+    proof: bytes = field(default=b"", repr=False)
 
     def encode(self, round_: Round) -> bytes:
         """The bytes that travel."""
         values = encode_ciphertexts(round_.key, self.values)
         holder = bytes([self.holder])
-        return frame(Kind.PARTIAL_DECRYPTION, self.round_digest, self.product_digest, holder, values)
+        return frame(Kind.PARTIAL_DECRYPTION, self.round_digest, self.product_digest, holder, values, self.proof)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> PartialDecryption:
-        """A received partial decryption, its values units modulo n^2.
+        """A received partial decryption, its values units modulo n^2; that its proof holds is checked by the curator.
 
         Raises:
             MessageError: wrong length or kind.
             WrongRoundError, ThresholdError (no such holder), CiphertextError (a value that is no unit): as named.
         """
-        length = DIGEST_BYTES + 1 + round_.plan.ciphertexts * round_.key.ciphertext_bytes
+        size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
+        length = DIGEST_BYTES + 1 + size + opening_proof_bytes(round_)
         reader = Reader(data, Kind.PARTIAL_DECRYPTION, round_.digest, length=length)
         product_digest, holder = reader.take(DIGEST_BYTES), reader.integer(1)
         if not 1 <= holder <= round_.threshold_key.holders:
             raise ThresholdError(f"holders are numbered 1 to {round_.threshold_key.holders}, there is no {holder}")
-        values = decode_ciphertexts(round_.key, reader.rest(), round_.plan.ciphertexts)
+        values = decode_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
         check_ciphertexts(round_.key, values)
-        return cls(round_.digest, holder, product_digest, values)
+        return cls(round_.digest, holder, product_digest, values, reader.rest())

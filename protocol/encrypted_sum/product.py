@@ -16,12 +16,14 @@ from typing import Any
 from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import Ballot, decode_parties, encode_parties
+from psephos.protocol.encrypted_sum.proofs import check_proofs
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     BallotError,
     CiphertextError,
     DuplicateBallotError,
     MessageError,
+    ProofError,
     PsephosError,
     TooFewBallotsError,
     WrongRoundError,
@@ -69,35 +71,62 @@ class BallotProduct:
     def add_all(self, ballots: Iterable[bytes]) -> tuple[BallotProduct, list[Rejection]]:
         """The product with a batch of encoded ballots in it, and those that were not counted.
 
-        A ballot is rejected, and leaves no trace, for any error of `Ballot.decode`, for DuplicateBallotError (a second
-        one of its party) and for CiphertextError (a ciphertext that is no unit). The cost over the bare modular
-        multiplications is one decoding, hash and signature check a ballot, and one gcd a batch.
+        A ballot is rejected, and leaves no trace, for any error of `Ballot.decode`, for CiphertextError (a ciphertext
+        that is no unit), ProofError (its proof does not hold) and DuplicateBallotError (a second one of its party). The
+        cost over the bare modular multiplications is one decoding, hash and signature check a ballot, one gcd a
+        batch, and the proofs that the round demands, checked together.
         """
-        key = self.round.key
         rejections: list[Rejection] = []
-        accepted: dict[int, tuple[int, Ballot]] = {}
+        received: list[tuple[int, Ballot]] = []
         for place, data in enumerate(ballots):
             try:
-                ballot = Ballot.decode(data, self.round)
-                party = ballot.party
-                if party in accepted and not product_is_unit(key, accepted[party][1].ciphertexts):
-                    # Reject the first one now, as an observer of single ballots would have: who is counted must not
-                    # depend on how the board was cut into batches.
-                    rejections.append(_no_unit(*accepted.pop(party)))
-                if party in accepted or self.members >> party & 1:
-                    raise DuplicateBallotError(f"party {party} has a ballot in this round already")
+                received.append((place, Ballot.decode(data, self.round)))
             except (BallotError, CiphertextError, MessageError) as error:
                 rejections.append(Rejection(place, error))
-            else:
-                accepted[party] = (place, ballot)
-        columns = self._times(accepted.values())
-        if not product_is_unit(key, columns):
-            for party, (_place, ballot) in list(accepted.items()):
-                if not product_is_unit(key, ballot.ciphertexts):
-                    rejections.append(_no_unit(*accepted.pop(party)))
-            columns = self._times(accepted.values())
-        members = self.members | sum(1 << party for party in accepted)
+        accepted, twice = self._first_of_each(received)
+        columns = self._times(accepted)
+        if not self._sound(accepted, columns):
+            # Looked at one by one, as an observer of single ballots would: who is counted must not depend on how the
+            # board was cut into batches.
+            sound: list[tuple[int, Ballot]] = []
+            for place, ballot in received:
+                try:
+                    self._check(ballot)
+                    sound.append((place, ballot))
+                except (CiphertextError, ProofError) as error:
+                    rejections.append(Rejection(place, error))
+            accepted, twice = self._first_of_each(sound)
+            columns = self._times(accepted)
+        rejections += twice
+        members = self.members | sum(1 << ballot.party for _place, ballot in accepted)
         return BallotProduct(self.round, members, columns), rejections
+
+    def _first_of_each(self, ballots: Sequence[tuple[int, Ballot]]) -> tuple[list[tuple[int, Ballot]], list[Rejection]]:
+        """One ballot per party that has none yet, and the others."""
+        chosen, twice, members = [], [], self.members
+        for place, ballot in ballots:
+            if members >> ballot.party & 1:
+                error = DuplicateBallotError(f"party {ballot.party} has a ballot in this round already")
+                twice.append(Rejection(place, error))
+            else:
+                members |= 1 << ballot.party
+                chosen.append((place, ballot))
+        return chosen, twice
+
+    def _sound(self, ballots: Sequence[tuple[int, Ballot]], columns: tuple[mpz, ...]) -> bool:
+        """Whether all these ballots are units with proofs that hold; `columns` is the product with them in it."""
+        if not product_is_unit(self.round.key, columns):
+            return False
+        try:
+            check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof) for _place, ballot in ballots])
+        except ProofError:
+            return False
+        return True
+
+    def _check(self, ballot: Ballot) -> None:
+        if not product_is_unit(self.round.key, ballot.ciphertexts):
+            raise CiphertextError(f"party {ballot.party} sent a ciphertext that shares a factor with n")
+        check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof)])
 
     def _times(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
         columns = self.columns
@@ -159,10 +188,6 @@ class BallotProduct:
 
     def __repr__(self) -> str:
         return f"<BallotProduct of {len(self)} ballots, round {self.round.digest.hex()[:12]}>"
-
-
-def _no_unit(place: int, ballot: Ballot) -> Rejection:
-    return Rejection(place, CiphertextError(f"party {ballot.party} sent a ciphertext that shares a factor with n"))
 
 
 def _numbers(bitmap: int) -> tuple[int, ...]:

@@ -16,13 +16,18 @@ from psephos.protocol.errors import InvalidParameter, UnknownPartyError
 from psephos.protocol.paillier.keys import PublicKey, check_key_size
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import VerificationKey
 from psephos.protocol.storage.values import storable
 
-__all__ = ["Round", "RoundKind"]
+__all__ = ["PROOFS", "Proofs", "Round", "RoundKind"]
 
 RoundKind = Literal["votes", "parameters", "statistic", "gradients"]
+Proofs = Literal["none", "knowledge", "valid"]
+PROOFS: tuple[Proofs, ...] = get_args(Proofs)
+"""What a ballot proves: nothing (semi-honest parties only), that its sender knows what is in it, or that it is valid
+too."""
 
 
 @storable
@@ -39,6 +44,8 @@ class Round:
         context: 32 bytes naming the public input the vectors refer to (the auxiliary set, the step, ...).
         nonce: 16 random bytes.
         test_key: whether a key under 2048 bits is accepted.
+        proofs: what every ballot must prove.
+        group: for `valid` ballots, how many consecutive entries add up to 0 or 1: K - 1 for votes.
 
     Raises InvalidParameter for terms that do not fit together, WeakKeyError for a small key not called a test key.
     """
@@ -51,10 +58,17 @@ class Round:
     context: bytes = field(repr=False)
     nonce: bytes = field(repr=False)
     test_key: bool = False
+    proofs: Proofs = "none"
+    group: int = 1
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(RoundKind):
-            raise InvalidParameter(f"a round is of kind {', '.join(get_args(RoundKind))}, not {self.kind!r}")
+        for name, chosen, known in (("kind", self.kind, get_args(RoundKind)), ("proofs", self.proofs, PROOFS)):
+            if chosen not in known:
+                raise InvalidParameter(f"a round's {name} is one of {', '.join(known)}, not {chosen!r}")
+        if self.proofs == "valid":
+            if self.kind != "votes" or self.key.form != "psephos":
+                raise InvalidParameter("only votes are proved valid, and only under a key of form 'psephos'")
+            Layout.of(self.key, self.plan, self.group)
         check_key_size(self.key, test_key=self.test_key)
         parties = len(self.roster)
         if len(set(self.roster)) != parties:
@@ -87,11 +101,13 @@ class Round:
         context: bytes,
         minimum_ballots: int | None = None,
         test_key: bool = False,
+        proofs: Proofs = "none",
+        group: int = 1,
         randomness: Randomness = SYSTEM,
     ) -> Round:
         """A fresh round; by default at least half of the parties must cast a ballot."""
         minimum = max(2, -(-len(roster) // 2)) if minimum_ballots is None else minimum_ballots
-        return cls(kind, threshold_key, plan, roster, minimum, context, randomness.draw(16), test_key)
+        return cls(kind, threshold_key, plan, roster, minimum, context, randomness.draw(16), test_key, proofs, group)
 
     @property
     def key(self) -> PublicKey:
@@ -111,7 +127,8 @@ class Round:
             self.minimum_ballots.to_bytes(4, "big"),
             self.context,
             self.nonce,
-            bytes([self.test_key]),
+            bytes([self.test_key, PROOFS.index(self.proofs)]),
+            self.group.to_bytes(4, "big"),
         ):
             state.update(part)
         return state.digest()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.errors import DataError, InvalidParameter, WrongPartialDecryptionError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
@@ -138,6 +138,7 @@ def vote_round(
     *,
     minimum_ballots: int | None = None,
     test_key: bool = False,
+    proofs: Proofs = "none",
     randomness: Randomness = SYSTEM,
 ) -> Round:
     """A fresh counting round over a public auxiliary set.
@@ -149,6 +150,7 @@ def vote_round(
         classes: the K agreed classes in the order of the counts; an integer K stands for 0 .. K - 1.
         minimum_ballots: half of the parties unless given.
         test_key: accept a key under 2048 bits.
+        proofs: what every ballot must prove; "none" is for parties that follow the protocol.
 
     Raises:
         DataError: no auxiliary samples, or NaN or infinite ones. InvalidParameter: a round nobody could agree on.
@@ -163,5 +165,7 @@ def vote_round(
         context=public.context(labels),
         minimum_ballots=minimum_ballots,
         test_key=test_key,
+        proofs=proofs,
+        group=len(labels) - 1,
         randomness=randomness,
     )

@@ -148,7 +148,7 @@ class Encryptor:
         """
         check_mode(key, mode)
         self.key, self.mode = key, mode
-        self._randomness = randomness
+        self.randomness = randomness
         self._shape: CombShape | None = None
         if mode != "full":
             # Rounded up to a power of two, so that nearly equal expectations share a table.
@@ -159,10 +159,10 @@ class Encryptor:
         """`count` fresh random n-th residues: encryptions of zero."""
         if self._shape is None:
             n, modulus = self.key.modulus, self.key.modulus_squared
-            units = [random_unit(self.key, self._randomness) for _ in range(count)]
+            units = [random_unit(self.key, self.randomness) for _ in range(count)]
             return [Residue(gmpy2.powmod_sec(unit, n, modulus), partial(mpz, unit)) for unit in units]
         comb = _comb(self.key, self._shape)
-        drawn = [comb.draw(self._randomness) for _ in range(count)]
+        drawn = [comb.draw(self.randomness) for _ in range(count)]
         return [Residue(comb.drawn_power(digits), partial(comb.exponent, digits)) for digits in drawn]
 
     def encrypt(self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None) -> tuple[mpz, ...]:

@@ -4,7 +4,7 @@ Statement: d_l = c_l^x for every l, with the same x as in the holder's verificat
 
     weights     rho_1 .. rho_L = H(statement, c, d), 128 bits;   C = prod c_l^rho_l,  D = prod d_l^rho_l
     announce    a = v^r,  b = C^r,    r 80 bits longer than what it hides
-    challenge   e = H(statement, C, D, a, b)
+    challenge   e = H(statement, v, C, D, a, b)
     respond     z = r + e x over the integers
     check       v^z = a v_j^e  and  C^z = b D^e, both up to the sign
 
@@ -30,12 +30,27 @@ from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["OpeningProof", "prove", "verify"]
+__all__ = ["OpeningProof", "Powers", "prove", "verify"]
 
 HIDING_BITS = 80
 """z is within statistical distance 2^-80 of one that does not depend on the share."""
 
 _LABEL = "psephos partial decryption"
+
+
+@dataclass(frozen=True)
+class Powers:
+    """What the verification values of a shared key are powers of.
+
+    Attributes:
+        key: modulo whose n^2 all of it is.
+        base: v.
+        exponent_bits: public bound of the length of every holder's x.
+    """
+
+    key: PublicKey
+    base: mpz = field(repr=False)
+    exponent_bits: int
 
 
 @dataclass(frozen=True)
@@ -82,49 +97,43 @@ class OpeningProof:
 
 def prove(
     statement: bytes,
-    key: PublicKey,
-    base: mpz,
+    powers: Powers,
     ciphertexts: Sequence[mpz],
     values: Sequence[mpz],
     exponent: mpz,
-    exponent_bits: int,
     *,
     randomness: Randomness = SYSTEM,
 ) -> OpeningProof:
     """The proof that values_l = ciphertexts_l^exponent and the verification value is base^exponent.
 
     Args:
-        statement: what the opening is bound to: round, holder, request.
-        key: modulo whose n^2 all of it is.
-        base: v. ciphertexts, values: c and d, units. exponent: x, a secret.
-        exponent_bits: public bound of x's length.
+        statement: what the opening is bound to: round and holder.
+        powers: of the shared key.
+        ciphertexts, values: c and d, units. exponent: x, a secret.
         randomness: the operating system's by default.
     """
-    modulus = key.modulus_squared
+    key = powers.key
     weighted, opened = _weighted(statement, key, ciphertexts, values)
-    mask = mpz(randomness.bits(_answer_bits(exponent_bits) - 1))
-    announced = _comb(key, base, _answer_bits(exponent_bits)).power(int(mask))
-    product = gmpy2.powmod_sec(weighted, mask, modulus)
-    return OpeningProof(
-        announced, product, mask + _challenge(statement, key, weighted, opened, announced, product) * exponent
-    )
+    mask = mpz(randomness.bits(_answer_bits(powers.exponent_bits) - 1))
+    announced = _comb(powers).power(int(mask))
+    product = gmpy2.powmod_sec(weighted, mask, key.modulus_squared)
+    e = _challenge(statement, powers, weighted, opened, announced, product)
+    return OpeningProof(announced, product, mask + e * exponent)
 
 
 def verify(
     statement: bytes,
-    key: PublicKey,
-    base: mpz,
+    powers: Powers,
     verification_value: mpz,
     ciphertexts: Sequence[mpz],
     values: Sequence[mpz],
-    exponent_bits: int,
     proof: OpeningProof,
 ) -> None:
     """Raise ProofError unless the proof holds; arguments as in `prove`, all units (`check_ciphertexts`)."""
-    modulus = key.modulus_squared
-    weighted, opened = _weighted(statement, key, ciphertexts, values)
-    e = _challenge(statement, key, weighted, opened, proof.base, proof.product)
-    left = _comb(key, base, _answer_bits(exponent_bits)).power(int(proof.answer))
+    modulus = powers.key.modulus_squared
+    weighted, opened = _weighted(statement, powers.key, ciphertexts, values)
+    e = _challenge(statement, powers, weighted, opened, proof.base, proof.product)
+    left = _comb(powers).power(int(proof.answer))
     right = proof.base * gmpy2.powmod(verification_value, e, modulus)
     left_product = gmpy2.powmod(weighted, proof.answer, modulus)
     right_product = proof.product * gmpy2.powmod(opened, e, modulus)
@@ -140,8 +149,9 @@ def _weighted(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], valu
     return public_power(ciphertexts, weights, modulus), public_power(values, weights, modulus)
 
 
-def _challenge(statement: bytes, key: PublicKey, *numbers: mpz) -> mpz:
-    parts = (key.identifier, statement, *(x.to_bytes(key.ciphertext_bytes, "little") for x in numbers))
+def _challenge(statement: bytes, powers: Powers, *numbers: mpz) -> mpz:
+    size = powers.key.ciphertext_bytes
+    parts = (powers.key.identifier, statement, *(x.to_bytes(size, "little") for x in (powers.base, *numbers)))
     return challenges(f"{_LABEL}: challenge", parts, 1)[0]
 
 
@@ -150,6 +160,7 @@ def _answer_bits(exponent_bits: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _comb(key: PublicKey, base: mpz, bits: int) -> FixedBaseComb:
+def _comb(powers: Powers) -> FixedBaseComb:
+    key, bits = powers.key, _answer_bits(powers.exponent_bits)
     shape = best_shape(bits, powers=64, entry_bytes=key.ciphertext_bytes, memory=20_000_000)
-    return FixedBaseComb(base, key.modulus_squared, shape)
+    return FixedBaseComb(powers.base, key.modulus_squared, shape)

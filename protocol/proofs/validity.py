@@ -134,6 +134,14 @@ class Layout:
         rows = self.first_rows + self.second_rows + 3 * REPEATS
         return 8 * (QUERIES * rows + 5 * REPEATS * self.degree)
 
+    @property
+    def longest_proof(self) -> int:
+        """Bytes of the longest proof: how many hashes open the columns depends on where they lie."""
+        committed = 2 * HASH_BYTES + self.key.ciphertext_bytes + sum(self.proof_parts)
+        leaves = 2 * SALT_BYTES + 8 * (self.first_rows + self.second_rows + 3 * REPEATS)
+        paths = 2 * (2 + QUERIES * HASH_BYTES * self.size.bit_length())
+        return committed + QUERIES * leaves + paths
+
     def votes(self, entries: NDArray[np.integer]) -> Words:
         """Entries (S,) as rows (blocks * group, used): a row holds one class of a run of samples."""
         table = np.zeros((self.blocks * self.used, self.group), dtype=np.uint64)

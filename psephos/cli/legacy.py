@@ -31,8 +31,6 @@ def adapt(result: Any) -> Outcome:
     if isinstance(result, Outcome):
         return result
     protocol = str(result.get("protocol", ""))
-    if protocol.startswith("pathak"):
-        return _pathak(result)
     if protocol in ("tally", "statistic"):
         return _tally(result)
     return _pathak_adult(result)
@@ -67,12 +65,6 @@ def _tally(r: dict[str, Any]) -> Outcome:
     return _made("tally", r | {
         "privacy": privacy, "accuracy": _accuracy(r["accuracy"], ""), "measured_on": measured, "curves": curves,
     })  # fmt: skip
-
-
-def _pathak(r: dict[str, Any]) -> Outcome:
-    accuracy = _accuracy(r["accuracy"], "private")
-    accuracy["pathak"]["nonprivate"] = accuracy.pop("average")["nonprivate"]
-    return _made("pathak", r | {"accuracy": accuracy})
 
 
 def _pathak_adult(r: dict[str, Any]) -> Outcome:

@@ -72,6 +72,23 @@ _KINDS: Mapping[str, Contents] = {
         "One holder's part of opening the sum. Enough parts give the sum of all counted ballots, fewer give nothing.",
         "the sum of all counted ballots, once enough parts are there",
     ),
+    # the ceremony that makes a key without a dealer
+    "seed commitments": Contents("masked", "Hashes of a holder's contributions to the seeds, before any is shown."),
+    "seed contributions": Contents("part", "Contributions to seeds that both holders are in: random alone."),
+    "residue products": Contents("part", "A share of masked products of residues of the candidates' factors."),
+    "residue differences": Contents("part", "A share of a random multiple of (a - 1)(b - 1), zero or uniform."),
+    "modulus shares": Contents(
+        "part", "A share of each candidate modulus.", "the candidate moduli, which are public, and not their factors"
+    ),
+    "test commitment": Contents("masked", "A hash of the test values, before any is shown."),
+    "test values": Contents(
+        "part", "A power of the test base for each candidate.", "which candidates are products of two primes"
+    ),
+    "opened candidates": Contents("open", "All about the rejected candidates, so that everybody can check them."),
+    "exponent commitments": Contents("masked", "Powers of the verification base: the exponents below stay hidden."),
+    "exponent share": Contents("part", "A share of the private exponent's summand: fewer than t say nothing."),
+    "test decryption": Contents("part", "Partial decryptions of public ciphertexts whose plaintexts all know."),
+    "opened seeds": Contents("open", "The seeds of a batch in which somebody lied: there will be no key of it."),
     # Pathak 2010, in the order of the protocol
     "proposal": Contents("open", "The terms of the run and the curator's public keys."),
     "group secret": Contents(

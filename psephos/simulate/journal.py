@@ -15,7 +15,6 @@ Real roles never write such a thing. Delete it (`Journal.forget`) when the run i
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -38,7 +37,7 @@ from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import Message
 from psephos.simulate.ceremony import Ceremony
 
-__all__ = ["Journal", "StepLog", "SumJournal", "SumState", "disk_error"]
+__all__ = ["Journal", "SumJournal", "SumState"]
 
 _FILE = "journal.sqlite"
 
@@ -102,10 +101,6 @@ class Journal:
     def sum_of(self, round_: Round) -> SumJournal:
         """The part of the journal for the sum of this round's kind; begun if it is not there."""
         return SumJournal(self.store, round_)
-
-    def steps(self) -> StepLog:
-        """The log of a walk; begun if it is not there."""
-        return StepLog(self.path / "steps")
 
     def result(self, name: str) -> Any:
         """What `keep_result` kept under this name; None when there is nothing."""
@@ -196,43 +191,6 @@ class SumJournal:
         return f"<SumJournal of {self.round.kind} in {self._store}>"
 
 
-class StepLog:
-    """An append-only log, one JSON object a line, each synced before anything follows from it.
-
-    A last line without its end is what an interrupt leaves and is dropped; any other damage is a JournalError.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.entries: list[dict[str, Any]] = []
-        if not path.exists():
-            return
-        try:
-            raw = path.read_bytes()
-            whole = raw[: raw.rfind(b"\n") + 1]
-            if len(whole) != len(raw):
-                os.truncate(path, len(whole))
-            self.entries = [json.loads(line) for line in whole.splitlines()]
-        except OSError as error:
-            raise disk_error(path, error) from error
-        except ValueError:
-            raise _damaged(path) from None
-        if not all(isinstance(entry, dict) for entry in self.entries):
-            raise _damaged(path)
-
-    def append(self, entry: dict[str, Any]) -> None:
-        """Write one entry and wait until it is on disk; raises JournalError when it cannot be written."""
-        try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(json.dumps(entry).encode("ascii") + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise disk_error(self._path, error) from error
-        self.entries.append(entry)
-
-
 def _encode_ceremony(ceremony: Ceremony) -> bytes:
     shares = tuple((share.holder, share.share()) for share in ceremony.shares)
     return encode((ceremony.threshold_key, shares, tuple(key.seed() for key in ceremony.signing_keys)))
@@ -243,16 +201,3 @@ def _decode_ceremony(kept: bytes) -> Ceremony:
     shares = tuple(KeyShare(threshold_key, holder, share) for holder, share in kept_shares)
     keys = tuple(SigningKey(seed) for seed in seeds)
     return Ceremony(threshold_key, tuple(key.verification_key for key in keys), shares, keys)
-
-
-def _damaged(file: Path) -> JournalError:
-    return JournalError(f"the journal file {file} is damaged; delete the journal and start again")
-
-
-def disk_error(file: Path, error: OSError) -> JournalError:
-    """What to tell the user of an `error` that writing `file` met."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return JournalError(
-            f"no room to write {file} ({error.strerror}); what was committed before is kept: make room and run again"
-        )
-    return JournalError(f"{file} cannot be written: {error.strerror}")

@@ -62,7 +62,7 @@ from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
-from psephos.simulate.pathak import run_pathak
+from psephos.simulate.pathak import PathakOptions, simulate_pathak
 from psephos.simulate.psgd import PsgdOptions, simulate_psgd
 from psephos.simulate.tally import RunOptions, run_tally
 
@@ -932,7 +932,8 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     options = RunOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
     write("statistic", run_tally(options, transcript=transcript), transcript)
     transcript = Transcript()
-    write("pathak", run_pathak(parties=3, variant="printed", transcript=transcript, **small), transcript)
+    pathak = PathakOptions(parties=3, variant="printed", **small)
+    write("pathak", simulate_pathak(pathak, transcript=transcript), transcript)
     transcript = Transcript()
     write("psgd", simulate_psgd(PsgdOptions(parties=4, steps=6, **small), transcript=transcript), transcript)
     # As many lanes as a diagram has.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
-from psephos.protocol.pathak.messages import Step
 from psephos.protocol.psgd.series import Announcement
+from psephos.protocol.wire import Kind
 from psephos.security.audit import CASES, NOT_EXAMINED
 from psephos.security.case_psgd import agreement_of, terms_of
 from psephos.security.model import Context
@@ -94,5 +94,5 @@ def test_message_lengths_and_pathaks_messages() -> None:
     d = terms.series.dimension
     length = len(Announcement.create(terms, 1, (0.0,) * d).encode())
     assert f"| announcement | {length - 8 * d} + 8 d" in text
-    for step in Step:
-        assert step.kind in text, step.kind
+    for kind in Kind:
+        assert kind.title in text, kind.title

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import gmpy2
 import pytest
 from gmpy2 import mpz
 
 from psephos.protocol.errors import ProofError
-from psephos.protocol.paillier.encryption import Encryptor, random_unit
+from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, deal
-from psephos.protocol.proofs.opening import OpeningProof, prove, verify
+from psephos.protocol.proofs.opening import OpeningProof, Powers, prove, verify
 
-BITS = 2400
 HERE = b"round 1, holder 2"
 
 
@@ -25,18 +23,17 @@ class Holder:
         self.key = private_key.public_key
         threshold_key, shares = deal(private_key, holders=3, threshold=2)
         self.share: KeyShare = shares[1]
-        self.exponent = mpz(2 * threshold_key.delta * self.share.share())
-        assert self.exponent.bit_length() <= BITS
-        self.base = random_unit(self.key) ** 2 % self.key.modulus_squared
-        self.value = gmpy2.powmod(self.base, self.exponent, self.key.modulus_squared)
+        self.exponent = self.share.exponent
+        self.powers = Powers(self.key, threshold_key.verification_base, threshold_key.exponent_bits)
+        self.value = threshold_key.verification_values[1]
         self.ciphertexts = Encryptor(self.key, expected=8).encrypt([mpz(m) for m in range(6)])
         self.opened = self.share.partially_decrypt(self.ciphertexts)
 
     def prove(self, opened: tuple[mpz, ...], statement: bytes = HERE) -> OpeningProof:
-        return prove(statement, self.key, self.base, self.ciphertexts, opened, self.exponent, BITS)
+        return prove(statement, self.powers, self.ciphertexts, opened, self.exponent)
 
     def verify(self, opened: tuple[mpz, ...], proof: OpeningProof, statement: bytes = HERE) -> None:
-        verify(statement, self.key, self.base, self.value, self.ciphertexts, opened, BITS, proof)
+        verify(statement, self.powers, self.value, self.ciphertexts, opened, proof)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,12 @@ def holder(private_key: PrivateKey) -> Holder:
 
 def test_an_honest_proof_holds_and_travels(holder: Holder) -> None:
     proof = holder.prove(holder.opened)
-    assert OpeningProof.decode(proof.encode(holder.key, BITS), holder.key, BITS) == proof
+    assert (
+        OpeningProof.decode(
+            proof.encode(holder.key, holder.powers.exponent_bits), holder.key, holder.powers.exponent_bits
+        )
+        == proof
+    )
     holder.verify(holder.opened, proof)
 
 
@@ -82,19 +84,20 @@ def test_another_place_or_another_answer(holder: Holder, private_key: PrivateKey
         with pytest.raises(ProofError):
             holder.verify(holder.opened, changed)
     with pytest.raises(ProofError):
-        verify(HERE, holder.key, holder.base, other.value, holder.ciphertexts, holder.opened, BITS, proof)
+        verify(HERE, holder.powers, other.value, holder.ciphertexts, holder.opened, proof)
 
 
 def test_answers_hide_the_share(holder: Holder) -> None:
     """z is masked by 80 bits more than e x has; a mask as short as x would show x in the answer's length."""
     longest = max(int(holder.prove(holder.opened).answer).bit_length() for _ in range(12))
-    assert BITS + 128 + 80 - 12 <= longest <= BITS + 128 + 80 + 1
+    assert holder.exponent.bit_length() <= holder.powers.exponent_bits
+    assert holder.powers.exponent_bits + 128 + 80 - 12 <= longest <= holder.powers.exponent_bits + 128 + 80 + 1
 
 
 def test_bytes_that_are_no_proof(holder: Holder) -> None:
     key = holder.key
-    data = holder.prove(holder.opened).encode(key, BITS)
+    data = holder.prove(holder.opened).encode(key, holder.powers.exponent_bits)
     size = key.ciphertext_bytes
-    for bad in (b"", data[:-1], data + b"\0", bytes(size) + data[size:], data[:-1] + b"\xff", b"\xff" * len(data)):
+    for bad in (b"", data[:-1], data + b"\0", bytes(size) + data[size:], b"\xff" * len(data)):
         with pytest.raises(ProofError):
-            OpeningProof.decode(bad, key, BITS)
+            OpeningProof.decode(bad, key, holder.powers.exponent_bits)

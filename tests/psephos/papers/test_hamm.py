@@ -160,6 +160,10 @@ def test_an_interrupted_sweep_goes_on_after_its_last_trial(
     for change in ({"draws": 3}, {"seed": 1}, {"inverse_epsilons": (1.0,)}, {"quick": True}):
         with pytest.raises(JournalError, match="another run"):
             reproduce_hamm(replace(options, **change))
+    (file,) = (tmp_path / "journal").iterdir()
+    file.write_bytes(file.read_bytes()[:5000])
+    with pytest.raises(JournalError, match="damaged"):
+        reproduce_hamm(options)
 
 
 def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "tally",
         psephos.protocol.paillier.encryption.Encryptor,
         "randomizers",
-        "[comb.draw(self._randomness) for _ in range(count)]",
-        "[comb.draw(self._randomness)] * count",
+        "[comb.draw(self.randomness) for _ in range(count)]",
+        "[comb.draw(self.randomness)] * count",
         _FRESH,
     ),
     Mutant(

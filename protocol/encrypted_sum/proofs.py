@@ -1,0 +1,137 @@
+"""What ballots and partial decryptions prove about themselves, as their round demands (`Round.proofs`).
+
+A proof is bound to the round and to its sender, so it proves nothing anywhere else; docs/security/zero-knowledge.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from gmpy2 import mpz
+
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import InvalidParameter, ProofError
+from psephos.protocol.paillier.encryption import Encryptor, Randomizers
+from psephos.protocol.paillier.packing import IntegerVector
+from psephos.protocol.paillier.threshold import KeyShare
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.proofs import knowledge, opening, validity
+from psephos.protocol.proofs.knowledge import KnowledgeProof
+from psephos.protocol.proofs.opening import OpeningProof
+from psephos.protocol.randomness import SYSTEM, Randomness
+
+__all__ = [
+    "check_opening",
+    "check_proofs",
+    "encrypt_with_proof",
+    "opening_proof_bytes",
+    "proof_bytes",
+    "prove_opening",
+]
+
+
+def proof_bytes(round_: Round) -> tuple[int, int]:
+    """The least and the largest length of a ballot's proof."""
+    if round_.proofs == "none":
+        return 0, 0
+    if round_.proofs == "knowledge":
+        return (KnowledgeProof.encoded_length(round_.key),) * 2
+    return 1, validity.Layout.of(round_.key, round_.plan, round_.group).longest_proof
+
+
+def encrypt_with_proof(
+    round_: Round,
+    party: int,
+    values: IntegerVector,
+    encryptor: Encryptor,
+    randomizers: Randomizers | None = None,
+) -> tuple[EncryptedVector, bytes]:
+    """One party's encrypted vector, and the proof about it.
+
+    Raises PackingError for values that the plan does not take, InvalidParameter for mode `full` where validity is to be
+    proved.
+    """
+    if round_.proofs == "valid" and encryptor.mode == "full":
+        raise InvalidParameter("a valid ballot is proved for the randomness modes half and short, not for full")
+    ciphertexts, witness = encryptor.encrypt_with_witness(round_.plan.pack(values), randomizers)
+    vector, proof = EncryptedVector(round_.key, round_.plan, ciphertexts), b""
+    statement, randomness = _statement(round_, party), encryptor.randomness
+    if round_.proofs == "knowledge":
+        found = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)
+        proof = found.encode(round_.key)
+    elif round_.proofs == "valid":
+        layout = validity.Layout.of(round_.key, round_.plan, round_.group)
+        entries = np.asarray(values, dtype=np.int64)
+        proof = validity.prove(statement, layout, entries, ciphertexts, witness, randomness=randomness)
+    return vector, proof
+
+
+def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], bytes]]) -> None:
+    """Raise ProofError unless the proofs of all ballots (party, ciphertexts, proof) hold; ciphertexts are units."""
+    if round_.proofs == "knowledge":
+        claims = [
+            (_statement(round_, party), ciphertexts, KnowledgeProof.decode(proof, round_.key))
+            for party, ciphertexts, proof in ballots
+        ]
+        if (wrong := knowledge.first_wrong(round_.key, claims)) is not None:
+            raise ProofError(
+                f"party {ballots[wrong][0]} does not prove that it knows what is in its ballot: it did not encrypt it, "
+                "or not for this round"
+            )
+    elif round_.proofs == "valid":
+        layout = validity.Layout.of(round_.key, round_.plan, round_.group)
+        for party, ciphertexts, proof in ballots:
+            validity.verify(_statement(round_, party), layout, ciphertexts, proof)
+
+
+def opening_proof_bytes(round_: Round) -> int:
+    """The length of a partial decryption's proof."""
+    key = round_.threshold_key
+    return 0 if round_.proofs == "none" else OpeningProof.encoded_length(key.key, key.exponent_bits)
+
+
+def prove_opening(
+    round_: Round,
+    share: KeyShare,
+    ciphertexts: Sequence[mpz],
+    values: Sequence[mpz],
+    *,
+    randomness: Randomness = SYSTEM,
+) -> bytes:
+    """That `values` are the holder's partial decryptions of `ciphertexts`, as the round demands it proved."""
+    if round_.proofs == "none":
+        return b""
+    key = round_.threshold_key
+    proof = opening.prove(
+        _opening_statement(round_, share.holder),
+        opening.Powers(key.key, key.verification_base, key.exponent_bits),
+        ciphertexts,
+        values,
+        share.exponent,
+        randomness=randomness,
+    )
+    return proof.encode(key.key, key.exponent_bits)
+
+
+def check_opening(round_: Round, holder: int, ciphertexts: Sequence[mpz], values: Sequence[mpz], proof: bytes) -> None:
+    """Raise ProofError unless a holder's proof holds; ciphertexts and values are units."""
+    if round_.proofs == "none":
+        return
+    key = round_.threshold_key
+    opening.verify(
+        _opening_statement(round_, holder),
+        opening.Powers(key.key, key.verification_base, key.exponent_bits),
+        key.verification_values[holder - 1],
+        ciphertexts,
+        values,
+        OpeningProof.decode(proof, key.key, key.exponent_bits),
+    )
+
+
+def _opening_statement(round_: Round, holder: int) -> bytes:
+    return b"psephos partial decryption\0" + round_.digest + bytes([holder])
+
+
+def _statement(round_: Round, party: int) -> bytes:
+    return b"psephos ballot\0" + round_.digest + party.to_bytes(4, "big")

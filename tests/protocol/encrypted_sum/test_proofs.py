@@ -1,0 +1,230 @@
+"""Ballots made of other people's ciphertexts, and ballots that are no votes: counted without proofs, refused with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import gmpy2
+import numpy as np
+import pytest
+from gmpy2 import mpz
+
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, VotingParty
+from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.proofs import _statement, encrypt_with_proof, proof_bytes
+from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs, Round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
+from psephos.protocol.errors import (
+    DuplicateBallotError,
+    InvalidParameter,
+    MessageError,
+    ProofError,
+    WrongPartialDecryptionError,
+)
+from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode
+from psephos.protocol.paillier.sharing import lagrange_numerators
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.proofs import knowledge, validity
+from psephos.protocol.roles import Role, Step
+
+CLASSES, SAMPLES = 3, 40
+AUXILIARY = AuxiliarySet(np.linspace(0, 1, 2 * SAMPLES).reshape(SAMPLES, 2))
+proofs = pytest.mark.parametrize("proofs", PROOFS)
+
+
+class Fixed:
+    """Votes as it was told."""
+
+    def __init__(self, party: int) -> None:
+        self.party = party
+
+    def predict_votes(self, X: Any) -> Any:
+        return (np.arange(SAMPLES) + self.party) % CLASSES
+
+
+def round_of(election: Any, proofs: Proofs) -> Round:
+    return vote_round(
+        election.round.threshold_key, election.round.roster, AUXILIARY, CLASSES, test_key=True, proofs=proofs
+    )
+
+
+def cast(election: Any, round_: Round, party: int, mode: RandomnessMode = "half") -> bytes:
+    sender = Party(party, election.signing_keys[party], classes=range(CLASSES), voter=Fixed(party))
+    (post,) = VotingParty(sender, round_, AUXILIARY, encryptor=Encryptor(round_.key, mode, expected=8)).begin().posts
+    return post.data
+
+
+def signed(election: Any, round_: Round, party: int, ciphertexts: tuple[mpz, ...], proof: bytes) -> bytes:
+    vector = EncryptedVector(round_.key, round_.plan, ciphertexts)
+    return Ballot.sign(round_, party, vector, election.signing_keys[party], proof).encode()
+
+
+@proofs
+@pytest.mark.parametrize("mode", RANDOMNESS_MODES)
+def test_honest_ballots_are_counted(election: Any, proofs: Proofs, mode: RandomnessMode) -> None:
+    round_ = round_of(election, proofs)
+    if proofs == "valid" and mode == "full":
+        with pytest.raises(InvalidParameter, match="not for full"):
+            cast(election, round_, 0, mode)
+        return
+    product, rejections = BallotProduct(round_).add_all(cast(election, round_, party, mode) for party in range(5))
+    assert not rejections
+    sums = product.vector().decrypt(election.private_key)
+    votes = np.stack([Fixed(party).predict_votes(None) for party in range(5)])
+    assert sums == np.stack([(votes == k).sum(axis=0) for k in (1, 2)], axis=1).reshape(-1).tolist()
+
+
+def copied(election: Any, round_: Round, mine: Ballot, others: list[Ballot]) -> bytes:
+    """Party 4 casts party 0's ballot once more, re-randomised: its vote counts twice."""
+    zeros = Encryptor(round_.key, "full").encrypt([mpz(0)] * len(others[0].ciphertexts))
+    modulus = round_.key.modulus_squared
+    ciphertexts = tuple(c * z % modulus for c, z in zip(others[0].ciphertexts, zeros, strict=True))
+    return signed(election, round_, 4, ciphertexts, others[0].proof)
+
+
+def inverse(election: Any, round_: Round, mine: Ballot, others: list[Ballot]) -> bytes:
+    """Party 4 takes the ballots of parties 1 to 3 out of the sum again: what is opened is party 0's ballot."""
+    modulus, out = round_.key.modulus_squared, []
+    for column in zip(mine.ciphertexts, *(ballot.ciphertexts for ballot in others[1:]), strict=True):
+        product = column[0]
+        for value in column[1:]:
+            product = product * gmpy2.invert(value, modulus) % modulus
+        out.append(product)
+    return signed(election, round_, 4, tuple(out), mine.proof)
+
+
+@proofs
+@pytest.mark.parametrize("attack", [copied, inverse])
+def test_ballots_of_other_peoples_ciphertexts(
+    election: Any, proofs: Proofs, attack: Callable[[Any, Round, Ballot, list[Ballot]], bytes]
+) -> None:
+    round_ = round_of(election, proofs)
+    ballots = [cast(election, round_, party) for party in range(5)]
+    mine, others = Ballot.decode(ballots[4], round_), [Ballot.decode(data, round_) for data in ballots[:4]]
+    lie = attack(election, round_, mine, others)
+    product, rejections = BallotProduct(round_).add_all([*ballots[:4], lie])
+    if proofs == "none":
+        assert not rejections  # the attack works: that is what the proofs are for
+    else:
+        assert [(r.place, type(r.error)) for r in rejections] == [(4, ProofError)]
+        assert product.parties == (0, 1, 2, 3)
+
+
+@proofs
+@pytest.mark.parametrize("value", [2, 5, 3])
+def test_more_than_one_vote_in_a_slot(election: Any, proofs: Proofs, value: int) -> None:
+    """`none` and `knowledge` count what a slot can carry; docs/security/unprotected.md says so."""
+    round_ = round_of(election, proofs)
+    values = np.zeros(round_.plan.length, dtype=np.int64)
+    values[:2] = (0, value) if value != 3 else (1, 1)
+    encryptor = Encryptor(round_.key, expected=8)
+    plaintexts = [mpz(int(values[1]) * int(round_.plan.radix) + int(values[0]))]
+    plaintexts += [mpz(0)] * (round_.plan.ciphertexts - 1)
+    ciphertexts, witness = encryptor.encrypt_with_witness(plaintexts)
+    proof = b""
+    if proofs == "knowledge":
+        proof = knowledge.prove(_statement(round_, 4), round_.key, ciphertexts, witness, "half").encode(round_.key)
+    elif proofs == "valid":
+        layout = validity.Layout.of(round_.key, round_.plan, round_.group)
+        proof = validity.prove(_statement(round_, 4), layout, values, ciphertexts, witness)
+    _, rejections = BallotProduct(round_).add_all([signed(election, round_, 4, ciphertexts, proof)])
+    assert [type(r.error) for r in rejections] == ([ProofError] if proofs == "valid" else [])
+
+
+@proofs
+def test_who_is_counted_does_not_depend_on_batches(election: Any, proofs: Proofs) -> None:
+    """A bad first ballot of a party gives way to its good second one, however the board is cut."""
+    round_ = round_of(election, proofs)
+    good = [cast(election, round_, party) for party in range(5)]
+    ballot = Ballot.decode(good[2], round_)
+    bad = [signed(election, round_, 2, (mpz(election.private_key.factors()[0]), *ballot.ciphertexts[1:]), ballot.proof)]
+    if proofs != "none":
+        other = Ballot.decode(good[3], round_)
+        bad.append(signed(election, round_, 2, ballot.ciphertexts, other.proof))
+        bad.append(signed(election, round_, 2, other.ciphertexts, other.proof))
+    board = [good[0], bad[0], good[1], *bad[1:], good[2], good[2], good[3], good[4]]
+    whole, rejected = BallotProduct(round_).add_all(board)
+    single, errors = BallotProduct(round_), []
+    for data in board:
+        single, refused = single.add_all([data])
+        errors += [type(r.error) for r in refused]
+    assert single == whole
+    assert whole.parties == (0, 1, 2, 3, 4)
+    assert sorted(e.__name__ for e in errors) == sorted(type(r.error).__name__ for r in rejected)
+    assert errors.count(DuplicateBallotError) == 1
+
+
+@proofs
+def test_proofs_have_a_length(election: Any, proofs: Proofs) -> None:
+    round_ = round_of(election, proofs)
+    vector, proof = encrypt_with_proof(round_, 0, [0] * round_.plan.length, Encryptor(round_.key, expected=8))
+    least, most = proof_bytes(round_)
+    assert least <= len(proof) <= most
+    for wrong in (b"\0" * (most + 1), b"" if least else b"\0"):
+        data = signed(election, round_, 0, vector.ciphertexts, wrong)
+        with pytest.raises(MessageError):
+            Ballot.decode(data, round_)
+
+
+def test_rounds_differ_by_their_proofs(election: Any) -> None:
+    digests = {replace(round_of(election, "none"), nonce=bytes(16), proofs=proofs).digest for proofs in PROOFS}
+    assert len(digests) == len(PROOFS)
+    with pytest.raises(InvalidParameter, match="proofs is one of none, knowledge, valid"):
+        replace(election.round, proofs="some")
+    with pytest.raises(InvalidParameter, match="only votes are proved valid"):
+        replace(election.round, kind="parameters", proofs="valid")
+
+
+class Shaper(Role):
+    """Holder 1, but the count it helps to open is two more than was cast (needs no other holder's help)."""
+
+    def __init__(self, honest: Role, round_: Round) -> None:
+        self.name, self.reads, self._honest, self._round = honest.name, honest.reads, honest, round_
+
+    def start(self) -> Step:
+        return self._honest.start()
+
+    def receive(self, state: Any, entries: Any) -> Step:
+        step = self._honest.receive(state, entries)
+        return replace(step, posts=tuple(replace(post, data=self._shaped(post.data)) for post in step.posts))
+
+    def _shaped(self, data: bytes) -> bytes:
+        key = self._round.threshold_key
+        part = PartialDecryption.decode(data, self._round)
+        n, modulus, lagrange = key.key.modulus, key.key.modulus_squared, lagrange_numerators([1, 2], key.holders)[1]
+        shift = 2 * 2 * mpz(key.delta) ** 3 * key.theta * gmpy2.invert(lagrange, n) % n
+        return replace(part, values=(part.values[0] * (1 + shift * n) % modulus, *part.values[1:])).encode(self._round)
+
+
+@proofs
+def test_a_holder_that_shapes_its_answer(election: Any, proofs: Proofs) -> None:
+    """Without proofs, one of exactly t answers adds two votes; with them it is named, and two others open."""
+    round_ = round_of(election, proofs)
+    parties = [
+        Party(party, election.signing_keys[party], classes=range(CLASSES), voter=Fixed(party)) for party in range(5)
+    ]
+    roles: list[Role] = [
+        Tally(round_),
+        *(VotingParty(party, round_, AUXILIARY) for party in parties),
+        *(KeyHolder(share, round_) for share in election.shares),
+    ]
+    driver = Driver(replaced(roles, {"holder 1": lambda honest: Shaper(honest, round_)}), strict=False)
+    opened = driver.run()["curator"]
+    votes = np.stack([Fixed(party).predict_votes(None) for party in range(5)])
+    right = np.stack([(votes == k).sum(axis=0) for k in (1, 2)], axis=1).reshape(-1).tolist()
+    difference = [a - b for a, b in zip(opened.sums, right, strict=True)]
+    if proofs == "none":
+        assert difference == [2] + [0] * (len(right) - 1)
+        assert not driver.refused
+    else:
+        assert not any(difference)
+        ((who, refusal),) = driver.refused
+        assert who == "curator"
+        assert isinstance(refusal.error, WrongPartialDecryptionError)
+        assert "holder 1 lies" in str(refusal.error)
