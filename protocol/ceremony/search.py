@@ -201,7 +201,7 @@ def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[n
 
 
 def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rests: Sequence[mpz]) -> tuple[mpz, ...]:
-    """Every candidate's n, from its residues and from n modulo 2^s."""
+    """Every candidate's n, from its residues and from n modulo 2^s; `chosen`: their places, shape (candidates,)."""
     known, power = terms.step // 4, mpz(1) << terms.rest_bits
     twelve = (terms.step // 12) * gmpy2.invert(terms.step // 12, 12)
     inverse = gmpy2.invert(known, power)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +40,7 @@ from psephos.protocol.roles import Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.ceremony import Ceremony, Keys, hold_ceremony
 from psephos.simulate.journal import Journal
 
 __all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
@@ -77,11 +77,19 @@ class PsgdOptions(DescentOptions):
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     holders: int = option(3, "Key holders, the first n parties.", group="Encryption")
     threshold: int = option(2, "How many holders open a sum; more than half.", group="Encryption")
+    keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
         None, "Keep every step here; an interrupted run goes on from it. Holds secrets.", group="Machine"
     )
+
+    def check(self) -> None:
+        """Raise InvalidParameter for the first option at fault."""
+        super().check()
+        for name, wanted in (("keys", Keys), ("randomness", RandomnessMode)):
+            if getattr(self, name) not in get_args(wanted):
+                raise InvalidParameter(f"{name} is one of {', '.join(get_args(wanted))}, not {getattr(self, name)!r}")
 
     def identity(self) -> dict[str, Any]:
         """What makes it this run and no other, for its journal."""
@@ -316,7 +324,9 @@ def simulate_psgd(
             key_bits=options.key_bits,
             holders=options.holders,
             threshold=options.threshold,
+            keys=options.keys,
             test_key=options.test_key,
+            progress=lambda tried, expected: progress("key candidates", tried, expected),
         )
 
     with ExitStack() as opened:
@@ -383,43 +393,31 @@ def _outcome(
     clean = perturbed_minimiser(X, y, ridge=options.lam, eta=np.zeros(dealt.dimension), loss=options.phi).w
     terms = Terms(agreement.series, held.threshold_key, held.roster, options.test_key)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
+    asked = ("dataset", "parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
+    found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
     return PsgdOutcome(
+        **{name: getattr(options, name) for name in (*asked, "holders", "threshold")},
+        **{name: getattr(walk, name) for name in found},
         seconds=seconds,
         protocol="psgd",
-        dataset=options.dataset,
-        parties=options.parties,
         features=dealt.dimension,
         test=len(dealt.y_test),
-        epsilon=options.epsilon,
-        delta=options.delta,
-        key_bits=options.key_bits,
         accuracy={"psgd": Accuracy(*(_accuracy(w, dealt) for w in (clean, walk.w)))},
         noise_source="simulation" if options.simulate_noise else "system",
-        seed=options.seed,
         options=asdict(options),
         cautions=_cautions(options, agreement),
         remarks=_remarks(options, agreement),
-        variant=options.variant,
-        loss=options.loss,
-        lam=options.lam,
         records=len(y),
         party_sizes=dealt.sizes,
-        steps=walk.steps,
         steps_agreed=options.steps,
-        resumed_at=walk.resumed_at,
         guarantee=Guarantee(**asdict(agreement.guarantee)),
         gradient_sensitivity=agreement.sensitivity,
         sigma=agreement.sigma,
         slack=agreement.slack,
         gradient_bound=agreement.series.bound,
-        on_excess=options.on_excess,
         gradients_clipped_here=walk.clipped,
-        sums_equal_reference=walk.sums_equal_reference,
-        holders=options.holders,
-        threshold=options.threshold,
         ciphertexts_per_ballot=example.plan.ciphertexts,
         bytes_per_ballot=Ballot.encoded_length(example),
-        bytes_posted=walk.bytes_posted,
         w=walk.w.tolist(),
     )
 

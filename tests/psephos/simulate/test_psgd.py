@@ -319,6 +319,11 @@ def test_the_outcome() -> None:
     assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
 
 
+def test_the_holders_may_make_their_key_themselves() -> None:
+    found = simulate_psgd(replace(OPTIONS, keys="ceremony", key_bits=512, fraction_bits=8, steps=2))
+    assert (found.steps, found.sums_equal_reference) == (2, True)
+
+
 def test_noise_is_the_systems_by_default() -> None:
     options = replace(OPTIONS, simulate_noise=False, steps=2)
     first, second = simulate_psgd(options), simulate_psgd(options)
@@ -373,6 +378,8 @@ def test_what_is_clipped_or_weak_is_said() -> None:
         ({"stop_tolerance": -1.0}, InvalidParameter),
         ({"party_bound": float("inf")}, InvalidParameter),
         ({"on_excess": "ignore"}, InvalidParameter),
+        ({"randomness": "none"}, InvalidParameter),
+        ({"keys": "mine"}, InvalidParameter),
         ({"test_key": False}, WeakKeyError),
         ({"holders": 6}, InvalidParameter),
     ],
