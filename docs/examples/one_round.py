@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from psephos import hold_ceremony
-from psephos.curator import Tally
-from psephos.parties import KeyHolder, Party, VotingParty
-from psephos.protocol import Driver, Transcript, VoteLayout, vote_round
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, VotingParty
+from psephos.protocol import Transcript, VoteLayout, vote_round
+from psephos.protocol.driver import Driver
 from psephos.report.sequence import contents_of, size_text
 
 PARTIES, CLASSES = 6, list(range(10))
@@ -22,12 +24,14 @@ shards = np.array_split(np.arange(20, len(X)), PARTIES)
 
 ceremony = hold_ceremony(PARTIES, holders=3, threshold=2)  # 3072 bits, shared 2 of 3
 round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, CLASSES)
-transcript = Transcript()
-roles = [Tally(round_), *(KeyHolder(share, round_) for share in ceremony.shares)]
+
+voters = []
 for number, rows in enumerate(shards):
     party = Party(number, ceremony.signing_keys[number], classes=CLASSES).train(X[rows], y[rows], "tree")
-    roles.append(VotingParty(party, round_, auxiliary))
-opened = Driver(roles, transcript=transcript).run()["curator"]
+    voters.append(VotingParty(party, round_, auxiliary))
+holders = [KeyHolder(share, round_) for share in ceremony.shares]
+transcript = Transcript()
+opened = Driver([*voters, Tally(round_), *holders], transcript=transcript).run()["curator"]
 counts = VoteLayout(len(auxiliary), len(CLASSES)).decode(opened.sums, opened.ballots)
 
 for message in transcript.redacted():

@@ -443,7 +443,7 @@ class Sums:
             "accuracy": accuracy,
             "noise_source": "simulation" if options.simulate_noise else "system",
             "seed": options.seed,
-            "options": asdict(options),
+            "options": {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(options).items()},
             "peak_memory_mb": round(max(done.peak_memory_mb for done in self._done), 1),
             "seconds": {phase: round(taken, 3) for phase, taken in self.seconds.items()},
             "ballots": first.opened.ballots,

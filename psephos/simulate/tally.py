@@ -162,7 +162,7 @@ def simulate_tally(
         classes=run.population.classes,
         measured_on=measured_on,
         curves=_curves(run, revealed.at, options.noise_coins) if options.curves and revealed.at else [],
-        alpha=None if revealed.counts is None else _alpha(revealed.counts),
+        alpha=None if revealed.counts is None else Alpha.of(revealed.counts),
         **run.outcome(revealed.methods, accuracy),
     )
 
@@ -290,13 +290,6 @@ def statistic_round(
         test_key=test_key,
         randomness=randomness,
     )
-
-
-def _alpha(counts: NDArray[np.int64]) -> Alpha:
-    ballots = int(counts[0].sum())
-    samples, edges = np.histogram(counts.max(axis=1) / ballots, bins=20, range=(0.0, 1.0))
-    rounded = [round(float(edge), 2) for edge in edges]
-    return Alpha(len(counts), ballots, rounded, samples.tolist(), (counts / ballots).mean(axis=0).tolist())
 
 
 def _curves(run: Sums, methods_at: MethodsAt, noise: Randomness) -> list[Curve]:
