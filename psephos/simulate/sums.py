@@ -405,15 +405,15 @@ class Sums:
             self.seconds[name] = self.seconds.get(name, 0.0) + taken
         return done
 
-    @property
     def salt(self) -> bytes:
-        """Of private auxiliary samples: what commits the board to them without confirming a guess. None: public."""
+        """A salt for private auxiliary samples, none for public ones: the board then commits to them and confirms no
+        guess. The journal keeps it."""
         if not self.options.private_auxiliary:
             return b""
         kept = None if self._journal is None else self._journal.result("auxiliary salt")
-        salt: bytes = SYSTEM.draw(32) if kept is None else kept
+        salt = SYSTEM.draw(32) if kept is None else bytes.fromhex(kept)
         if self._journal is not None:
-            self._journal.keep_result("auxiliary salt", salt)
+            self._journal.keep_result("auxiliary salt", salt.hex())
         return salt
 
     def released(self, methods: Mapping[str, Method]) -> dict[str, Accuracy]:

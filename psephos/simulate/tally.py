@@ -170,7 +170,7 @@ def simulate_tally(
 def _reveal_alpha(run: Sums, options: TallyOptions) -> _Revealed:
     """The curator learns the counts, and a separate sum of parameters; it adds the noise of every release."""
     population = run.population
-    auxiliary, classes = AuxiliarySet(population.auxiliary, run.salt), population.classes
+    auxiliary, classes = AuxiliarySet(population.auxiliary, run.salt()), population.classes
     round_ = vote_round(
         run.ceremony.threshold_key,
         run.ceremony.roster,

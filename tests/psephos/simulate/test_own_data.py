@@ -79,6 +79,13 @@ def test_an_exact_sum_gets_a_party_s_own_data_once() -> None:
         OwnDataParty(one.party, other, one._rows, one._grid, None).begin()
 
 
+def test_a_journal_keeps_the_salt(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """A run on private auxiliary samples goes on from its journal: the round is about the same commitment."""
+    options = replace(JOINT, reveal="alpha", parties=5, protect_auxiliary=True, journal=str(tmp_path / "journal"))
+    assert simulate_tally(options).as_json()["continued_from"] == 0
+    assert simulate_tally(options).as_json()["continued_from"] > 0
+
+
 def test_private_auxiliary_samples_are_committed_to_and_not_confirmed() -> None:
     """Two runs on the same samples name different rounds: a guess of the samples cannot be compared with the board."""
     options = replace(JOINT, reveal="alpha", parties=5, protect_auxiliary=True)
