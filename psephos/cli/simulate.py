@@ -19,6 +19,7 @@ __all__ = ["HELP", "add", "perform", "register"]
 
 HELP = {
     "tally": "Votes on public samples, counted under encryption; every way to release a classifier from them.",
+    "average": "The encrypted sum of the parties' parameters, and their private average.",
     "pathak": "Pathak 2010: parameters averaged under noise that nobody can remove.",
     "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
 }
@@ -28,6 +29,7 @@ EXAMPLES = {
         "psephos simulate tally --dataset digits --parties 50 --learners logistic,tree,knn",
         "psephos simulate tally --reveal statistic --colluders 3",
     ),
+    "average": ("psephos simulate average --parties 50", "psephos simulate average --lam 1e-4 --bound paper"),
     "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
     "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
 }
