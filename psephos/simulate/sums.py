@@ -51,6 +51,7 @@ from psephos.simulate.methods import Method, Request, check_mechanism
 __all__ = ["KDD99_SPLIT", "Population", "Progress", "Quiet", "SumOptions", "Sums", "populate"]
 
 KDD99_SPLIT = (22, 43_000)
+"""Private rows of a party and auxiliary samples, as Hamm 2016 deals KDD-99 out."""
 
 TRAIN_ROWS = 50_000
 """Private rows that are scaled and trained on at a time, so that memory does not grow with the number of parties."""
