@@ -33,7 +33,7 @@ def adapt(result: Any) -> Outcome:
     protocol = str(result.get("protocol", ""))
     if protocol in ("tally", "statistic"):
         return _tally(result)
-    return _pathak_adult(result)
+    raise TypeError(result)
 
 
 def _made(kind: str, given: dict[str, Any]) -> Outcome:
@@ -64,23 +64,4 @@ def _tally(r: dict[str, Any]) -> Outcome:
     ]
     return _made("tally", r | {
         "privacy": privacy, "accuracy": _accuracy(r["accuracy"], ""), "measured_on": measured, "curves": curves,
-    })  # fmt: skip
-
-
-def _pathak_adult(r: dict[str, Any]) -> Outcome:
-    settings = []
-    for s in r["settings"]:
-        theorems = []
-        for t in s["theorems"]:
-            a, b = t["theorem_4_2"], t["equation_3"]
-            theorems.append(t | {
-                "distance_mean": a["distance_mean"],
-                "theorem_4_2": {"bound": a["bound"], "largest": a["distance_max"], "holds": a["holds"]},
-                "equation_3": {"bound": b["bound"], "largest": b["excess_max"], "holds": b["holds"]},
-            })  # fmt: skip
-        settings.append(s | {"theorems": theorems})
-    return _made("pathak-adult", r | {
-        "experiment": r["name"], "paper": "Pathak, Rane, Raj 2010, section 5, Figure 2", "claims": r["paper"]["claims"],
-        "draws_per_point": r["executions"], "settings": settings, "seconds": {"total": r["seconds"]},
-        "counterexample": r["theorem_4_2_counterexample"],
     })  # fmt: skip

@@ -169,7 +169,7 @@ def test_errors_say_what_to_do(words: list[str], way_on: str) -> None:
         (["reproduce", "hamm-url", "--stand-in", "--figures", "/proc/nowhere"], 1, "/proc/nowhere"),
         (["reproduce", "hamm-har", "--parties", "ten"], 2, "ten"),
         (["reproduce", "hamm-har", "--trials", "0"], 2, "trials"),
-        (["reproduce", "rajkumar-wdbc", "--trials", "1"], 2, "at least 2"),
+        (["reproduce", "rajkumar-wdbc", "--datasets", "1"], 2, "at least 2"),
         (["report", "/nowhere.json"], 1, "/nowhere.json"),
         (["audit", "rsa"], 2, "tally"),
         (["plan", "--parties", "1", "--samples", "5"], 2, "parties"),
