@@ -13,25 +13,25 @@ from __future__ import annotations
 import numpy as np
 
 from psephos.parties.pathak import PathakParty
-from psephos.protocol.permutation import inverse
-from psephos.security.case_pathak import SIZES, Run, real_runs
+from psephos.protocol.wire import Kind
 from psephos.security.model import Context
+from psephos.security.pathak_runs import SIZES, Run, real_runs
 from tests.security.lab.editing import edited
 
 AS_PRINTED = (
     PathakParty,
-    "forward_share",
-    "forwarded.send(self._session, self.number, CURATOR)",
-    "forwarded.send(self._session, sender, CURATOR)",
+    "_share_size",
+    "receiver = agreed.permutation[self.number - 1] + 1",
+    "receiver = self.number",
 )
 """The sealed share arrives from its owner: one line away from the protocol."""
 
 
 def guess(run: Run) -> int:
     """Charlie's guess who is smallest: the sender of the share that came to the place he found the smallest at."""
-    winner = run.curator._standing[0]
-    index = inverse(run.curator._permutation)[winner]
-    senders = [m.sender for m in run.transcript.messages if m.kind == "indexed share"]
+    selection = run.messages(Kind.SELECTION)[0][1].ciphertexts  # by index, under his own key
+    index = [run.keys.curator.raw_decrypt(c) for c in selection].index(1)
+    senders = [message.sender for message, _ in run.messages(Kind.INDEXED_SHARE)]
     order = sorted(int(sender.split()[1]) for sender in senders)  # his list is in the order of the index
     return order[index]
 
