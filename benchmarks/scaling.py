@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from psephos.plan import plan
+from psephos.plan import PlanOptions, plan
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
@@ -175,7 +175,11 @@ def plan_accuracy(workers: int = 2) -> list[dict[str, Any]]:
 
 
 def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) -> dict[str, Any]:
-    foreseen = plan(parties, samples, classes, features=FEATURES, key_bits=bits, workers=workers)
+    foreseen = plan(
+        PlanOptions(
+            parties=parties, samples=samples, classes=classes, features=FEATURES, key_bits=bits, workers=workers
+        )
+    )
     ceremony = hold_ceremony(parties, key_bits=bits)
     generator = np.random.default_rng(0)
     auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
@@ -185,7 +189,7 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
     started = time.perf_counter()
     done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), workers=workers)
     taken = time.perf_counter() - started
-    predicted = foreseen["seconds"]["total"] - foreseen["seconds"]["keygen"]
+    predicted = foreseen.known("total") - foreseen.known("keygen")
     return {
         "parties": parties,
         "samples": samples,
@@ -194,7 +198,7 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
         "predicted_seconds": round(predicted, 2),
         "taken_seconds": round(taken, 2),
         "ratio": round(predicted / taken, 3),
-        "predicted_mb": foreseen["memory_mb"],
+        "predicted_mb": foreseen.memory_mb,
         "taken_mb": round(done.peak_memory_mb, 1),
         "load_average": round(os.getloadavg()[0], 2),
     }
@@ -203,28 +207,20 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
 def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
     """One row about a finished `psephos run --json`, with what `psephos plan` foresees for it on this machine now."""
     shape = {name: run[name] for name in ("parties", "auxiliary", "classes", "features", "key_bits", "randomness")}
-    foreseen = plan(
-        run["parties"],
-        run["auxiliary"],
-        run["classes"],
-        features=run["features"],
-        key_bits=run["key_bits"],
-        mode=run["randomness"],
-        workers=run["workers"],
-        holders=run["holders"],
-        threshold=run["threshold"],
-    )
+    same = ("parties", "classes", "features", "key_bits", "randomness", "holders", "threshold")
+    asked = {name: run[name] for name in same} | {"workers": run["options"]["workers"]}
+    foreseen = plan(PlanOptions(samples=run["auxiliary"], **asked))
     phases = ("encrypt", "aggregate", "decrypt")
     return {
         **shape,
         "dataset": run["dataset"],
-        "workers": run["workers"],
+        "workers": asked["workers"],
         "tally_equals_plaintext": run["tally_equals_plaintext"],
         "ciphertexts_per_ballot": run["ciphertexts_per_ballot"],
         "bytes_per_ballot": run["bytes_per_ballot"],
         "train_seconds": run["seconds"]["train"],
         "total_seconds": sum(run["seconds"].values()),
-        "predicted_seconds": round(sum(foreseen["seconds"][phase] for phase in phases), 1),
+        "predicted_seconds": round(sum(foreseen.known(phase) for phase in phases), 1),
         "taken_seconds": round(sum(run["seconds"][phase] for phase in phases), 1),
         "peak_memory_mb": run["peak_memory_mb"],
         "note": note,

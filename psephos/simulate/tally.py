@@ -319,10 +319,10 @@ def _run(
     seconds["fit"] = time.perf_counter() - begun
     extras: dict[str, Any] = {}
     if for_report and methods_at is not None and counts is not None:
-        from psephos.report.document import alpha_summary
+        from psephos.outcomes import Alpha
 
         extras["curves"] = _curves(methods_at, noise, test, dealt.y_test, stage)
-        extras["alpha"] = alpha_summary(counts)
+        extras["alpha"] = asdict(Alpha.of(counts))
 
     return {
         "protocol": "tally" if options.reveal == "alpha" else "statistic",

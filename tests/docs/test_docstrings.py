@@ -28,7 +28,7 @@ SHAPE = re.compile(
 SOURCE = re.compile(
     r"Hamm|Pathak|Rajkumar|DESIGN|section|equation|eq\.|Theorem|Algorithm|Procedure|Lemma|docs/|Damg|Veugen|Paillier|Shamir|"
     r"Ed25519|scikit-learn|PATE|Papernot|Lim and Lee|SHA-256|Rump|Kairouz|Bonnet|Corollary|\bphe\b|JSON|"
-    r"RFC \d+|Pippenger|No paper behind it"
+    r"RFC \d+|Pippenger|Boneh|Feldman|No paper behind it"
 )
 
 
@@ -169,4 +169,4 @@ def test_the_check_sees_a_module_without_a_source() -> None:
         "psephos.protocol.encrypted_sum.board", "What is posted is seen by all. No paper behind it: plain plumbing."
     )
     assert not unsourced("psephos.protocol.paillier.keys", "Keys (Paillier 1999) on phe's own key objects.")
-    assert not unsourced("psephos.papers.curves", "Draws what it is given.")
+    assert not unsourced("psephos.report.charts", "Draws what it is given.")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -150,77 +148,6 @@ def test_a_missing_data_set_says_where_to_put_it(tmp_path) -> None:
         run_tally(replace(SMALL, dataset="har", data_dir=str(tmp_path)))
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "from psephos.cli.main import main; main()"
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-
-
-def test_the_command_prints_one_json_object_and_nothing_else() -> None:
-    done = command("run", "--parties", "6", "--key-bits", "512", "--test-key", "--json")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert json.loads(done.stdout)["tally_equals_plaintext"] is True
-    assert done.stdout.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "says"),
-    [
-        (["run", "--epsilon", "0"], 2, "epsilon"),
-        (["run", "--key-bits", "1024"], 2, "2048"),
-        (["run", "--holders", "3", "--threshold", "4"], 2, "threshold"),
-        (["run", "--dataset", "har", "--data-dir", "/nonexistent"], 1, "/nonexistent"),
-        (["run", "--no-such-option"], 2, "no-such-option"),
-        (["run", "--report", "/proc/nowhere"], 1, "/proc/nowhere"),
-        (["reproduce", "hamm-mnist"], 2, "hamm-har"),
-        (["reproduce", "pathak-adult", "--encrypted"], 2, "--encrypted"),
-        (["reproduce", "hamm-url", "--stand-in", "--figures", "/proc/nowhere"], 1, "/proc/nowhere"),
-        (["reproduce", "hamm-har", "--parties", "ten"], 2, "ten"),
-        (["reproduce", "hamm-har", "--trials", "0"], 2, "--trials"),
-        (["reproduce", "rajkumar-wdbc", "--trials", "1"], 2, "at least 2"),
-        (["report", "/nowhere.json"], 1, "/nowhere.json"),
-        (["audit", "rsa"], 2, "tally"),
-        (["audit", "tally", "--privacy"], 2, "privacy"),
-        (["plan", "--parties", "1", "--samples", "5"], 2, "parties"),
-        (["run", "--parties", "100000"], 2, "parties"),
-    ],
-    ids=str,
-)
-def test_errors_are_one_line_with_a_status(arguments: list[str], status: int, says: str) -> None:
-    done = command(*arguments)
-    assert done.returncode == status
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-
-
-def test_a_wrong_count_is_shown_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    from typer.testing import CliRunner
-
-    from psephos.cli import main as cli
-
-    wrong = {"tally_equals_plaintext": False}
-    monkeypatch.setattr(cli, "run_tally", lambda *options, **more: wrong)
-    done = CliRunner().invoke(cli.app, ["run", "--json"])
-    assert (done.exit_code, json.loads(done.stdout)["tally_equals_plaintext"]) == (1, False)
-    monkeypatch.setattr(cli, "run_tally", lambda *options, **more: {"tally_equals_plaintext": True})
-    assert CliRunner().invoke(cli.app, ["run", "--json"]).exit_code == 0
-
-
-def test_a_finished_walk_is_shown_again(tmp_path) -> None:
-    walk = ["run", "--protocol", "psgd", "--parties", "3", "--steps", "1", "--key-bits", "1024", "--test-key"]
-    first, again = (command(*walk, "--journal", str(tmp_path / "journal")) for _ in range(2))
-    assert "the opened sums equal their references" in " ".join(first.stdout.split())
-    assert again.returncode == 0, again.stderr
-    assert "all found in the journal" in " ".join(again.stdout.split())
-
-
-def test_help_has_examples() -> None:
-    done = command("run", "--help")
-    assert done.returncode == 0
-    assert "psephos run --dataset" in " ".join(done.stdout.split())
-
-
 def test_private_accuracies_are_over_draws() -> None:
     drawn = run_tally(replace(SMALL, draws=4))
     assert drawn["draws"] == 4
@@ -328,31 +255,3 @@ def test_an_engine_that_is_not_there_is_named() -> None:
         run_tally(replace(SMALL, engine="dask"))
     with pytest.raises(InvalidParameter, match="engine"):
         run_tally(replace(SMALL, engine="abacus"))
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--protocol", "elgamal"],
-        ["--protocol", "pathak", "--learner", "tree"],
-        ["--protocol", "psgd", "--noise", "laplace"],
-        ["--steps", "3"],
-        ["--variant", "printed"],
-    ],
-    ids=str,
-)
-def test_options_of_another_protocol_are_not_ignored(arguments: list[str]) -> None:
-    done = command("run", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("psephos: ")
-
-
-@pytest.mark.parametrize(
-    ("protocol", "exact"), [("pathak", "shares_equal_reference"), ("psgd", "sums_equal_reference")]
-)
-def test_the_other_protocols_run_by_the_same_command(protocol: str, exact: str) -> None:
-    small = ["--key-bits", "1024", "--test-key", "--parties", "3", "--json"]
-    steps = ["--steps", "2"] if protocol == "psgd" else []
-    done = command("run", "--protocol", protocol, *small, *steps)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)[exact] is True
