@@ -24,8 +24,9 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.simulate import encrypted_sum
 from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
-from psephos.simulate.tally import LinearVoter
+from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulate.engines import LocalEngine
+from psephos.simulate.linear import LinearVoter
 
 __all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
 
@@ -137,15 +138,16 @@ def wire() -> list[dict[str, Any]]:
 _MEMORY = """
 import numpy as np
 from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
-from psephos.simulate.tally import LinearVoter
+from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulate.engines import LocalEngine
+from psephos.simulate.linear import LinearVoter
 from psephos.protocol.encrypted_sum.votes import vote_round
 M = {parties}
 X = np.random.default_rng(0).normal(size=(20000, 20)) / 20
 ceremony = hold_ceremony(M, key_bits=512, holders=5, threshold=3, test_key=True)
 round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 2, test_key=True)
 voters = [LinearVoter(w) for w in np.random.default_rng(1).normal(size=(M, 20))]
-done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, X, 2), mode="short")
+done = simulate_sum(round_, ceremony, VoteContribution(voters, X, 2), Conditions("short"))
 assert done.equals_plaintext
 print(done.peak_memory_mb)
 """
@@ -187,7 +189,9 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
     started = time.perf_counter()
-    done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), workers=workers)
+    done = simulate_sum(
+        round_, ceremony, VoteContribution(voters, auxiliary, classes), Conditions(engine=LocalEngine(workers))
+    )
     taken = time.perf_counter() - started
     predicted = foreseen.known("total") - foreseen.known("keygen")
     return {

@@ -54,7 +54,7 @@ from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
 from psephos.simulate.engines import Engine, LocalEngine, make_engine
 from psephos.simulate.journal import Journal
 from psephos.simulate.linear import LinearVoter, count_votes
@@ -478,16 +478,8 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         ceremony = hold() if journal is None else journal.ceremony(hold)
         seconds["keygen"] = time.perf_counter() - begun
         round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=options.test_key)
-        summed = run_encrypted_sum(
-            round_,
-            ceremony,
-            VoteContribution(voters, auxiliary, classes),
-            mode=options.mode,
-            workers=options.workers,
-            engine=engine,
-            journal=journal,
-            progress=step,
-        )
+        conditions = Conditions(options.mode, engine or LocalEngine(options.workers), journal, progress=step)
+        summed = simulate_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), conditions)
     layout = VoteLayout(len(auxiliary.samples), classes)
     return _Counted(
         layout.decode(summed.opened.sums, summed.opened.ballots),

@@ -13,8 +13,8 @@ from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
-from psephos.simulate.tally import LinearVoter
+from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulate.linear import LinearVoter
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_bytes_are_those_of_a_run(small: PlanOutcome) -> None:
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True)
     transcript = Transcript()
     voters = [LinearVoter(np.random.default_rng(j).normal(size=(3, 4))) for j in range(12)]
-    done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, X, 3), transcript=transcript)
+    done = simulate_sum(round_, ceremony, VoteContribution(voters, X, 3), Conditions(transcript=transcript))
     assert done.equals_plaintext
     assert small.bytes["ballot"] == done.ballot_bytes
     posted = sum(m.size for m in transcript.messages if m.receiver == BOARD)

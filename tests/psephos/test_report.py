@@ -64,7 +64,7 @@ from psephos.security.audit import CASES
 from psephos.security.model import expected
 from psephos.simulate.pathak import PathakOptions, simulate_pathak
 from psephos.simulate.psgd import PsgdOptions, simulate_psgd
-from psephos.simulate.tally import RunOptions, run_tally
+from psephos.simulate.tally import TallyOptions, simulate_tally
 
 Row = list[tuple[str, str | None]]
 
@@ -136,8 +136,8 @@ class Page(HTMLParser):
 def run() -> tuple[TallyOutcome, list[dict[str, Any]]]:
     """A real run, small enough to take a second, and its redacted transcript."""
     transcript = Transcript()
-    options = RunOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=2)
-    result = adapt(run_tally(options, transcript=transcript))
+    options = TallyOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=2)
+    result = simulate_tally(options, transcript=transcript)
     assert isinstance(result, TallyOutcome)
     return replace(result, alpha=Alpha.of(COUNTS)), transcript.redacted()
 
@@ -929,8 +929,8 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
     small: dict[str, Any] = {"key_bits": 512, "test_key": True}
     transcript = Transcript()
-    options = RunOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
-    write("statistic", run_tally(options, transcript=transcript), transcript)
+    options = TallyOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
+    write("statistic", simulate_tally(options, transcript=transcript), transcript)
     transcript = Transcript()
     pathak = PathakOptions(parties=3, variant="printed", **small)
     write("pathak", simulate_pathak(pathak, transcript=transcript), transcript)

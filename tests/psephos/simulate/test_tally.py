@@ -8,12 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from psephos.outcomes import Outcome
 from psephos.protocol.errors import DataSetMissingError, InvalidParameter, JournalError, WeakKeyError
+from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
-from psephos.simulate.tally import RunOptions, Stage, run_tally
+from psephos.simulate.average import AverageOptions, simulate_average
+from psephos.simulate.sums import Quiet
+from psephos.simulate.tally import TallyOptions, simulate_tally
 
-SMALL = RunOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
+SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
 METHODS = ("vote", "soft", "avg", "statistic", "pate")
+
+
+def run_tally(options: TallyOptions, **more) -> dict:
+    """The run's JSON, its accuracies and ledger as the tests look at them."""
+    return simulate_tally(options, **more).as_json()
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +38,10 @@ def test_everything_promised_is_in_the_result(result: dict) -> None:
     }  # fmt: skip
     assert promised <= result.keys()
     assert {"batch", "indiv", "ensemble", *METHODS} <= result["accuracy"].keys()
-    assert all({"nonprivate", "private"} == result["accuracy"][name].keys() for name in METHODS)
+    assert all(None not in (result["accuracy"][m]["nonprivate"], result["accuracy"][m]["private"]) for m in METHODS)
     assert result["sensitivity"].keys() == result["privacy"].keys() == set(METHODS)
     assert result["seconds"].keys() == {"keygen", "train", "encrypt", "aggregate", "decrypt", "fit"}
-    assert json.loads(json.dumps(result)) == json.loads(json.dumps(result, allow_nan=False))
+    assert Outcome.from_json(json.loads(json.dumps(result, allow_nan=False))).as_json() == result
 
 
 def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
@@ -40,24 +49,37 @@ def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
     assert result["ballots"] == 7
 
 
-def test_a_wrong_count_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from psephos.curator.old_tally import Tally
+class OffByOne(Role):
+    """A curator that says another sum than it opened."""
 
-    honest = Tally.open
+    def __init__(self, honest: Role) -> None:
+        self.name, self.reads, self._honest = honest.name, honest.reads, honest
 
-    def off_by_one(self, parts):
-        opened = honest(self, parts)
-        return replace(opened, sums=(opened.sums[0] ^ 1, *opened.sums[1:]))
+    def start(self) -> Step:
+        return self._honest.start()
 
-    monkeypatch.setattr(Tally, "open", off_by_one)
-    assert run_tally(SMALL)["tally_equals_plaintext"] is False
+    def receive(self, state, entries) -> Step:
+        return self._honest.receive(state, entries)
+
+    def quiet(self, state) -> Step | None:
+        return self._honest.quiet(state)
+
+    def result(self, state):
+        opened = self._honest.result(state)
+        return opened and replace(opened, sums=(opened.sums[0] ^ 1, *opened.sums[1:]))
+
+
+def test_a_wrong_count_would_be_noticed() -> None:
+    outcome = simulate_tally(SMALL, roles={"curator": OffByOne})
+    assert outcome.tally_equals_plaintext is False
+    assert outcome.exact is False
 
 
 def test_classifiers_learn_something(result: dict) -> None:
     # Always saying the larger class scores 0.63 on this data.
     for name in METHODS:
         assert result["accuracy"][name]["nonprivate"] > 0.85
-    assert result["accuracy"]["batch"] > 0.9
+    assert result["accuracy"]["batch"]["nonprivate"] > 0.9
 
 
 def test_workers_do_not_change_the_result(result: dict) -> None:
@@ -162,7 +184,7 @@ def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
     assert joint["mechanism"] == "discrete-laplace"
     assert joint["tally_equals_plaintext"] is True
     assert {"vote", "soft", "avg", "pate"}.isdisjoint(joint["accuracy"])
-    assert joint["privacy"]["statistic"]["contributors"] == 6
+    assert joint["privacy"]["statistic"]["chosen"]["contributors"] == 6
     assert joint["privacy"]["statistic"]["delta"] <= 2.0**-64
     assert joint["min_ballots"] == SMALL.parties
 
@@ -179,7 +201,7 @@ def test_every_key_holder_and_curator_sees_noise_in_the_joint_sum() -> None:
 def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
     joint = run_tally(replace(SMALL, reveal="statistic", mechanism="gaussian", colluders=2, dropouts=1))
     assert joint["min_ballots"] == SMALL.parties - 1
-    assert joint["privacy"]["statistic"]["contributors"] == SMALL.parties - 4
+    assert joint["privacy"]["statistic"]["chosen"]["contributors"] == SMALL.parties - 4
     assert joint["privacy"]["statistic"]["delta"] >= SMALL.delta
 
 
@@ -198,7 +220,7 @@ def test_gaussian_noise_states_its_delta() -> None:
 
 def test_lambda_fixed_as_in_the_papers_is_used_everywhere() -> None:
     fixed = run_tally(replace(SMALL, lam=1e-2, bound="paper"))
-    assert fixed["privacy"]["soft"]["lam"] == fixed["privacy"]["vote"]["lam"] == 1e-2
+    assert fixed["privacy"]["soft"]["chosen"]["lam"] == fixed["privacy"]["vote"]["chosen"]["lam"] == 1e-2
     # Hamm, Theorem 3: 2/(M lambda).
     assert fixed["sensitivity"]["soft"] == pytest.approx(2 / (7 * 1e-2), rel=1e-5)
     assert fixed["sensitivity"]["vote"] == pytest.approx(2 / 1e-2, rel=1e-5)
@@ -207,9 +229,9 @@ def test_lambda_fixed_as_in_the_papers_is_used_everywhere() -> None:
 def test_the_rule_without_lambda_looks_at_public_numbers_only(result: dict) -> None:
     # Other private labels (another seed deals other samples): the sensitivity can only change through X.
     again = run_tally(replace(SMALL, learners=("tree",)))
-    assert again["privacy"]["soft"]["lam"] == result["privacy"]["soft"]["lam"]
-    assert again["privacy"]["statistic"]["rank"] == result["privacy"]["statistic"]["rank"]
-    assert again["privacy"]["pate"]["queries"] == result["privacy"]["pate"]["queries"]
+    assert again["privacy"]["soft"]["chosen"]["lam"] == result["privacy"]["soft"]["chosen"]["lam"]
+    assert again["privacy"]["statistic"]["chosen"]["rank"] == result["privacy"]["statistic"]["chosen"]["rank"]
+    assert again["privacy"]["pate"]["chosen"]["queries"] == result["privacy"]["pate"]["chosen"]["queries"]
 
 
 def test_protecting_auxiliary_samples_learns_no_scaling_from_them() -> None:
@@ -224,6 +246,23 @@ def test_all_releases_together_cost_more_than_each(result: dict) -> None:
     assert SMALL.epsilon < result["composed"]["epsilon"] <= len(METHODS) * SMALL.epsilon
 
 
+def test_the_average_alone_is_the_same_method(result: dict) -> None:
+    names = ("parties", "key_bits", "test_key", "holders", "threshold", "workers", "epsilon")
+    outcome = simulate_average(AverageOptions(**{name: getattr(SMALL, name) for name in names}))
+    assert outcome.exact is True
+    assert outcome.accuracy.keys() == {"batch", "indiv", "ensemble", "avg"}
+    assert outcome.accuracy["avg"].nonprivate == result["accuracy"]["avg"]["nonprivate"]
+    assert outcome.as_json()["sensitivity"]["avg"] == result["sensitivity"]["avg"]
+
+
+def test_curves_and_alpha_are_for_a_report() -> None:
+    outcome = simulate_tally(replace(SMALL, curves=True, simulate_noise=True))
+    assert {curve.algorithm for curve in outcome.curves} == set(METHODS)
+    assert outcome.alpha is not None
+    assert sum(outcome.alpha.samples_per_share) == outcome.auxiliary
+    assert simulate_tally(replace(SMALL, reveal="statistic")).alpha is None
+
+
 # -- interrupted and continued
 
 
@@ -231,17 +270,17 @@ def test_an_interrupted_run_is_continued_and_counts_nobody_twice(tmp_path) -> No
     class Stopped(Exception):
         pass
 
-    class StopsInTheSecondSum(Stage):
+    class StopsInTheSecondSum(Quiet):
         def phase(self, name: str, total: int):
             def done(parties: int) -> None:
-                if name == "sum parameters":
+                if name == "sum parameters" and parties:
                     raise Stopped
 
             return done
 
     journaled = replace(SMALL, journal=str(tmp_path / "journal"))
     with pytest.raises(Stopped):
-        run_tally(journaled, stage=StopsInTheSecondSum())
+        run_tally(journaled, progress=StopsInTheSecondSum())
     again = run_tally(journaled)
     assert again["continued_from"] == 2 * SMALL.parties
     assert again["ballots"] == SMALL.parties
