@@ -54,28 +54,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
 def _parts(protocol: str) -> tuple[Any, Any]:
     """The options of a protocol and what runs it."""
     module = importlib.import_module(f"psephos.simulate.{protocol}")
-    if not hasattr(module, f"simulate_{protocol}"):  # transitional, as psephos.cli.legacy
-        return legacy(module, protocol)
     return getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
-
-
-def legacy(module: Any, protocol: str) -> tuple[Any, Any]:
-    """Transitional."""
-    from psephos.cli.legacy import adapt, options_of
-
-    if protocol == "tally":
-        return module.RunOptions, lambda options, transcript, progress: adapt(
-            module.run_tally(options, transcript=transcript, stage=progress)
-        )
-    run = getattr(module, f"run_{protocol}")
-    made = options_of(run, f"{protocol.capitalize()}Options")
-    made.check = lambda self: None
-
-    def simulate(options: Any, transcript: Any, progress: Any) -> Any:
-        told = progress if protocol == "pathak" else progress.phase("steps", getattr(options, "steps", 1))
-        return adapt(run(**asdict(options), transcript=transcript, progress=told))
-
-    return made, simulate
 
 
 def add(
