@@ -282,9 +282,6 @@ class PathakOptions:
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
         check_key_bits(self.key_bits, test_key=self.test_key)
-        check_key_bits(self.key_bits, test_key=self.test_key)
-        check_key_bits(self.key_bits, test_key=self.test_key)
-        check_key_bits(self.key_bits, test_key=self.test_key)
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
     def terms(self, features: int, classes: tuple[str, str], dealt: int) -> Terms:

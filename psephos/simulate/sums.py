@@ -35,7 +35,7 @@ from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.accounting import shown_together
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
@@ -132,6 +132,7 @@ class SumOptions:
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
+        check_key_bits(self.key_bits, test_key=self.test_key)
         check_epsilon(self.epsilon)
         if self.lam is not None:
             check_positive(self.lam, "lambda")
