@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.parties.learners import make_learner
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
@@ -105,6 +104,8 @@ class Party:
             NormError: for "logistic", a row longer than 1.
             InvalidParameter: fewer than two distinct classes, or no such classifier.
         """
+        from psephos.parties.learners import make_learner  # scikit-learn takes a second, which only training needs
+
         self._voter = make_learner(classifier, classes=self.classes).fit(np.asarray(X), np.asarray(y))
         return self
 

@@ -1,8 +1,8 @@
 """A data owner in Pathak, Rane and Raj (2010), section 3, from its data to its published share.
 
-The methods are the rounds in the order of the protocol. Each returns the messages to send; `receive` takes in what
-arrives. Party 1 has two more duties: it draws what the parties share (pi_1 and the key of xi), and it puts the mask on
-the noise in Stage 3.
+The methods stand in the order of the protocol. Party 1 has two more duties: it draws what the parties share (pi_1 and
+the key of xi), and it puts the mask on the noise in Stage 3. With noise for a public size (`public-bound`) nothing has
+to be found: a party adds its share of the noise to its parameters and goes straight to the resharing.
 
 Who must not know what: Charlie must not learn pi_1, hence every share of a size reaches him through the party that it
 is permuted to, sealed under his own key and re-randomised on the way. Nobody may recognise a ciphertext that went in as
@@ -11,6 +11,8 @@ one that comes out, hence what a party made from others' ciphertexts leaves it r
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,60 +20,194 @@ import scipy.sparse
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.parties.pathak_noise import own_noise, rung_shares
+from psephos.parties.pathak_noise import noise_share, own_noise, rung_shares
 from psephos.parties.training import train_parties
-from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, NormError
+from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, NormError, UnexpectedMessageError
 from psephos.protocol.paillier.ciphertexts import add_ciphertexts
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey
+from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.multi_power import multi_powers
-from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.pathak.comparison import answer
+from psephos.protocol.pathak.dgk import DgkPublicKey
 from psephos.protocol.pathak.messages import (
-    CONSUMERS,
-    CURATOR,
     KEYED_SIZE_BITS,
+    LENT_BITS,
     MASK_BITS,
-    ROW_SLACK,
     SHARE_BITS,
     TIE_BITS,
     Answers,
+    Ciphertexts,
     GroupKey,
     GroupSecret,
-    Inbox,
     IndexedShare,
     LentShare,
-    MaskedNoise,
-    MaskedShare,
-    NoiseFactor,
     Opponents,
-    Outgoing,
     Proposal,
-    PublishedShare,
     Questions,
-    Reshare,
-    RungSelection,
-    RungVote,
-    Selection,
+    Share,
     SizeShare,
-    Step,
-    Terms,
     centred,
     check_room,
-    role,
+    post,
+)
+from psephos.protocol.pathak.noise import (
+    ROW_SLACK,
+    check_grid,
+    mask_bits,
+    modulus_bits,
+    noise_addends,
+    noise_bound,
+    noise_plan,
+    weight_bound,
 )
 from psephos.protocol.pathak.resharing import add_shares, split_vector
+from psephos.protocol.pathak.terms import CURATOR, LEADER, Terms, role
 from psephos.protocol.permutation import inverse, random_permutation
 from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
+from psephos.protocol.wire import Kind
 
-__all__ = ["PathakParty"]
+__all__ = ["Contribution", "PathakParty"]
 
-LEADER = 1
+Noise = tuple[tuple[int, ...], ...]
+Messages = Mapping[str, bytes]
 
 
-class PathakParty:
-    """One of the parties P_1 .. P_K. `repr` shows nothing of its data."""
+@dataclass(frozen=True)
+class Contribution:
+    """What a party put into the sum. For its owner, and for a simulation that checks the sum: a secret.
+
+    Attributes:
+        size: what its data set counts as.
+        parameters: d integers, in units of the grid.
+        noise: its noise vectors: its own one; one share; or a share for every rung.
+    """
+
+    size: int = field(repr=False)
+    parameters: tuple[int, ...] = field(repr=False)
+    noise: Noise = field(repr=False)
+
+
+# -- states
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """What a party knows from the agreement on, where stages 1 and 2 run."""
+
+    terms: Terms
+    curator_key: PublicKey
+    comparison_key: DgkPublicKey
+    permutation: tuple[int, ...] = field(repr=False)
+    group_key: PrivateKey = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Before the proposal."""
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """The terms are agreed, and P_1's secret is to come."""
+
+    proposal: Proposal
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The share of a size that is permuted to this party is to come."""
+
+    agreed: Agreed
+
+
+@dataclass(frozen=True)
+class Forwarded:
+    """Charlie has it, and his masked share is to come."""
+
+    agreed: Agreed
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Stage 1's comparisons, until the selection comes. `lent` and `asked`: the last turn in which this party was."""
+
+    agreed: Agreed
+    masked: int = field(repr=False)
+    lent: int = -1
+    asked: int = -1
+
+
+@dataclass(frozen=True)
+class Borrowing:
+    """Charlie's questions are here, and the opponents' shares are to come."""
+
+    standing: Standing
+    asked: Questions
+
+
+@dataclass(frozen=True)
+class Voting:
+    """P_1 of the repaired variant: the others' rung votes are to come."""
+
+    agreed: Agreed
+    vote: tuple[mpz, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Voted:
+    """Another party of the repaired variant: the rung selection is to come."""
+
+    agreed: Agreed
+
+
+@dataclass(frozen=True)
+class Multiplying:
+    """P_1: the others' noise factors are to come."""
+
+    agreed: Agreed
+    noise: Noise = field(repr=False)
+    factor: tuple[mpz, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Resharing:
+    """Everybody's share for this party is to come; `kept` is its own."""
+
+    terms: Terms
+    noise: Noise = field(repr=False)
+    kept: tuple[int, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Published:
+    """Done."""
+
+    noise: Noise = field(repr=False)
+
+
+def _curator(party: PathakParty, state: Any) -> Iterable[str]:
+    return (role(CURATOR),)
+
+
+def _leader(party: PathakParty, state: Any) -> Iterable[str]:
+    return (role(LEADER),)
+
+
+def _others(party: PathakParty, state: Any) -> Iterable[str]:
+    """The parties apart from this one."""
+    return [role(number) for number in range(1, party.terms.parties + 1) if number != party.number]
+
+
+def _permuted_here(party: PathakParty, state: Sharing) -> Iterable[str]:
+    """The party whose share is permuted to this one."""
+    return (role(inverse(state.agreed.permutation)[party.number - 1] + 1),)
+
+
+class PathakParty(Machine):
+    """One of the parties P_1 .. P_K. Its result is its `Contribution`; `repr` shows nothing of its data."""
 
     def __init__(
         self,
@@ -80,314 +216,312 @@ class PathakParty:
         labels: NDArray[np.integer],
         terms: Terms,
         *,
-        key_bits: int = DEFAULT_KEY_BITS,
+        group_key: PrivateKey | None = None,
         test_key: bool = False,
         randomness: Randomness = SYSTEM,
         noise_randomness: Randomness | None = None,
     ) -> None:
         """Check the data and train the local classifier (section 3.1).
 
+        Whether a record is there and what is in it never decides whether a party takes part: any number of valid rows,
+        of one class or of two, will do.
+
         Args:
             number: 1 .. K.
             features: (n, d), dense or sparse, rows of norm at most 1.
-            labels: (n,) integers, 0 or 1 in the order of `terms.classes`, both present.
+            labels: (n,) integers, 0 or 1 in the order of `terms.classes`.
             terms: what this party was set up for; the curator's proposal must say the same.
-            key_bits: party 1: length of the key of xi.
+            group_key: party 1, where stages 1 and 2 run: the key of xi.
             test_key: accept keys under 2048 bits.
             randomness: source of everything secret.
             noise_randomness: source of the noise, if another; for simulations only.
 
-        Raises DataError, NormError, AgreementError (another number of features than the terms say), InvalidParameter,
-        ConvergenceError (the solver's tolerance is below what rounding allows).
+        Raises DataError and NormError for rows that are no valid records, AgreementError (another number of features
+        than the terms say), InvalidParameter, ConvergenceError (the solver's tolerance is below what rounding allows).
         """
         if not 1 <= number <= terms.parties:
             raise InvalidParameter(f"parties are numbered 1 to {terms.parties}, there is no {number}")
-        self.number, self.terms = number, terms
-        self._name = role(number)
-        self._key_bits, self._test_key = key_bits, test_key
-        self._private_key: PrivateKey | None = None
-        self._randomness = randomness
-        self._noise_randomness = noise_randomness or randomness
-        self._inbox = Inbox(number, terms.parties)
+        if (group_key is not None) != (number == LEADER and terms.finds_smallest):
+            raise InvalidParameter("party 1 makes the parties' key, where one is needed, and nobody else")
+        check_grid(terms)
+        self.number, self.terms, self.name = number, terms, role(number)
+        self._group_key, self._test_key = group_key, test_key
+        self._randomness, self._noise_randomness = randomness, noise_randomness or randomness
         samples, targets = self._checked(features, labels)
-        self._size = len(targets)
-        lam = terms.strong_convexity  # train_parties minimises with (lambda/2) ||w||^2
-        weights = train_parties(samples, targets, [self._size], classes=2, lam=lam, tolerance=terms.tolerance)[0]
-        self._parameters = snap(weights, terms.pitch)
-        if max(map(abs, self._parameters)) > terms.weight_bound:
-            raise DataError(f"{self._name}: its parameters exceed the bound that every minimiser keeps")
+        self._size = terms.counted(len(targets))
+        bound = weight_bound(terms)
+        self._parameters = tuple(max(-bound, min(bound, w)) for w in snap(self._trained(samples, targets), terms.pitch))
 
     def _checked(self, features: Any, labels: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         dense = features.toarray() if scipy.sparse.issparse(features) else features
         samples, targets = np.asarray(dense, np.float64), np.asarray(labels)
         if samples.ndim != 2 or targets.shape != (len(samples),):
             # How many there are is a secret.
-            raise DataError(f"{self._name}: samples are rows of a matrix, with as many labels in a list")
-        if not len(samples):
-            raise DataError(f"{self._name} has no data; a run needs data from every party, so leave it out")
+            raise DataError(f"{self.name}: samples are rows of a matrix, with as many labels in a list")
         if samples.shape[1] != self.terms.features:
             raise AgreementError(
-                f"{self._name} has {samples.shape[1]} features and the terms say {self.terms.features}; all parties "
+                f"{self.name} has {samples.shape[1]} features and the terms say {self.terms.features}; all parties "
                 "must use the same ones, in the same order"
             )
         if not np.isfinite(samples).all():
-            raise DataError(f"{self._name} has NaN or infinite features")
-        if targets.dtype.kind not in "iu" or targets.min() < 0 or targets.max() > 1:
-            raise DataError(f"{self._name}: labels must be 0 or 1, in the order of the agreed classes")
-        if targets.min() == targets.max():
-            raise DataError(
-                f"{self._name} has samples of one class only, so it cannot train a classifier; leave it out"
-            )
-        if np.linalg.norm(samples, axis=1).max() > 1 + ROW_SLACK:
+            raise DataError(f"{self.name} has NaN or infinite features")
+        if targets.dtype.kind not in "iu" or not np.isin(targets, (0, 1)).all():
+            raise DataError(f"{self.name}: labels must be 0 or 1, in the order of the agreed classes")
+        if (np.linalg.norm(samples, axis=1) > 1 + ROW_SLACK).any():
             raise NormError(
-                f"{self._name} has a row longer than 1, which every sensitivity assumes away; scale all parties' rows "
+                f"{self.name} has a row longer than 1, which every sensitivity assumes away; scale all parties' rows "
                 "by one public bound of their norm"
             )
-        self.terms.check_size(len(samples))
         return samples, targets.astype(np.int64)
 
-    def receive(self, data: bytes) -> None:
-        """Take in a message; raises MessageError or UnexpectedMessageError."""
-        self._inbox.accept(data)
+    def _trained(self, samples: NDArray[np.float64], targets: NDArray[np.int64]) -> NDArray[np.float64]:
+        """argmin of (1/max(n, m)) sum of the losses + (mu/2) ||w||^2, (d,), with m the agreed smallest size."""
+        terms, size = self.terms, len(targets)
+        if not size:
+            return np.zeros(terms.features)
+        # train_parties divides the losses by n, so their sum over m is its objective times n/m.
+        lam = terms.strong_convexity * max(size, terms.smallest_size) / size
+        weights: NDArray[np.float64] = train_parties(
+            samples, targets, [size], classes=2, lam=lam, tolerance=terms.tolerance
+        )[0]
+        return weights
 
     # -- agreement
 
-    def use_group_key(self, private_key: PrivateKey) -> None:
-        """Party 1: the key of xi, made ahead; by default it makes one when the proposal comes."""
-        self._private_key = private_key
+    def begin(self) -> Step:
+        """Wait for the curator."""
+        return Step(Idle())
 
-    def accept_proposal(self) -> list[Outgoing]:
-        """Check the curator's proposal; party 1 draws pi_1 and the group key and hands them out.
+    @gathers(Idle, Kind.PROPOSAL, _curator)
+    def agree(self, state: Idle, messages: Messages) -> Step:
+        """Check the curator's proposal; party 1 draws pi_1 and hands it out with the group key.
 
-        Raises AgreementError when the proposal means another run, WeakKeyError, PartyVanishedError, MessageError, and
-        InvalidParameter or PackingError for keys with no room for shares or noise.
+        Raises AgreementError when the proposal means another run, WeakKeyError, and InvalidParameter or PackingError
+        for keys with no room for shares or noise.
         """
-        body = self._inbox.take(Step.PROPOSAL, [CURATOR])[CURATOR]
-        proposal = Proposal.decode(body, test_key=self._test_key)
-        self.terms.check_agrees(proposal.terms, self._name)
-        check_room(proposal.curator_key)
-        self.terms = proposal.terms
-        self._session = self._inbox.session = proposal.terms.digest
-        self._curator_key, self._comparison_key = proposal.curator_key, proposal.comparison_key
-        self._plan = self.terms.plan(self._curator_key)
-        if self.number != LEADER:
-            return []
-        if self._private_key is None:
-            self._private_key = generate_private_key(
-                self._key_bits, test_key=self._test_key, randomness=self._randomness
-            )
-        check_room(self._private_key.public_key)
-        self._permutation = random_permutation(self.terms.parties, self._randomness)
-        secret = GroupSecret(self._permutation, self._private_key)
-        others = [number for number in self._everyone() if number not in (LEADER, CURATOR)]
-        return [
-            *(secret.send(self._session, LEADER, number) for number in others),
-            GroupKey(self._private_key.public_key).send(self._session, LEADER, CURATOR),
-        ]
+        proposal = Proposal.decode(messages[role(CURATOR)], test_key=self._test_key)
+        terms = proposal.terms
+        self.terms.check_agrees(terms, self.name)
+        if proposal.keys is None:
+            noise = tuple(noise_share(terms, terms.smallest_size, self._noise_randomness))
+            return self._reshare(terms, [w + e for w, e in zip(self._parameters, noise, strict=True)], (noise,))
+        check_room(proposal.keys[0])
+        noise_plan(terms, proposal.keys[0])
+        if self._group_key is None:
+            return Step(Proposed(proposal))
+        check_room(self._group_key.public_key)
+        secret = GroupSecret(random_permutation(terms.parties, self._randomness), self._group_key)
+        posts = [post(terms, other, secret) for other in _others(self, state)]
+        posts.append(post(terms, role(CURATOR), GroupKey(self._group_key.public_key)))
+        return self._share_size(Agreed(terms, *proposal.keys, secret.permutation, secret.private_key), posts)
 
-    def _everyone(self) -> range:
-        return range(self.terms.parties + 1)
+    @gathers(Proposed, Kind.GROUP_SECRET, _leader)
+    def take_secret(self, state: Proposed, messages: Messages) -> Step:
+        """What the parties share. Raises MessageError, WeakKeyError, InvalidParameter (no such permutation or key)."""
+        terms, keys = state.proposal.terms, state.proposal.keys
+        assert keys is not None
+        secret = GroupSecret.decode(messages[role(LEADER)], terms, test_key=self._test_key)
+        check_room(secret.private_key.public_key)
+        return self._share_size(Agreed(terms, *keys, secret.permutation, secret.private_key))
 
     # -- stage 1: the smallest data set, hidden by permutation
 
-    def share_size(self) -> list[Outgoing]:
-        """n_j 2^64 + random = a_j + b_j; a_j goes to P_{pi_1(j)}, and b_j too, sealed for Charlie (steps 1 and 2).
-
-        Raises PartyVanishedError, MessageError, WeakKeyError, InvalidParameter (no permutation, or no such key).
-        """
-        if self.number != LEADER:
-            body = self._inbox.take(Step.GROUP_SECRET, [LEADER])[LEADER]
-            secret = GroupSecret.decode(body, self.terms, test_key=self._test_key)
-            check_room(secret.private_key.public_key)
-            self._permutation, self._private_key = secret.permutation, secret.private_key
+    def _share_size(self, agreed: Agreed, posts: Sequence[Post] = ()) -> Step:
+        """n_j 2^64 + random = a_j + b_j; a_j goes to P_{pi_1(j)}, and b_j too, sealed for Charlie (steps 1 and 2)."""
         # The tie-breaker decides whose noise is used, so a simulation repeats it with the noise.
         keyed = self._size << TIE_BITS | self._noise_randomness.bits(TIE_BITS)
         share = self._randomness.bits(SHARE_BITS)
         rest = keyed - share + (1 << SHARE_BITS)  # not negative
         # Charlie owns the key this is sealed under.
-        sealed = Encryptor(self._curator_key, "full", randomness=self._randomness).encrypt((mpz(rest),))[0]
-        message = SizeShare(share, sealed, self._curator_key)
-        receiver = self._permutation[self.number - 1] + 1
-        self._own_share = message if receiver == self.number else None
-        return [] if receiver == self.number else [message.send(self._session, self.number, receiver)]
+        sealed = Encryptor(agreed.curator_key, "full", randomness=self._randomness).encrypt((mpz(rest),))[0]
+        message = SizeShare(share, sealed, agreed.curator_key)
+        receiver = agreed.permutation[self.number - 1] + 1
+        if receiver == self.number:
+            return self._forward(agreed, message, posts)
+        return Step(Sharing(agreed), (*posts, post(agreed.terms, role(receiver), message)))
 
-    def forward_share(self) -> list[Outgoing]:
-        """xi(a) of whoever is permuted to this party, and the sealed b, resealed, to Charlie (step 3).
+    @gathers(Sharing, Kind.SIZE_SHARE, _permuted_here)
+    def forward_share(self, state: Sharing, messages: Messages) -> Step:
+        """Pass on the share that is permuted to this party (step 3). Raises MessageError, CiphertextError."""
+        (data,) = messages.values()
+        return self._forward(state.agreed, SizeShare.decode(data, state.agreed.terms, state.agreed.curator_key))
 
-        Raises PartyVanishedError, MessageError, CiphertextError.
-        """
-        sender = inverse(self._permutation)[self.number - 1] + 1
-        message = self._own_share
-        if message is None:
-            message = SizeShare.decode(self._inbox.take(Step.SIZE_SHARE, [sender])[sender], self._curator_key)
-        group_key = self._group_key.public_key
+    def _forward(self, agreed: Agreed, message: SizeShare, posts: Sequence[Post] = ()) -> Step:
+        """xi(a), and the sealed b, resealed, to Charlie."""
+        group_key = agreed.group_key.public_key
         mode = "half" if group_key.form == "psephos" else "full"
         encryptor = Encryptor(group_key, mode, randomness=self._randomness, expected=1)  # type: ignore[arg-type]
         encrypted = encryptor.encrypt((mpz(message.share),))[0]
-        resealed = self._full(self._curator_key, (message.sealed,))[0]
-        forwarded = IndexedShare(encrypted, resealed, group_key, self._curator_key)
-        return [forwarded.send(self._session, self.number, CURATOR)]
-
-    @property
-    def _group_key(self) -> PrivateKey:
-        assert self._private_key is not None
-        return self._private_key
+        resealed = self._full(agreed.curator_key, (message.sealed,))[0]
+        forwarded = IndexedShare(encrypted, resealed, group_key, agreed.curator_key)
+        return Step(Forwarded(agreed), (*posts, post(agreed.terms, role(CURATOR), forwarded)))
 
     def _full(self, key: PublicKey, ciphertexts: tuple[mpz, ...]) -> tuple[mpz, ...]:
         return Encryptor(key, "full", randomness=self._randomness).rerandomize(ciphertexts)
 
-    def open_masked_share(self) -> list[Outgoing]:
+    @gathers(Forwarded, Kind.MASKED_SHARE, _curator)
+    def open_masked_share(self, state: Forwarded, messages: Messages) -> Step:
         """Decrypt this party's place of pi_2(pi_1(a) + r) (step 5).
 
-        Raises ShareRangeError, PartyVanishedError, MessageError, AgreementError (another key), CiphertextError.
+        Raises ShareRangeError, MessageError, AgreementError (another key), CiphertextError.
         """
-        body = self._inbox.take(Step.MASKED_SHARE, [CURATOR])[CURATOR]
-        group_key = self._group_key.public_key
-        received = MaskedShare.decode(body, group_key, 1)
-        self._masked = centred(self._group_key.raw_decrypt(received.ciphertexts[0]), group_key, MASK_BITS)
-        return []
+        agreed, key = state.agreed, state.agreed.group_key
+        received = Ciphertexts.decode(
+            messages[role(CURATOR)], Kind.MASKED_SHARE, agreed.terms, key.public_key, 1
+        ).ciphertexts
+        return Step(Standing(agreed, centred(key.raw_decrypt(received[0]), key.public_key, MASK_BITS)))
 
-    def lend_share(self, turn: int) -> list[Outgoing]:
-        """Send the low bits of the masked share to the opponents that Charlie named, if any (step 6).
+    @gathers(Standing, Kind.OPPONENTS, _curator)
+    def lend_share(self, state: Standing, messages: Messages) -> Step:
+        """Send the low bits of the masked share to the opponents that Charlie names (step 6).
 
-        Raises MessageError for a list that is none.
+        Raises MessageError for a list that is none, UnexpectedMessageError for a second one in a turn.
         """
-        if not self._inbox.has(Step.OPPONENTS, turn):
-            return []
-        body = self._inbox.take(Step.OPPONENTS, [CURATOR], turn)[CURATOR]
-        low = LentShare(self._masked & ((1 << (KEYED_SIZE_BITS + 1)) - 1))
-        return [
-            low.send(self._session, self.number, opponent, turn)
-            for opponent in Opponents.decode(body, self.terms, self.number).opponents
-        ]
+        named = Opponents.decode(messages[role(CURATOR)], state.agreed.terms, self.number)
+        self._check_turn(named.turn, state.lent)
+        low = LentShare(named.turn, state.masked & ((1 << LENT_BITS) - 1))
+        posts = [post(state.agreed.terms, role(opponent), low) for opponent in named.opponents]
+        return Step(replace(state, lent=named.turn), tuple(posts))
 
-    def answer_questions(self, turn: int) -> list[Outgoing]:
-        """Answer Charlie's comparisons of this turn, if any; all in one message (step 6).
+    @gathers(Standing, Kind.QUESTIONS, _curator)
+    def borrow_shares(self, state: Standing, messages: Messages) -> Step:
+        """Take Charlie's comparisons of a turn, and wait for what the opponents lend.
 
-        Raises PartyVanishedError, MessageError, CiphertextError, ShareRangeError.
+        Raises MessageError, CiphertextError, UnexpectedMessageError for a second batch in a turn.
         """
-        if not self._inbox.has(Step.QUESTIONS, turn):
-            return []
-        body = self._inbox.take(Step.QUESTIONS, [CURATOR], turn)[CURATOR]
-        asked = Questions.decode(body, self.terms, self.number, self._comparison_key)
-        lent = self._inbox.take(Step.LENT_SHARE, asked.opponents, turn)
-        shares = [self._masked - LentShare.decode(lent[opponent]).value for opponent in asked.opponents]
+        asked = Questions.decode(messages[role(CURATOR)], state.agreed.terms, self.number, state.agreed.comparison_key)
+        self._check_turn(asked.turn, state.asked)
+        return Step(Borrowing(replace(state, asked=asked.turn), asked))
+
+    def _check_turn(self, turn: int, last: int) -> None:
+        if turn <= last:
+            raise UnexpectedMessageError(f"{self.name}: turn {turn + 1} of the comparisons is over: a replay")
+
+    @gathers(Borrowing, Kind.LENT_SHARE, lambda self, state: [role(number) for number in state.asked.opponents])
+    def answer_questions(self, state: Borrowing, messages: Messages) -> Step:
+        """Answer this turn's comparisons, all in one message (step 6). Raises MessageError, ShareRangeError."""
+        asked, agreed, masked = state.asked, state.standing.agreed, state.standing.masked
+        shares = [masked - LentShare.decode(data, agreed.terms, asked.turn).value for data in messages.values()]
         answers = answer(
-            self._comparison_key, shares, asked.questions, bits=KEYED_SIZE_BITS, randomness=self._randomness
+            agreed.comparison_key, shares, asked.questions, bits=KEYED_SIZE_BITS, randomness=self._randomness
         )
-        return [Answers(tuple(answers), self._comparison_key).send(self._session, self.number, CURATOR, turn)]
+        message = Answers(asked.turn, tuple(answers), agreed.comparison_key)
+        return Step(state.standing, (post(agreed.terms, role(CURATOR), message),))
 
     # -- stage 2: the encrypted noise of the smallest data set
 
-    def vote_rung(self) -> list[Outgoing]:
+    @gathers(Standing, Kind.SELECTION, _curator)
+    def vote_rung(self, state: Standing, messages: Messages) -> Step:
         """Undo pi_1 on Charlie's selection; in the repaired variant, put zeta(v_j) on this party's rung.
 
         The zeros are as random as the re-randomised one: `half` would keep the Jacobi symbol 1 and show the rung.
 
-        Raises PartyVanishedError, MessageError, AgreementError (another key), CiphertextError.
+        Raises MessageError, AgreementError (another key), CiphertextError.
         """
-        body = self._inbox.take(Step.SELECTION, [CURATOR])[CURATOR]
-        selection = Selection.decode(body, self._curator_key, self.terms.parties)
-        self._selected = selection.ciphertexts[self._permutation[self.number - 1]]
-        if self.terms.variant == "printed":
-            return []
-        rungs = [mpz(1)] * len(self.terms.ladder)
-        rungs[self.terms.rung(self._size)] = self._selected
-        self._own_vote = self._full(self._curator_key, tuple(rungs))
+        agreed, terms = state.agreed, state.agreed.terms
+        selection = self._decode(messages[role(CURATOR)], Kind.SELECTION, agreed, terms.parties)
+        selected = selection[agreed.permutation[self.number - 1]]
+        if not terms.joint:
+            noise = own_noise(terms, self._size, self._noise_randomness)
+            return self._add_noise(agreed, (selected,), [noise])
+        rungs = [mpz(1)] * len(terms.ladder)
+        rungs[terms.rung(self._size)] = selected
+        vote = self._full(agreed.curator_key, tuple(rungs))
         if self.number == LEADER:
-            return []
-        return [RungVote(self._curator_key, self._own_vote).send(self._session, self.number, LEADER)]
+            return Step(Voting(agreed, vote))
+        message = Ciphertexts(Kind.RUNG_VOTE, agreed.curator_key, vote)
+        return Step(Voted(agreed), (post(terms, role(LEADER), message),))
 
-    def combine_rungs(self) -> list[Outgoing]:
-        """Party 1 of the repaired variant: the product of all votes, zeta of the one-hot e, to everybody.
+    def _decode(self, data: bytes, kind: Kind, agreed: Agreed, count: int) -> tuple[mpz, ...]:
+        """Ciphertexts under Charlie's key."""
+        return Ciphertexts.decode(data, kind, agreed.terms, agreed.curator_key, count).ciphertexts
 
-        Raises as `vote_rung`.
-        """
-        if self.terms.variant == "printed" or self.number != LEADER:
-            return []
-        product, rungs = self._own_vote, len(self.terms.ladder)
-        for body in self._inbox.take(Step.RUNG_VOTE, self._others()).values():
-            vote = RungVote.decode(body, self._curator_key, rungs)
-            product = add_ciphertexts(self._curator_key, product, vote.ciphertexts)
-        self._rungs = self._full(self._curator_key, product)
-        message = RungSelection(self._curator_key, self._rungs)
-        return [message.send(self._session, LEADER, number) for number in self._others()]
+    @gathers(Voting, Kind.RUNG_VOTE, _others)
+    def combine_rungs(self, state: Voting, messages: Messages) -> Step:
+        """Party 1: the product of all votes, zeta of the one-hot e, to everybody. Raises as `vote_rung`."""
+        agreed, product = state.agreed, state.vote
+        for data in messages.values():
+            vote = self._decode(data, Kind.RUNG_VOTE, agreed, len(product))
+            product = add_ciphertexts(agreed.curator_key, product, vote)
+        rungs = self._full(agreed.curator_key, product)
+        message = Ciphertexts(Kind.RUNG_SELECTION, agreed.curator_key, rungs)
+        posts = [post(agreed.terms, other, message) for other in _others(self, state)]
+        return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness), posts)
 
-    def _others(self) -> list[int]:
-        """The parties apart from this one."""
-        return [number for number in self._everyone() if number not in (CURATOR, self.number)]
+    @gathers(Voted, Kind.RUNG_SELECTION, _leader)
+    def take_rungs(self, state: Voted, messages: Messages) -> Step:
+        """Another party: its shares of the noise, for every rung. Raises as `vote_rung`."""
+        agreed = state.agreed
+        rungs = self._decode(messages[role(LEADER)], Kind.RUNG_SELECTION, agreed, len(agreed.terms.ladder))
+        return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness))
 
-    def add_noise(self) -> list[Outgoing]:
+    def _add_noise(
+        self, agreed: Agreed, bases: tuple[mpz, ...], drawn: Sequence[Sequence[int]], posts: Sequence[Post] = ()
+    ) -> Step:
         """psi_j: the selection to the power of this party's packed noise, re-randomised (steps 3 and 4).
 
-        Without the re-randomisation the exponent, a small number, could be searched for. Raises as `vote_rung`, and
-        GridTooCoarseError when the grid is coarser than spherical noise.
+        Without the re-randomisation the exponent, a small number, could be searched for.
         """
-        terms, bound = self.terms, self.terms.noise_bound
-        if terms.variant == "printed":
-            bases: tuple[mpz, ...] = (self._selected,)
-            self._noise = [own_noise(terms, self._size, self._noise_randomness)]
-        else:
-            if self.number != LEADER:
-                body = self._inbox.take(Step.RUNG_SELECTION, [LEADER])[LEADER]
-                self._rungs = RungSelection.decode(body, self._curator_key, len(terms.ladder)).ciphertexts
-            bases = self._rungs
-            self._noise = rung_shares(terms, self._noise_randomness)
+        key, bound = agreed.curator_key, noise_bound(agreed.terms)
+        noise = tuple(tuple(vector) for vector in drawn)
         # The offset that makes entries positive is selected along with the noise: exactly one exponent counts.
-        packed = [self._plan.pack([entry + bound for entry in noise]) for noise in self._noise]
+        plan = noise_plan(agreed.terms, key)
+        packed = [plan.pack([entry + bound for entry in vector]) for vector in noise]
         columns = [list(column) for column in zip(*packed, strict=True)]
-        powers = multi_powers(bases, columns, self._curator_key.modulus_squared)
-        self._factor = self._full(self._curator_key, tuple(powers))
+        powers = multi_powers(bases, columns, key.modulus_squared)
+        factor = self._full(key, tuple(powers))
         if self.number == LEADER:
-            return []
-        return [NoiseFactor(self._curator_key, self._factor).send(self._session, self.number, LEADER)]
+            return Step(Multiplying(agreed, noise, factor), tuple(posts))
+        message = post(agreed.terms, role(LEADER), Ciphertexts(Kind.NOISE_FACTOR, key, factor))
+        return self._reshare(agreed.terms, self._parameters, noise, message)
 
     # -- stage 3: additive shares of K w_s
 
-    def mask_noise(self) -> list[Outgoing]:
+    @gathers(Multiplying, Kind.NOISE_FACTOR, _others)
+    def mask_noise(self, state: Multiplying, messages: Messages) -> Step:
         """Party 1: psi = prod psi_j, times zeta(s), to Charlie; s comes off its own parameters (step 1).
 
         Raises as `vote_rung`.
         """
-        if self.number != LEADER:
-            self._contribution = self._parameters
-            return []
-        key, product = self._curator_key, self._factor
-        for body in self._inbox.take(Step.NOISE_FACTOR, self._others()).values():
-            factor = NoiseFactor.decode(body, key, self._plan.ciphertexts)
-            product = add_ciphertexts(key, product, factor.ciphertexts)
-        mask = [self._randomness.bits(self.terms.mask_bits) for _ in range(self.terms.features)]
+        agreed, terms, key, product = state.agreed, state.agreed.terms, state.agreed.curator_key, state.factor
+        for data in messages.values():
+            factor = self._decode(data, Kind.NOISE_FACTOR, agreed, len(product))
+            product = add_ciphertexts(key, product, factor)
+        mask = [self._randomness.bits(mask_bits(terms)) for _ in range(terms.features)]
         n, modulus = key.modulus, key.modulus_squared
-        product = tuple([c * (1 + m * n) % modulus for c, m in zip(product, self._plan.pack(mask), strict=True)])
-        offset = self.terms.noise_addends * self.terms.noise_bound
-        self._contribution = [w - s - offset for w, s in zip(self._parameters, mask, strict=True)]
-        return [MaskedNoise(key, self._full(key, product)).send(self._session, LEADER, CURATOR)]
+        packed = noise_plan(terms, key).pack(mask)
+        product = tuple([c * (1 + m * n) % modulus for c, m in zip(product, packed, strict=True)])
+        offset = noise_addends(terms) * noise_bound(terms)
+        contribution = [w - s - offset for w, s in zip(self._parameters, mask, strict=True)]
+        message = Ciphertexts(Kind.MASKED_NOISE, key, self._full(key, product))
+        return self._reshare(terms, contribution, state.noise, post(terms, role(CURATOR), message))
 
-    def reshare(self) -> list[Outgoing]:
+    def _reshare(self, terms: Terms, contribution: Sequence[int], noise: Noise, *posts: Post) -> Step:
         """A share of this party's vector to each of the K + 1 participants (step 3)."""
-        bits = self.terms.modulus_bits
-        shares = split_vector(self._contribution, self.terms.parties + 1, bits, self._randomness)
-        self._kept = shares[self.number]
-        return [
-            Reshare(tuple(shares[number]), bits).send(self._session, self.number, number)
-            for number in self._everyone()
+        bits = modulus_bits(terms)
+        shares = split_vector(contribution, terms.parties + 1, bits, self._randomness)
+        sent = [
+            post(terms, role(number), Share(Kind.RESHARE, tuple(share), bits))
+            for number, share in enumerate(shares)
             if number != self.number
         ]
+        return Step(Resharing(terms, noise, tuple(shares[self.number])), (*posts, *sent))
 
-    def publish(self) -> list[Outgoing]:
-        """The sum of all shares received: this party's share of K w_s. Raises PartyVanishedError, ShareRangeError."""
-        others = [number for number in self._everyone() if number != self.number]
-        received = self._inbox.take(Step.RESHARE, others)
-        shares = [list(Reshare.decode(body, self.terms).values) for body in received.values()]
-        total = add_shares([self._kept, *shares], self.terms.modulus_bits)
-        message = PublishedShare(tuple(total), self.terms.modulus_bits)
-        return [message.send(self._session, self.number, CONSUMERS)]
+    @gathers(Resharing, Kind.RESHARE, lambda self, state: [role(CURATOR), *_others(self, state)])
+    def publish(self, state: Resharing, messages: Messages) -> Step:
+        """The sum of all shares received: this party's share of K w_s. Raises MessageError, ShareRangeError."""
+        terms, bits = state.terms, modulus_bits(state.terms)
+        received = [Share.decode(data, Kind.RESHARE, terms).values for data in messages.values()]
+        total = add_shares([state.kept, *received], bits)
+        return Step(Published(state.noise), (post(terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
 
-    # -- for simulations
-
-    def clear_values(self) -> tuple[int, list[int], list[list[int]]]:
-        """(size, parameters, noise vectors) in the clear: for checking a simulated run, and for nothing else."""
-        return self._size, self._parameters, self._noise
+    def outcome(self, state: Any) -> Contribution | None:
+        """What it put into the sum, once it has."""
+        return (
+            Contribution(self._size, self._parameters, state.noise)
+            if isinstance(state, Resharing | Published)
+            else None
+        )
 
     def __repr__(self) -> str:
         return f"<PathakParty {self.number} of {self.terms.parties}, {self.terms.variant}>"

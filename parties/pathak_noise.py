@@ -4,27 +4,27 @@ Printed variant: the whole noise vector for the sum of the parameters, drawn for
 The paper draws eta for the average and multiplies by K later; an integer times K would leave the sum modulo K bare, so
 what is drawn here is K eta itself.
 
-Repaired variant: one share for every rung of the ladder (psephos.parties.noise), which sum to discrete Laplace noise.
+The other variants: shares that sum to discrete Laplace noise (psephos.parties.noise), one for the public bound, or one
+for every rung of the ladder.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from psephos.parties.noise import PolyaShares
-from psephos.protocol.pathak.messages import Terms
+from psephos.protocol.pathak.noise import noise_bound, noise_scale
+from psephos.protocol.pathak.terms import Terms
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, SphericalLaplace
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["own_noise", "rung_shares"]
+__all__ = ["noise_share", "own_noise", "rung_shares"]
 
 
 def own_noise(terms: Terms, size: int, randomness: Randomness = SYSTEM) -> list[int]:
-    """The printed variant's noise of a party with `size` samples: d integers in [-noise_bound, noise_bound].
-
-    Raises GridTooCoarseError when the grid is coarser than the noise.
-    """
-    scale, bound = terms.scale(size), terms.noise_bound
+    """The printed variant's noise of a party with `size` samples: d integers in [-noise_bound, noise_bound]."""
+    scale, bound = noise_scale(terms, size), noise_bound(terms)
     if terms.noise == "laplace":
         drawn = DiscreteLaplace(terms.features, scale).sample(randomness)
     else:
@@ -33,10 +33,13 @@ def own_noise(terms: Terms, size: int, randomness: Randomness = SYSTEM) -> list[
     return [max(-bound, min(bound, entry)) for entry in drawn]
 
 
-def rung_shares(terms: Terms, randomness: Randomness = SYSTEM) -> list[list[int]]:
-    """The repaired variant's shares of a party: for each rung, d integers in [-noise_bound, noise_bound]."""
+def noise_share(terms: Terms, size: Fraction | int, randomness: Randomness = SYSTEM) -> list[int]:
+    """A party's share of the noise for data sets of `size` samples: d integers in [-noise_bound, noise_bound]."""
     contributors = terms.parties - terms.excluded
-    return [
-        PolyaShares(terms.features, terms.parties, contributors, terms.scale(size)).share(randomness)
-        for size in terms.ladder
-    ]
+    shares = PolyaShares(terms.features, terms.parties, contributors, noise_scale(terms, size))
+    return shares.share(randomness)
+
+
+def rung_shares(terms: Terms, randomness: Randomness = SYSTEM) -> list[list[int]]:
+    """The repaired variant's shares of a party, one for each rung."""
+    return [noise_share(terms, size, randomness) for size in terms.ladder]

@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from psephos.protocol.errors import InvalidParameter, PartyVanishedError
+from psephos.protocol.errors import InvalidParameter, MessageError, PartyVanishedError
 from psephos.protocol.roles import BOARD, Entry, Post, Refusal, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
@@ -178,8 +178,7 @@ class Driver:
         """Show everybody what was posted since the last time."""
         for entry in self._board.read(self._cursor):
             self._cursor = entry.number
-            readers = self._readers.get(entry.kind, []) if entry.receiver == BOARD else [entry.receiver]
-            for name in readers:
+            for name in self._readers_of(entry):
                 if name in self.roles and entry.number > self._read[name]:
                     self._inbox.setdefault(name, []).append(entry)
         inbox, self._inbox = self._inbox, {}
@@ -187,6 +186,15 @@ class Driver:
             if entries := inbox.get(name):
                 self._take(name, lambda role=role, name=name, entries=entries: role.receive(self.states[name], entries))  # type: ignore[misc]
         return bool(inbox)
+
+    def _readers_of(self, entry: Entry) -> Iterable[str]:
+        """Of what is no message everybody who reads the board, to refuse it."""
+        if entry.receiver != BOARD:
+            return [entry.receiver]
+        try:
+            return self._readers.get(entry.kind, [])
+        except MessageError:
+            return [name for name, role in self.roles.items() if role.reads]
 
     def _hush(self) -> bool:
         """Tell roles that it is quiet, until one of them moves."""
@@ -217,7 +225,11 @@ class Driver:
         return True
 
     def _note(self, phase: str, entry: Entry) -> None:
-        self._transcript.send(phase, entry.sender, entry.receiver, entry.kind.title, entry.data)
+        try:
+            title = entry.kind.title
+        except MessageError:
+            title = "no message"
+        self._transcript.send(phase, entry.sender, entry.receiver, title, entry.data)
         counted = self.phases.setdefault(phase, Phase())
         counted.messages += 1
         counted.bytes += len(entry.data)

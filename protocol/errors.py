@@ -13,6 +13,7 @@ __all__ = [
     "AlreadyOpenedError",
     "BallotError",
     "BudgetExceededError",
+    "CheatingError",
     "CiphertextError",
     "ConvergenceError",
     "DataError",
@@ -203,6 +204,11 @@ class ConvergenceError(PsephosError):
 
 class AgreementError(PsephosError):
     """The participants do not mean the same run: features, lambda, classes, key or another term differs."""
+
+
+class CheatingError(AgreementError):
+    """A holder said, in a ceremony, what it should not have said; the message names it. There is no key: start again
+    without it."""
 
 
 class UnexpectedMessageError(MessageError):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
-from psephos.protocol.errors import PsephosError, UnexpectedMessageError
+from psephos.protocol.errors import MessageError, PsephosError, UnexpectedMessageError
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, kind_of
 
@@ -55,6 +55,13 @@ class Entry:
     def kind(self) -> Kind:
         """Raises MessageError for bytes that are no message of this version."""
         return kind_of(self.data)
+
+    def is_a(self, kind: Kind) -> bool:
+        """Whether it is a message, and of that kind."""
+        try:
+            return self.kind is kind
+        except MessageError:
+            return False
 
 
 @dataclass(frozen=True)
@@ -207,7 +214,7 @@ class Machine(Role):
                     held = replace(held, early=(*held.early, run[0]))
                     continue
                 if rule.batch:
-                    while waiting and waiting[0].kind is rule.kind:
+                    while waiting and waiting[0].is_a(rule.kind):
                         run.append(waiting.pop(0))
                 step = self._apply(rule, held, run)
             except PsephosError as error:
@@ -236,11 +243,16 @@ class Machine(Role):
         return None
 
     def awaits(self, state: _Held) -> Missing | None:
-        """The messages that have not come; of several that a state gathers, those that its last method does."""
+        """The messages that have not come; of several kinds that a state gathers, those that are `due`."""
+        due = self.due(state.state)
         for rule in reversed(self.table):
-            if rule.state is type(state.state) and rule.senders is not None:
+            if rule.state is type(state.state) and rule.senders is not None and due in (None, rule.kind):
                 here = {entry.sender for entry in state.arrived if entry.kind is rule.kind}
                 return Missing(rule.kind, tuple(s for s in rule.senders(self, state.state) if s not in here))
+        return None
+
+    def due(self, state: Any) -> Kind | None:
+        """Of several kinds that a state gathers, the one it waits for; None for that of its last method."""
         return None
 
     def result(self, state: _Held) -> Any:

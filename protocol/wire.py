@@ -50,6 +50,20 @@ class Kind(IntEnum):
     RESHARE = 47
     PUBLISHED_SHARE = 48
 
+    # the ceremony without a dealer, in the order of the protocol
+    SEED_COMMITMENTS = 64
+    SEED_CONTRIBUTIONS = 65
+    RESIDUE_PRODUCTS = 66
+    RESIDUE_DIFFERENCES = 67
+    MODULUS_SHARES = 68
+    TEST_COMMITMENT = 69
+    TEST_VALUES = 70
+    OPENED_CANDIDATES = 71
+    EXPONENT_COMMITMENTS = 72
+    EXPONENT_SHARE = 73
+    TEST_DECRYPTION = 74
+    OPENED_SEEDS = 75
+
     @property
     def title(self) -> str:
         """The message's name in transcripts and errors."""

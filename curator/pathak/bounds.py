@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.sensitivity import radius
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.pathak.messages import Regulariser, Terms
+from psephos.protocol.pathak.noise import NOISE_DISTANCE, noise_delta, noise_scale, record_sensitivity
+from psephos.protocol.pathak.terms import Regulariser, Terms
 
 __all__ = [
     "Counterexample",
-    "average_sensitivity",
     "counterexample",
     "party_level_epsilon",
     "printed_epsilon",
     "proved_epsilon",
-    "theorem_4_1",
     "theorem_4_2",
     "theorem_4_3",
-    "theorem_4_4",
 ]
 
 
@@ -43,27 +42,6 @@ def _mu(lam: float, regulariser: Regulariser) -> float:
 # -- privacy
 
 
-def average_sensitivity(*, parties: int, smallest: int, lam: float, regulariser: Regulariser = "lambda") -> float:
-    """L2 bound of how far one record moves the average of exact minimisers: 2/(K n_(1) mu).
-
-    That is 1/(K n_(1) lambda) in objective (2) and 2/(K n_(1) lambda) in the other convention: spherical noise of this
-    over epsilon is epsilon-private. One record changes one party's minimiser, by 2/(n_j mu) (two gradients of norm at
-    most 1, over n_j, over the strong convexity), and the average by a K-th. Raises InvalidParameter for a number that
-    is not positive and finite.
-    """
-    _check(parties=parties, smallest=smallest, lam=lam)
-    return 2 / (parties * smallest * _mu(lam, regulariser))
-
-
-def theorem_4_1(epsilon: float) -> float:
-    """The paper's claim: per-coordinate Laplace noise of scale 2/(n_(1) epsilon lambda) gives this epsilon.
-
-    Raises InvalidParameter for an epsilon that is not positive and finite.
-    """
-    _check(epsilon=epsilon)
-    return epsilon
-
-
 def printed_epsilon(*, epsilon: float, features: int, parties: int, regulariser: Regulariser = "lambda") -> float:
     """What that noise really gives one record, sizes fixed: sqrt(d) epsilon/(2 K), or sqrt(d) epsilon/K with lambda/2.
 
@@ -78,20 +56,23 @@ def printed_epsilon(*, epsilon: float, features: int, parties: int, regulariser:
 
 
 def proved_epsilon(terms: Terms) -> tuple[float, float]:
-    """(epsilon, delta) of a run for one record, data set sizes fixed, against whoever does not know the noise.
+    """(epsilon, delta) of a run for one record, against whoever does not know the noise.
+
+    Where the noise is for a public size, a record may also come or go; elsewhere data set sizes are fixed.
 
     Printed, laplace: as `printed_epsilon`, with the grid and the solvers' tolerance, at the agreed largest size (they
     weigh most there). Otherwise the scale was made for epsilon. delta is what drawing and clipping the noise costs.
 
     Against whom. Printed: the smallest party knows the noise and can subtract it, and Charlie with any party has both
-    keys; neither is covered. Repaired: any `excluded` parties together are; Charlie with a party is not.
+    keys; neither is covered. Repaired: any `excluded` parties together are; Charlie with a party is not. Public bound:
+    any `excluded` parties together are, with Charlie or without, and whatever they send.
     """
     if terms.variant == "printed" and terms.noise == "laplace":
         size = terms.largest_size
-        l1 = math.sqrt(terms.features) * terms.record_sensitivity(size) / terms.pitch + terms.features
-        epsilon = math.nextafter(l1 / float(terms.scale(size)) * (1 + 1e-12), math.inf)
-        return epsilon, (1 + math.exp(min(epsilon, 700.0))) * terms.noise_distance
-    return terms.epsilon, terms.noise_delta
+        l1 = math.sqrt(terms.features) * record_sensitivity(terms, size) / terms.pitch + terms.features
+        epsilon = math.nextafter(l1 / float(noise_scale(terms, size)) * (1 + 1e-12), math.inf)
+        return epsilon, (1 + math.exp(min(epsilon, 700.0))) * NOISE_DISTANCE
+    return terms.epsilon, noise_delta(terms)
 
 
 def party_level_epsilon(terms: Terms, smallest: int) -> float:
@@ -99,13 +80,14 @@ def party_level_epsilon(terms: Terms, smallest: int) -> float:
 
     No minimiser is longer than R (psephos.curator.hamm.sensitivity.radius), so the sum moves by at most 2 R in L2 and,
     on the grid, by sqrt(d) 2 R/g + d in L1, whatever the party's data. The paper does not claim anything at party
-    level, and the result says why: the noise is made for one record in n_(1), and 2 R does not shrink with n. Raises
-    DataError for a `smallest` outside the terms' bounds.
+    level, and the result says why: the noise is made for one record in n_(1), and 2 R does not shrink with n.
     """
     mu = terms.strong_convexity
     reach = 2 * (radius(mu) + terms.tolerance / mu) / terms.pitch
-    size = smallest if terms.variant == "printed" else terms.ladder[terms.rung(smallest)]
-    scale = float(terms.scale(size))
+    size: Fraction | int = terms.smallest_size if terms.variant == "public-bound" else terms.counted(smallest)
+    if terms.variant == "repaired":
+        size = terms.ladder[terms.rung(smallest)]
+    scale = float(noise_scale(terms, size))
     if terms.noise == "spherical":
         return (reach + math.sqrt(terms.features)) / scale
     return (math.sqrt(terms.features) * reach + terms.features) / scale
@@ -135,20 +117,6 @@ def theorem_4_3(*, parties: int, smallest: int, lam: float, features: int, epsil
     common = (lam + 1) / (smallest * lam) ** 2
     tail = features * math.log(features / delta) / epsilon
     return common * ((parties - 1) ** 2 / 2 + 2 * tail**2 + 2 * (parties - 1) * tail)
-
-
-def theorem_4_4(
-    *, parties: int, smallest: int, lam: float, features: int, epsilon: float, delta: float, samples: int
-) -> float:
-    """The claimed bound of the true excess risk: twice that of Theorem 4.3 and 16/(lambda n) (32 + log(1/delta)).
-
-    Raises InvalidParameter as `theorem_4_3`.
-    """
-    _check(samples=samples)
-    empirical = theorem_4_3(
-        parties=parties, smallest=smallest, lam=lam, features=features, epsilon=epsilon, delta=delta
-    )
-    return 2 * empirical + 16 / (lam * samples) * (32 + math.log(1 / delta))
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,15 @@
 
 He finds the place of the smallest data set under a permutation that he does not know, returns it encrypted under his
 own key, decrypts the masked noise, and takes part in the resharing. What he sees: uniform shares, the outcomes of
-comparisons of sizes in an order that means nothing to him, and noise under a mask.
+comparisons of sizes in an order that means nothing to him, and noise under a mask. With noise for a public size
+(`public-bound`) he only takes part in the resharing, with a vector of zeros.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from gmpy2 import mpz
@@ -15,214 +20,308 @@ from psephos.protocol.errors import DataError, InvalidParameter, MessageError, S
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
-from psephos.protocol.pathak.comparison import Answer, Asker
+from psephos.protocol.pathak.comparison import Answer, ask, conclude
 from psephos.protocol.pathak.dgk import DgkPrivateKey
 from psephos.protocol.pathak.messages import (
-    CONSUMERS,
-    CURATOR,
     KEYED_SIZE_BITS,
     MASK_BITS,
     SHARE_BITS,
     Answers,
+    Ciphertexts,
     GroupKey,
-    Inbox,
     IndexedShare,
-    MaskedNoise,
-    MaskedShare,
     Opponents,
-    Outgoing,
     Proposal,
-    PublishedShare,
     Questions,
-    Reshare,
-    Selection,
-    Step,
-    Terms,
+    Share,
     check_room,
+    post,
 )
+from psephos.protocol.pathak.noise import modulus_bits, noise_plan
 from psephos.protocol.pathak.resharing import add_shares, open_shares, split_vector
+from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, LEADER, Terms, role
 from psephos.protocol.permutation import inverse, permute, random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
+from psephos.protocol.wire import Kind
 
 __all__ = ["PathakConsumer", "PathakCurator"]
 
+Messages = Mapping[str, bytes]
 
-class PathakCurator:
+
+@dataclass(frozen=True)
+class Proposed:
+    """The parties' key is to come."""
+
+
+@dataclass(frozen=True)
+class Collecting:
+    """The indexed shares are to come."""
+
+    group_key: PublicKey
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """The answers of a turn are to come.
+
+    Attributes:
+        permutation: pi_2.
+        rests: pi_2(pi_1(b) - r).
+        standing: the places, from 0, that have not lost yet.
+        turn: from 0.
+        pairs: who answers in this turn, and whose share it borrows; sorted.
+    """
+
+    permutation: tuple[int, ...] = field(repr=False)
+    rests: tuple[int, ...] = field(repr=False)
+    standing: tuple[int, ...]
+    turn: int = 0
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def shares(self) -> list[int]:
+        """His side of this turn's comparisons."""
+        return [self.rests[other] - self.rests[place] for place, other in self.pairs]
+
+    @property
+    def answering(self) -> list[int]:
+        """The places that answer in this turn."""
+        return sorted({place for place, _ in self.pairs})
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The masked noise is to come."""
+
+
+@dataclass(frozen=True)
+class Resharing:
+    """The parties' shares for him are to come; `kept` is his own."""
+
+    kept: tuple[int, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Published:
+    """Done."""
+
+
+def _everybody(curator: PathakCurator, state: Any) -> list[str]:
+    return [role(number) for number in range(1, curator.terms.parties + 1)]
+
+
+def _leader(curator: PathakCurator, state: Any) -> list[str]:
+    return [role(LEADER)]
+
+
+class PathakCurator(Machine):
     """Charlie. `repr` shows nothing of his keys."""
+
+    name = role(CURATOR)
 
     def __init__(
         self,
         terms: Terms,
-        private_key: PrivateKey,
-        comparison_key: DgkPrivateKey,
+        keys: tuple[PrivateKey, DgkPrivateKey] | None = None,
         *,
         test_key: bool = False,
         randomness: Randomness = SYSTEM,
     ) -> None:
-        """`private_key` is sk' of zeta, `comparison_key` serves the comparisons; both are his alone.
+        """`keys`: sk' of zeta and the key of the comparisons, both his alone; none with noise for a public size.
 
         Raises InvalidParameter for a key with no room for the masked shares or the comparisons, PackingError for one
         with no room for the noise.
         """
-        check_room(private_key.public_key)
-        if comparison_key.public_key.largest_comparison < KEYED_SIZE_BITS:
-            raise InvalidParameter(f"the comparison key must have room for {KEYED_SIZE_BITS} bits")
-        self.terms = terms
-        self._key, self._comparison_key = private_key, comparison_key
+        if (keys is not None) != terms.finds_smallest:
+            raise InvalidParameter("the curator has two keys where stages 1 and 2 run, and none otherwise")
+        if keys is not None:
+            check_room(keys[0].public_key)
+            noise_plan(terms, keys[0].public_key)
+            if keys[1].public_key.largest_comparison < KEYED_SIZE_BITS:
+                raise InvalidParameter(f"the comparison key must have room for {KEYED_SIZE_BITS} bits")
+        self.terms, self._keys = terms, keys
         self._test_key, self._randomness = test_key, randomness
-        self._session = terms.digest
-        self._inbox = Inbox(CURATOR, terms.parties, self._session)
-        self._plan = terms.plan(private_key.public_key)
         self._parties = range(1, terms.parties + 1)
 
-    def receive(self, data: bytes) -> None:
-        """Take in a message; raises MessageError or UnexpectedMessageError."""
-        self._inbox.accept(data)
+    @property
+    def _key(self) -> PrivateKey:
+        assert self._keys is not None
+        return self._keys[0]
+
+    @property
+    def _comparison_key(self) -> DgkPrivateKey:
+        assert self._keys is not None
+        return self._keys[1]
 
     # -- agreement
 
-    def propose(self) -> list[Outgoing]:
+    def begin(self) -> Step:
         """The terms and his public keys, to every party."""
-        proposal = Proposal(self.terms, self._key.public_key, self._comparison_key.public_key)
-        return [proposal.send(self._session, CURATOR, number) for number in self._parties]
+        keys = None if self._keys is None else (self._keys[0].public_key, self._keys[1].public_key)
+        posts = [post(self.terms, party, Proposal(self.terms, keys)) for party in _everybody(self, None)]
+        if keys is not None:
+            return Step(Proposed(), tuple(posts))
+        return self._reshare([0] * self.terms.features, posts)
+
+    @gathers(Proposed, Kind.GROUP_KEY, _leader)
+    def take_group_key(self, state: Proposed, messages: Messages) -> Step:
+        """The parties' public key. Raises InvalidParameter (no room for the masked shares), WeakKeyError."""
+        group_key = GroupKey.decode(messages[role(LEADER)], self.terms, test_key=self._test_key).key
+        check_room(group_key)
+        return Step(Collecting(group_key))
 
     # -- stage 1
 
-    def blind_and_permute(self) -> list[Outgoing]:
+    @gathers(Collecting, Kind.INDEXED_SHARE, _everybody)
+    def blind_and_permute(self, state: Collecting, messages: Messages) -> Step:
         """xi(pi_1(a) + r) and pi_1(b) - r, both permuted by pi_2; the first goes to the parties in order (step 4).
 
-        Raises PartyVanishedError, AgreementError (a party under another group key), ShareRangeError, CiphertextError,
-        InvalidParameter (a group key with no room for the masked shares), WeakKeyError.
+        Raises AgreementError (a party under another group key), ShareRangeError, CiphertextError.
         """
-        group_key = GroupKey.decode(self._inbox.take(Step.GROUP_KEY, [1])[1], test_key=self._test_key).key
-        check_room(group_key)
-        own = self._key.public_key
+        group_key, own = state.group_key, self._key.public_key
         encrypted, rests = [], []
-        for number, body in self._inbox.take(Step.INDEXED_SHARE, self._parties).items():
-            share = IndexedShare.decode(body, group_key, own, number)
+        for sender, data in messages.items():
+            share = IndexedShare.decode(data, self.terms, group_key, own, sender)
             encrypted.append(share.encrypted)
             rest = self._key.raw_decrypt(share.sealed) - (1 << SHARE_BITS)
             if not -(1 << SHARE_BITS) < rest < 1 << KEYED_SIZE_BITS:
-                raise ShareRangeError(f"the sealed share at place {number} lies outside its range")
+                raise ShareRangeError(f"the sealed share from {sender} lies outside its range")
             rests.append(rest)
         masks = [self._randomness.bits(MASK_BITS) - (1 << (MASK_BITS - 1)) for _ in self._parties]
         n, modulus = group_key.modulus, group_key.modulus_squared
         masked = [c * (1 + r % n * n) % modulus for c, r in zip(encrypted, masks, strict=True)]
         # The parties own this key and know the randomness that went in.
         fresh = Encryptor(group_key, "full", randomness=self._randomness).rerandomize(masked)
-        self._permutation = random_permutation(self.terms.parties, self._randomness)
-        self._rests = permute(self._permutation, [b - r for b, r in zip(rests, masks, strict=True)])
-        self._standing = list(range(self.terms.parties))
-        self._lost: set[int] = set()
-        return [
-            MaskedShare(group_key, (c,)).send(self._session, CURATOR, place + 1)
-            for place, c in enumerate(permute(self._permutation, fresh))
+        permutation = random_permutation(self.terms.parties, self._randomness)
+        rests = permute(permutation, [b - r for b, r in zip(rests, masks, strict=True)])
+        posts = [
+            post(self.terms, role(place + 1), Ciphertexts(Kind.MASKED_SHARE, group_key, (c,)))
+            for place, c in enumerate(permute(permutation, fresh))
         ]
+        return self._ask(Comparing(permutation, tuple(rests), tuple(range(self.terms.parties))), posts)
 
-    def ask(self, turn: int) -> list[Outgoing]:
-        """The comparisons of one turn, or nothing when the smallest is found (step 6).
+    def _ask(self, state: Comparing, posts: list[Post]) -> Step:
+        """The comparisons of one turn (step 6).
 
         A tournament pairs those still standing; all pairs, as printed, are one turn. All comparisons of a turn travel
         together: one message to and one from each party concerned, whatever their number.
         """
-        if len(self._standing) == 1:
-            return []
-        self._pairs = self._pairings()
-        rests = self._rests
-        self._asker = Asker(self._comparison_key, bits=KEYED_SIZE_BITS, randomness=self._randomness)
-        questions = self._asker.ask([rests[other] - rests[place] for place, other in self._pairs])
-        outgoing: list[Outgoing] = []
-        public = self._comparison_key.public_key
-        for place in range(self.terms.parties):
-            asked = [(other + 1, q) for (first, other), q in zip(self._pairs, questions, strict=True) if first == place]
-            lenders = sorted(first + 1 for first, other in self._pairs if other == place)
+        standing, public = state.standing, self._comparison_key.public_key
+        if self.terms.comparisons == "tournament":
+            pairs = list(zip(standing[0::2], standing[1::2], strict=False))
+        else:  # the parity spreads the answering evenly
+            pairs = sorted((i, j) if (i + j) % 2 else (j, i) for i in standing for j in standing if i < j)
+        state = replace(state, pairs=tuple(pairs))
+        questions = ask(public, state.shares, bits=KEYED_SIZE_BITS, randomness=self._randomness)
+        for place in standing:
+            asked = [(other + 1, q) for (first, other), q in zip(pairs, questions, strict=True) if first == place]
+            lenders = sorted(first + 1 for first, other in pairs if other == place)
+            if lenders:
+                posts.append(post(self.terms, role(place + 1), Opponents(state.turn, tuple(lenders))))
             if asked:
                 opponents, bits = zip(*asked, strict=True)
-                outgoing.append(Questions(opponents, bits, public).send(self._session, CURATOR, place + 1, turn))
-            if lenders:
-                outgoing.append(Opponents(tuple(lenders)).send(self._session, CURATOR, place + 1, turn))
-        return outgoing
+                posts.append(post(self.terms, role(place + 1), Questions(state.turn, opponents, bits, public)))
+        return Step(state, tuple(posts))
 
-    def _pairings(self) -> list[tuple[int, int]]:
-        """(who answers, whose share it borrows), sorted."""
-        standing = self._standing
-        if self.terms.comparisons == "tournament":
-            return list(zip(standing[0::2], standing[1::2], strict=False))
-        # The parity spreads the answering evenly.
-        return sorted((i, j) if (i + j) % 2 else (j, i) for i in standing for j in standing if i < j)
+    @gathers(Comparing, Kind.ANSWERS, lambda self, state: [role(place + 1) for place in state.answering])
+    def conclude_turn(self, state: Comparing, messages: Messages) -> Step:
+        """Who lost; another turn, or the selection (stage 2, step 1): zeta of the indicator of the smallest, with pi_2
+        undone, to every party.
 
-    def conclude(self, turn: int) -> None:
-        """Take in the answers of one turn. Raises PartyVanishedError, MessageError, CiphertextError."""
-        answering = sorted({place for place, _ in self._pairs})
-        bodies = self._inbox.take(Step.ANSWERS, [place + 1 for place in answering], turn)
+        Raises MessageError, CiphertextError.
+        """
         answers: list[Answer] = []
-        for place in answering:
-            count = sum(first == place for first, _ in self._pairs)
-            answers += Answers.decode(bodies[place + 1], self._comparison_key.public_key, count).answers
-        not_smaller = self._asker.conclude(answers)
-        for (place, other), larger in zip(self._pairs, not_smaller, strict=True):
-            self._lost.add(place if larger else other)
-        self._standing = [place for place in self._standing if place not in self._lost]
-        if not self._standing or (self.terms.comparisons == "all-pairs" and len(self._standing) != 1):
+        for place in state.answering:
+            count = sum(first == place for first, _ in state.pairs)
+            data, public = messages[role(place + 1)], self._comparison_key.public_key
+            answers += Answers.decode(data, self.terms, state.turn, public, count).answers
+        not_smaller = conclude(self._comparison_key, state.shares, answers, bits=KEYED_SIZE_BITS)
+        lost = {pair[0 if larger else 1] for pair, larger in zip(state.pairs, not_smaller, strict=True)}
+        standing = tuple(place for place in state.standing if place not in lost)
+        if not standing or (self.terms.comparisons == "all-pairs" and len(standing) != 1):
             raise MessageError("the comparisons contradict each other: no party has the smallest data set")
-
-    # -- stage 2
-
-    def select(self) -> list[Outgoing]:
-        """zeta of the indicator of the smallest, with pi_2 undone, to every party (step 1)."""
-        indicator = [mpz(place == self._standing[0]) for place in range(self.terms.parties)]
-        undone = permute(inverse(self._permutation), indicator)
-        key: PublicKey = self._key.public_key
+        if len(standing) > 1:
+            return self._ask(replace(state, standing=standing, turn=state.turn + 1), [])
+        indicator = [mpz(place == standing[0]) for place in range(self.terms.parties)]
+        undone = permute(inverse(state.permutation), indicator)
+        key = self._key.public_key
         mode = "half" if key.form == "psephos" else "full"
         encryptor = Encryptor(key, mode, randomness=self._randomness, expected=len(undone))  # type: ignore[arg-type]
-        selection = Selection(key, encryptor.encrypt(undone))
-        return [selection.send(self._session, CURATOR, number) for number in self._parties]
+        selection = Ciphertexts(Kind.SELECTION, key, encryptor.encrypt(undone))
+        return Step(Selected(), tuple(post(self.terms, party, selection) for party in _everybody(self, state)))
 
     # -- stage 3
 
-    def unmask(self) -> None:
-        """Decrypt eta + s (step 2). Raises PartyVanishedError, CiphertextError, PackingError."""
+    @gathers(Selected, Kind.MASKED_NOISE, _leader)
+    def unmask(self, state: Selected, messages: Messages) -> Step:
+        """Decrypt eta + s (step 2). Raises MessageError, CiphertextError, PackingError."""
         key = self._key.public_key
-        received = MaskedNoise.decode(self._inbox.take(Step.MASKED_NOISE, [1])[1], key, self._plan.ciphertexts)
-        self._contribution = self._plan.unpack([self._key.raw_decrypt(c) for c in received.ciphertexts], 1)
+        plan = noise_plan(self.terms, key)
+        data = messages[role(LEADER)]
+        received = Ciphertexts.decode(data, Kind.MASKED_NOISE, self.terms, key, plan.ciphertexts)
+        return self._reshare(plan.unpack([self._key.raw_decrypt(c) for c in received.ciphertexts], 1), [])
 
-    def reshare(self) -> list[Outgoing]:
+    def _reshare(self, contribution: list[int], posts: list[Post]) -> Step:
         """A share of his vector to each party (step 3)."""
-        bits = self.terms.modulus_bits
-        shares = split_vector(self._contribution, self.terms.parties + 1, bits, self._randomness)
-        self._kept = shares[CURATOR]
-        return [Reshare(tuple(shares[n]), bits).send(self._session, CURATOR, n) for n in self._parties]
+        bits = modulus_bits(self.terms)
+        shares = split_vector(contribution, self.terms.parties + 1, bits, self._randomness)
+        for number in self._parties:
+            posts.append(post(self.terms, role(number), Share(Kind.RESHARE, tuple(shares[number]), bits)))
+        return Step(Resharing(tuple(shares[CURATOR])), tuple(posts))
 
-    def publish(self) -> list[Outgoing]:
-        """His share of K w_s. Raises PartyVanishedError, ShareRangeError."""
-        received = self._inbox.take(Step.RESHARE, self._parties)
-        shares = [list(Reshare.decode(body, self.terms).values) for body in received.values()]
-        total = add_shares([self._kept, *shares], self.terms.modulus_bits)
-        return [PublishedShare(tuple(total), self.terms.modulus_bits).send(self._session, CURATOR, CONSUMERS)]
+    @gathers(Resharing, Kind.RESHARE, _everybody)
+    def publish(self, state: Resharing, messages: Messages) -> Step:
+        """His share of K w_s. Raises MessageError, ShareRangeError."""
+        bits = modulus_bits(self.terms)
+        received = [Share.decode(data, Kind.RESHARE, self.terms).values for data in messages.values()]
+        total = add_shares([state.kept, *received], bits)
+        return Step(Published(), (post(self.terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
 
     def __repr__(self) -> str:
         return f"<PathakCurator of {self.terms.parties} parties, {self.terms.variant}>"
 
 
-class PathakConsumer:
-    """Dave (section 3.3): adds the published shares, divides by K, classifies. Anybody can be he."""
+@dataclass(frozen=True)
+class Waiting:
+    """For the published shares."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """`total`: K w_s in integer units of the grid, d of them."""
+
+    total: tuple[int, ...] = field(repr=False)
+
+
+class PathakConsumer(Machine):
+    """Dave (section 3.3): adds the published shares, divides by K, classifies. Anybody can be he.
+
+    His result is K w_s, d integers in units of the grid.
+    """
+
+    name = CONSUMERS
+    reads = frozenset({Kind.PUBLISHED_SHARE})
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self._inbox = Inbox(CONSUMERS, terms.parties, terms.digest)
 
-    def receive(self, data: bytes) -> None:
-        """Take in a published share; raises MessageError or UnexpectedMessageError."""
-        self._inbox.accept(data)
+    def begin(self) -> Step:
+        """Wait."""
+        return Step(Waiting())
 
-    def open(self) -> NDArray[np.float64]:
-        """w_s, float64 of shape (d,). Raises PartyVanishedError when a share is missing, ShareRangeError."""
-        everyone = range(self.terms.parties + 1)
-        published = self._inbox.take(Step.PUBLISHED_SHARE, everyone)
-        shares = [PublishedShare.decode(body, self.terms).values for body in published.values()]
-        self.total = open_shares(shares, self.terms.modulus_bits)
-        """K w_s in integer units of the grid."""
-        return np.array(self.total, dtype=np.float64) * (self.terms.pitch / self.terms.parties)
+    @gathers(
+        Waiting, Kind.PUBLISHED_SHARE, lambda self, state: [role(number) for number in range(self.terms.parties + 1)]
+    )
+    def open(self, state: Waiting, messages: Messages) -> Step:
+        """Add up. Raises MessageError, ShareRangeError."""
+        shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
+        return Step(Opened(tuple(open_shares(shares, modulus_bits(self.terms)))))
+
+    def outcome(self, state: Waiting | Opened) -> tuple[int, ...] | None:
+        """K w_s."""
+        return state.total if isinstance(state, Opened) else None
 
     @staticmethod
     def classify(w: NDArray[np.float64], samples: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from psephos.protocol.paillier.ciphertexts import check_ciphertext
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, SMALLEST_TEST_KEY, PublicKey
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["PrivateKey", "generate_private_key"]
+__all__ = ["PrivateKey", "form_bound", "generate_private_key", "odd_primorial"]
 
 _SMALL_PRIME_BOUND = 2**16
 
@@ -104,25 +104,27 @@ def generate_private_key(
 
 def _prime(bits: int, randomness: Randomness) -> mpz:
     """A prime p = 3 mod 4 with its two top bits set and no odd prime factor below min(2^16, 2^(bits/8)) in p - 1."""
-    primorial = _odd_primorial(_sieve_bound(bits))
+    primorial = odd_primorial(form_bound(bits))
     while True:
         p = mpz(randomness.bits(bits) | 3 << (bits - 2) | 3)
         if gmpy2.gcd(p * (p >> 1), primorial) == 1 and gmpy2.is_prime(p, 40):
             return p
 
 
-def _sieve_bound(prime_bits: int) -> int:
+def form_bound(prime_bits: int) -> int:
+    """What (p - 1)/2 of form "psephos" has no prime factor below, for primes of this length."""
     # Toy primes could not avoid all factors below 2^16; from 128-bit primes on the bound is the full one.
     return int(min(_SMALL_PRIME_BOUND, 2 ** (prime_bits // 8)))
 
 
 @cache
-def _odd_primorial(bound: int) -> mpz:
+def odd_primorial(bound: int) -> mpz:
+    """The product of the odd primes up to a bound."""
     return gmpy2.primorial(bound) // 2
 
 
 def _has_our_form(p: mpz, q: mpz) -> bool:
-    small = _odd_primorial(_sieve_bound(min(p.bit_length(), q.bit_length())))
+    small = odd_primorial(form_bound(min(p.bit_length(), q.bit_length())))
     return bool(
         p % 4 == 3
         and q % 4 == 3

@@ -38,7 +38,7 @@ from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["STATISTICAL_BITS", "Answer", "Asker", "answer", "mask_encrypted_difference"]
+__all__ = ["STATISTICAL_BITS", "Answer", "answer", "ask", "conclude", "mask_encrypted_difference"]
 
 STATISTICAL_BITS = 80
 """A masked value is within 2^-80 of one that does not depend on what it hides."""
@@ -77,41 +77,36 @@ class Answer:
         return cls(key.decode_ciphertexts(data[1:], bits + 1), data[0])
 
 
-class Asker:
-    """The owner of the DGK key: `ask`, then `conclude` with the answers in the same order. Used once."""
+def ask(key: DgkPublicKey, shares: Sequence[int], *, bits: int, randomness: Randomness = SYSTEM) -> list[Question]:
+    """The asker's first message: the encrypted low bits of each y, least significant first, l ciphertexts a comparison.
 
-    def __init__(self, private_key: DgkPrivateKey, *, bits: int, randomness: Randomness = SYSTEM) -> None:
-        """`bits` is l; raises InvalidParameter when the key has no room for it."""
-        _check_bits(private_key.public_key, bits)
-        self._key, self._bits, self._randomness = private_key, bits, randomness
-        self._top_bits: list[int] | None = None
+    Args:
+        key: the asker's.
+        shares: y of each comparison.
+        bits: l.
 
-    def ask(self, shares: Sequence[int]) -> list[Question]:
-        """The encrypted low bits of each y, least significant first: l ciphertexts a comparison.
+    Raises InvalidParameter when the key has no room for comparisons of that size.
+    """
+    _check_bits(key, bits)
+    flat = key.encrypt([y >> i & 1 for y in shares for i in range(bits)], randomness)
+    return [flat[at : at + bits] for at in range(0, len(flat), bits)]
 
-        Raises InvalidParameter the second time.
-        """
-        if self._top_bits is not None:
-            raise InvalidParameter("an asker asks once; make another one for the next batch")
-        self._top_bits = [y >> self._bits & 1 for y in shares]
-        flat = self._key.public_key.encrypt([y >> i & 1 for y in shares for i in range(self._bits)], self._randomness)
-        return [flat[at : at + self._bits] for at in range(0, len(flat), self._bits)]
 
-    def conclude(self, answers: Sequence[Answer]) -> list[bool]:
-        """[x >= y] of each comparison; raises MessageError when the answers are not as many as the questions."""
-        if self._top_bits is None or len(answers) != len(self._top_bits):
-            raise MessageError(f"{len(self._top_bits or [])} comparisons were asked for and {len(answers)} answered")
-        results = []
-        for top, given in zip(self._top_bits, answers, strict=True):
-            # Every ciphertext is tested, so the time does not tell where the zero was.
-            zeros = sum([self._key.is_zero(c) for c in given.ciphertexts])
-            if zeros > 1 or len(given.ciphertexts) != self._bits + 1:
-                raise MessageError("an answer with two zeros or of another length: the answerer did not keep to it")
-            results.append(bool(zeros ^ given.bit ^ top))
-        return results
+def conclude(private_key: DgkPrivateKey, shares: Sequence[int], answers: Sequence[Answer], *, bits: int) -> list[bool]:
+    """[x >= y] of each comparison, from the answers in the order of the shares that were asked with.
 
-    def __repr__(self) -> str:
-        return f"<Asker of {self._bits}-bit comparisons under {self._key.public_key!r}>"
+    Raises MessageError when the answers are not as many as the shares, or one is none.
+    """
+    if len(answers) != len(shares):
+        raise MessageError(f"{len(shares)} comparisons were asked for and {len(answers)} answered")
+    results = []
+    for y, given in zip(shares, answers, strict=True):
+        # Every ciphertext is tested, so the time does not tell where the zero was.
+        zeros = sum([private_key.is_zero(c) for c in given.ciphertexts])
+        if zeros > 1 or len(given.ciphertexts) != bits + 1:
+            raise MessageError("an answer with two zeros or of another length: the answerer did not keep to it")
+        results.append(bool(zeros ^ given.bit ^ (y >> bits & 1)))
+    return results
 
 
 def answer(

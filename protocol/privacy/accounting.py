@@ -17,9 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-
-import dp_accounting
-from dp_accounting.pld import PLDAccountant
+from typing import TYPE_CHECKING
 
 from psephos.protocol.errors import BudgetExceededError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
@@ -30,6 +28,9 @@ from psephos.protocol.privacy.mechanisms import (
     check_epsilon,
     gaussian_delta,
 )
+
+if TYPE_CHECKING:  # it takes a second, and most of what has a budget never composes anything
+    import dp_accounting
 
 __all__ = [
     "Budget",
@@ -69,6 +70,8 @@ class PrivacyEvent:
     @property
     def dp_event(self) -> dp_accounting.DpEvent:
         """For dp-accounting's PLD accountant, REPLACE_ONE; a non-Gaussian's `delta` and `distance` are not in it."""
+        import dp_accounting
+
         if self.multiplier is not None:
             return dp_accounting.GaussianDpEvent(2.0 * self.multiplier)
         return dp_accounting.RandomizedResponseDpEvent(2.0 / (1.0 + math.exp(self.epsilon)), 2)
@@ -130,6 +133,9 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     left -= sum(max(0.0, e.delta - (1 + math.exp(e.epsilon)) * e.distance) for e in events if e.multiplier is None)
     if left <= 0 or (len(events) == 1 and basic < math.inf):
         return basic
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
     accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
     for event in events:
         accountant.compose(event.dp_event)

@@ -15,6 +15,7 @@ import os
 import sqlite3
 import stat
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -79,6 +80,7 @@ class Store:
         except BaseException:
             self._connection.close()
             raise
+        weakref.finalize(self, self._connection.close).atexit = False  # nobody need close what is in memory
 
     def _begin(self, wanted: dict[str, Any]) -> None:
         """Make the table of a new file, or compare all that an old one holds."""
@@ -120,16 +122,17 @@ class Store:
             if os.getpid() != self._process:
                 raise JournalError(f"{self} was opened before this process was forked; open it again")
             if self._connection.in_transaction:
-                begin, keep, undo = "SAVEPOINT inner", "RELEASE inner", "ROLLBACK TO inner"
+                begin, keep, undo = "SAVEPOINT inner", "RELEASE inner", ["ROLLBACK TO inner", "RELEASE inner"]
             else:
-                begin, keep, undo = "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"
+                begin, keep, undo = "BEGIN IMMEDIATE", "COMMIT", ["ROLLBACK"]
             self._run(begin)
             try:
                 yield
                 self._run(keep)
             except BaseException:
                 with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
-                    self._connection.execute(undo)
+                    for statement in undo:
+                        self._connection.execute(statement)
                 raise
 
     def get(self, space: str, name: bytes) -> bytes | None:

@@ -19,7 +19,7 @@ import gmpy2
 from psephos.bench.clock import cpu_seconds
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.pathak.comparison import Asker, answer, mask_encrypted_difference
+from psephos.protocol.pathak.comparison import answer, ask, conclude, mask_encrypted_difference
 from psephos.protocol.pathak.dgk import generate_dgk_key
 
 __all__ = ["COMPARED_BITS", "comparison"]
@@ -44,9 +44,9 @@ def _ours(bits: int) -> tuple[Prepare, Read]:
 
         def compare() -> bool:
             masked, mask = mask_encrypted_difference(paillier, left, right, bits=COMPARED_BITS)
-            asker = Asker(comparing, bits=COMPARED_BITS)
-            questions = asker.ask([-private.raw_decrypt(masked)])
-            return asker.conclude(answer(dgk, [-mask], questions, bits=COMPARED_BITS))[0]
+            shares = [-private.raw_decrypt(masked)]
+            answers = answer(dgk, [-mask], ask(dgk, shares, bits=COMPARED_BITS), bits=COMPARED_BITS)
+            return conclude(comparing, shares, answers, bits=COMPARED_BITS)[0]
 
         return compare
 

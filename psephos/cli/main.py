@@ -213,7 +213,7 @@ def run(
     variant: Annotated[
         str | None,
         typer.Option(
-            help="pathak: printed or repaired. psgd: paper, footnote-4, halving or gaussian.",
+            help="pathak: public-bound, repaired or printed. psgd: paper, footnote-4, halving or gaussian.",
             show_default="repaired; paper",
         ),
     ] = None,
@@ -291,7 +291,7 @@ def _run_tally(given: dict[str, Any], bars: _Bars, transcript: Transcript, *, fo
 
 
 def _run_pathak(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:
-    from psephos.simulate.pathak import run_pathak
+    from psephos.simulate.pathak import PathakOptions, simulate_pathak
 
     others = (
         *_TALLY_ONLY,
@@ -305,7 +305,14 @@ def _run_pathak(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> d
         "journal",
     )
     _refuse_others(given, "pathak", *others)
-    return run_pathak(**given, transcript=transcript, progress=bars.watch())
+    outcome = simulate_pathak(PathakOptions(**given), transcript=transcript, progress=bars.watch())
+    found = outcome.as_json()
+    for name in ("format", "kind", "privacy", "sensitivity", "options"):  # until outcomes are taken as they are
+        del found[name]
+    of = outcome.accuracy
+    clear = {"average": of["pathak"], "pooled": of["batch"], "majority": of["majority"], "indiv": of["indiv"]}
+    measured = {name: accuracy.nonprivate for name, accuracy in clear.items()}
+    return found | {"accuracy": {"private": of["pathak"].private, **measured}}
 
 
 def _run_psgd(given: dict[str, Any], bars: _Bars, transcript: Transcript) -> dict[str, Any]:

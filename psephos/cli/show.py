@@ -89,6 +89,8 @@ def _pathak(result: dict[str, Any]) -> None:
     table = _table(title, "classifier", "accuracy")
     for name, value in result["accuracy"].items():
         table.add_row(name, f"{value:.3f}")
+    for caution in result["cautions"]:
+        _say(caution)
     _console.print(table)
     table = _table("stages", "stage", "seconds", "bytes", "messages")
     for name, stage in result["stages"].items():

@@ -46,7 +46,7 @@ SAFE_BITS = 2048
 
 def test_key_warning(key_bits: int) -> list[str]:
     """What is said wherever a result under a short key is shown."""
-    return [f"A {key_bits}-bit key is a test key: it protects nothing."] if key_bits < SAFE_BITS else []
+    return [f"A {key_bits}-bit key is a test key: it protects nothing."] if 0 < key_bits < SAFE_BITS else []
 
 
 test_key_warning.__test__ = False  # type: ignore[attr-defined] # no test, whatever pytest makes of its name

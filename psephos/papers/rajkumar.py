@@ -200,7 +200,7 @@ class _Sweep:
         X, y = pooled.X, pooled.y
         local = train_parties(X, (y > 0).astype(np.int64), sizes, classes=2, lam=lam)
         scale = 2 / (min(sizes) * epsilon * lam)
-        exact, _ = perturbed_minimiser(X, y, ridge=lam, eta=np.zeros(dimension), loss=loss)
+        exact = perturbed_minimiser(X, y, ridge=lam, eta=np.zeros(dimension), loss=loss).w
         found: dict[str, list[float]] = {method: [] for method in METHODS}
         for draw in range(options.draws):
             generator = np.random.default_rng([options.seed, number, 5, draw])
@@ -209,11 +209,11 @@ class _Sweep:
             spherical = simulate_spherical_laplace(dimension, 1.0, generator)
             classifiers = {
                 "psgd": clear_descent(pooled, agreement, generator, eta=eta),
-                "gop": perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=loss)[0],
+                "gop": perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=loss).w,
                 "la_printed": local.mean(axis=0) + scale * laplace,
                 "la_repaired": local.mean(axis=0) + scale / parties * spherical,
                 "psgd_transcript": clear_descent(pooled, private, generator),
-                "gop_sigma_printed": perturbed_minimiser(X, y, ridge=ridge, eta=printed * eta, loss=loss)[0],
+                "gop_sigma_printed": perturbed_minimiser(X, y, ridge=ridge, eta=printed * eta, loss=loss).w,
                 "nonprivate": exact,
             }
             for method, w in classifiers.items():

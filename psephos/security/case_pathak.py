@@ -1,22 +1,24 @@
-"""Pathak, Rane and Raj (2010): four parties, of which party 3 is the smallest, and Charlie; in four kinds.
+"""Pathak, Rane and Raj (2010): four parties, of which party 3 is the smallest, and Charlie; in five kinds.
 
-* `printed`: as on the page: all pairs compared, one Laplace variable per entry, drawn by the smallest party.
-* `spherical`: the smallest party's own vector too, but spherical, which is private; a tournament of comparisons.
-* `repaired`: everybody's shares at the smallest party's rung; a tournament. The default.
+* `public-bound`: everybody's shares of the noise for a public size, and nothing but the resharing. The default.
+* `repaired`: everybody's shares at the smallest party's rung; a tournament of comparisons.
 * `all-pairs`: the same with all pairs compared.
+* `printed`: as on the page: all pairs compared, one Laplace variable per entry, drawn by the smallest party.
+* `spherical`: the smallest party's own vector too, but spherical, which is private; a tournament.
 
 The simulator plays the honest roles with made-up data: sizes in a random order (the true ones where the coalition has
-them by design), parameters of unrelated samples, noise of its own. One honest party's vector is corrected by what the
-published total lacks to the ideal output. Everything that the real view shows beyond the ideal output must then show as
+them by design), parameters of unrelated samples, noise of its own. One honest party's published share is corrected by
+what the total lacks to the ideal output. Everything that the real view shows beyond the ideal output must then show as
 a difference. The opened view holds everything the coalition has keys for: with Charlie's keys the sealed shares, the
 comparisons' answers and the masked noise, with the parties' key the masked shares and xi(a), and with a party its own
 noise, which it takes off the published total to see what is left.
+
+Runs are real ones: each role is played by itself, watched by a puppet that keeps its states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -28,30 +30,41 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-import psephos.simulate.pathak as stage
-from psephos.curator.pathak.curator import PathakCurator
-from psephos.parties.pathak import PathakParty
-from psephos.parties.pathak_noise import own_noise, rung_shares
-from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.ciphertexts import decode_ciphertexts
+from psephos.curator.pathak.curator import Comparing
+from psephos.parties.pathak import Contribution, Resharing
+from psephos.parties.pathak_noise import noise_share, own_noise
+from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.pathak.comparison import Answer, Asker, answer
+from psephos.protocol.pathak.comparison import Answer, answer, ask, conclude
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
 from psephos.protocol.pathak.messages import (
-    CURATOR,
     KEYED_SIZE_BITS,
+    LENT_BITS,
     MASK_BITS,
     SHARE_BITS,
+    TIE_BITS,
     Answers,
-    Outgoing,
-    Terms,
-    role,
+    Ciphertexts,
+    GroupKey,
+    GroupSecret,
+    IndexedShare,
+    LentShare,
+    Opponents,
+    Proposal,
+    Questions,
+    Share,
+    SizeShare,
+    centred,
 )
-from psephos.protocol.pathak.resharing import split_vector
+from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, noise_plan, noise_scale
+from psephos.protocol.pathak.resharing import add_shares, split_vector
+from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, Terms, role
 from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import Entry, Missing, Post, Role, Step
 from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security.compare import outcomes, two_sample
 from psephos.security.ideal import ideal_pathak, joint_noise, spherical_noise
 from psephos.security.model import Case, Check, Coalition, Context, Result
@@ -59,36 +72,29 @@ from psephos.security.sums import comparison_result
 from psephos.security.views import Sealed, jacobi, stale
 from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
 
-__all__ = [
-    "PATHAK",
-    "Kind",
-    "Run",
-    "exact_comparison",
-    "exact_resharing",
-    "keys_of",
-    "real_runs",
-    "records_of",
-]
+__all__ = ["PATHAK", "PathakKind", "Run", "Watched", "World", "decoded", "keys_of", "real_runs", "records_of"]
 
 PARTIES, FEATURES = 4, 2
 SIZES = (24, 30, 17, 20)
 SMALLEST = 3
 LAMBDA, EPSILON = 0.1, 1.0
-HEADER = 8 + 1 + 32 + 6
 SECRETS = ("data", "classifier", "noise", "sizes", "who is smallest")
 
-Kind = Literal["printed", "spherical", "repaired", "all-pairs"]
-KINDS: dict[Kind, dict[str, Any]] = {
-    "printed": {"variant": "printed", "comparisons": "all-pairs"},
-    "spherical": {"variant": "printed", "noise": "spherical"},
+PathakKind = Literal["public-bound", "repaired", "all-pairs", "printed", "spherical"]
+KINDS: dict[PathakKind, dict[str, Any]] = {
+    "public-bound": {"variant": "public-bound"},
     "repaired": {"variant": "repaired"},
     "all-pairs": {"variant": "repaired", "comparisons": "all-pairs"},
+    "printed": {"variant": "printed", "comparisons": "all-pairs"},
+    "spherical": {"variant": "printed", "noise": "spherical"},
 }
-"""What differs in the terms (`psephos.simulate.pathak.make_terms`): both variants, both comparisons, both laws of
-noise."""
+"""What differs in the terms: the variants, the comparisons, the laws of noise."""
 
 Records = tuple[NDArray[np.float64], NDArray[np.int64]]
 Row = dict[str, float]
+
+
+# -- runs
 
 
 class SeededTranscript(Transcript):
@@ -102,27 +108,160 @@ class SeededTranscript(Transcript):
         return super().coins(role, self._source(role))
 
 
+class World:
+    """All roles of one run, watched."""
+
+    def __init__(self) -> None:
+        self.roles: dict[str, Watched] = {}
+
+    def state(self, name: str, kind: type) -> Any:
+        """The last state of a type that a role was in."""
+        return next(state for state in reversed(self.roles[name].states) if isinstance(state, kind))
+
+    def contributions(self) -> dict[int, Contribution]:
+        """What each party puts into the sum, by its number."""
+        found = {name: watched.result(watched.last) for name, watched in self.roles.items()}
+        return {int(name.split()[1]): c for name, c in found.items() if isinstance(c, Contribution)}
+
+
+class Watched(Role):
+    """A role that is played by itself, message by message, with all its states kept."""
+
+    def __init__(self, inner: Role, world: World) -> None:
+        self.inner, self.name, self.reads, self.states = inner, inner.name, inner.reads, list[Any]()
+        self.last: Any = None
+        self.world = world
+        world.roles[inner.name] = self
+
+    def start(self) -> Step:
+        return self._kept(self.inner.start())
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        posts: list[Post] = []
+        refused: list[Any] = []
+        for entry in entries:
+            step = self._kept(self.inner.receive(state, [entry]))
+            state = step.state
+            posts += step.posts
+            refused += step.refused
+        return Step(state, tuple(posts), tuple(refused))
+
+    def _kept(self, step: Step) -> Step:
+        self.last = step.state
+        self.states.append(step.state.state)
+        return replace(step, posts=tuple(self.sent(post) for post in step.posts))
+
+    def sent(self, post: Post) -> Post:
+        """What goes out in place of a message; a puppet changes it here."""
+        return post
+
+    def awaits(self, state: Any) -> Missing | None:
+        return self.inner.awaits(state)
+
+    def result(self, state: Any) -> Any:
+        return self.inner.result(state)
+
+
+def moved(post: Post, terms: Terms, by: Sequence[int]) -> Post:
+    """A share in a post, with a vector added modulo 2^m."""
+    share = Share.decode(post.data, kind_of(post.data), terms)
+    values = tuple((v + b) % (1 << share.bits) for v, b in zip(share.values, by, strict=True))
+    return replace(post, data=replace(share, values=values).encode(terms.digest))
+
+
+class AddsNothing(Watched):
+    """A party that takes its parameters and its noise off the first share it sends."""
+
+    def sent(self, post: Post) -> Post:
+        if kind_of(post.data) is not Kind.RESHARE or post.receiver != role(CURATOR):
+            return post
+        own = self.result(self.last)
+        return moved(post, self.states[-1].terms, [-w - e for w, e in zip(own.parameters, own.noise[0], strict=True)])
+
+
+Puppet = Callable[[Role, World], Watched]
+
+
+@dataclass(frozen=True)
+class Members:
+    """A coalition. `lying`: its parties add nothing to the sum."""
+
+    curator: bool = False
+    parties: tuple[int, ...] = ()
+    lying: bool = False
+
+    @property
+    def names(self) -> set[str]:
+        """As in transcripts."""
+        return {role(number) for number in self.parties} | ({role(CURATOR)} if self.curator else set())
+
+
+HONEST = Members()
+
+
 @dataclass(frozen=True)
 class Run:
-    """One run: its messages, and the role objects for what their owners know (inputs, coins, keys)."""
+    """One run: its messages, and its roles for what their owners know (inputs, states, keys)."""
 
     terms: Terms
     keys: PathakKeys = field(repr=False)
     transcript: Transcript
-    parties: dict[int, PathakParty] = field(repr=False)
-    curator: PathakCurator = field(repr=False)
+    world: World = field(repr=False)
+    contributions: dict[int, Contribution] = field(repr=False)
     total: tuple[int, ...] = field(repr=False)
 
+    def messages(self, *kinds: Kind) -> list[tuple[Message, Any]]:
+        """The messages of some kinds, with what is in them."""
+        found = [m for m in self.transcript.messages if m.kind in {kind.title for kind in kinds}]
+        return [(m, decoded(self.terms, self.keys, m)) for m in found]
 
-@contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """An attribute replaced while the block runs."""
-    before = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
+    @property
+    def order(self) -> tuple[int, ...]:
+        """pi_1, which every party knows."""
+        secret: GroupSecret = self.messages(Kind.GROUP_SECRET)[0][1]
+        return secret.permutation
+
+    def bases(self, number: int) -> Sequence[mpz]:
+        """The ciphertexts that a party raises to its noise."""
+        if self.terms.joint:
+            return self.messages(Kind.RUNG_SELECTION)[0][1].ciphertexts  # type: ignore[no-any-return]
+        return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number - 1]]]
+
+
+def decoded(terms: Terms, keys: PathakKeys, message: Message) -> Any:
+    """A message as its receiver reads it; raises MessageError and what the decoders raise."""
+    data = message.data
+    assert data is not None
+    kind, turn = kind_of(data), int.from_bytes(data[HEADER_BYTES:][:1], "big")
+    zeta, xi, dgk = keys.curator.public_key, keys.group.public_key, keys.comparison.public_key
+    owner = int(message.receiver.split()[-1]) if message.receiver.startswith("party") else CURATOR
+    places = noise_plan(terms, zeta).ciphertexts
+    counts = {
+        Kind.SELECTION: terms.parties,
+        Kind.RUNG_VOTE: len(terms.ladder),
+        Kind.RUNG_SELECTION: len(terms.ladder),
+        Kind.NOISE_FACTOR: places,
+        Kind.MASKED_NOISE: places,
+    }
+    answers = (len(data) - HEADER_BYTES) // Answer.encoded_length(dgk, KEYED_SIZE_BITS)
+    readers: dict[Kind, Callable[[], Any]] = {
+        Kind.PROPOSAL: lambda: Proposal.decode(data, test_key=True),
+        Kind.GROUP_SECRET: lambda: GroupSecret.decode(data, terms, test_key=True),
+        Kind.GROUP_KEY: lambda: GroupKey.decode(data, terms, test_key=True),
+        Kind.SIZE_SHARE: lambda: SizeShare.decode(data, terms, zeta),
+        Kind.INDEXED_SHARE: lambda: IndexedShare.decode(data, terms, xi, zeta, message.sender),
+        Kind.MASKED_SHARE: lambda: Ciphertexts.decode(data, kind, terms, xi, 1),
+        Kind.QUESTIONS: lambda: Questions.decode(data, terms, owner, dgk),
+        Kind.OPPONENTS: lambda: Opponents.decode(data, terms, owner),
+        Kind.LENT_SHARE: lambda: LentShare.decode(data, terms, turn),
+        Kind.ANSWERS: lambda: Answers.decode(data, terms, turn, dgk, answers),
+        Kind.RESHARE: lambda: Share.decode(data, kind, terms),
+        Kind.PUBLISHED_SHARE: lambda: Share.decode(data, kind, terms),
+        **dict.fromkeys(counts, lambda: Ciphertexts.decode(data, kind, terms, zeta, counts[kind])),
+    }
+    if kind not in readers:
+        raise MessageError(f"a {kind.title} is no message of Pathak's protocol")
+    return readers[kind]()
 
 
 def keys_of(context: Context) -> PathakKeys:
@@ -160,7 +299,7 @@ def records_of(context: Context, inputs: str) -> list[Records]:
     return context.once(("pathak data", inputs), make)
 
 
-def _terms(context: Context, kind: Kind, label: str) -> Terms:
+def _terms(context: Context, kind: PathakKind, label: str) -> Terms:
     return make_terms(
         parties=PARTIES,
         features=FEATURES,
@@ -174,34 +313,38 @@ def _terms(context: Context, kind: Kind, label: str) -> Terms:
     )
 
 
-def _play(context: Context, kind: Kind, records: Sequence[Records], label: str, party_class: Any) -> Run:
-    parties: dict[int, PathakParty] = {}
-    curators: list[PathakCurator] = []
-
-    def party(number: int, *args: Any, **kwargs: Any) -> PathakParty:
-        parties[number] = party_class(number, *args, **kwargs)
-        return parties[number]
-
-    def curator(*args: Any, **kwargs: Any) -> PathakCurator:
-        curators.append(PathakCurator(*args, **kwargs))
-        return curators[0]
-
-    if party_class is not PathakParty:
-        party_class.puppets = parties
-    transcript = SeededTranscript(lambda name: context.coins(label, name))
-    terms = _terms(context, kind, label)
-    with replaced(stage, "PathakParty", party), replaced(stage, "PathakCurator", curator):
-        outcome = run_protocol(records, terms, keys=keys_of(context), test_key=True, transcript=transcript)
-    return Run(terms, keys_of(context), transcript, parties, curators[0], outcome.total)
+def _watching(puppet: Puppet, world: World) -> Callable[[Role], Role]:
+    return lambda honest: puppet(honest, world)
 
 
-def real_runs(context: Context, kind: Kind, inputs: str = "honest") -> list[Run]:
-    """As many runs of the real protocol as the context has views."""
+def _play(
+    context: Context,
+    kind: PathakKind,
+    records: Sequence[Records],
+    label: str,
+    puppets: Mapping[str, Puppet],
+) -> Run:
+    transcript, world = SeededTranscript(lambda name: context.coins(label, name)), World()
+    terms, keys = _terms(context, kind, label), keys_of(context)
+    names = [*(role(number) for number in range(PARTIES + 1)), CONSUMERS]
+    roles = {name: _watching(puppets.get(name, Watched), world) for name in names}
+    needed = keys if terms.finds_smallest else None
+    outcome = run_protocol(records, terms, needed, test_key=True, transcript=transcript, roles=roles)
+    return Run(terms, keys, transcript, world, world.contributions(), outcome.total)
+
+
+def _liars(members: Members) -> dict[str, Puppet]:
+    return {role(number): AddsNothing for number in members.parties} if members.lying else {}
+
+
+def real_runs(context: Context, kind: PathakKind, inputs: str = "honest", members: Members = HONEST) -> list[Run]:
+    """As many runs of the real protocol as the context has views; `members` act as they do in that coalition."""
+    liars = _liars(members)
+    label = f"pathak {kind} {inputs} {sorted(liars)}"
     return context.once(
-        ("pathak", kind, inputs),
+        label,
         lambda: [
-            _play(context, kind, records_of(context, inputs), f"pathak {kind} {inputs} {i}", PathakParty)
-            for i in range(context.views)
+            _play(context, kind, records_of(context, inputs), f"{label} {i}", liars) for i in range(context.views)
         ],
     )
 
@@ -209,40 +352,49 @@ def real_runs(context: Context, kind: Kind, inputs: str = "honest") -> list[Run]
 # -- the simulator
 
 
-class _Puppet(PathakParty):
-    """An honest party in the simulated world; the last honest one corrects the total."""
+class _Corrector(Watched):
+    """An honest party of the simulated world: its published share makes up what the total lacks."""
 
-    puppets: dict[int, PathakParty]
-    corrector = 0
-    wanted: tuple[int, ...] = ()
+    def __init__(self, inner: Role, world: World, wanted: Callable[[World], Sequence[int]], members: Members) -> None:
+        super().__init__(inner, world)
+        self.wanted, self.members = wanted, members
 
-    def reshare(self) -> list[Outgoing]:
-        if self.number == self.corrector:
-            values = [party.clear_values() for party in self.puppets.values()]
-            total = [sum(column) for column in zip(*(w for _, w, _ in values), strict=True)]
-            smallest = min(size for size, _, _ in values)
-            if self.terms.variant == "printed":
-                noise = next(n[0] for size, _, n in values if size == smallest)
-            else:
-                rung = self.terms.rung(smallest)
-                noise = [sum(column) for column in zip(*(n[rung] for _, _, n in values), strict=True)]
-            lacks = [t - w - e for t, w, e in zip(self.wanted, total, noise, strict=True)]
-            self._contribution = [c + x for c, x in zip(self._contribution, lacks, strict=True)]
-        return super().reshare()
+    def sent(self, post: Post) -> Post:
+        if kind_of(post.data) is not Kind.PUBLISHED_SHARE:
+            return post
+        terms = self.world.state(self.name, Resharing).terms
+        given = self.world.contributions()
+        smallest = min(given.values(), key=lambda c: c.size)
+        if self.members.lying:
+            given = {number: c for number, c in given.items() if number not in self.members.parties}
+        added = [smallest.noise[0]]
+        if terms.joint:
+            rung = terms.rung(smallest.size) if terms.finds_smallest else 0
+            added = [c.noise[rung] for c in given.values()]
+        there = [sum(column) for column in zip(*(c.parameters for c in given.values()), *added, strict=True)]
+        return moved(post, terms, [w - t for w, t in zip(self.wanted(self.world), there, strict=True)])
 
 
-def _simulated(context: Context, kind: Kind, members: Members) -> list[Run]:
+def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run]:
     def make() -> list[Run]:
-        real = real_runs(context, kind)
-        parameters = [real[0].parties[j].clear_values()[1] for j in range(1, PARTIES + 1)]
+        real = real_runs(context, kind)[0]
         honest = [j for j in range(1, PARTIES + 1) if j not in members.parties]
+        summed = honest if members.lying else range(1, PARTIES + 1)
+        parameters = [real.contributions[j].parameters for j in summed]
         runs = []
         for i in range(context.views):
-            label = f"pathak simulated {kind} {members} {i}"
             generator = np.random.default_rng([context.seed, i, 77])
-            terms = real[0].terms
             # What the functionality hands out: the sum under noise for the true smallest size, of the honest parties.
-            wanted = ideal_pathak(parameters, _ideal_noise(terms, len(honest), generator))
+            handed = ideal_pathak(parameters, _ideal_noise(real.terms, len(honest), generator))
+
+            def wanted(world: World, handed: Sequence[int] = handed) -> Sequence[int]:
+                """With noise in shares, the coalition's own, at the true rung, are part of it."""
+                if not real.terms.joint or members.lying:
+                    return handed
+                rung = real.terms.rung(min(SIZES)) if real.terms.finds_smallest else 0
+                own = [world.contributions()[number].noise[rung] for number in members.parties]
+                return [sum(column) for column in zip(handed, *own, strict=True)]
+
             made_up = list(SIZES) if members.curator and members.parties else [16, 17, 18, 19]
             if not (members.curator and members.parties):
                 generator.shuffle(made_up)
@@ -252,23 +404,25 @@ def _simulated(context: Context, kind: Kind, members: Members) -> list[Run]:
                 else _records(generator, made_up[j - 1], float(generator.uniform(0, 6)))
                 for j in range(1, PARTIES + 1)
             ]
-            puppet: Any = type("Puppet", (_Puppet,), {"corrector": honest[-1]})
-            puppet.wanted = _WithOwnShares(wanted, puppet, members, terms)
-            runs.append(_play(context, kind, records, label, puppet))
+            corrector = partial(_Corrector, wanted=wanted, members=members)
+            puppets: dict[str, Puppet] = {role(honest[-1]): corrector, **_liars(members)}
+            runs.append(_play(context, kind, records, f"pathak simulated {kind} {members} {i}", puppets))
         return runs
 
     # Who has no party's inputs gets the same simulation: the curator's and the consumer's views are read off one world.
     both = bool(members.curator and members.parties)
-    return context.once(("pathak simulated", kind, members.parties, both), make)
+    return context.once(("pathak simulated", kind, members.parties, members.lying, both), make)
 
 
 def _ideal_noise(terms: Terms, honest: int, generator: np.random.Generator) -> list[int]:
-    """What the functionality draws: all the noise (printed), or the honest parties' shares at the rung (repaired).
+    """What the functionality draws: all the noise (printed), or the honest parties' shares.
 
     Its scale is worked out from epsilon here; the solver's tolerance adds less than 2^-15 of it.
     """
     smallest = min(SIZES)
-    if terms.variant == "repaired":
+    if terms.variant == "public-bound":
+        smallest = terms.smallest_size
+    elif terms.variant == "repaired":
         smallest = max(int(rung) for rung in terms.ladder if rung <= smallest)
     record = 2 / (smallest * 2 * LAMBDA)  # L2, of one party's minimiser; objective (2) is 2 lambda-strongly convex
     in_units = 1 / (EPSILON * terms.pitch)
@@ -281,36 +435,7 @@ def _ideal_noise(terms: Terms, honest: int, generator: np.random.Generator) -> l
     return joint_noise(Fraction(snapped * in_units), FEATURES, honest, PARTIES - terms.excluded, generator)
 
 
-class _WithOwnShares:
-    """The ideal total; in the repaired protocol the coalition's own shares at the true rung are part of it."""
-
-    def __init__(self, total: Sequence[int], puppet: Any, members: Members, terms: Terms) -> None:
-        self._total, self._puppet, self._members, self._terms = total, puppet, members, terms
-
-    def __iter__(self) -> Iterator[int]:
-        total = list(self._total)
-        if self._terms.variant == "repaired":
-            rung = self._terms.rung(min(SIZES))
-            for number in self._members.parties:
-                own = self._puppet.puppets[number].clear_values()[2][rung]
-                total = [t + e for t, e in zip(total, own, strict=True)]
-        return iter(total)
-
-
 # -- opening a view
-
-
-@dataclass(frozen=True)
-class Members:
-    """A coalition."""
-
-    curator: bool = False
-    parties: tuple[int, ...] = ()
-
-    @property
-    def names(self) -> set[str]:
-        """As in transcripts."""
-        return {role(number) for number in self.parties} | ({role(CURATOR)} if self.curator else set())
 
 
 def _plain_dgk(key: DgkPrivateKey) -> dict[mpz, int]:
@@ -324,68 +449,75 @@ def _plain_dgk(key: DgkPrivateKey) -> dict[mpz, int]:
     return table
 
 
-def _open_message(run: Run, members: Members, message: Message, table: dict[mpz, int]) -> Row:
+def _plain_answer(keys: PathakKeys, given: Answer, table: Mapping[mpz, int]) -> list[int]:
+    key = keys.comparison
+    return [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
+
+
+def _open_message(run: Run, members: Members, message: Message, table: Mapping[mpz, int]) -> Row:
     """One received message as numbers."""
-    assert message.data is not None
-    body, keys, row = message.data[HEADER:], run.keys, Row()
-    group, zeta, kind = keys.group.public_key, keys.curator.public_key, message.kind
+    found, keys, row = decoded(run.terms, run.keys, message), run.keys, Row()
+    zeta = keys.curator.public_key
 
     def sealed(name: str, key: PublicKey, c: mpz) -> None:
         row[name] = float(c / key.modulus_squared)
         row[f"{name}, Jacobi symbol"] = jacobi(key, c)
 
-    if kind == "size share":
-        width = SHARE_BITS // 8
-        row["a"] = int.from_bytes(body[:width], "big") / 2.0**SHARE_BITS
-        sealed("b sealed", zeta, decode_ciphertexts(zeta, body[width:], 1)[0])
-    elif kind == "indexed share":
-        middle = 32 + group.ciphertext_bytes
-        sealed("xi(a)", group, decode_ciphertexts(group, body[32:middle], 1)[0])
-        rest = keys.curator.raw_decrypt(decode_ciphertexts(zeta, body[middle:], 1)[0]) - (1 << SHARE_BITS)
-        row["b"] = rest / 2.0**SHARE_BITS
-        if members.parties:
-            row["a"] = keys.group.raw_decrypt(decode_ciphertexts(group, body[32:middle], 1)[0]) / 2.0**SHARE_BITS
-    elif kind == "masked share":
-        c = decode_ciphertexts(group, body[32:], 1)[0]
-        plain = keys.group.raw_decrypt(c)
-        row["masked a"] = (plain - group.n if plain > group.n // 2 else plain) / 2.0**MASK_BITS
-        sealed("masked a sealed", group, c)
-    elif kind == "lent share":
-        row["lent"] = int.from_bytes(body, "big") / 2.0 ** (KEYED_SIZE_BITS + 1)
-    elif kind in ("opponents", "questions"):
-        row["opponents"] = int.from_bytes(body[2:4], "big")
-    elif kind == "answers":
-        public = keys.comparison.public_key
-        size = Answer.encoded_length(public, KEYED_SIZE_BITS)
-        given = Answers.decode(body, public, len(body) // size).answers
-        for number, one in enumerate(given):
-            plain_bits = [
-                table[gmpy2.powmod(c, keys.comparison._v_p, keys.comparison._p)]
-                for c in one.ciphertexts[: KEYED_SIZE_BITS + 1]
-            ]
-            row[f"answer {number}, bit"] = one.bit
-            row[f"answer {number}, zero at"] = plain_bits.index(0) if 0 in plain_bits else -1
-            row[f"answer {number}, first"] = plain_bits[0]
-            row[f"answer {number}, last"] = plain_bits[-1]
-            row[f"answer {number}, spread"] = float(np.mean(plain_bits))
-    elif kind in ("selection", "rung vote", "rung selection", "noise factor"):
-        for place, c in enumerate(decode_ciphertexts(zeta, body[32:], (len(body) - 32) // zeta.ciphertext_bytes)):
-            sealed(f"{kind} {place}", zeta, c)
-    elif kind == "masked noise":
-        ciphertexts = decode_ciphertexts(zeta, body[32:], (len(body) - 32) // zeta.ciphertext_bytes)
-        masked = run.terms.plan(zeta).unpack([keys.curator.raw_decrypt(c) for c in ciphertexts], 1)
-        for place, value in enumerate(masked):
-            row[f"masked noise {place}"] = value / 2.0**run.terms.mask_bits
-    elif kind in ("reshare", "published share"):
-        width = run.terms.modulus_bits // 8 + 1
-        for place in range(FEATURES):
-            value = int.from_bytes(body[place * width : (place + 1) * width], "big")
-            row[f"share {place}"] = value / 2.0**run.terms.modulus_bits
-            row[f"share {place}, low byte"] = value & 255
+    match found:
+        case SizeShare():
+            row["a"] = found.share / 2.0**SHARE_BITS
+            sealed("b sealed", zeta, found.sealed)
+        case IndexedShare():
+            sealed("xi(a)", found.group_key, found.encrypted)
+            row["b"] = (keys.curator.raw_decrypt(found.sealed) - (1 << SHARE_BITS)) / 2.0**SHARE_BITS
+            if members.parties:
+                row["a"] = keys.group.raw_decrypt(found.encrypted) / 2.0**SHARE_BITS
+        case LentShare():
+            row["lent"] = found.value / 2.0**LENT_BITS
+        case Opponents() | Questions():
+            row["opponents"] = found.opponents[0]
+        case Answers():
+            for number, one in enumerate(found.answers):
+                plain = _plain_answer(keys, one, table)
+                row[f"answer {number}, bit"] = one.bit
+                row[f"answer {number}, zero at"] = plain.index(0) if 0 in plain else -1
+                row[f"answer {number}, first"] = plain[0]
+                row[f"answer {number}, last"] = plain[-2]
+                row[f"answer {number}, spread"] = float(np.mean(plain[:-1]))
+        case Ciphertexts(kind=Kind.MASKED_SHARE):
+            row["masked a"] = _masked(run, found) / 2.0**MASK_BITS
+            sealed("masked a sealed", found.key, found.ciphertexts[0])
+        case Ciphertexts(kind=Kind.MASKED_NOISE):
+            for place, value in enumerate(_masked_noise(run)):
+                row[f"masked noise {place}"] = value / 2.0 ** mask_bits(run.terms)
+        case Ciphertexts():
+            for place, c in enumerate(found.ciphertexts):
+                sealed(f"{found.kind.title} {place}", zeta, c)
+        case Share():
+            for place, value in enumerate(found.values):
+                row[f"share {place}"] = value / 2.0**found.bits
+                row[f"share {place}, low byte"] = value & 255
     return row
 
 
-def _row(run: Run, members: Members, table: dict[mpz, int]) -> Row:
+def _masked(run: Run, found: Ciphertexts) -> int:
+    """A masked share, opened with the parties' key."""
+    return centred(run.keys.group.raw_decrypt(found.ciphertexts[0]), found.key, MASK_BITS)
+
+
+def _masked_noise(run: Run) -> list[int]:
+    """eta + s, which Charlie opens."""
+    ((_, found),) = run.messages(Kind.MASKED_NOISE)
+    plaintexts = [run.keys.curator.raw_decrypt(c) for c in found.ciphertexts]
+    return noise_plan(run.terms, found.key).unpack(plaintexts, 1)
+
+
+def _again(run: Run) -> set[str]:
+    """Who is compared in the second turn of a tournament."""
+    return {message.receiver for message, found in run.messages(Kind.QUESTIONS, Kind.OPPONENTS) if found.turn == 1}
+
+
+def _row(run: Run, members: Members, table: Mapping[mpz, int]) -> Row:
     """The opened view of one run. Messages are named by kind, sender, receiver and their number among such."""
     row = Row()
     numbers: dict[str, int] = {}
@@ -397,27 +529,29 @@ def _row(run: Run, members: Members, table: dict[mpz, int]) -> Row:
         row[f"{name} #{numbers[name]}, bytes"] = message.size
         for what, value in _open_message(run, members, message, table).items():
             row[f"{name} #{numbers[name]}: {what}"] = value
-    unit = float(run.terms.scale(run.terms.smallest_size))
+    unit = float(noise_scale(run.terms, run.terms.smallest_size))
     for place, value in enumerate(run.total):
         row[f"total {place}"] = value / unit
         for number in members.parties:
-            for rung, noise in enumerate(run.parties[number].clear_values()[2]):
+            for rung, noise in enumerate(run.contributions[number].noise):
                 row[f"total {place} less the noise {rung} of party {number}"] = (value - noise[place]) / unit
+    if not run.terms.finds_smallest:
+        return row
     tournament = run.terms.comparisons == "tournament"
     if members.parties and not members.curator and tournament:
         # The parties know pi_1: if pi_2 were known, a second comparison would show whose data set was the smaller.
-        again = {m.receiver for m in run.transcript.messages if m.kind in ("questions", "opponents") and _turn(m) == 1}
-        order = inverse(run.parties[members.parties[0]]._permutation)
+        again, owners = _again(run), inverse(run.order)
         for j in range(1, PARTIES + 1):
             row[f"party {j} compared again, if pi_2 were the identity"] = -1
         for place in members.parties:
-            row[f"party {order[place - 1] + 1} compared again, if pi_2 were the identity"] = role(place) in again
+            row[f"party {owners[place - 1] + 1} compared again, if pi_2 were the identity"] = role(place) in again
     if members.curator and not members.parties:
         # Charlie knows pi_2: if pi_1 were known, he would know who is smallest, and what follows from the total.
-        row["smallest, if pi_1 were the identity"] = inverse(run.curator._permutation)[run.curator._standing[0]]
+        selection = run.messages(Kind.SELECTION)[0][1].ciphertexts
+        row["smallest, if pi_1 were the identity"] = [run.keys.curator.raw_decrypt(c) for c in selection].index(1)
         for place, rank in {} if tournament else dict(enumerate(_ranks(run))).items():
             row[f"rank of party {place + 1}, if pi_1 were the identity"] = rank
-        opened, scale = run.curator._contribution, 2.0**run.terms.mask_bits
+        opened, scale = _masked_noise(run), 2.0 ** mask_bits(run.terms)
         for place, value in enumerate(run.total):
             row[f"total {place} less the masked noise"] = (value - opened[place]) / scale
         differences = (run.total[0] - run.total[1]) - (opened[0] - opened[1])
@@ -427,29 +561,28 @@ def _row(run: Run, members: Members, table: dict[mpz, int]) -> Row:
 
 def _ranks(run: Run) -> list[int]:
     """All pairs: how many others are smaller than the data set at each place of pi_1, which is what Charlie learns."""
-    public, curator = run.keys.comparison.public_key, run.curator
-    size = Answer.encoded_length(public, KEYED_SIZE_BITS)
-    answers: list[Answer] = []
-    for message in run.transcript.messages:
-        if message.kind == "answers" and message.data is not None:
-            body = message.data[HEADER:]
-            answers += Answers.decode(body, public, len(body) // size).answers
+    charlie: Comparing = run.world.state(role(CURATOR), Comparing)
+    answers = {int(m.sender.split()[1]) - 1: found.answers for m, found in run.messages(Kind.ANSWERS)}
+    given = [one for place in charlie.answering for one in answers[place]]
     ranks = [0] * PARTIES
-    for (place, other), larger in zip(curator._pairs, curator._asker.conclude(answers), strict=True):
+    outcomes_ = conclude(run.keys.comparison, charlie.shares, given, bits=KEYED_SIZE_BITS)
+    for (place, other), larger in zip(charlie.pairs, outcomes_, strict=True):
         ranks[place if larger else other] += 1
-    return permute(inverse(curator._permutation), ranks)
+    return permute(inverse(charlie.permutation), ranks)
 
 
-def _turn(message: Message) -> int:
-    """The turn of the tournament that a message belongs to, from its envelope."""
-    assert message.data is not None
-    return int.from_bytes(message.data[HEADER - 6 : HEADER - 4], "big")
-
-
-def _compare(context: Context, left: Sequence[Run], right: Sequence[Run], members: Members, what: str) -> Result:
+def _compare(
+    context: Context,
+    left: Sequence[Run],
+    right: Sequence[Run],
+    members: Members,
+    what: str,
+    look: Callable[[str], bool] = lambda name: True,
+) -> Result:
+    """`look`: which entries of a view count."""
     table = _plain_dgk(left[0].keys.comparison)
     opened = [[_row(run, members, table) for run in side] for side in (left, right)]
-    names = sorted({name for side in opened for row in side for name in row})
+    names = sorted({name for side in opened for row in side for name in row if look(name)})
     sides = [np.array([[row.get(name, -1.0) for name in names] for row in side]) for side in opened]
     found = two_sample(sides[0], sides[1], rate=context.rate, names=names, seed=context.seed)
     return comparison_result(found, what, len(left), len(names))
@@ -458,21 +591,19 @@ def _compare(context: Context, left: Sequence[Run], right: Sequence[Run], member
 # -- freshness, and what a search would find
 
 
-def _fresh(context: Context, kind: Kind, members: Members) -> Result:
+def _fresh(context: Context, kind: PathakKind, members: Members) -> Result:
     """No ciphertext that the coalition cannot open is related to one it has seen, in each run."""
     looked = 0
     for run in real_runs(context, kind)[:12]:
         for key, kinds, own_kinds in _sealed_kinds(run, members):
             sealed: list[Sealed] = []
             own: list[Sealed] = []
-            for message in run.transcript.messages:
-                if message.data is None or message.kind not in (*kinds, *own_kinds):
-                    continue
+            for message, found in run.messages(*kinds, *own_kinds):
                 received = message.receiver in members.names
                 sent = message.sender in members.names
                 if not received and not sent:
                     continue
-                for place, c in enumerate(_ciphertexts(message, key)):
+                for place, c in enumerate([found.encrypted] if isinstance(found, IndexedShare) else found.ciphertexts):
                     item = Sealed(f"{message.kind} {place} of {message.sender}", c)
                     if any(item.value == other.value for other in (*own, *sealed) if item.where == other.where):
                         continue  # a selection reaches every party as the same message
@@ -489,24 +620,16 @@ def _fresh(context: Context, kind: Kind, members: Members) -> Result:
     return Result(False, f"{looked} ciphertexts, each with randomness of its own")
 
 
-def _sealed_kinds(run: Run, members: Members) -> list[tuple[PublicKey, tuple[str, ...], tuple[str, ...]]]:
+def _sealed_kinds(run: Run, members: Members) -> list[tuple[PublicKey, tuple[Kind, ...], tuple[Kind, ...]]]:
     zeta, group = run.keys.curator.public_key, run.keys.group.public_key
     if not members.curator:
         # What the parties cannot open, and what Charlie made of ciphertexts whose randomness they know.
-        of_zeta = ("selection", "rung vote", "rung selection", "noise factor", "masked noise")
-        return [(zeta, of_zeta, ()), (group, ("masked share",), ("indexed share",))]
-    return [] if members.parties else [(group, ("indexed share",), ("masked share",))]
+        of_zeta = (Kind.SELECTION, Kind.RUNG_VOTE, Kind.RUNG_SELECTION, Kind.NOISE_FACTOR, Kind.MASKED_NOISE)
+        return [(zeta, of_zeta, ()), (group, (Kind.MASKED_SHARE,), (Kind.INDEXED_SHARE,))]
+    return [] if members.parties else [(group, (Kind.INDEXED_SHARE,), (Kind.MASKED_SHARE,))]
 
 
-def _ciphertexts(message: Message, key: PublicKey) -> tuple[mpz, ...]:
-    assert message.data is not None
-    body = message.data[HEADER + 32 :]
-    if message.kind == "indexed share":
-        body = body[: key.ciphertext_bytes]
-    return decode_ciphertexts(key, body, len(body) // key.ciphertext_bytes)
-
-
-def _traced(context: Context, kind: Kind, members: Members) -> Result:
+def _traced(context: Context, kind: PathakKind, members: Members) -> Result:
     """Whether the parties of a coalition find shares they know among the masked ones: that would give pi_2 away.
 
     A masked share a + r and a known a are tied if r is 40 bits shorter than agreed, two of them if the masks are equal;
@@ -514,29 +637,27 @@ def _traced(context: Context, kind: Kind, members: Members) -> Result:
     """
     pairs = 0
     for run in real_runs(context, kind)[:20]:
-        masked = {number: run.parties[number]._masked for number in members.parties}
-        known = set()
-        for message in run.transcript.messages:
-            if message.kind == "size share" and {message.sender, message.receiver} & members.names:
-                assert message.data is not None
-                known.add(int.from_bytes(message.data[HEADER : HEADER + SHARE_BITS // 8], "big"))
-        for number in members.parties:
-            own = run.parties[number]._own_share
-            known |= set() if own is None else {own.share}
-        for value in masked.values():
+        masked = [_masked(run, c) for m, c in run.messages(Kind.MASKED_SHARE) if m.receiver in members.names]
+        # What party i forwards it knows, and so does the party whose share it is.
+        owners = inverse(run.order)
+        known = {
+            run.keys.group.raw_decrypt(found.encrypted)
+            for m, found in run.messages(Kind.INDEXED_SHARE)
+            if {m.sender, role(owners[int(m.sender.split()[1]) - 1] + 1)} & members.names
+        }
+        for value in masked:
             for a in known:
                 pairs += 1
                 if abs(value - a) >> (MASK_BITS - 40) == 0:
                     return Result(True, "a masked share lies so near a share it knows that the mask hides nothing")
-        values = list(masked.values())
         differences = {x - y for x in known for y in known if x != y}
-        for i, x in enumerate(values):
-            if any(x - y in differences for y in values[:i]):
+        for i, x in enumerate(masked):
+            if any(x - y in differences for y in masked[:i]):
                 return Result(True, "two masked shares differ as two shares it knows: one mask was used twice")
     return Result(False, f"{pairs} pairs of a masked share and a known one, none tied")
 
 
-def _order_of_places(context: Context, kind: Kind, members: Members) -> Result:
+def _order_of_places(context: Context, kind: PathakKind, members: Members) -> Result:
     """Whether the winner of a first comparison is the smaller data set that pi_1 alone would put at that place.
 
     The coalition knows pi_1 and, at its own place, who is asked again. With a uniform pi_2 its prediction is right by a
@@ -544,14 +665,19 @@ def _order_of_places(context: Context, kind: Kind, members: Members) -> Result:
     """
     right, runs, place = 0, real_runs(context, kind), members.parties[0]
     for run in runs:
-        owners = inverse(run.parties[place]._permutation)
+        owners = inverse(run.order)
         partner = place + 1 if place % 2 else place - 1
         predicted = SIZES[owners[place - 1]] < SIZES[owners[partner - 1]]
-        again = {m.receiver for m in run.transcript.messages if m.kind in ("questions", "opponents") and _turn(m) == 1}
-        right += predicted == (role(place) in again)
+        right += predicted == (role(place) in _again(run))
     p_value = float(binomtest(right, len(runs), 0.5).pvalue)
     told = f"pi_1 alone predicts who is compared again in {right} of {len(runs)} runs, p = {p_value:.2g}"
     return Result(p_value <= context.rate, told, p_value)
+
+
+def _exponents(run: Run, number: int) -> list[list[mpz]]:
+    """What a party raised its bases to: of each base, one packed exponent for each ciphertext."""
+    plan, bound = noise_plan(run.terms, run.keys.curator.public_key), noise_bound(run.terms)
+    return [plan.pack([e + bound for e in noise]) for noise in run.contributions[number].noise]
 
 
 def _explained(run: Run, members: Members) -> str | None:
@@ -562,39 +688,29 @@ def _explained(run: Run, members: Members) -> str | None:
     """
     if 1 not in members.parties:
         return None
-    zeta = run.keys.curator.public_key
-    factors = {m.sender: _ciphertexts(m, zeta) for m in run.transcript.messages if m.kind == "noise factor"}
-    for number, party in run.parties.items():
-        if role(number) not in factors or number in members.parties:
-            continue
-        bases = [party._selected] if run.terms.variant == "printed" else list(party._rungs)
-        packed = [party._plan.pack([e + run.terms.noise_bound for e in noise]) for noise in party._noise]
-        for place, c in enumerate(factors[role(number)]):
+    modulus = run.keys.curator.public_key.modulus_squared
+    for message, found in run.messages(Kind.NOISE_FACTOR):
+        number = int(message.sender.split()[1])
+        for place, c in enumerate(found.ciphertexts):
             power = mpz(1)
-            for base, exponents in zip(bases, packed, strict=True):
-                power = power * gmpy2.powmod(base, exponents[place], zeta.modulus_squared) % zeta.modulus_squared
-            if c == power:
-                return f"noise factor {place} of party {number} is a power of ciphertexts seen: it can be searched"
+            for base, packed in zip(run.bases(number), _exponents(run, number), strict=True):
+                power = power * gmpy2.powmod(base, packed[place], modulus) % modulus
+            if c == power and message.sender not in members.names:
+                return f"noise factor {place} of {message.sender} is a power of ciphertexts seen: it can be searched"
     return None
 
 
-def _parity(context: Context, kind: Kind) -> Result:
+def _parity(context: Context, kind: PathakKind) -> Result:
     """Whether the Jacobi symbol of a noise factor is the one that its bases and the noise predict."""
     agree = tried = 0
     for run in real_runs(context, kind):
         zeta = run.keys.curator.public_key
-        for message in run.transcript.messages:
-            if message.kind != "noise factor":
-                continue
-            party = run.parties[int(message.sender.split()[1])]
-            bases = [party._selected] if run.terms.variant == "printed" else list(party._rungs)
-            packed = [party._plan.pack([e + run.terms.noise_bound for e in noise]) for noise in party._noise]
-            for place, c in enumerate(_ciphertexts(message, zeta)):
-                predicted = 1
-                for base, exponents in zip(bases, packed, strict=True):
-                    if exponents[place] % 2:
-                        predicted *= jacobi(zeta, base)
-                agree += jacobi(zeta, c) == predicted
+        for message, found in run.messages(Kind.NOISE_FACTOR):
+            number = int(message.sender.split()[1])
+            symbols, exponents = [jacobi(zeta, base) for base in run.bases(number)], _exponents(run, number)
+            for place, c in enumerate(found.ciphertexts):
+                odd = [s for s, packed in zip(symbols, exponents, strict=True) if packed[place] % 2]
+                agree += jacobi(zeta, c) == int(np.prod(odd))
                 tried += 1
     p_value = float(binomtest(agree, tried, 0.5).pvalue)
     told = (
@@ -603,7 +719,7 @@ def _parity(context: Context, kind: Kind) -> Result:
     return Result(p_value <= context.rate, told, p_value)
 
 
-def _noise_law(context: Context, kind: Kind) -> Result:
+def _noise_law(context: Context, kind: PathakKind) -> Result:
     """The noise of the smallest party (printed), or the shares of all that are not excluded (repaired), and its law.
 
     On a coarse grid and with one rung, to be quick; all but one share excluded, so that one share is the whole law.
@@ -616,7 +732,7 @@ def _noise_law(context: Context, kind: Kind) -> Result:
         if terms.variant == "printed":
             drawn = own_noise(terms, min(SIZES), context.coins("noise law", i))
         else:
-            drawn = rung_shares(terms, context.coins("noise law", i))[terms.rung(min(SIZES))]
+            drawn = noise_share(terms, terms.smallest_size, context.coins("noise law", i))
         for side, noise in zip(sides, (drawn, _ideal_noise(terms, honest, generator)), strict=True):
             entries = np.array(noise, dtype=float)
             side.append(np.concatenate([entries, np.abs(entries), [np.abs(entries).sum()]]))
@@ -697,9 +813,9 @@ def wide_comparison(context: Context) -> Result:
         for side in (0, 1):
             coins = context.coins("wide", i, side)
             xs, ys = zip(first[side], second[side], strict=True)
-            asker = Asker(key, bits=bits, randomness=coins)
+            asked = ask(public, ys, bits=bits, randomness=coins)
             row = []
-            for given, y in zip(answer(public, xs, asker.ask(ys), bits=bits, randomness=coins), ys, strict=True):
+            for given, y in zip(answer(public, xs, asked, bits=bits, randomness=coins), ys, strict=True):
                 plain = [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
                 row += [float(plain.index(0)) if 0 in plain else -1.0, given.bit ^ (y >> bits & 1), *map(float, plain)]
             rows[side].append([*row, row[1] != row[1 + len(row) // 2]])
@@ -727,55 +843,41 @@ def exact_resharing(context: Context) -> Result:
 # -- cells
 
 
-def _reads_sizes(kind: Kind) -> Callable[[Context], Result]:
-    def run(context: Context) -> Result:
-        first = real_runs(context, kind)[0]
-        shares = {}
-        for message in first.transcript.messages:
-            if message.kind == "indexed share" and message.data is not None:
-                body, group, zeta = message.data[HEADER + 32 :], first.keys.group, first.keys.curator
-                split = group.public_key.ciphertext_bytes
-                a = group.raw_decrypt(decode_ciphertexts(group.public_key, body[:split], 1)[0])
-                b = zeta.raw_decrypt(decode_ciphertexts(zeta.public_key, body[split:], 1)[0]) - (1 << SHARE_BITS)
-                shares[message.sender] = a + b >> 64
-        order = first.parties[1]._permutation
-        found = tuple(shares[role(order[j] + 1)] for j in range(PARTIES))
-        return Result(found == SIZES, "with both keys and pi_1 it reads every size")
-
-    return run
+def _reads_sizes(context: Context, kind: PathakKind) -> Result:
+    run = real_runs(context, kind)[0]
+    keyed = {
+        m.sender: run.keys.group.raw_decrypt(found.encrypted) + run.keys.curator.raw_decrypt(found.sealed)
+        for m, found in run.messages(Kind.INDEXED_SHARE)
+    }
+    found = tuple(keyed[role(place + 1)] - (1 << SHARE_BITS) >> TIE_BITS for place in run.order)
+    return Result(found == SIZES, "with both keys and pi_1 it reads every size")
 
 
-def _reads_noise(kind: Kind) -> Callable[[Context], Result]:
-    def run(context: Context) -> Result:
-        first = real_runs(context, kind)[0]
-        # P_1 knows s; Charlie opens eta + s.
-        mask = [w - c for w, c in zip(first.parties[1]._parameters, first.parties[1]._contribution, strict=True)]
-        noise = [v - m for v, m in zip(first.curator._contribution, mask, strict=True)]
-        sums = [sum(p.clear_values()[1][i] for p in first.parties.values()) for i in range(FEATURES)]
-        bare = [t - e for t, e in zip(first.total, noise, strict=True)]
-        return Result(bare == sums, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
-
-    return run
+def _bare(run: Run) -> list[int]:
+    """The sum of the parameters, which the noise protects."""
+    return [sum(column) for column in zip(*(c.parameters for c in run.contributions.values()), strict=True)]
 
 
-def _insider(kind: Kind) -> Callable[[Context], Result]:
-    def run(context: Context) -> Result:
-        hits = 0
-        runs = real_runs(context, kind)
-        for one in runs:
-            sums = [sum(p.clear_values()[1][i] for p in one.parties.values()) for i in range(FEATURES)]
-            hits += any(
-                [t - e for t, e in zip(one.total, noise, strict=True)] == sums
-                for noise in one.parties[SMALLEST].clear_values()[2]
-            )
-        told = f"in {hits} of {len(runs)} runs the published total less party {SMALLEST}'s own noise is the bare sum"
-        return Result(hits > 0, told)
-
-    return run
+def _reads_noise(context: Context, kind: PathakKind) -> Result:
+    run, leader = real_runs(context, kind)[0], role(1)
+    # P_1 knows s, which it took off what it shared out; Charlie opens eta + s.
+    sent = [found.values for m, found in run.messages(Kind.RESHARE) if m.sender == leader]
+    kept: Resharing = run.world.state(leader, Resharing)
+    shared = add_shares([kept.kept, *sent], modulus_bits(run.terms))
+    # The shares are of its parameters less s, modulo 2^m.
+    noise = zip(_masked_noise(run), shared, run.contributions[1].parameters, strict=True)
+    lacks = [t - (v + c - w) - b for t, (v, c, w), b in zip(run.total, noise, _bare(run), strict=True)]
+    found = all(x % (1 << modulus_bits(run.terms)) == 0 for x in lacks)
+    return Result(found, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
 
 
-def _insider_leaks(kind: Kind) -> bool:
-    return bool(KINDS[kind]["variant"] == "printed")
+def _insider(context: Context, kind: PathakKind, members: Members) -> Result:
+    hits, runs, number = 0, real_runs(context, kind, members=members), members.parties[0]
+    for run in runs:
+        own = run.contributions[number]
+        told = [[0] * FEATURES, own.parameters] if members.lying else own.noise
+        hits += any([t - e for t, e in zip(run.total, known, strict=True)] == _bare(run) for known in told)
+    return Result(hits > 0, f"in {hits} of {len(runs)} runs the published total less its own noise is the bare sum")
 
 
 MEMBERS: dict[str, Members] = {
@@ -787,106 +889,99 @@ MEMBERS: dict[str, Members] = {
     "curator and a party": Members(curator=True, parties=(4,)),
     "curator and party 1": Members(curator=True, parties=(1,)),
 }
+LIARS: dict[str, Members] = {"curator and a party that adds nothing": Members(True, (4,), lying=True)}
+"""Coalitions that do not keep to the protocol, of the variant that stands them."""
 
 
-def _coalitions(kind: Kind) -> tuple[Coalition, ...]:
+def _members(kind: PathakKind) -> dict[str, Members]:
+    return MEMBERS | LIARS if kind == "public-bound" else MEMBERS
+
+
+def _coalitions(kind: PathakKind) -> tuple[Coalition, ...]:
     both = "Charlie and any party hold both keys and pi_1 between them"
     mask = "Charlie and party 1 hold the noise and its mask between them"
+    insider = "the insider: the noise is this party's own vector (DESIGN section 5, finding 6)"
     coalitions = []
-    for name, m in MEMBERS.items():
+    for name, m in _members(kind).items():
         granted = {}
-        if m.curator and m.parties:
-            granted = {"sizes": both, "who is smallest": both}
-        if m.curator and 1 in m.parties:
-            granted["noise"] = mask
-        leaks = {}
-        if _insider_leaks(kind) and SMALLEST in m.parties:
-            leaks = {"noise": "the insider: the noise is this party's own vector (DESIGN section 5, finding 6)"}
+        if kind != "public-bound" and m.curator and m.parties:
+            granted = {"sizes": both, "who is smallest": both, **({"noise": mask} if 1 in m.parties else {})}
+        leaks = {"noise": insider} if KINDS[kind]["variant"] == "printed" and SMALLEST in m.parties else {}
         coalitions.append(Coalition(name, tuple(sorted(m.names)), granted, leaks))
     return tuple(coalitions)
 
 
-def _checks(kind: Kind) -> tuple[Check, ...]:
-    checks: list[Check] = []
-    for name, m in MEMBERS.items():
-        coalition = next(c for c in _coalitions(kind) if c.name == name)
-        known = {*coalition.granted, *coalition.known_leaks}
-        hidden = tuple(s for s in SECRETS if s not in known)
+def _checks_of(kind: PathakKind, coalition: Coalition, m: Members) -> list[Check]:
+    """What is asked about one coalition."""
+    name = coalition.name
+    known = {*coalition.granted, *coalition.known_leaks}
+    hidden = tuple(s for s in SECRETS if s not in known)
+    sizes = ("sizes", "who is smallest")
 
-        def simulation(context: Context, m: Members = m) -> Result:
-            return _compare(
-                context, real_runs(context, kind), _simulated(context, kind, m), m, "real against simulated"
-            )
+    def compared(context: Context, look: Callable[[str], bool] = lambda name: True) -> Result:
+        real, simulated = real_runs(context, kind, members=m), _simulated(context, kind, m)
+        return _compare(context, real, simulated, m, "real against simulated", look)
 
-        def exchanged(context: Context, m: Members = m) -> Result:
-            return _compare(
-                context, real_runs(context, kind), real_runs(context, kind, "exchanged"), m, "data sets exchanged"
-            )
+    def exchanged(context: Context) -> Result:
+        real, other = (real_runs(context, kind, inputs, m) for inputs in ("honest", "exchanged"))
+        return _compare(context, real, other, m, "data sets exchanged")
 
-        def fresh(context: Context, m: Members = m) -> Result:
-            return _fresh(context, kind, m)
+    checks = []
+    if coalition.known_leaks:
+        # The real view is not what any simulator could make: that is the finding.
+        leaks = tuple(coalition.known_leaks)
+        but = partial(compared, look=lambda entry: "total" not in entry)
+        checks += [
+            Check(f"simulation, {name}", name, leaks, compared, statistical=True),
+            Check(f"insider, {name}", name, ("noise",), partial(_insider, kind=kind, members=m)),
+            Check(f"simulation but for the total, {name}", name, hidden, but, statistical=True),
+        ]
+    else:
+        checks.append(Check(f"simulation, {name}", name, hidden, compared, statistical=True))
+    if not {2, SMALLEST} & set(m.parties) and not known:
+        about = ("data", "classifier", "sizes", "who is smallest")
+        checks.append(Check(f"data sets exchanged, {name}", name, about, exchanged, statistical=True))
+    if kind == "public-bound":
+        if m.parties == (SMALLEST,) or m.lying:
+            checks.append(Check(f"insider, {name}", name, ("noise",), partial(_insider, kind=kind, members=m)))
+        return checks
+    if bool(m.parties) != m.curator:  # others open all they receive, or receive nothing sealed
+        sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
+        checks.append(Check(f"freshness, {name}", name, sealed, partial(_fresh, kind=kind, members=m)))
+    if m.parties and not m.curator:
+        if KINDS[kind].get("comparisons") != "all-pairs":  # in which no message depends on an order
+            places = partial(_order_of_places, kind=kind, members=m)
+            checks.append(Check(f"order of places, {name}", name, sizes, places, statistical=True))
+        checks.append(Check(f"masked shares, {name}", name, sizes, partial(_traced, kind=kind, members=m)))
+    if "sizes" in coalition.granted:
+        checks.append(Check(f"sizes read, {name}", name, sizes, partial(_reads_sizes, kind=kind)))
+    if "noise" in coalition.granted:
+        checks.append(Check(f"noise read, {name}", name, ("noise",), partial(_reads_noise, kind=kind)))
+    return checks
 
-        if coalition.known_leaks:
-            # The real view is not what any simulator could make: that is the finding.
-            checks.append(
-                Check(f"simulation, {name}", name, tuple(coalition.known_leaks), simulation, statistical=True)
-            )
-            checks.append(Check(f"insider, {name}", name, ("noise",), _insider(kind)))
-        else:
-            checks.append(Check(f"simulation, {name}", name, hidden, simulation, statistical=True))
-        if not {2, SMALLEST} & set(m.parties) and not known:
-            about = ("data", "classifier", "sizes", "who is smallest")
-            checks.append(Check(f"data sets exchanged, {name}", name, about, exchanged, statistical=True))
-        if coalition.known_leaks:
-            masked = Members(parties=m.parties)
 
-            def rest(context: Context, m: Members = masked) -> Result:
-                return _compare_rest(context, kind, m)
-
-            checks.append(Check(f"simulation but for the total, {name}", name, hidden, rest, statistical=True))
-        if bool(m.parties) != m.curator:  # others open all they receive, or receive nothing sealed
-            sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
-            checks.append(Check(f"freshness, {name}", name, sealed, fresh))
-        if m.parties and not m.curator:
-
-            def traced(context: Context, m: Members = m) -> Result:
-                return _traced(context, kind, m)
-
-            def places(context: Context, m: Members = m) -> Result:
-                return _order_of_places(context, kind, m)
-
-            about_sizes = ("sizes", "who is smallest")
-            if KINDS[kind].get("comparisons") != "all-pairs":  # in which no message depends on an order
-                checks.append(Check(f"order of places, {name}", name, about_sizes, places, statistical=True))
-            checks.append(Check(f"masked shares, {name}", name, ("sizes", "who is smallest"), traced))
-        if "sizes" in coalition.granted:
-            checks.append(Check(f"sizes read, {name}", name, ("sizes", "who is smallest"), _reads_sizes(kind)))
-        if "noise" in coalition.granted:
-            checks.append(Check(f"noise read, {name}", name, ("noise",), _reads_noise(kind)))
+def _checks(kind: PathakKind) -> tuple[Check, ...]:
     consumer, one, smallest = list(MEMBERS)[:3]
-    charlie, law = "curator", partial(_noise_law, kind=kind)
-    if not _insider_leaks(kind):
-        checks.append(Check(f"insider, {smallest}", smallest, ("noise",), _insider(kind)))
+    charlie, members = "curator", _members(kind)
+    checks = [check for c in _coalitions(kind) for check in _checks_of(kind, c, members[c.name])]
+    law = partial(_noise_law, kind=kind)
     checks += [
-        Check(f"Jacobi symbols, {one}", one, ("noise",), lambda context: _parity(context, kind), statistical=True),
         Check("noise law", consumer, ("data", "classifier"), law, statistical=True),
+        Check("resharing enumerated", charlie, ("classifier",), exact_resharing),
+    ]
+    if kind == "public-bound":
+        return tuple(checks)
+    if KINDS[kind]["variant"] == "repaired":
+        insider = partial(_insider, kind=kind, members=MEMBERS[smallest])
+        checks.append(Check(f"insider, {smallest}", smallest, ("noise",), insider))
+    parity = partial(_parity, kind=kind)
+    checks += [
+        Check(f"Jacobi symbols, {one}", one, ("noise",), parity, statistical=True),
         Check("comparison enumerated", charlie, ("sizes",), exact_comparison),
         Check("comparison's blinds", charlie, ("sizes",), blinded_answers),
         Check("comparison at width", charlie, ("sizes",), wide_comparison, statistical=True),
-        Check("resharing enumerated", charlie, ("classifier",), exact_resharing),
     ]
     return tuple(checks)
-
-
-def _compare_rest(context: Context, kind: Kind, members: Members) -> Result:
-    """The view without the published total, which the insider's own noise opens."""
-    left, right = real_runs(context, kind), _simulated(context, kind, members)
-    table = _plain_dgk(left[0].keys.comparison)
-    opened = [[_row(run, members, table) for run in side] for side in (left, right)]
-    names = sorted({name for side in opened for row in side for name in row if "total" not in name})
-    sides = [np.array([[row.get(name, -1.0) for name in names] for row in side]) for side in opened]
-    found = two_sample(sides[0], sides[1], rate=context.rate, names=names, seed=context.seed)
-    return comparison_result(found, "real against simulated, but for the total", len(left), len(names))
 
 
 PATHAK = tuple(Case(f"pathak-{kind}", SECRETS, _coalitions(kind), _checks(kind)) for kind in KINDS)

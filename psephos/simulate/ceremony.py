@@ -1,20 +1,35 @@
-"""Before any round: the key ceremony and the registration of the parties' signing keys, in one process.
+"""Before any round: the holders' key and the registration of the parties' signing keys, in one process.
 
-The dealer lives only inside `hold_ceremony`; when it returns, nobody holds p and q any more.
+A simulation plays every role, so it may have its key from a dealer, who lives only inside `hold_ceremony`. Or the
+holders make it among themselves, as they do where they are machines of their own: minutes in place of seconds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, deal
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import Entry, Role
 from psephos.protocol.signing import SigningKey, VerificationKey
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
 
-__all__ = ["Ceremony", "hold_ceremony"]
+__all__ = ["Ceremony", "Keys", "hold_ceremony", "play_ceremony"]
+
+Keys = Literal["dealer", "ceremony"]
+"""Where the key comes from."""
+
+Progress = Callable[[int, int], object]
+"""(candidates tried, their expected number)."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +48,23 @@ def hold_ceremony(
     key_bits: int = DEFAULT_KEY_BITS,
     holders: int = 5,
     threshold: int = 3,
+    keys: Keys = "dealer",
     test_key: bool = False,
+    progress: Progress = lambda tried, expected: None,
     randomness: Randomness = SYSTEM,
 ) -> Ceremony:
-    """Make a key, share it among the first `holders` parties, register everybody's signing key, forget the key.
+    """Make a key, shared among the first `holders` parties, and register everybody's signing key.
 
-    Raises InvalidParameter unless 1 <= threshold <= holders <= parties, WeakKeyError as `generate_private_key`.
+    Args:
+        parties: M, at least 2.
+        key_bits: length of the modulus.
+        holders, threshold: n and t, 1 <= t <= n <= M; with keys = "ceremony" as in `CeremonyTerms`.
+        keys: "dealer" makes the key, shares it and forgets it; "ceremony" plays the holders who make it themselves.
+        test_key: allows a key that protects nothing.
+        progress: called during a ceremony.
+        randomness: of everybody.
+
+    Raises InvalidParameter for anything outside these ranges, WeakKeyError for a short key.
     """
     if parties < 2:
         raise InvalidParameter(f"a round has at least 2 parties, not {parties}: the sum of one is its own vector")
@@ -48,7 +74,44 @@ def hold_ceremony(
         )
     if not 1 <= threshold <= holders:
         raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")
-    private_key = generate_private_key(key_bits, test_key=test_key, randomness=randomness)
-    threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=randomness)
+    if keys == "ceremony":
+        terms = CeremonyTerms(key_bits, holders, threshold, randomness.draw(32), test_key)
+        shares = play_ceremony(terms, coins=lambda name: randomness, progress=progress)
+        threshold_key = shares[0].threshold_key
+    else:
+        private_key = generate_private_key(key_bits, test_key=test_key, randomness=randomness)
+        threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=randomness)
     signing_keys = tuple(SigningKey.generate(randomness) for _ in range(parties))
     return Ceremony(threshold_key, tuple(key.verification_key for key in signing_keys), tuple(shares), signing_keys)
+
+
+def play_ceremony(
+    terms: CeremonyTerms,
+    *,
+    roles: Mapping[str, Callable[[Role], Role]] | None = None,
+    coins: Callable[[str], Randomness] = lambda name: SYSTEM,
+    transcript: Transcript | None = None,
+    progress: Progress = lambda tried, expected: None,
+) -> list[KeyShare]:
+    """All holders of one ceremony, from their first message to their shares.
+
+    Args:
+        terms: what they agreed on.
+        roles: "holder 1", ... -> who plays it instead of the honest holder that it is given.
+        coins: of each holder, by its name.
+        transcript: notes every message.
+        progress: called after every batch of candidates.
+
+    Raises CheatingError, which names a holder that lied; PartyVanishedError, which names one that is gone.
+    """
+    holders = [CeremonyHolder(terms, j, randomness=coins(name)) for j, name in enumerate(terms.names, 1)]
+    tried = 0
+
+    def watch(phase: str, entry: Entry) -> None:
+        nonlocal tried
+        if entry.kind is Kind.MODULUS_SHARES and entry.sender == terms.names[0]:
+            tried += terms.batch
+            progress(tried, round(1 / terms.success))
+
+    results = Driver(replaced(holders, roles or {}), transcript=transcript, watch=watch).run()
+    return [results[name] for name in terms.names]

@@ -1,17 +1,15 @@
-"""Pathak, Rane and Raj (2010) from first message to last, every role in this machine (`psephos run --protocol pathak`).
+"""Pathak, Rane and Raj (2010) from first message to last, every role in this machine (`psephos simulate pathak`).
 
-`run_protocol` plays the protocol on data sets it is handed: it calls each role's rounds in order, carries the messages
-(as bytes, past a transcript), and times the stages. `run_pathak` is the job behind the command: load, split, scale,
-run, and measure the classifier.
+`run_protocol` plays the protocol on data sets it is handed and compares what was published with the clear computation.
+`simulate_pathak` is the job behind the command: load, split, scale, run, and measure the classifier.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,19 +20,23 @@ from psephos.curator.pathak.curator import PathakConsumer, PathakCurator
 from psephos.data.datasets import load
 from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import split
-from psephos.parties.pathak import PathakParty
+from psephos.options import option
+from psephos.outcomes import Accuracy, PathakOutcome
+from psephos.outcomes import Phase as PhaseOutcome
+from psephos.parties.pathak import Contribution, PathakParty
 from psephos.parties.training import train_parties
+from psephos.protocol.driver import Driver, Phase, replaced
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
-from psephos.protocol.pathak.messages import (
+from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, STAGES
+from psephos.protocol.pathak.terms import (
     CONSUMERS,
     CURATOR,
-    KEYED_SIZE_BITS,
+    LEADER,
     Comparisons,
     Noise,
-    Outgoing,
     Regulariser,
     Terms,
     Variant,
@@ -42,73 +44,70 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.protocol.transcript import BOARD, Transcript
+from psephos.protocol.roles import Entry, Role
+from psephos.protocol.transcript import Transcript
 
-__all__ = ["STAGES", "PathakKeys", "PathakOutcome", "make_terms", "run_pathak", "run_protocol"]
-
-STAGES = ("agreement", "stage 1", "stage 2", "stage 3", "publication")
-"""In order: the three of the paper's section 3, and what comes before and after them."""
+__all__ = ["PathakKeys", "PathakOptions", "PathakRun", "make_terms", "run_protocol", "simulate_pathak"]
 
 Progress = Callable[[str, int, int], object]
-"""(stage, steps done, steps in the stage)."""
+"""(stage, messages sent, messages in the stage)."""
 
-Intercept = Callable[[Outgoing], Sequence[bytes]]
-"""What arrives instead of a message: nothing, something else, or it twice. For tests of what can go wrong."""
+Puppets = Mapping[str, Callable[[Role], Role]]
 
 Records = tuple[Any, NDArray[np.integer]]
+
+SMALLEST_SIZE = 16
+"""The first rung of the ladder, unless something else is agreed on."""
+
+CAUTIONS: dict[Variant, str] = {
+    "printed": (
+        "The protocol as printed, for studying the paper: a curator that lies and selects nobody's noise publishes the "
+        "bare average, and the smallest party knows the noise. Use the variant public-bound for anything else."
+    ),
+    "repaired": (
+        "For studying the repair: one liar strips the noise. A party that claims the smallest size and then votes for "
+        "no rung, or for the largest one, or a curator that selects nobody, publishes the bare average. Use the "
+        "variant public-bound for anything else."
+    ),
+}
+"""What one liar does to a variant; nothing to the others (docs/pathak.md)."""
 
 
 def make_terms(
     *,
-    parties: int,
-    features: int,
-    classes: tuple[str, str] = ("0", "1"),
-    lam: float,
-    epsilon: float,
-    variant: Variant = "repaired",
-    noise: Noise = "laplace",
-    comparisons: Comparisons = "tournament",
-    regulariser: Regulariser = "lambda",
-    tolerance: float = 1e-9,
-    smallest_size: int = 16,
-    largest_size: int = 1 << 20,
-    excluded: int = 1,
     randomness: Randomness = SYSTEM,
+    variant: Variant = "public-bound",
+    smallest_size: int = SMALLEST_SIZE,
+    largest_size: int = 1 << 20,
+    **agreed: Any,
 ) -> Terms:
-    """Terms with a fresh nonce, and the grid that `largest_size` calls for
-    (`psephos.protocol.privacy.mechanisms.choose_pitch`).
+    """Terms with a fresh nonce, and the grid that the finest noise calls for (`mechanisms.choose_pitch`).
 
-    Raises InvalidParameter for anything that no run can have.
+    Fields of `Terms`, with these defaults: laplace, tournament, lambda, classes "0" and "1", tolerance 1e-9, excluded
+    1. Raises InvalidParameter for anything that no run can have.
     """
-    for name, value in (("lambda", lam), ("epsilon", epsilon), ("the solver's tolerance", tolerance)):
-        if not (math.isfinite(value) and value > 0):
-            raise InvalidParameter(f"{name} must be positive and finite, not {value}")
-    if regulariser not in ("lambda", "lambda/2") or largest_size < 1 or features < 1:
-        raise InvalidParameter("regulariser is 'lambda' or 'lambda/2'; sizes and features are positive")
-    mu = 2 * lam if regulariser == "lambda" else lam
-    pitch = choose_pitch(2 / (largest_size * mu), features)
+    defaults = {"noise": "laplace", "comparisons": "tournament", "regulariser": "lambda", "classes": ("0", "1")}
+    agreed = {**defaults, "tolerance": 1e-9, "excluded": 1, **agreed}
+    lam, features = float(agreed["lam"]), agreed["features"]
+    if not (math.isfinite(lam) and lam > 0):
+        raise InvalidParameter(f"lambda must be positive and finite, not {lam}")
+    if largest_size < 1 or smallest_size < 1 or features < 1:
+        raise InvalidParameter("sizes and features are positive")
+    mu = 2 * lam if agreed["regulariser"] == "lambda" else lam
+    pitch = choose_pitch(2 / ((smallest_size if variant == "public-bound" else largest_size) * mu), features)
     return Terms(
-        variant,
-        noise,
-        comparisons,
-        regulariser,
-        classes,
-        parties,
-        features,
-        float(lam),
-        float(epsilon),
-        float(tolerance),
-        smallest_size,
-        largest_size,
-        excluded,
-        min(0, math.frexp(pitch)[1] - 1),
-        randomness.draw(16).hex(),
+        variant=variant,
+        smallest_size=smallest_size,
+        largest_size=largest_size,
+        pitch_exponent=min(0, math.frexp(pitch)[1] - 1),
+        nonce=randomness.draw(16).hex(),
+        **{**agreed, "lam": lam, "epsilon": float(agreed["epsilon"]), "tolerance": float(agreed["tolerance"])},
     )
 
 
 @dataclass(frozen=True)
 class PathakKeys:
-    """All private keys of a run: Charlie's two and the parties' one. Made ahead, to be used by the roles apart."""
+    """All private keys of a run with stages 1 and 2: Charlie's two and the parties' one."""
 
     curator: PrivateKey
     comparison: DgkPrivateKey
@@ -125,261 +124,231 @@ class PathakKeys:
 
 
 @dataclass(frozen=True)
-class PathakOutcome:
+class PathakRun:
     """What a run of the protocol gave.
 
     Attributes:
         terms: what was agreed.
         parameters: w_s, float64 of shape (d,). Public.
         total: K w_s in integer units of the grid. Public.
-        shares_equal_reference: whether `total` is exactly the sum of the parameters and the smallest party's noise
-            (printed) or everybody's shares at its rung (repaired), computed in the clear.
+        contributions: what each party put in, by name; a simulation knows it, and nobody else.
         stages: seconds, bytes and messages of each stage; all roles together, one after the other.
-        key_seconds: making the keys.
     """
 
     terms: Terms
     parameters: NDArray[np.float64] = field(repr=False)
     total: tuple[int, ...] = field(repr=False)
-    shares_equal_reference: bool
-    stages: dict[str, dict[str, float | int]]
-    key_seconds: float
+    contributions: dict[str, Contribution] = field(repr=False)
+    stages: dict[str, Phase]
 
-
-class _Stage:
-    """Carries messages, counts and times them."""
-
-    def __init__(self, transcript: Transcript, intercept: Intercept | None, progress: Progress | None) -> None:
-        self.receivers: dict[int, Any] = {}
-        self.stages: dict[str, dict[str, float | int]] = {
-            name: {"seconds": 0.0, "bytes": 0, "messages": 0} for name in STAGES
-        }
-        self._transcript, self._intercept, self._progress = transcript, intercept, progress
-        self._current = STAGES[0]
-        self._done = self._steps = 0
-
-    @contextmanager
-    def stage(self, name: str, steps: int) -> Iterator[None]:
-        self._current, self._done, self._steps = name, 0, steps
-        begun = time.perf_counter()
-        yield
-        self.stages[name]["seconds"] += time.perf_counter() - begun
-
-    def step(self, outgoing: Sequence[Outgoing]) -> None:
-        """One round's messages on their way, in the order given."""
-        for message in outgoing:
-            entry = self.stages[self._current]
-            receiver = BOARD if message.receiver == CONSUMERS else role(message.receiver)
-            sent = self._transcript.send(self._current, role(message.sender), receiver, message.step.kind, message.data)
-            entry["messages"] += 1
-            entry["bytes"] += len(sent)
-            for data in [sent] if self._intercept is None else self._intercept(message):
-                self.receivers[message.receiver].receive(data)
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._current, min(self._done, self._steps), self._steps)
+    @property
+    def shares_equal_reference(self) -> bool:
+        """Whether `total` is exactly the sum of the parameters and of the noise that the variant calls for."""
+        clear = list(self.contributions.values())
+        if len(clear) < self.terms.parties:
+            return False
+        found = [t - sum(entries) for t, *entries in zip(self.total, *(c.parameters for c in clear), strict=True)]
+        smallest = min(c.size for c in clear)
+        if self.terms.variant == "printed":  # among equal sizes any may be the smallest
+            return any(found == list(c.noise[0]) for c in clear if c.size == smallest)
+        place = self.terms.rung(smallest) if self.terms.finds_smallest else 0
+        return found == [sum(entries) for entries in zip(*(c.noise[place] for c in clear), strict=True)]
 
 
 def run_protocol(
     data: Sequence[Records],
     terms: Terms,
-    *,
-    party_terms: Sequence[Terms] | None = None,
     keys: PathakKeys | None = None,
-    key_bits: int = DEFAULT_KEY_BITS,
+    *,
     test_key: bool = False,
     noise_seed: int | None = None,
+    roles: Puppets | None = None,
     transcript: Transcript | None = None,
-    progress: Progress | None = None,
-    intercept: Intercept | None = None,
-) -> PathakOutcome:
+    progress: Progress = lambda stage, done, total: None,
+) -> PathakRun:
     """All stages, with real cryptography.
 
     Args:
         data: (features, labels) of each of the K parties, rows of norm at most 1, labels 0 and 1.
-        terms: what the curator proposes.
-        party_terms: what each party was set up for, if not the same; the run stops where they differ.
-        keys: made before; by default fresh ones of `key_bits` bits.
+        terms: what is agreed on.
+        keys: where stages 1 and 2 run.
         test_key: accept keys under 2048 bits.
         noise_seed: draw the noise from this seed (a simulation that protects nobody) instead of the system.
+        roles: who is played by somebody else: by name, what makes the puppet from the honest role.
         transcript: watches; one with secrets keeps every role's view.
-        progress: called after every step.
-        intercept: sees every message and says what arrives, for tests.
+        progress: called after every message.
 
     Raises InvalidParameter when another number of parties brought data than the terms are for, and every named error of
-    the roles: AgreementError, DataError, NormError, PartyVanishedError, UnexpectedMessageError, ShareRangeError,
-    CiphertextError, WeakKeyError, ... Nothing is returned or published then.
+    the roles and of the driver. Nothing is returned then.
     """
     if len(data) != terms.parties:
         raise InvalidParameter(f"the terms are for {terms.parties} parties and {len(data)} brought data")
-    own_terms = [terms] * terms.parties if party_terms is None else list(party_terms)
     transcript = Transcript() if transcript is None else transcript
-    numbers = range(1, terms.parties + 1)
-    for number, (X, y) in zip(numbers, data, strict=True):
-        transcript.give(role(number), "records", (X, y))
-    # The data are checked and the classifiers trained before any key is made.
-    parties = [
-        PathakParty(
-            number,
-            X,
-            y,
-            own,
-            key_bits=key_bits,
-            test_key=test_key,
-            randomness=transcript.coins(role(number)),
-            noise_randomness=None if noise_seed is None else SimulationRandomness(noise_seed, "pathak noise", number),
+    made: list[Role] = []
+    for number, (X, y) in enumerate(data, 1):
+        name = role(number)
+        transcript.give(name, "records", (X, y))
+        group_key = keys.group if keys is not None and number == LEADER else None
+        made.append(
+            PathakParty(
+                number,
+                X,
+                y,
+                terms,
+                group_key=group_key,
+                test_key=test_key,
+                randomness=transcript.coins(name),
+                noise_randomness=None
+                if noise_seed is None
+                else SimulationRandomness(noise_seed, "pathak noise", number),
+            )
         )
-        for number, (X, y), own in zip(numbers, data, own_terms, strict=True)
-    ]
-    begun = time.perf_counter()
-    keys = PathakKeys.generate(key_bits, test_key=test_key) if keys is None else keys
-    parties[0].use_group_key(keys.group)
-    key_seconds = time.perf_counter() - begun
-    for name in ("curator", "comparison"):
-        transcript.give(role(CURATOR), f"{name} key", getattr(keys, name))
-    transcript.give(role(1), "group key", keys.group)
-    curator = PathakCurator(
-        terms, keys.curator, keys.comparison, test_key=test_key, randomness=transcript.coins(role(CURATOR))
-    )
-    consumer = PathakConsumer(terms)
-    stage = _Stage(transcript, intercept, progress)
-    stage.receivers = {CURATOR: curator, CONSUMERS: consumer, **{party.number: party for party in parties}}
-
-    with stage.stage("agreement", 2):
-        stage.step(curator.propose())
-        stage.step(_all(party.accept_proposal for party in parties))
-    with stage.stage("stage 1", 4 + _turns(terms)):
-        stage.step(_all(party.share_size for party in parties))
-        stage.step(_all(party.forward_share for party in parties))
-        stage.step(curator.blind_and_permute())
-        stage.step(_all(party.open_masked_share for party in parties))
-        turn = 0
-        while asked := curator.ask(turn):
-            now = turn
-            stage.step(asked)
-            stage.step([message for party in parties for message in party.lend_share(now)])
-            stage.step([message for party in parties for message in party.answer_questions(now)])
-            curator.conclude(turn)
-            turn += 1
-    with stage.stage("stage 2", 4):
-        stage.step(curator.select())
-        stage.step(_all(party.vote_rung for party in parties))
-        stage.step(_all(party.combine_rungs for party in parties))
-        stage.step(_all(party.add_noise for party in parties))
-    with stage.stage("stage 3", 2):
-        stage.step(_all(party.mask_noise for party in parties))
-        curator.unmask()
-        stage.step([*curator.reshare(), *_all(party.reshare for party in parties)])
-    with stage.stage("publication", 1):
-        # Every share is computed before the first is published: who vanishes before that leaves nothing behind.
-        stage.step([*curator.publish(), *_all(party.publish for party in parties)])
-        parameters = consumer.open()
-    return PathakOutcome(
+    charlies = None if keys is None else (keys.curator, keys.comparison)
+    if keys is not None:
+        transcript.give(role(CURATOR), "curator key", keys.curator)
+        transcript.give(role(CURATOR), "comparison key", keys.comparison)
+        transcript.give(role(LEADER), "group key", keys.group)
+    coins = transcript.coins(role(CURATOR))
+    made = [PathakCurator(terms, charlies, test_key=test_key, randomness=coins), *made, PathakConsumer(terms)]
+    driver = Driver(replaced(made, roles or {}), transcript=transcript, watch=_Counter(terms, progress))
+    results = driver.run()
+    total = results.pop(CONSUMERS)
+    return PathakRun(
         terms,
-        parameters,
-        tuple(consumer.total),
-        _equals_reference(terms, parties, consumer.total),
-        stage.stages,
-        key_seconds,
+        np.array(total, dtype=np.float64) * (terms.pitch / terms.parties),
+        tuple(total),
+        {name: found for name, found in results.items() if isinstance(found, Contribution)},
+        driver.phases,
     )
 
 
-def _all(rounds: Iterator[Callable[[], list[Outgoing]]]) -> list[Outgoing]:
-    return [message for round_ in rounds for message in round_()]
+class _Counter:
+    """Tells a progress how many messages of a stage there were."""
 
+    def __init__(self, terms: Terms, progress: Progress) -> None:
+        K, tournament, repaired = terms.parties, terms.comparisons == "tournament", terms.variant == "repaired"
+        compared = 4 * (K - 1) if tournament else 3 * K + K * (K - 1) // 2
+        expected = (2 * K, 3 * K + compared, (4 if repaired else 2) * K, K * (K + 1), K + 1)
+        self._expected = dict(zip(STAGES, expected, strict=True))
+        self._progress, self._stage, self._done = progress, STAGES[0], 0
 
-def _turns(terms: Terms) -> int:
-    """Steps of the comparisons."""
-    return 3 * (1 if terms.comparisons == "all-pairs" else (terms.parties - 1).bit_length())
-
-
-def _equals_reference(terms: Terms, parties: Sequence[PathakParty], total: Sequence[int]) -> bool:
-    """Whether the opened sum is the one computed in the clear; among equal sizes any may be the smallest."""
-    clear = [party.clear_values() for party in parties]
-    base = [sum(column) for column in zip(*(parameters for _, parameters, _ in clear), strict=True)]
-    smallest = min(size for size, _, _ in clear)
-    if terms.variant == "printed":
-        candidates = [noise[0] for size, _, noise in clear if size == smallest]
-    else:
-        rung = terms.rung(smallest)
-        candidates = [[sum(column) for column in zip(*(noise[rung] for _, _, noise in clear), strict=True)]]
-    noise_found = [t - b for t, b in zip(total, base, strict=True)]
-    return any(noise_found == candidate for candidate in candidates)
+    def __call__(self, stage: str, entry: Entry) -> None:
+        if stage != self._stage:
+            self._stage, self._done = stage, 0
+        self._done += 1
+        expected = self._expected[stage]
+        self._progress(stage, min(self._done, expected), expected)
 
 
 # -- the command's job
 
 
-def run_pathak(
-    *,
-    dataset: str = "breast-cancer",
-    parties: int = 5,
-    samples_per_party: int | Sequence[int] | None = None,
-    epsilon: float = 1.0,
-    lam: float = 1e-3,
-    variant: Variant = "repaired",
-    noise: Noise = "laplace",
-    comparisons: Comparisons = "tournament",
-    regulariser: Regulariser = "lambda",
-    excluded: int = 1,
-    smallest_size: int = 16,
-    largest_size: int = 1 << 20,
-    key_bits: int = DEFAULT_KEY_BITS,
-    test_key: bool = False,
-    data_dir: str | None = None,
-    seed: int = 0,
-    simulate_noise: bool = False,
-    transcript: Transcript | None = None,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """One run on one split of a two-class data set; returns what `psephos run --protocol pathak --json` prints.
+@dataclass(frozen=True)
+class PathakOptions:
+    """What `psephos simulate pathak` was asked for."""
 
-    Features are scaled on the public rows of the split (`psephos.data.preprocessing`). Options as in `make_terms`.
+    dataset: str = option("breast-cancer", "Data set, of two classes.", group="Data")
+    parties: int = option(5, "Data owners, K.", group="Data")
+    samples_per_party: int | None = option(
+        None, "Records of each party.", group="Data", shown="an even share of nine tenths"
+    )
+    data_dir: str | None = option(None, "Folder that holds the data sets' files.", group="Data")
+    seed: int = option(0, "Drives the split.", group="Data")
+    variant: Variant = option(
+        "public-bound",
+        "Whose noise: everybody's, for a public smallest size; or the paper's protocol, as printed or repaired, in "
+        "which one liar strips the noise.",
+        group="Protocol",
+    )
+    noise: Noise = option("laplace", "Law of the noise; spherical for the printed variant only.", group="Protocol")
+    comparisons: Comparisons = option("tournament", "How the smallest data set is found.", group="Protocol")
+    regulariser: Regulariser = option("lambda", "The objective has lambda ||w||^2, or half of it.", group="Protocol")
+    lam: float = option(1e-3, "lambda.", group="Protocol")
+    epsilon: float = option(1.0, "For one record.", group="Privacy")
+    excluded: int = option(
+        1, "Shares of the noise that privacy must not depend on: colluders + dropouts + 1.", group="Privacy"
+    )
+    smallest_size: int | None = option(
+        None,
+        "Public: smaller data sets count as if they had as many records.",
+        group="Privacy",
+        shown=f"what the split deals to each party; {SMALLEST_SIZE}, the first rung, for the paper's variants",
+    )
+    largest_size: int = option(1 << 20, "Public: larger data sets count as if they had as many.", group="Privacy")
+    simulate_noise: bool = option(False, "Draw the noise from the seed. It protects nobody.", group="Privacy")
+    key_bits: int = option(DEFAULT_KEY_BITS, "Of the keys, where stages 1 and 2 run.", group="Encryption")
+    test_key: bool = option(False, "Accept a key under 2048 bits, which protects nothing.", group="Encryption")
+
+    def check(self) -> None:
+        """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
+        self.terms(1, ("0", "1"), SMALLEST_SIZE)
+
+    def terms(self, features: int, classes: tuple[str, str], dealt: int) -> Terms:
+        """What the parties agree on; `dealt`: the smallest number of records that the split, which is public, deals."""
+        default = SMALLEST_SIZE if self.variant in CAUTIONS else dealt
+        return make_terms(
+            parties=self.parties,
+            features=features,
+            classes=classes,
+            lam=self.lam,
+            epsilon=self.epsilon,
+            variant=self.variant,
+            noise=self.noise,
+            comparisons=self.comparisons,
+            regulariser=self.regulariser,
+            excluded=self.excluded,
+            smallest_size=default if self.smallest_size is None else self.smallest_size,
+            largest_size=self.largest_size,
+        )
+
+    @property
+    def proved_for(self) -> str:
+        """For whom, and against whom, epsilon is proved."""
+        if self.variant == "printed":
+            return "one record, data set sizes fixed, against everybody but the smallest party, all honest"
+        if self.variant == "repaired":
+            return f"one record, data set sizes fixed, against consumers and up to {self.excluded} parties, all honest"
+        return f"one record, against everybody else and up to {self.excluded} of the parties, whatever they do"
+
+
+def simulate_pathak(
+    options: PathakOptions,
+    *,
+    roles: Puppets | None = None,
+    transcript: Transcript | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> PathakOutcome:
+    """One run on one split of a two-class data set. Features are scaled on the public rows of the split.
 
     Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError
-    and DataError as `psephos.data.datasets.load` does.
+    and DataError as `psephos.data.datasets.load` does, and as `run_protocol`.
     """
-    data = load(dataset, data_dir)
+    options.check()
+    data = load(options.dataset, options.data_dir)
     if len(data.classes) != 2:
-        raise InvalidParameter(f"Pathak's protocol is for two classes and {dataset} has {len(data.classes)}")
-    # Checked with one feature first, so that bad options are refused before the data are touched.
-    options = {
-        "parties": parties,
-        "classes": (data.classes[0], data.classes[1]),
-        "lam": lam,
-        "epsilon": epsilon,
-        "variant": variant,
-        "noise": noise,
-        "comparisons": comparisons,
-        "regulariser": regulariser,
-        "excluded": excluded,
-        "smallest_size": smallest_size,
-        "largest_size": largest_size,
-    }
-    make_terms(features=1, **options)  # type: ignore[arg-type]
-    dealt = split(data, parties, seed, samples_per_party=samples_per_party)
-    scaler = default_scaler(dataset).fit(dealt.X_auxiliary)
-    records = []
-    for number in range(parties):
-        X, y = dealt.party(number)
-        records.append((scaler.transform(X), y))
+        raise InvalidParameter(f"Pathak's protocol is for two classes and {options.dataset} has {len(data.classes)}")
+    dealt = split(data, options.parties, options.seed, samples_per_party=options.samples_per_party)
+    scaler = default_scaler(options.dataset).fit(dealt.X_auxiliary)
+    records = [(scaler.transform(X), y) for X, y in map(dealt.party, range(options.parties))]
     test = scaler.transform(dealt.X_test)
-    terms = make_terms(features=test.shape[1], **options)  # type: ignore[arg-type]
+    sizes = [len(y) for _, y in records]
+    terms = options.terms(test.shape[1], (data.classes[0], data.classes[1]), min(sizes))
     begun = time.perf_counter()
-    outcome = run_protocol(
+    keys = PathakKeys.generate(options.key_bits, test_key=options.test_key) if terms.finds_smallest else None
+    made = time.perf_counter()
+    run = run_protocol(
         records,
         terms,
-        key_bits=key_bits,
-        test_key=test_key,
-        noise_seed=seed if simulate_noise else None,
+        keys,
+        test_key=options.test_key,
+        noise_seed=options.seed if options.simulate_noise else None,
+        roles=roles,
         transcript=transcript,
         progress=progress,
     )
-    total_seconds = time.perf_counter() - begun
-
+    ended = time.perf_counter()
     mu = terms.strong_convexity
     X_all, y_all = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])
-    sizes = [len(y) for _, y in records]
     pooled = train_parties(X_all, y_all, [len(y_all)], classes=2, lam=mu, tolerance=terms.tolerance)[0]
     local = train_parties(X_all, y_all, sizes, classes=2, lam=mu, tolerance=terms.tolerance)
 
@@ -387,37 +356,37 @@ def run_pathak(
         return float(np.mean(PathakConsumer.classify(w, test) == dealt.y_test))
 
     proved, delta = proved_epsilon(terms)
-    return {
-        "protocol": f"pathak-{variant}",
-        "variant": variant,
-        "noise": noise,
-        "comparisons": comparisons,
-        "regulariser": regulariser,
-        "dataset": dataset,
-        "features": terms.features,
-        "parties": parties,
-        "test": len(test),
-        "epsilon": epsilon,
-        "epsilon_proved": proved,
-        "delta": delta,
-        "epsilon_proved_for": "one record, data set sizes fixed, against everybody but the smallest party"
-        if variant == "printed"
-        else f"one record, data set sizes fixed, against consumers and up to {excluded} of the parties together",
-        "epsilon_party_level": party_level_epsilon(terms, min(sizes)),
-        "lam": lam,
-        "key_bits": key_bits,
-        "shares_equal_reference": outcome.shares_equal_reference,
-        "accuracy": {
-            "private": accuracy(outcome.parameters),
-            "average": accuracy(local.mean(axis=0)),
-            "pooled": accuracy(pooled),
-            "majority": float(max(np.mean(dealt.y_test), 1 - np.mean(dealt.y_test))),
-            "indiv": float(np.mean([accuracy(w) for w in local])),
+    return PathakOutcome(
+        seconds={"keygen": round(made - begun, 3), "protocol": round(ended - made, 3)},
+        protocol=f"pathak-{options.variant}",
+        dataset=options.dataset,
+        parties=options.parties,
+        features=terms.features,
+        test=len(test),
+        epsilon=options.epsilon,
+        delta=delta,
+        key_bits=options.key_bits if terms.finds_smallest else 0,
+        accuracy={
+            "pathak": Accuracy(accuracy(local.mean(axis=0)), accuracy(run.parameters)),
+            "batch": Accuracy(accuracy(pooled)),
+            "indiv": Accuracy(float(np.mean([accuracy(w) for w in local]))),
+            "majority": Accuracy(float(max(np.mean(dealt.y_test), 1 - np.mean(dealt.y_test)))),
         },
-        "stages": {
-            name: {**entry, "seconds": round(float(entry["seconds"]), 3)} for name, entry in outcome.stages.items()
+        noise_source="simulation" if options.simulate_noise else "system",
+        seed=options.seed,
+        options=asdict(options),
+        cautions=[CAUTIONS[options.variant]] if options.variant in CAUTIONS else [],
+        variant=options.variant,
+        noise=options.noise,
+        comparisons=options.comparisons,
+        regulariser=options.regulariser,
+        lam=options.lam,
+        epsilon_proved=proved,
+        epsilon_proved_for=options.proved_for,
+        epsilon_party_level=party_level_epsilon(terms, min(sizes)),
+        shares_equal_reference=run.shares_equal_reference,
+        stages={
+            name: PhaseOutcome(round(phase.seconds, 3), phase.messages, phase.bytes)
+            for name, phase in run.stages.items()
         },
-        "seconds": {"keygen": round(outcome.key_seconds, 3), "protocol": round(total_seconds, 3)},
-        "noise_source": "simulation" if simulate_noise else "system",
-        "seed": seed,
-    }
+    )

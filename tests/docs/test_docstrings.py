@@ -28,7 +28,7 @@ SHAPE = re.compile(
 SOURCE = re.compile(
     r"Hamm|Pathak|Rajkumar|DESIGN|section|equation|eq\.|Theorem|Algorithm|Procedure|Lemma|docs/|Damg|Veugen|Paillier|Shamir|"
     r"Ed25519|scikit-learn|PATE|Papernot|Lim and Lee|SHA-256|Rump|Kairouz|Bonnet|Corollary|\bphe\b|JSON|"
-    r"RFC \d+|Pippenger|No paper behind it"
+    r"RFC \d+|Pippenger|Boneh|Feldman|No paper behind it"
 )
 
 

@@ -57,7 +57,7 @@ def test_python_samples_run(page: Path, workshop: Path, capsys: pytest.CaptureFi
     shared = {"__name__": "sample"}
     for line, code in blocks(page, "python", "py"):
         padded = "\n" * (line - 1) + code  # so that a traceback names the page's own line
-        exec(compile(padded, str(page), "exec"), shared)  # noqa: S102
+        exec(compile(padded, str(page), "exec", dont_inherit=True), shared)  # noqa: S102
 
 
 RUN = [
@@ -158,7 +158,7 @@ def test_examples_run(
     monkeypatch.setattr("sys.argv", [str(script), *(shlex.split(arguments[1]) if arguments else [])])
     for path in re.findall(r"^# Needs: (\S+)$", source, re.M):
         (workshop / Path(path).name).write_bytes((DOCS / "examples" / path).read_bytes())
-    exec(compile(source, str(script), "exec"), {"__name__": "__main__", "__file__": str(script)})  # noqa: S102
+    exec(compile(source, str(script), "exec", dont_inherit=True), {"__name__": "__main__", "__file__": str(script)})  # noqa: S102
     assert capsys.readouterr().out
 
 
@@ -175,7 +175,7 @@ def test_notebooks_run_and_print_what_is_stored(
         if cell["cell_type"] != "code":
             continue
         capsys.readouterr()
-        exec(compile("".join(cell["source"]), f"{notebook.name}, cell {number}", "exec"), shared)  # noqa: S102
+        exec(compile("".join(cell["source"]), f"{notebook.name}, cell {number}", "exec", dont_inherit=True), shared)  # noqa: S102
         printed = capsys.readouterr().out
         stored = "".join(text for output in cell["outputs"] for text in output.get("text", []))
         if "varies" not in cell["metadata"].get("tags", []):

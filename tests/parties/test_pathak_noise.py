@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from psephos.parties.pathak_noise import own_noise, rung_shares
+from psephos.parties.pathak import PathakParty
+from psephos.parties.pathak_noise import noise_share, own_noise, rung_shares
 from psephos.protocol.errors import GridTooCoarseError
-from psephos.protocol.pathak.messages import Terms
+from psephos.protocol.pathak.noise import noise_bound, noise_scale
+from psephos.protocol.pathak.terms import Terms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulate.pathak import make_terms
 
@@ -41,7 +43,7 @@ def test_printed_laplace_noise_has_the_papers_scale() -> None:
 
 def test_spherical_noise_has_a_gamma_norm() -> None:
     agreed, randomness = terms(noise="spherical", features=6), SimulationRandomness(2)
-    scale = float(agreed.scale(10))
+    scale = float(noise_scale(agreed, 10))
     norms = [float(np.linalg.norm(own_noise(agreed, 10, randomness))) / scale for _ in range(500)]
     assert kstest(norms, "gamma", args=(6,)).pvalue > 1e-6
 
@@ -55,30 +57,21 @@ def test_shares_of_those_that_count_sum_to_discrete_laplace(excluded: int) -> No
     assert len(shares[0]) == len(agreed.ladder) == 3
     for rung, size in enumerate(agreed.ladder):
         total = np.sum([np.array(share[rung], float) for share in shares], axis=0)
-        assert kstest(total / float(agreed.scale(size)), "laplace").pvalue > 1e-6
+        assert kstest(total / float(noise_scale(agreed, size)), "laplace").pvalue > 1e-6
 
 
-def test_shares_are_sized_for_those_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int, int, Any]] = []
-
-    class Watched:
-        def __init__(self, dimension: int, parties: int, contributors: int, scale: Any) -> None:
-            asked.append((dimension, parties, contributors, scale))
-
-        def share(self, randomness: Any) -> list[int]:
-            return [0]
-
-    monkeypatch.setattr("psephos.parties.pathak_noise.PolyaShares", Watched)
-    agreed = terms(variant="repaired", excluded=2)
-    rung_shares(agreed)
-    assert asked == [(400, 4, 2, agreed.scale(size)) for size in agreed.ladder]
+def test_the_public_bounds_share_is_the_lowest_rungs() -> None:
+    agreed = terms(variant="public-bound", excluded=2, features=300)
+    randomness = SimulationRandomness(6)
+    total = np.sum([np.array(noise_share(agreed, 4, randomness), float) for _ in range(2)], axis=0)
+    assert kstest(total / float(noise_scale(agreed, 4)), "laplace").pvalue > 1e-6
 
 
 def test_small_scales_have_the_discrete_law() -> None:
     # One feature and a coarse grid: scale about 3, so that the integers can be counted.
     agreed = terms(variant="repaired", features=1, epsilon=2.0, lam=1.0, smallest_size=30)
     coarse = Terms(**_with_pitch(agreed, -7))
-    t = float(coarse.scale(30))
+    t = float(noise_scale(coarse, 30))
     assert 1 < t < 5
     randomness = SimulationRandomness(5)
     seen: Counter[int] = Counter()
@@ -102,7 +95,7 @@ def _with_pitch(agreed: Terms, exponent: int) -> dict[str, Any]:
 def test_noise_stays_in_its_slot(variant: Any, noise: Any) -> None:
     agreed = terms(variant=variant, noise=noise, features=50)
     drawn = [own_noise(agreed, 4)] if variant == "printed" else rung_shares(agreed)
-    assert max(abs(entry) for row in drawn for entry in row) <= agreed.noise_bound
+    assert max(abs(entry) for row in drawn for entry in row) <= noise_bound(agreed)
 
 
 def test_the_bound_covers_every_rung() -> None:
@@ -110,11 +103,11 @@ def test_the_bound_covers_every_rung() -> None:
 
     agreed = terms(variant="repaired")
     for size in agreed.ladder:
-        assert PolyaShares(400, 4, 3, agreed.scale(size)).bound <= agreed.noise_bound
+        assert PolyaShares(400, 4, 3, noise_scale(agreed, size)).bound <= noise_bound(agreed)
 
 
 def test_a_grid_coarser_than_the_noise_is_refused() -> None:
     agreed = terms(noise="spherical", lam=10.0, epsilon=50.0)
     coarse = Terms(**_with_pitch(agreed, 0))
     with pytest.raises(GridTooCoarseError):
-        own_noise(coarse, 40)
+        PathakParty(2, np.zeros((30, 400)), np.zeros(30, int), coarse)

@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from psephos.cli.main import app, psgd_result
+from psephos.cli.main import _Bars, _run_pathak, app, psgd_result
 from psephos.protocol.errors import ReportError, ReportVersionError
 from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
 from psephos.report import FORMAT, report_from_json, write_report
 from psephos.report.charts import style_of
 from psephos.report.document import ALPHA_NOTICE, alpha_summary, gaps
@@ -29,7 +30,6 @@ from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
-from psephos.simulate.pathak import run_pathak
 from psephos.simulate.psgd import PsgdOptions, simulate_psgd
 from psephos.simulate.tally import RunOptions, run_tally
 
@@ -251,8 +251,7 @@ def test_thousands_of_messages_make_a_picture_that_fits(result: dict[str, Any], 
 
 
 def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str, Any]]) -> None:
-    pathak = pytest.importorskip("psephos.protocol.pathak.messages")
-    kinds = {m["kind"] for m in messages} | {step.kind for step in pathak.Step} | {"announcement"}
+    kinds = {m["kind"] for m in messages} | {kind.title for kind in Kind}
     assert not [kind for kind in kinds if contents_of(kind).look == "unknown"]
 
 
@@ -956,7 +955,8 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     options = RunOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
     write("statistic", run_tally(options, transcript=transcript), transcript)
     transcript = Transcript()
-    write("pathak", run_pathak(parties=3, variant="printed", transcript=transcript, **small), transcript)
+    given = {"parties": 3, "variant": "printed", **small}
+    write("pathak", _run_pathak(given, _Bars(), transcript), transcript)
     transcript = Transcript()
     psgd = simulate_psgd(PsgdOptions(parties=4, steps=6, **small), transcript=transcript)
     write("psgd", psgd_result(psgd), transcript)

@@ -146,25 +146,25 @@ BREAKS = (
         "insider, party 3 (the smallest)",
         (
             psephos.parties.pathak_noise,
-            "rung_shares",
-            "PolyaShares(terms.features, terms.parties, contributors, terms.scale(size)).share(randomness)",
+            "noise_share",
+            "shares.share(randomness)",
             "[0] * terms.features",
         ),
     ),
     Break(
         "pathak-printed",
         "insider, party 3 (the smallest)",
-        (PathakParty, "clear_values", "self._noise", "[[e + 1 for e in noise] for noise in self._noise]"),
+        (PathakParty, "outcome", "state.noise)", "tuple(tuple(e + 1 for e in n) for n in state.noise))"),
     ),
     Break(
         "pathak-repaired",
         "sizes read, curator and a party",
-        (PathakParty, "share_size", "self._size << TIE_BITS", "16 << TIE_BITS"),
+        (PathakParty, "_share_size", "self._size << TIE_BITS", "16 << TIE_BITS"),
     ),
     Break(
         "pathak-repaired",
         "noise read, curator and party 1",
-        (PathakParty, "clear_values", "self._parameters, self", "[w + 1 for w in self._parameters], self"),
+        (PathakParty, "outcome", "self._parameters, state", "tuple(w + 1 for w in self._parameters), state"),
     ),
     # Weighted by the party's number, and without noise: the sum tells whose gradient was whose.
     Break(

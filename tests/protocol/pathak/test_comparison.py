@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError, PackingError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.pathak.comparison import Answer, Asker, answer, mask_encrypted_difference
+from psephos.protocol.pathak.comparison import Answer, answer, ask, conclude, mask_encrypted_difference
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
@@ -40,9 +40,9 @@ class Coin(Randomness):
 
 
 def compare(key: DgkPrivateKey, pairs: list[tuple[int, int]], bits: int, randomness: Randomness = SYSTEM) -> list[bool]:
-    asker = Asker(key, bits=bits)
-    questions = asker.ask([y for _, y in pairs])
-    return asker.conclude(answer(key.public_key, [x for x, _ in pairs], questions, bits=bits, randomness=randomness))
+    xs, ys = [x for x, _ in pairs], [y for _, y in pairs]
+    questions = ask(key.public_key, ys, bits=bits)
+    return conclude(key, ys, answer(key.public_key, xs, questions, bits=bits, randomness=randomness), bits=bits)
 
 
 @pytest.mark.parametrize("coin", [0, 1])
@@ -80,8 +80,7 @@ def test_the_asker_sees_uniform_units_in_a_uniform_order(x: int, y: int) -> None
     # Seeded, so that the outcome is stable; false-alarm rate of either test below 1e-6 over seeds.
     randomness = SimulationRandomness(4, x, y)
     runs = 700
-    asker = Asker(SMALL, bits=2, randomness=randomness)
-    questions = asker.ask([y] * runs)
+    questions = ask(SMALL.public_key, [y] * runs, bits=2, randomness=randomness)
     answers = answer(SMALL.public_key, [x] * runs, questions, bits=2, randomness=randomness)
     seen: Counter[int] = Counter()
     places: Counter[int] = Counter()
@@ -100,8 +99,7 @@ def test_the_asker_sees_uniform_units_in_a_uniform_order(x: int, y: int) -> None
 
 
 def test_what_comes_back_is_new() -> None:
-    asker = Asker(KEY, bits=8)
-    questions = asker.ask([77])
+    questions = ask(KEY.public_key, [77], bits=8)
     first, second = (answer(KEY.public_key, [99], questions, bits=8)[0] for _ in range(2))
     assert not set(first.ciphertexts) & set(second.ciphertexts)
     assert not set(first.ciphertexts) & set(questions[0])
@@ -124,11 +122,10 @@ def test_batches_share_one_message_each_way() -> None:
 
 
 def test_answers_travel() -> None:
-    asker = Asker(KEY, bits=8)
-    given_ = answer(KEY.public_key, [3], asker.ask([200]), bits=8)[0]
+    given_ = answer(KEY.public_key, [3], ask(KEY.public_key, [200], bits=8), bits=8)[0]
     data = given_.encode(KEY.public_key)
     assert Answer.decode(data, KEY.public_key, 8) == given_
-    assert asker.conclude([Answer.decode(data, KEY.public_key, 8)]) == [False]
+    assert conclude(KEY, [200], [Answer.decode(data, KEY.public_key, 8)], bits=8) == [False]
     for broken in (data[:-1], data + b"\0", b"\2" + data[1:]):
         with pytest.raises(MessageError):
             Answer.decode(broken, KEY.public_key, 8)
@@ -138,23 +135,20 @@ def test_answers_travel() -> None:
 
 def test_bad_input_is_refused() -> None:
     with pytest.raises(InvalidParameter):
-        Asker(KEY, bits=KEY.public_key.largest_comparison + 1)
+        ask(KEY.public_key, [1], bits=KEY.public_key.largest_comparison + 1)
     with pytest.raises(InvalidParameter):
-        Asker(KEY, bits=0)
-    asker = Asker(KEY, bits=8)
-    questions = asker.ask([1, 2])
-    with pytest.raises(InvalidParameter):
-        asker.ask([1])
+        ask(KEY.public_key, [1], bits=0)
+    questions = ask(KEY.public_key, [1, 2], bits=8)
     with pytest.raises(InvalidParameter):
         answer(KEY.public_key, [1], questions, bits=8)
     with pytest.raises(InvalidParameter):
         answer(KEY.public_key, [1, 2], questions, bits=7)
     answers = answer(KEY.public_key, [1, 2], questions, bits=8)
     with pytest.raises(MessageError):
-        asker.conclude(answers[:1])
+        conclude(KEY, [1, 2], answers[:1], bits=8)
     zeros = Answer(KEY.public_key.encrypt([0] * 9), 0)
     with pytest.raises(MessageError):
-        asker.conclude([zeros, zeros])
+        conclude(KEY, [1, 2], [zeros, zeros], bits=8)
 
 
 PAILLIER = generate_private_key(256, test_key=True)

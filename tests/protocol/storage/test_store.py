@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from psephos.protocol.errors import AlreadyCastError, AlreadyDoneError, AlreadyOpenedError, JournalError
@@ -62,7 +62,12 @@ class _Undone(Exception):
     """Leaves a transaction."""
 
 
+_put, _begin, _undo = ("put", "a", b"x"), ("begin", "a", b""), ("undo", "a", b"")
+
+
 @given(steps)
+@example([_begin, _begin, _put, _begin, _undo, _undo])  # an inner one that was undone is not undone again
+@example([_begin, _begin, _put, _begin, ("keep", "a", b""), _undo])
 def test_transactions_within_each_other(todo: list[tuple[str, str, bytes]]) -> None:
     """Against a dictionary that is copied when a transaction begins and put back when it is undone."""
     store, model = Store(), dict[str, bytes]()

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, T
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import PsephosError
-from psephos.protocol.pathak import messages as pathak
 from psephos.protocol.pathak.comparison import Answer
 from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
-from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, Inbox, Terms
+from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
+from psephos.protocol.pathak.terms import Terms
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.storage.keyfiles import (
@@ -44,8 +44,10 @@ from psephos.protocol.storage.keyfiles import (
     write_public_key,
     write_signing_key,
 )
+from psephos.protocol.transcript import Message
+from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security import case_psgd
-from psephos.security.case_pathak import HEADER, PARTIES, keys_of, real_runs
+from psephos.security.case_pathak import decoded, keys_of, real_runs
 from psephos.security.model import Context
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
 
@@ -124,60 +126,30 @@ def _series() -> list[Decoder]:
 
 
 def _pathak() -> list[Decoder]:
-    context = Context(seed=4713, views=2)
-    runs = real_runs(context, "repaired")
-    keys = keys_of(context)
-    run = runs[0]
-    terms, zeta, xi, dgk = run.terms, keys.curator.public_key, keys.group.public_key, keys.comparison.public_key
-    bodies: dict[str, list[bytes]] = {}
-    envelopes: list[bytes] = []
-    for one in runs:
-        for message in one.transcript.messages:
-            assert message.data is not None
-            bodies.setdefault(message.kind, []).append(message.data[HEADER:])
-            envelopes.append(message.data)
-    rungs, places = len(terms.ladder), terms.plan(zeta).ciphertexts
-    to_questions = next(m for m in run.transcript.messages if m.kind == "questions")
-    asked_party = int(to_questions.receiver.split()[1])
+    context = Context(seed=4713, views=1)
+    runs, keys = real_runs(context, "repaired"), keys_of(context)
+    terms, dgk = runs[0].terms, keys.comparison.public_key
+    of_kind: dict[str, list[Message]] = {}
+    for message in (message for run in runs for message in run.transcript.messages):
+        of_kind.setdefault(message.kind, []).append(message)
+
+    def decoder(kind: str, messages: list[Message]) -> Decoder:
+        def run(data: bytes) -> bytes | None:
+            encoded: bytes = decoded(terms, keys, replace(messages[0], data=data)).encode(terms.digest)
+            # Factors may come in either order; what is kept is the ordered pair.
+            return None if kind_of(data) is Kind.GROUP_SECRET else encoded
+
+        # Lists of opponents are read by who they are for.
+        samples = [m.data for m in messages if m.data is not None and m.receiver == messages[0].receiver]
+        return Decoder(kind, tuple(dict.fromkeys(samples)), run)
+
     size = Answer.encoded_length(dgk, KEYED_SIZE_BITS)
-
-    def body(message: Any) -> bytes:
-        encoded: bytes = message._encode_body()
-        return encoded
-
-    def group_secret(data: bytes) -> None:
-        # Factors may come in either order; what is kept is the ordered pair.
-        pathak.GroupSecret.decode(data, terms, test_key=True)
-
-    def inbox(data: bytes) -> None:
-        Inbox(1, PARTIES, terms.digest).accept(data)
-        Inbox(1, PARTIES).accept(data)
-
-    of_kind: dict[str, Callable[[bytes], bytes | None]] = {
-        "proposal": lambda d: body(pathak.Proposal.decode(d, test_key=True)),
-        "group secret": group_secret,
-        "group key": lambda d: body(pathak.GroupKey.decode(d, test_key=True)),
-        "size share": lambda d: body(pathak.SizeShare.decode(d, zeta)),
-        "indexed share": lambda d: body(pathak.IndexedShare.decode(d, xi, zeta, 1)),
-        "masked share": lambda d: body(pathak.MaskedShare.decode(d, xi, 1)),
-        "questions": lambda d: body(pathak.Questions.decode(d, terms, asked_party, dgk)),
-        "opponents": lambda d: body(pathak.Opponents.decode(d, terms, 4)),
-        "lent share": lambda d: body(pathak.LentShare.decode(d)),
-        "answers": lambda d: body(pathak.Answers.decode(d, dgk, 1)),
-        "selection": lambda d: body(pathak.Selection.decode(d, zeta, PARTIES)),
-        "rung vote": lambda d: body(pathak.RungVote.decode(d, zeta, rungs)),
-        "rung selection": lambda d: body(pathak.RungSelection.decode(d, zeta, rungs)),
-        "noise factor": lambda d: body(pathak.NoiseFactor.decode(d, zeta, places)),
-        "masked noise": lambda d: body(pathak.MaskedNoise.decode(d, zeta, places)),
-        "reshare": lambda d: body(pathak.Reshare.decode(d, terms)),
-        "published share": lambda d: body(pathak.PublishedShare.decode(d, terms)),
-    }
-    answers = tuple(b[at : at + size] for b in bodies["answers"] for at in range(0, len(b), size))
+    bodies = [m.data[HEADER_BYTES + 1 :] for m in of_kind["answers"] if m.data is not None]
+    answers = tuple(b[at : at + size] for b in bodies for at in range(0, len(b), size))
     small = generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=SimulationRandomness(9))
     return [
-        *(Decoder(kind, tuple(dict.fromkeys(bodies[kind])), run) for kind, run in of_kind.items()),
+        *(decoder(kind, messages) for kind, messages in of_kind.items()),
         Decoder("terms", tuple(one.terms.encode() for one in runs), lambda d: Terms.decode(d).encode()),
-        Decoder("envelope", tuple(envelopes), inbox),
         Decoder("comparison answer", answers, lambda d: Answer.decode(d, dgk, KEYED_SIZE_BITS).encode(dgk)),
         Decoder(
             "comparison key",
@@ -239,7 +211,6 @@ DECODERS: tuple[str, ...] = (
     "reshare",
     "published share",
     "terms",
-    "envelope",
     "comparison answer",
     "comparison key",
     "private key file",

@@ -7,7 +7,7 @@ import psephos.parties.pathak
 import psephos.parties.pathak_noise
 import psephos.protocol.paillier.encryption
 import psephos.protocol.pathak.comparison
-import psephos.protocol.pathak.messages
+import psephos.protocol.pathak.noise
 import psephos.protocol.pathak.resharing
 import psephos.protocol.privacy.mechanisms
 from tests.security.lab.editing import Mutant, again
@@ -15,19 +15,46 @@ from tests.security.lab.editing import Mutant, again
 __all__ = ["MUTANTS"]
 
 _HALF = (
-    "tuple(c * r % self._curator_key.modulus_squared for c, r in zip(powers, "
-    "Encryptor(self._curator_key, 'half', randomness=self._randomness, expected=8).randomizers(len(powers))))"
+    "tuple(c * r.value % key.modulus_squared for c, r in zip(powers, "
+    "Encryptor(key, 'half', randomness=self._randomness, expected=8).randomizers(len(powers))))"
 )
 _PARTY_1 = "party 1 (draws pi_1, the key and the mask)"
 _LAST_MASKS = "masks = [self._randomness.bits(MASK_BITS) - (1 << (MASK_BITS - 1)) for _ in self._parties]"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "shares sized for all parties, those excluded included",
+        "pathak-public-bound",
+        psephos.parties.pathak_noise,
+        "noise_share",
+        "contributors = terms.parties - terms.excluded",
+        "contributors = terms.parties",
+        "noise law",
+    ),
+    Mutant(
+        "a party that adds no noise of its own",
+        "pathak-public-bound",
+        psephos.parties.pathak.PathakParty,
+        "agree",
+        "[w + e for w, e in zip(self._parameters, noise, strict=True)]",
+        "self._parameters",
+        "simulation, consumer (the published shares)",
+    ),
+    Mutant(
+        "noise for the largest size instead of the smallest",
+        "pathak-public-bound",
+        psephos.parties.pathak.PathakParty,
+        "agree",
+        "noise_share(terms, terms.smallest_size, ",
+        "noise_share(terms, 16 * terms.largest_size, ",
+        "simulation, consumer (the published shares)",
+    ),
+    Mutant(
         "noise for the average put on the sum",
         "pathak-printed",
-        psephos.protocol.pathak.messages.Terms,
-        "scale",
-        "2 * self.parties / (",
+        psephos.protocol.pathak.noise,
+        "noise_scale",
+        "2 * terms.parties / (",
         "2 / (",
         "noise law",
     ),
@@ -44,7 +71,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "noise sized for all parties, those excluded included",
         "pathak-repaired",
         psephos.parties.pathak_noise,
-        "rung_shares",
+        "noise_share",
         "contributors = terms.parties - terms.excluded",
         "contributors = terms.parties",
         "noise law",
@@ -53,8 +80,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "noise factors not re-randomised, as printed",
         "pathak-printed",
         psephos.parties.pathak.PathakParty,
-        "add_noise",
-        "self._full(self._curator_key, tuple(powers))",
+        "_add_noise",
+        "self._full(key, tuple(powers))",
         "tuple(powers)",
         f"freshness, {_PARTY_1}",
     ),
@@ -62,9 +89,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "the sealed share sent by its owner, as printed",
         "pathak-printed",
         psephos.parties.pathak.PathakParty,
-        "forward_share",
-        "forwarded.send(self._session, self.number, CURATOR)",
-        "forwarded.send(self._session, sender, CURATOR)",
+        "_share_size",
+        "receiver = agreed.permutation[self.number - 1] + 1",
+        "receiver = self.number",
         "data sets exchanged, curator",
     ),
     Mutant(
@@ -116,16 +143,16 @@ MUTANTS: tuple[Mutant, ...] = (
         "pi_1 fixed",
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
-        "accept_proposal",
-        "random_permutation(self.terms.parties, self._randomness)",
-        "tuple(range(self.terms.parties))",
+        "agree",
+        "random_permutation(terms.parties, self._randomness)",
+        "tuple(range(terms.parties))",
         "data sets exchanged, curator",
     ),
     Mutant(
         "a narrow share of the size",
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
-        "share_size",
+        "_share_size",
         "share = self._randomness.bits(SHARE_BITS)",
         "share = self._randomness.bits(TIE_BITS)",
         "simulation, curator",
@@ -136,7 +163,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "vote_rung",
-        "self._full(self._curator_key, tuple(rungs))",
+        "self._full(agreed.curator_key, tuple(rungs))",
         "tuple(rungs)",
         f"freshness, {_PARTY_1}",
     ),
@@ -144,8 +171,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "the Jacobi symbol kept by the noise factors",
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
-        "add_noise",
-        "self._full(self._curator_key, tuple(powers))",
+        "_add_noise",
+        "self._full(key, tuple(powers))",
         _HALF,
         f"Jacobi symbols, {_PARTY_1}",
     ),
@@ -154,7 +181,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "mask_noise",
-        "mask = [self._randomness.bits(self.terms.mask_bits) for",
+        "mask = [self._randomness.bits(mask_bits(terms)) for",
         "mask = [0 for",
         "simulation, curator",
         views=110,
@@ -164,7 +191,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "mask_noise",
-        "mask = [self._randomness.bits(self.terms.mask_bits) for",
+        "mask = [self._randomness.bits(mask_bits(terms)) for",
         "mask = [self._randomness.bits(16) for",
         "simulation, curator",
         views=110,
@@ -174,8 +201,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "mask_noise",
-        "mask = [self._randomness.bits(self.terms.mask_bits) for _ in range(self.terms.features)]",
-        "mask = [self._randomness.bits(self.terms.mask_bits)] * self.terms.features",
+        "mask = [self._randomness.bits(mask_bits(terms)) for _ in range(terms.features)]",
+        "mask = [self._randomness.bits(mask_bits(terms))] * terms.features",
         "simulation, curator",
         views=110,
     ),
@@ -273,3 +300,4 @@ MUTANTS += again(
     "a narrow share of the size",
 )
 MUTANTS += again(MUTANTS, "pathak-spherical", "no mask on the noise", "a narrow mask on the noise")
+MUTANTS += again(MUTANTS, "pathak-public-bound", "float shares", "narrow shares")

@@ -1,0 +1,679 @@
+"""A holder in the ceremony that makes a key without a dealer (docs/protocols/ceremony.md).
+
+Read from the first method to the last, this is the protocol. What a holder says while a modulus is searched for follows
+from seeds that every set of n - tau holders has in common, so that whoever has all seeds of a batch can say what each
+holder should have said: the seeds of a batch without a winner are opened, and everybody checks it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from psephos.protocol.ceremony.exponent import (
+    committed,
+    committed_share,
+    share_bound,
+    test_ciphertexts,
+    threshold_key,
+    unanimous,
+    verification_base,
+)
+from psephos.protocol.ceremony.messages import (
+    Said,
+    byte_length,
+    opened,
+    pack_integers,
+    pack_residues,
+    packed_bytes,
+    unpack_integers,
+    unpack_residues,
+    written,
+)
+from psephos.protocol.ceremony.replicated import SEED_BYTES, commitment, derive, home
+from psephos.protocol.ceremony.search import (
+    CONFIRMATIONS,
+    FORM_MASKS,
+    Batch,
+    Flat,
+    Numbers,
+    as_array,
+    bases,
+    choose,
+    exponent_share_bits,
+    flat_primes,
+    form_modulus,
+    good_form,
+    is_good,
+    moduli,
+    passes,
+    survivors,
+)
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.errors import AgreementError, CheatingError, InvalidParameter
+from psephos.protocol.paillier.sharing import evaluate, integer_polynomial
+from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
+from psephos.protocol.storage.values import storable
+from psephos.protocol.wire import Kind, Reader, kind_of
+
+__all__ = ["CeremonyHolder"]
+
+FIRST, AGAIN = 0, 1
+"""Stages of the tests in a batch: one base for every candidate, `CONFIRMATIONS` and the form for who passed."""
+
+CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kind <= Kind.OPENED_SEEDS)
+
+
+@storable
+@dataclass(frozen=True)
+class Joining:
+    """Its own contribution to the seed of every set it is in."""
+
+    contributions: tuple[bytes, ...] = field(repr=False)
+
+
+@storable
+@dataclass(frozen=True)
+class Seeding:
+    """The same, and everybody's commitments to theirs."""
+
+    contributions: tuple[bytes, ...] = field(repr=False)
+    commitments: tuple[bytes, ...]
+
+
+@storable
+@dataclass(frozen=True)
+class Heard:
+    """That a holder said something in this batch: enough to see later whether it was right."""
+
+    kind: int
+    stage: int
+    sender: str
+    digest: bytes
+
+
+@storable
+@dataclass(frozen=True)
+class Searching:
+    """One batch of candidates, as far as it has come.
+
+    Attributes:
+        seeds: of the sets this holder is in, in their order.
+        batch: its number, from 0.
+        heard: everything said in it.
+        commitments: to the batch's seed of every set.
+        products, differences: what was opened of the residues, as `Flat` in bytes.
+        pieces: of p and q of all candidates, by set.
+        moduli: all candidates.
+        tested: the places of the candidates that are tested; passed: of those that are tested again.
+        stage: FIRST or AGAIN.
+        values: this holder's message with its values, until it is due.
+        winner: the place of the modulus.
+        due: the kind of message that this holder has sent and waits for from the others.
+    """
+
+    seeds: tuple[bytes, ...] = field(repr=False)
+    batch: int = 0
+    heard: tuple[Heard, ...] = ()
+    commitments: tuple[bytes, ...] = ()
+    products: bytes = field(default=b"", repr=False)
+    differences: bytes = field(default=b"", repr=False)
+    pieces: tuple[tuple[tuple[mpz, ...], tuple[mpz, ...]], ...] = field(default=(), repr=False)
+    moduli: tuple[mpz, ...] = field(default=(), repr=False)
+    tested: tuple[int, ...] = ()
+    passed: tuple[int, ...] = ()
+    stage: int = FIRST
+    values: bytes = field(default=b"", repr=False)
+    winner: int | None = None
+    due: int = Kind.RESIDUE_PRODUCTS.value
+
+
+@storable
+@dataclass(frozen=True)
+class Dealing:
+    """The modulus is found; its batch, and this holder's polynomial."""
+
+    search: Searching = field(repr=False)
+    polynomial: tuple[int, ...] = field(repr=False)
+
+
+@storable
+@dataclass(frozen=True)
+class Evidence:
+    """The winner's batch, and what everybody said of d: each theta_j, and v^(Delta d_j)."""
+
+    search: Searching = field(repr=False)
+    thetas: tuple[mpz, ...] = field(default=(), repr=False)
+    constants: tuple[mpz, ...] = field(default=(), repr=False)
+
+
+@storable
+@dataclass(frozen=True)
+class Receiving:
+    """The public key, and everybody's commitments to their polynomials."""
+
+    evidence: Evidence = field(repr=False)
+    polynomial: tuple[int, ...] = field(repr=False)
+    key: ThresholdKey
+    committed: tuple[tuple[mpz, ...], ...] = field(repr=False)
+
+
+@storable
+@dataclass(frozen=True)
+class Proving:
+    """This holder's share."""
+
+    evidence: Evidence = field(repr=False)
+    key: ThresholdKey
+    share: int = field(repr=False)
+
+
+@storable
+@dataclass(frozen=True)
+class Accusing:
+    """Somebody lied about the winner: its batch is opened to see who, and there is no key."""
+
+    evidence: Evidence = field(repr=False)
+
+
+@storable
+@dataclass(frozen=True)
+class Done:
+    """The key, and this holder's share of it; all else is forgotten."""
+
+    key: ThresholdKey
+    share: int = field(repr=False)
+
+
+class CeremonyHolder(Machine):
+    """Holder j of n: "holder J". Its outcome is its `KeyShare`."""
+
+    reads = CEREMONY_KINDS
+
+    def __init__(self, terms: CeremonyTerms, number: int, *, randomness: Randomness = SYSTEM) -> None:
+        """`number`: j, from 1; raises InvalidParameter when there is no such holder."""
+        if not 1 <= number <= terms.holders:
+            raise InvalidParameter(f"holders are numbered 1 to {terms.holders}, there is no {number}")
+        self.terms, self.number, self.name = terms, number, f"holder {number}"
+        self._sets = tuple(s for s, members in enumerate(terms.subsets) if number in members)
+        self._randomness = randomness
+
+    def due(self, state: object) -> Kind | None:
+        """In a batch, what it said last."""
+        return Kind(state.due) if isinstance(state, Searching) else None
+
+    # -- seeds that are nobody's choice
+
+    def begin(self) -> Step:
+        """Commit to a contribution to the seed of every set this holder is in."""
+        contributions = tuple(self._randomness.draw(SEED_BYTES) for _ in self._sets)
+        said = (commitment(c, self.number, s) for s, c in zip(self._sets, contributions, strict=True))
+        return Step(Joining(contributions), (self._public(Kind.SEED_COMMITMENTS, 0, 0, *said),))
+
+    @gathers(Joining, Kind.SEED_COMMITMENTS, lambda self, state: self.terms.names)
+    def contribute(self, state: Joining, said: Said) -> Step:
+        """When all have committed: tell every other holder the contributions to the sets that both are in."""
+        commitments = tuple(
+            self._read(Kind.SEED_COMMITMENTS, 0, 0, name, data, SEED_BYTES * len(self._of(j))).rest()
+            for j, (name, data) in enumerate(said.items(), 1)
+        )
+        own = dict(zip(self._sets, state.contributions, strict=True))
+        posts = tuple(
+            self._private(j, Kind.SEED_CONTRIBUTIONS, 0, *(own[s] for s in self._common(j))) for j in self._others()
+        )
+        return Step(Seeding(state.contributions, commitments), posts)
+
+    @gathers(Seeding, Kind.SEED_CONTRIBUTIONS, lambda self, state: self._other_names())
+    def agree(self, state: Seeding, said: Said) -> Step:
+        """The seed of a set is a hash of all its holders' contributions."""
+        known = {(s, self.number): c for s, c in zip(self._sets, state.contributions, strict=True)}
+        for j, (name, data) in zip(self._others(), said.items(), strict=True):
+            reader = self._read(Kind.SEED_CONTRIBUTIONS, 0, 0, name, data, SEED_BYTES * len(self._common(j)))
+            for s in self._common(j):
+                known[s, j] = reader.take(SEED_BYTES)
+                at = SEED_BYTES * self._of(j).index(s)
+                if commitment(known[s, j], j, s) != state.commitments[j - 1][at : at + SEED_BYTES]:
+                    raise CheatingError(f"{name} told {self.name} another contribution than the one it committed to")
+        seeds = tuple(derive("seed", *(known[s, j] for j in self.terms.subsets[s])) for s in self._sets)
+        return self._draw(Searching(seeds))
+
+    # -- a batch of candidates
+
+    def _draw(self, state: Searching) -> Step:
+        """Commit to the batch's seeds, and open the products of its residues."""
+        return self._next(state, self._say_products(state, self._batch(state), self.number))
+
+    @gathers(Searching, Kind.RESIDUE_PRODUCTS, lambda self, state: self.terms.names)
+    def subtract(self, state: Searching, said: Said) -> Step:
+        """Open a random multiple of (a - 1)(b - 1) for every pair of residues."""
+        commitments: dict[int, bytes] = {}
+        total = np.zeros_like(flat_primes(self.terms))
+        for j, (name, data) in enumerate(said.items(), 1):
+            length = SEED_BYTES * len(self._of(j)) + packed_bytes(self.terms)
+            reader = self._read(Kind.RESIDUE_PRODUCTS, state.batch, FIRST, name, data, length)
+            for s in self._of(j):
+                if (told := reader.take(SEED_BYTES)) != commitments.setdefault(s, told) or (
+                    s in self._sets and told != commitment(self._batch_seeds(state)[s], state.batch, s)
+                ):
+                    who = name if s in self._sets else f"{name} or holder {self.terms.subsets[s][0]}"
+                    raise CheatingError(f"{who} committed to another seed than the one its set has in common")
+            total += unpack_residues(self.terms, reader.rest(), name)
+        products = (total % flat_primes(self.terms)).tobytes()
+        state = replace(
+            state,
+            commitments=tuple(commitments[s] for s in range(len(self.terms.subsets))),
+            products=products,
+            heard=_hear(state.heard, Kind.RESIDUE_PRODUCTS, FIRST, said),
+        )
+        return self._next(state, self._say_differences(state, self._batch(state), self.number))
+
+    @gathers(Searching, Kind.RESIDUE_DIFFERENCES, lambda self, state: self.terms.names)
+    def multiply(self, state: Searching, said: Said) -> Step:
+        """Put candidates together from the residues that were found good, and open their products."""
+        total = np.zeros_like(flat_primes(self.terms))
+        for name, data in said.items():
+            reader = self._read(Kind.RESIDUE_DIFFERENCES, state.batch, FIRST, name, data, packed_bytes(self.terms))
+            total += unpack_residues(self.terms, reader.rest(), name)
+        state = replace(
+            state,
+            differences=(total % flat_primes(self.terms)).tobytes(),
+            heard=_hear(state.heard, Kind.RESIDUE_DIFFERENCES, FIRST, said),
+        )
+        batch = self._batch(state)
+        numbers = batch.numbers(self._chosen(state))
+        pieces = tuple((tuple(numbers[s][0]), tuple(numbers[s][1])) for s in self._sets)
+        return self._next(replace(state, pieces=pieces), self._say_moduli(state, batch, self.number, numbers))
+
+    @gathers(Searching, Kind.MODULUS_SHARES, lambda self, state: self.terms.names)
+    def test(self, state: Searching, said: Said) -> Step:
+        """Test what has no small factor, and commit to the values."""
+        chosen, bound = self._chosen(state), mpz(1) << self.terms.rest_bits
+        rests = as_array([mpz(0)] * len(chosen))
+        for name, data in said.items():
+            reader = self._read(Kind.MODULUS_SHARES, state.batch, FIRST, name, data, len(chosen) * byte_length(bound))
+            rests = rests + as_array(unpack_integers(reader, len(chosen), bound, name))
+        found = moduli(self.terms, _flat(state.products), chosen, list(rests % bound))
+        state = replace(
+            state,
+            moduli=found,
+            tested=survivors(self.terms, found),
+            heard=_hear(state.heard, Kind.MODULUS_SHARES, FIRST, said),
+        )
+        return self._commit(state)
+
+    def _commit(self, state: Searching) -> Step:
+        values = self._say_values(state, self._batch(state), self.number, self._numbers(state))
+        return self._next(replace(state, values=values), self._say_commitment(state, values))
+
+    @gathers(Searching, Kind.TEST_COMMITMENT, lambda self, state: self.terms.names)
+    def show(self, state: Searching, said: Said) -> Step:
+        """When all have committed, show the values."""
+        for name, data in said.items():
+            self._read(Kind.TEST_COMMITMENT, state.batch, state.stage, name, data, SEED_BYTES)
+        heard = _hear(state.heard, Kind.TEST_COMMITMENT, state.stage, said)
+        return self._next(replace(state, heard=heard), state.values)
+
+    @gathers(Searching, Kind.TEST_VALUES, lambda self, state: self.terms.names)
+    def judge(self, state: Searching, said: Said) -> Step:
+        """Confirm who passed; open the batch when nobody is left, and all of it but the winner when somebody is."""
+        places = state.tested if state.stage == FIRST else state.passed
+        values = [self._read_values(state, name, data) for name, data in said.items()]
+        promised = {h.sender: h.digest for h in state.heard if (h.kind, h.stage) == (Kind.TEST_COMMITMENT, state.stage)}
+        for name, data in said.items():
+            if _digest(self._say_commitment(state, data)) != promised[name]:
+                raise CheatingError(f"{name} shows other values than those it committed to")
+        passed = []
+        for at, place in enumerate(places):
+            n = state.moduli[place]
+            if passes(self.terms, place, n, [tests[at] for tests, _ in values]) and (
+                state.stage == FIRST or good_form(self.terms, n, [forms[at] for _, forms in values])
+            ):
+                passed.append(place)
+        state = replace(state, values=b"", heard=_hear(state.heard, Kind.TEST_VALUES, state.stage, said))
+        if state.stage == FIRST and passed:
+            return self._commit(replace(state, passed=tuple(passed), stage=AGAIN))
+        state = replace(state, winner=passed[0] if passed else None)
+        return self._next(state, self._say_opening(state))
+
+    @gathers(Searching, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
+    def check(self, state: Searching, said: Said) -> Step:
+        """Check every rejected candidate, and go on: with the next batch, or with the winner."""
+        if state.winner is None:
+            batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, said))
+            if not self._looks_right(state, batch) and (liars := self._liars(state, batch)):
+                raise CheatingError(_lied(liars))
+            return self._draw(Searching(state.seeds, state.batch + 1))
+        pieces = self._opened_pieces(state, said)
+        rejected = [k for k in range(len(state.moduli)) if k != state.winner]
+        for at, k in enumerate(rejected):
+            p, q = (self.terms.offset + sum(both[i][at] for both in pieces.values()) for i in (0, 1))
+            spare = k in state.passed and k > state.winner
+            lost = k in state.tested and not spare and is_good(self.terms, p, q)
+            if p * q != state.moduli[k] or gmpy2.gcd((p - 1) * (q - 1), self.terms.step) != 4 or lost:
+                return self._accuse(Evidence(state))
+        return self._deal(state)
+
+    # -- the key
+
+    def _deal(self, state: Searching) -> Step:
+        """Commit to the polynomial that gives the own share of d on, t of n."""
+        assert state.winner is not None
+        n = state.moduli[state.winner]
+        share = self._batch(state).exponent_share(self.number, self._numbers(state), state.winner, n)
+        polynomial = integer_polynomial(
+            share,
+            1 << exponent_share_bits(self.terms),
+            holders=self.terms.holders,
+            threshold=self.terms.threshold,
+            randomness=self._randomness,
+        )
+        said = committed(verification_base(self.terms, n), polynomial, n**2)
+        parts = (pack_integers([share % n], n), pack_integers(said, n**2))
+        post = self._public(Kind.EXPONENT_COMMITMENTS, state.batch, AGAIN, *parts)
+        return Step(Dealing(state, tuple(polynomial)), (post,))
+
+    @gathers(Dealing, Kind.EXPONENT_COMMITMENTS, lambda self, state: self.terms.names)
+    def derive(self, state: Dealing, said: Said) -> Step:
+        """theta and the verification values; a d that is no multiple of the order is seen here. Then give shares on."""
+        assert state.search.winner is not None
+        n, t = state.search.moduli[state.search.winner], self.terms.threshold
+        length = byte_length(n) + t * byte_length(n**2)
+        thetas, commitments = [], []
+        for name, data in said.items():
+            reader = self._read(Kind.EXPONENT_COMMITMENTS, state.search.batch, AGAIN, name, data, length)
+            thetas += unpack_integers(reader, 1, n, name)
+            commitments.append(tuple(unpack_integers(reader, t, n**2, name)))
+            if any(gmpy2.gcd(value, n) != 1 for value in commitments[-1]):
+                raise CheatingError(f"{name} committed to a number that is no unit")
+        constants = [values[0] for values in commitments]
+        total = mpz(1)
+        for constant in constants:
+            total = total * constant % n
+        theta = sum(thetas) % n
+        evidence = Evidence(state.search, tuple(thetas), tuple(constants))
+        if total != 1 or gmpy2.gcd(theta, n) != 1:
+            return self._accuse(evidence)
+        key = threshold_key(self.terms, n, theta, commitments)
+        bound = share_bound(self.terms)
+        posts = tuple(
+            self._private(
+                j, Kind.EXPONENT_SHARE, state.search.batch, pack_integers([evaluate(state.polynomial, j)], bound)
+            )
+            for j in self._others()
+        )
+        return Step(Receiving(evidence, state.polynomial, key, tuple(commitments)), posts)
+
+    @gathers(Receiving, Kind.EXPONENT_SHARE, lambda self, state: self._other_names())
+    def receive_shares(self, state: Receiving, said: Said) -> Step:
+        """Check every share against its sender's commitments; the sum is this holder's. Open something with it."""
+        n, bound = state.key.key.modulus, share_bound(self.terms)
+        share = evaluate(state.polynomial, self.number)
+        for j, (name, data) in zip(self._others(), said.items(), strict=True):
+            reader = self._read(Kind.EXPONENT_SHARE, state.evidence.search.batch, 0, name, data, byte_length(bound))
+            (told,) = unpack_integers(reader, 1, bound, name)
+            if gmpy2.powmod_sec(state.key.verification_base, told, n**2) != committed_share(
+                state.committed[j - 1], self.number, n**2
+            ):
+                raise CheatingError(f"{name} gave {self.name} another share than the one it committed to")
+            share += int(told)
+        ciphertexts, _ = test_ciphertexts(self.terms, n)
+        parts = KeyShare(state.key, self.number, share).partially_decrypt(ciphertexts)
+        post = self._public(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, pack_integers(parts, n**2))
+        return Step(Proving(state.evidence, state.key, share), (post,))
+
+    @gathers(Proving, Kind.TEST_DECRYPTION, lambda self, state: self.terms.names)
+    def finish(self, state: Proving, said: Said) -> Step:
+        """Every t holders must open the public ciphertexts to their plaintexts."""
+        n = state.key.key.modulus
+        ciphertexts, plaintexts = test_ciphertexts(self.terms, n)
+        parts = {}
+        for j, (name, data) in enumerate(said.items(), 1):
+            length = len(ciphertexts) * byte_length(n**2)
+            reader = self._read(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, name, data, length)
+            parts[j] = unpack_integers(reader, len(ciphertexts), n**2, name)
+        wrong = unanimous(state.key, parts, plaintexts)
+        if len(wrong) == self.terms.holders:
+            return self._accuse(state.evidence)
+        if wrong:
+            raise CheatingError(_lied([f"holder {j}" for j in sorted(wrong)]))
+        return Step(Done(state.key, state.share))
+
+    def outcome(self, state: object) -> KeyShare | None:
+        """This holder's share, once the ceremony is over."""
+        return KeyShare(state.key, self.number, state.share) if isinstance(state, Done) else None
+
+    # -- who lied
+
+    def _accuse(self, evidence: Evidence) -> Step:
+        """Open the winner's batch as well: there will be no key."""
+        seeds = self._batch_seeds(evidence.search)
+        post = self._public(Kind.OPENED_SEEDS, evidence.search.batch, AGAIN, *(seeds[s] for s in self._spoken_for()))
+        return Step(Accusing(evidence), (post,))
+
+    @gathers(Accusing, Kind.OPENED_SEEDS, lambda self, state: self.terms.names)
+    def blame(self, state: Accusing, said: Said) -> Step:
+        """Compare what everybody said with what they should have said; raises the error that names who lied."""
+        evidence, search = state.evidence, state.evidence.search
+        batch = Batch(self.terms, self._opened_seeds(search, Kind.OPENED_SEEDS, said))
+        liars = self._liars(search, batch)
+        if not liars and search.winner is not None:
+            n = search.moduli[search.winner]
+            numbers, base = batch.numbers(self._chosen(search)), verification_base(self.terms, n)
+            # Empty when the accusation is about a rejected candidate.
+            for j, (theta, constant) in enumerate(zip(evidence.thetas, evidence.constants, strict=True), 1):
+                share = batch.exponent_share(j, numbers, search.winner, n)
+                if (theta, (constant,)) != (
+                    share % n,
+                    committed(base, [share * math.factorial(self.terms.holders)], n**2),
+                ):
+                    liars.append(f"holder {j}")
+        if liars:
+            raise CheatingError(_lied(liars))
+        raise AgreementError("the ceremony came to no key, and nobody is found to have lied: start another one")
+
+    def _looks_right(self, state: Searching, batch: Batch) -> bool:
+        """Whether an opened batch was opened right before, and no good candidate was rejected."""
+        chosen = self._chosen(state)
+        for was, is_ in zip((state.products, state.differences), batch.opened(), strict=True):
+            if not np.array_equal(_flat(was), is_):
+                return False
+        numbers = batch.numbers(chosen)
+        p, q = (self.terms.offset + sum(both[i] for both in numbers.values()) for i in (0, 1))
+        return all(p * q == as_array(state.moduli)) and not any(is_good(self.terms, p[k], q[k]) for k in state.tested)
+
+    def _liars(self, state: Searching, batch: Batch) -> list[str]:
+        """Who said something else in this batch than follows from its seeds."""
+        numbers = batch.numbers(self._chosen(state))
+        heard = {(h.kind, h.stage, h.sender): h.digest for h in state.heard}
+        liars = []
+        for j, name in enumerate(self.terms.names, 1):
+            right = [
+                (Kind.RESIDUE_PRODUCTS, FIRST, self._say_products(state, batch, j)),
+                (Kind.RESIDUE_DIFFERENCES, FIRST, self._say_differences(state, batch, j)),
+                (Kind.MODULUS_SHARES, FIRST, self._say_moduli(state, batch, j, numbers)),
+                (Kind.TEST_VALUES, FIRST, self._say_values(replace(state, stage=FIRST), batch, j, numbers)),
+            ]
+            if state.stage == AGAIN:
+                right.append((Kind.TEST_VALUES, AGAIN, self._say_values(state, batch, j, numbers)))
+            if any(heard[kind, stage, name] != _digest(data) for kind, stage, data in right):
+                liars.append(name)
+        return liars
+
+    # -- what holder j says of a batch: of its own sets, or of all when they are opened
+
+    def _say_products(self, state: Searching, batch: Batch, j: int) -> bytes:
+        said = [batch.commitment(s, state.batch) for s in self._of(j)]
+        return self._say(Kind.RESIDUE_PRODUCTS, state, *said, pack_residues(self.terms, batch.product_share(j)))
+
+    def _say_differences(self, state: Searching, batch: Batch, j: int) -> bytes:
+        share = batch.difference_share(j, _flat(state.products))
+        return self._say(Kind.RESIDUE_DIFFERENCES, state, pack_residues(self.terms, share))
+
+    def _say_moduli(self, state: Searching, batch: Batch, j: int, numbers: Numbers) -> bytes:
+        bound = mpz(1) << self.terms.rest_bits
+        return self._say(Kind.MODULUS_SHARES, state, pack_integers(batch.modulus_share(j, numbers), bound))
+
+    def _say_values(self, state: Searching, batch: Batch, j: int, numbers: Numbers) -> bytes:
+        parts = []
+        for place in state.tested if state.stage == FIRST else state.passed:
+            n = state.moduli[place]
+            chosen = bases(self.terms, n, 1 if state.stage == FIRST else 1 + CONFIRMATIONS)[state.stage :]
+            parts.append(pack_integers(batch.test_values(j, numbers, place, n, chosen), n))
+            if state.stage == AGAIN:
+                shares = batch.form_share(j, numbers, place, n)
+                parts.append(pack_integers(shares, form_modulus(self.terms, n)))
+        return self._say(Kind.TEST_VALUES, state, *parts)
+
+    def _say_commitment(self, state: Searching, values: bytes) -> bytes:
+        return self._say(Kind.TEST_COMMITMENT, state, hashlib.sha256(values).digest())
+
+    def _say(self, kind: Kind, state: Searching, *parts: bytes) -> bytes:
+        stage = state.stage if kind in (Kind.TEST_COMMITMENT, Kind.TEST_VALUES) else FIRST
+        return written(self.terms, kind, state.batch, stage, *parts)
+
+    def _read_values(self, state: Searching, name: str, data: bytes) -> tuple[list[list[mpz]], list[list[mpz]]]:
+        """Of every candidate under test its values, and in the second stage its multiples of phi."""
+        places, count = (state.tested, 1) if state.stage == FIRST else (state.passed, CONFIRMATIONS)
+        moduli_ = [state.moduli[k] for k in places]
+        bounds = [form_modulus(self.terms, n) for n in moduli_] if state.stage == AGAIN else []
+        length = count * sum(map(byte_length, moduli_)) + FORM_MASKS * sum(map(byte_length, bounds))
+        reader = self._read(Kind.TEST_VALUES, state.batch, state.stage, name, data, length)
+        if state.stage == FIRST:
+            return [unpack_integers(reader, 1, n, name) for n in moduli_], []
+        tests, forms = [], []
+        for n, bound in zip(moduli_, bounds, strict=True):
+            tests.append(unpack_integers(reader, count, n, name))
+            forms.append(unpack_integers(reader, FORM_MASKS, bound, name))
+        return tests, forms
+
+    def _say_opening(self, state: Searching) -> bytes:
+        """The seeds of the sets this holder speaks for; the pieces of all but the winner when there is one."""
+        if state.winner is None:
+            seeds = self._batch_seeds(state)
+            return self._say(Kind.OPENED_CANDIDATES, state, *(seeds[s] for s in self._spoken_for()))
+        numbers = self._numbers(state)
+        parts = [
+            pack_integers(np.delete(both, state.winner), self._piece_bound())
+            for s in self._spoken_for()
+            for both in numbers[s]
+        ]
+        return self._say(Kind.OPENED_CANDIDATES, state, *parts)
+
+    def _opened_seeds(self, state: Searching, kind: Kind, said: Said) -> dict[int, bytes]:
+        """Raises CheatingError for a seed that was not committed to."""
+        seeds = {}
+        for j, (name, data) in enumerate(said.items(), 1):
+            stage = AGAIN if kind is Kind.OPENED_SEEDS else FIRST
+            spoken_for = self._spoken_for(j)
+            reader = self._read(kind, state.batch, stage, name, data, SEED_BYTES * len(spoken_for))
+            for s in spoken_for:
+                seeds[s] = reader.take(SEED_BYTES)
+                if commitment(seeds[s], state.batch, s) != state.commitments[s]:
+                    raise CheatingError(f"{name} opens another seed than the one it committed to")
+        return seeds
+
+    def _opened_pieces(self, state: Searching, said: Said) -> Numbers:
+        """Of the rejected candidates of the winner's batch; whoever is in a set sees whether its pieces are right."""
+        assert state.winner is not None
+        own, bound, count = self._numbers(state), self._piece_bound(), len(state.moduli) - 1
+        pieces: Numbers = {}
+        for j, (name, data) in enumerate(said.items(), 1):
+            spoken_for = self._spoken_for(j)
+            length = 2 * count * len(spoken_for) * byte_length(bound)
+            reader = self._read(Kind.OPENED_CANDIDATES, state.batch, FIRST, name, data, length)
+            for s in spoken_for:
+                told = (unpack_integers(reader, count, bound, name), unpack_integers(reader, count, bound, name))
+                if s in own and any(
+                    list(np.delete(mine, state.winner)) != t for mine, t in zip(own[s], told, strict=True)
+                ):
+                    raise CheatingError(f"{name} opens other pieces of rejected candidates than those its set has")
+                pieces[s] = told
+        return pieces
+
+    # -- small things
+
+    def _batch_seeds(self, state: Searching) -> dict[int, bytes]:
+        number = state.batch.to_bytes(8, "big")
+        return {s: derive("batch", number, seed) for s, seed in zip(self._sets, state.seeds, strict=True)}
+
+    def _batch(self, state: Searching) -> Batch:
+        return Batch(self.terms, self._batch_seeds(state))
+
+    def _numbers(self, state: Searching) -> Numbers:
+        return {s: (as_array(p), as_array(q)) for s, (p, q) in zip(self._sets, state.pieces, strict=True)}
+
+    def _chosen(self, state: Searching) -> NDArray[np.int64]:
+        return choose(self.terms, _flat(state.products), _flat(state.differences))
+
+    def _piece_bound(self) -> mpz:
+        return self.terms.step << self.terms.top_bits
+
+    def _of(self, holder: int) -> list[int]:
+        """The sets it is in."""
+        return [s for s, members in enumerate(self.terms.subsets) if holder in members]
+
+    def _common(self, holder: int) -> list[int]:
+        """The sets that both are in."""
+        return [s for s in self._of(holder) if s in self._sets]
+
+    def _spoken_for(self, holder: int | None = None) -> list[int]:
+        """The sets a holder opens."""
+        return [s for s in range(len(self.terms.subsets)) if home(self.terms, s) == (holder or self.number)]
+
+    def _others(self) -> list[int]:
+        return [j for j in range(1, self.terms.holders + 1) if j != self.number]
+
+    def _other_names(self) -> list[str]:
+        return [f"holder {j}" for j in self._others()]
+
+    def _read(self, kind: Kind, batch: int, stage: int, sender: str, data: bytes, length: int) -> Reader:
+        return opened(self.terms, kind, batch, stage, sender, data, length)
+
+    def _next(self, state: Searching, said: bytes) -> Step:
+        return Step(replace(state, due=kind_of(said).value), (self._post(said),))
+
+    def _post(self, data: bytes) -> Post:
+        return Post(BOARD, data, _PHASES[kind_of(data)])
+
+    def _public(self, kind: Kind, batch: int, stage: int, *parts: bytes) -> Post:
+        return self._post(written(self.terms, kind, batch, stage, *parts))
+
+    def _private(self, holder: int, kind: Kind, batch: int, *parts: bytes) -> Post:
+        """What one holder alone may read: the one place where it will be sealed to its key."""
+        return Post(f"holder {holder}", written(self.terms, kind, batch, FIRST, *parts), _PHASES[kind])
+
+
+_PHASES = {
+    kind: "seeds" if kind <= Kind.SEED_CONTRIBUTIONS else "search" if kind <= Kind.OPENED_CANDIDATES else "key"
+    for kind in CEREMONY_KINDS
+}
+
+
+def _hear(heard: tuple[Heard, ...], kind: Kind, stage: int, said: Said) -> tuple[Heard, ...]:
+    return (*heard, *(Heard(int(kind), stage, name, _digest(data)) for name, data in said.items()))
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _flat(data: bytes) -> Flat:
+    return np.frombuffer(data, np.int64)
+
+
+def _without(values: Any, place: int) -> list[mpz]:
+    return [value for k, value in enumerate(values) if k != place]
+
+
+def _lied(liars: Sequence[str]) -> str:
+    return f"{', '.join(liars)} said something else than follows from the seeds: there is no key; start again without"

@@ -1,0 +1,119 @@
+"""From a modulus to a key: what is opened of the shared exponent d = beta phi(n), and how it is checked.
+
+Every holder j has a share d_j of d over the integers and gives it on, t of n, by an integer polynomial f_j with
+f_j(0) = Delta d_j (`psephos.protocol.paillier.sharing`). It says d_j modulo n, whose sum is theta, and v to the power
+of every coefficient of f_j (Feldman 1987), with v a public square modulo n^2. Then everybody sees
+
+    prod_j v^(f_j(0)) = 1 modulo n            d is a multiple of the order of v modulo n, hence, but for a small chance,
+                                              of the order of all squares
+    v^(f_j(i)) = prod_k (v^(f_j,k))^(i^k)     holder i: what holder j gave it is the share it committed to
+    v_i = prod_j v^(2 Delta f_j(i))           the verification values, for everybody
+    gcd(theta, n) = 1                         hence gcd(n, p + q - 1) = 1, which the test of n leaves open
+
+and every t partial decryptions of public ciphertexts must open to their plaintexts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+import gmpy2
+from gmpy2 import mpz
+
+from psephos.protocol.ceremony.search import exponent_share_bits
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.errors import ThresholdError
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.sharing import STATISTICAL_BITS
+from psephos.protocol.paillier.threshold import ThresholdKey, combine
+
+__all__ = [
+    "committed",
+    "committed_share",
+    "share_bound",
+    "test_ciphertexts",
+    "threshold_key",
+    "unanimous",
+    "verification_base",
+]
+
+TESTS = 2
+"""Ciphertexts that every t holders must open."""
+
+
+def share_bound(terms: CeremonyTerms) -> mpz:
+    """Every f_j(i) lies below it."""
+    delta, bits = math.factorial(terms.holders), exponent_share_bits(terms) + STATISTICAL_BITS
+    return mpz(terms.threshold * terms.holders ** (terms.threshold - 1) * delta**2) << bits
+
+
+def verification_base(terms: CeremonyTerms, n: mpz) -> mpz:
+    """v: a hash of the ceremony and n, squared."""
+    return _hashed(terms, n, "verification base", n**2) ** 2 % n**2
+
+
+def committed(base: mpz, coefficients: Iterable[int], modulus: mpz) -> tuple[mpz, ...]:
+    """v to the power of each; the first, Delta d_j, may be negative."""
+    powers = (gmpy2.powmod_sec(base, abs(mpz(c)), modulus) if c else mpz(1) for c in coefficients)
+    return tuple(
+        gmpy2.invert(power, modulus) if c < 0 else power for c, power in zip(coefficients, powers, strict=True)
+    )
+
+
+def committed_share(commitments: Sequence[mpz], holder: int, modulus: mpz) -> mpz:
+    """v^(f_j(i)) from the commitments to f_j, for holder i."""
+    value = mpz(1)
+    for commitment in reversed(commitments):
+        value = gmpy2.powmod(value, holder, modulus) * commitment % modulus
+    return value
+
+
+def threshold_key(terms: CeremonyTerms, n: mpz, theta: mpz, commitments: Iterable[Sequence[mpz]]) -> ThresholdKey:
+    """The public side; raises InvalidParameter or CiphertextError when theta or a verification value is no unit."""
+    modulus, said = n**2, list(commitments)
+    values = []
+    for holder in range(1, terms.holders + 1):
+        product = mpz(1)
+        for one in said:
+            product = product * committed_share(one, holder, modulus) % modulus
+        values.append(gmpy2.powmod(product, 2 * math.factorial(terms.holders), modulus))
+    name = hashlib.sha256(terms.digest + n.to_bytes(terms.bits // 8 + 1, "big")).digest()[:16]
+    key = PublicKey(int(n), form="psephos")
+    return ThresholdKey(
+        key, terms.holders, terms.threshold, name, verification_base(terms, n), tuple(values), int(theta)
+    )
+
+
+def test_ciphertexts(terms: CeremonyTerms, n: mpz) -> tuple[list[mpz], list[int]]:
+    """Public ciphertexts under the new key, and their plaintexts."""
+    plaintexts = [_hashed(terms, n, f"plaintext {i}", n) for i in range(TESTS)]
+    units = [_hashed(terms, n, f"unit {i}", n) for i in range(TESTS)]
+    ciphertexts = [(1 + m * n) * gmpy2.powmod(r, n, n**2) % n**2 for m, r in zip(plaintexts, units, strict=True)]
+    return ciphertexts, [int(m) for m in plaintexts]
+
+
+def unanimous(key: ThresholdKey, parts: Mapping[int, Sequence[mpz]], plaintexts: list[int]) -> set[int]:
+    """The holders in no set of t whose partial decryptions open these plaintexts; empty when all sets do.
+
+    All holders when no set opens them, or when that does not say who is wrong.
+    """
+    right: set[int] = set()
+    wrong = False
+    for chosen in combinations(sorted(parts), key.threshold):
+        try:
+            found = combine(key, {j: parts[j] for j in chosen}) == plaintexts
+        except ThresholdError:
+            found = False
+        right |= set(chosen) if found else set()
+        wrong = wrong or not found
+    return (set(parts) - right or set(parts)) if wrong else set()
+
+
+def _hashed(terms: CeremonyTerms, n: mpz, label: str, bound: mpz) -> mpz:
+    """A public unit below `bound`, uniform but for 2^-128."""
+    size = (bound.bit_length() + STATISTICAL_BITS + 7) // 8
+    prefix = f"psephos {label}\0".encode() + terms.digest + n.to_bytes(terms.bits // 8 + 1, "big")
+    return mpz.from_bytes(hashlib.shake_256(prefix).digest(size), "big") % bound

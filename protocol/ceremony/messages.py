@@ -1,0 +1,110 @@
+"""What travels in a ceremony: numbers of fixed length, so that every message of one ceremony and kind is as long.
+
+Each body begins with the batch it belongs to (4 bytes) and the stage of that batch (1 byte), so that none can be taken
+for one of another batch. docs/protocols/ceremony.md lists the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from gmpy2 import mpz
+
+from psephos.protocol.ceremony.search import Flat, flat_primes
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.errors import MessageError, ShareRangeError, WrongRoundError
+from psephos.protocol.wire import Kind, Reader, frame
+
+__all__ = [
+    "Said",
+    "byte_length",
+    "opened",
+    "pack_integers",
+    "pack_residues",
+    "packed_bytes",
+    "unpack_integers",
+    "unpack_residues",
+    "written",
+]
+
+Said = Mapping[str, bytes]
+"""One message of a kind from every holder, by name."""
+
+
+def written(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, *parts: bytes) -> bytes:
+    """A message as it travels."""
+    return frame(kind, terms.digest, batch.to_bytes(4, "big"), bytes([stage]), *parts)
+
+
+def opened(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, sender: str, data: bytes, length: int) -> Reader:
+    """The body of a message of this batch and stage, which must have `length` bytes.
+
+    Raises MessageError or WrongRoundError, naming the sender.
+    """
+    try:
+        reader = Reader(data, kind, terms.digest, length=length + 5)
+        where = (reader.integer(4), reader.integer(1))
+    except (MessageError, WrongRoundError) as error:
+        raise type(error)(f"{sender}: {error}") from None
+    if where != (batch, stage):
+        raise WrongRoundError(
+            f"{sender}: a {kind.title} of batch {where[0]}, stage {where[1]}; this is {batch}, stage {stage}"
+        )
+    return reader
+
+
+def pack_residues(terms: CeremonyTerms, residues: Flat) -> bytes:
+    """Residues modulo every prime in as many bits as the prime has."""
+    packed = []
+    for prime, part in zip(terms.primes, _by_prime(terms, residues), strict=True):
+        bits = (part[:, None] >> np.arange(prime.bit_length())) & 1
+        packed.append(np.packbits(bits.astype(np.uint8)).tobytes())
+    return b"".join(packed)
+
+
+def packed_bytes(terms: CeremonyTerms) -> int:
+    """Length of packed residues."""
+    return sum((count * prime.bit_length() + 7) // 8 for prime, count in zip(terms.primes, terms.draws, strict=True))
+
+
+def unpack_residues(terms: CeremonyTerms, data: bytes, sender: str) -> Flat:
+    """Raises ShareRangeError for a number that is no residue."""
+    at, parts = 0, []
+    for prime, count in zip(terms.primes, terms.draws, strict=True):
+        width = prime.bit_length()
+        size = (count * width + 7) // 8
+        bits = np.unpackbits(np.frombuffer(data[at : at + size], np.uint8))[: count * width].reshape(count, width)
+        parts.append(bits.astype(np.int64) @ (1 << np.arange(width)))
+        at += size
+    residues: Flat = np.concatenate(parts)
+    if (residues >= flat_primes(terms)).any():
+        raise ShareRangeError(f"{sender}: a residue outside its range")
+    return residues
+
+
+def _by_prime(terms: CeremonyTerms, residues: Flat) -> list[Flat]:
+    return np.split(residues, np.cumsum(terms.draws)[:-1])
+
+
+def pack_integers(values: Iterable[Any], bound: mpz) -> bytes:
+    """Integers in [0, bound), each in as many bytes as the bound has."""
+    size = byte_length(bound)
+    return b"".join(int(value).to_bytes(size, "little") for value in values)
+
+
+def byte_length(bound: mpz) -> int:
+    """Of integers in [0, bound)."""
+    bits: int = bound.bit_length()
+    return (bits + 7) // 8
+
+
+def unpack_integers(reader: Reader, count: int, bound: mpz, sender: str) -> list[mpz]:
+    """The next `count` integers; raises ShareRangeError for one outside [0, bound)."""
+    size = byte_length(bound)
+    data = reader.take(count * size)
+    values = [mpz.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+    if any(value >= bound for value in values):
+        raise ShareRangeError(f"{sender}: a number outside its range")
+    return values

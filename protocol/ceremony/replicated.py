@@ -1,0 +1,79 @@
+"""Replicated secret sharing (Ito, Saito and Nishizeki 1987), pseudo-random (Cramer, Damgard and Ishai 2005).
+
+A secret is a sum of pieces, one for every set A of n - tau holders, and the holders in A know that piece. Any tau
+holders miss the piece of the set of all others. The holders of A have a seed in common, so random pieces cost no
+message at all, and whatever a holder says is a function of seeds that others know too: open the seeds, and everybody
+can check it.
+
+Products need an honest majority: two sets meet, so somebody knows x_A and y_B, and adds x_A y_B to its share; the
+shares add up to x y. Before a share is said, a sharing of zero is added to it. This works in any ring, and over the
+integers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from psephos.protocol.ceremony.terms import CeremonyTerms
+
+__all__ = ["SEED_BYTES", "commitment", "derive", "home", "product_share", "stream", "zero_share"]
+
+SEED_BYTES = 32
+"""Of every seed and commitment."""
+
+
+def derive(label: str, *parts: bytes) -> bytes:
+    """SHA-256 of a label and parts of fixed length, 32 bytes: seeds from seeds."""
+    return hashlib.sha256(b"psephos ceremony: " + label.encode() + b"\0" + b"".join(parts)).digest()
+
+
+def commitment(seed: bytes, *where: int) -> bytes:
+    """Hides and binds a 32-byte seed of full entropy; `where` says what it is for."""
+    return derive("commitment", *(number.to_bytes(8, "big") for number in where), seed)
+
+
+def stream(seed: bytes, label: str, count: int) -> bytes:
+    """`count` pseudo-random bytes: AES-256 in counter mode under a key of this label's own."""
+    key = derive(label, seed)
+    return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor().update(bytes(count))
+
+
+def home(terms: CeremonyTerms, subset: int) -> int:
+    """The holder in set number `subset` that speaks for its piece, where one has to."""
+    members = terms.subsets[subset]
+    return members[subset % len(members)]
+
+
+@lru_cache
+def _table(terms: CeremonyTerms) -> tuple[dict[int, list[int]], ...]:
+    """Of holder j, at j - 1: A -> the sets B whose product with A is j's."""
+    table: tuple[dict[int, list[int]], ...] = tuple({} for _ in range(terms.holders))
+    for a, first in enumerate(terms.subsets):
+        for b, second in enumerate(terms.subsets):
+            common = sorted(set(first) & set(second))
+            table[common[(a + b) % len(common)] - 1].setdefault(a, []).append(b)
+    return table
+
+
+def product_share(terms: CeremonyTerms, holder: int, x: Mapping[int, Any], y: Mapping[int, Any]) -> Any:
+    """This holder's share of x y, from the pieces of both by set; integers, or arrays of them. To be masked."""
+    return sum(x[a] * sum(y[b] for b in partners) for a, partners in _table(terms)[holder - 1].items())
+
+
+def zero_share(terms: CeremonyTerms, holder: int, draw: Callable[[int, int], Any]) -> Any:
+    """This holder's share of zero; `draw(A, i)` is the i-th mask that the holders of A have in common.
+
+    Holder i of A adds its mask and takes off that of the next one. The shares of any holders of one A, but all of them,
+    are independent, and a coalition of tau misses all masks of the set of all others.
+    """
+    share: Any = 0
+    for a, members in enumerate(terms.subsets):
+        if holder in members:
+            place = members.index(holder)
+            share = share + draw(a, place) - draw(a, (place + 1) % len(members))
+    return share

@@ -1,0 +1,345 @@
+"""The search for a modulus: a batch of candidates, and what each holder computes of it (Boneh and Franklin 2001).
+
+    residues    pairs (a, b) modulo every small prime l, of which y = a b and z = c (a - 1)(b - 1) are opened; a pair is
+                used where both are units, so that l divides none of p, p - 1, q, q - 1. y is what n is modulo l, and
+                (a - 1)(b - 1) = y + 1 - a - b is linear in what is shared (after Malkin, Wu and Boneh 1999)
+    moduli      n = p q: modulo the l it is known, the rest is opened modulo 2^s
+    tests       g^((n + 1 - p - q)/4) = 1 or -1 for Jacobi symbol (g/n) = 1: once, and of who passes 80 times more
+    form        three times c phi(n) modulo (n - 1) times the primes between the l and 2^16, c random: no such prime in
+                (p - 1)/2 or (q - 1)/2, and gcd(phi(n), n - 1) = 4, which makes gcd(p - 1, q - 1) = 2
+
+All of it is a function of the sets' seeds of the batch and of what was opened before: a `Batch` with some seeds
+computes what a holder says, one with all seeds what everybody should have said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from psephos.protocol.ceremony.replicated import commitment, home, product_share, stream, zero_share
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.paillier.private_key import odd_primorial
+from psephos.protocol.paillier.sharing import STATISTICAL_BITS
+
+__all__ = [
+    "CONFIRMATIONS",
+    "Batch",
+    "Numbers",
+    "as_array",
+    "bases",
+    "choose",
+    "exponent_share_bits",
+    "flat_primes",
+    "form_modulus",
+    "good_form",
+    "is_good",
+    "moduli",
+    "passes",
+    "survivors",
+]
+
+CONFIRMATIONS = 80
+"""Of the winner: an n that is no product of two primes passes with probability 2^-80 (Boneh and Franklin)."""
+
+FORM_MASKS = 3
+"""Times that c phi is opened: a mask that shares a prime l with phi's modulus by chance must do so three times."""
+
+Flat = NDArray[np.int64]
+"""Draws modulo the l, one prime after the other, `terms.draws` of each."""
+
+Numbers = dict[int, tuple[Any, Any]]
+"""Set -> its pieces rho of p and sigma of q of all candidates, as arrays of integers."""
+
+
+class Batch:
+    """What follows from the seeds of some sets. A secret: `repr` shows nothing."""
+
+    def __init__(self, terms: CeremonyTerms, seeds: Mapping[int, bytes]) -> None:
+        """`seeds`: of this batch, by the number of the set in `terms.subsets`."""
+        self._terms, self._seeds = terms, seeds
+
+    def commitment(self, subset: int, number: int) -> bytes:
+        """To the seed of a set, for batch `number`."""
+        return commitment(self._seeds[subset], number, subset)
+
+    # -- residues
+
+    def product_share(self, holder: int) -> Flat:
+        """Of y = a b."""
+        a, b = self._residues("a"), self._residues("b")
+        return self._masked(holder, product_share(self._terms, holder, a, b), "y")
+
+    def difference_share(self, holder: int, products: Flat) -> Flat:
+        """Of z = c (y + 1 - a - b)."""
+        a, b, c = self._residues("a"), self._residues("b"), self._residues("c")
+        rest = {s: (products + 1 if s == 0 else 0) - a[s] - b[s] for s in self._seeds}
+        return self._masked(holder, product_share(self._terms, holder, c, rest), "z")
+
+    def _residues(self, name: str) -> dict[int, Flat]:
+        return {s: _uniform(self._terms, seed, name) for s, seed in self._seeds.items()}
+
+    def _masked(self, holder: int, share: Flat, name: str) -> Flat:
+        terms = self._terms
+        mask = zero_share(terms, holder, lambda s, i: _uniform(terms, self._seeds[s], f"zero of {name} {i}"))
+        masked: Flat = (share + mask) % flat_primes(terms)
+        return masked
+
+    def opened(self) -> tuple[Flat, Flat]:
+        """y and z as they should have been opened, for a batch with all seeds."""
+        a, b, c = (sum(self._residues(name).values()) % flat_primes(self._terms) for name in "abc")
+        return a * b % flat_primes(self._terms), c * (a - 1) * (b - 1) % flat_primes(self._terms)
+
+    # -- candidates
+
+    def numbers(self, chosen: NDArray[np.int64]) -> Numbers:
+        """The pieces of p and q, of candidates whose residues are at these places (shape: candidates, primes)."""
+        terms, names = self._terms, ("a", "b")
+        drawn = [_uniform(terms, seed, name)[chosen] for seed in self._seeds.values() for name in names]
+        residues = iter(_recombined(terms, np.concatenate(drawn)))
+
+        def pieces(seed: bytes, name: str) -> Any:
+            tops = np.frombuffer(stream(seed, f"top of {name}", 4 * len(chosen)), "<u4") >> (32 - terms.top_bits)
+            return as_array(next(residues) + terms.step * int(top) for top in tops)
+
+        return {s: (pieces(seed, "a"), pieces(seed, "b")) for s, seed in self._seeds.items()}
+
+    def modulus_share(self, holder: int, numbers: Numbers) -> Any:
+        """Of n = p q modulo 2^s, for each candidate."""
+        terms = self._terms
+        size, count = (terms.rest_bits + 7) // 8, len(next(iter(numbers.values()))[0])
+
+        def draw(subset: int, place: int) -> Any:
+            drawn = stream(self._seeds[subset], f"zero of n {place}", size * count)
+            return as_array(mpz.from_bytes(drawn[at : at + size], "little") for at in range(0, len(drawn), size))
+
+        p = {s: rho + (terms.offset if s == 0 else 0) for s, (rho, _) in numbers.items()}
+        q = {s: sigma + (terms.offset if s == 0 else 0) for s, (_, sigma) in numbers.items()}
+        return (product_share(terms, holder, p, q) + zero_share(terms, holder, draw)) % (mpz(1) << terms.rest_bits)
+
+    # -- one candidate
+
+    def test_values(self, holder: int, numbers: Numbers, place: int, n: mpz, chosen: Iterable[mpz]) -> list[mpz]:
+        """g^e for every base g; the e of all holders but one add up to that of this one less phi(n)/4."""
+        terms = self._terms
+        own = sum(sum(numbers[s][i][place] for i in (0, 1)) for s in numbers if home(terms, s) == holder) // 4
+        exponent = (n + 1 - 2 * terms.offset) // 4 - own if holder == _first(terms, place) else mpz(own)
+        return [gmpy2.powmod(g, exponent, n) for g in chosen]
+
+    def form_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> list[mpz]:
+        """Of c phi(n), `FORM_MASKS` times."""
+        terms, modulus = self._terms, form_modulus(self._terms, n)
+        phi = self._phi(numbers, place, n)
+
+        def draw(subset: int, label: str) -> mpz:
+            size = (modulus.bit_length() + STATISTICAL_BITS + 7) // 8
+            return mpz.from_bytes(stream(self._seeds[subset], f"{label} of form {place}", size), "little") % modulus
+
+        shares = []
+        for time in range(FORM_MASKS):
+            masks = {s: draw(s, f"mask {time}") for s in numbers}
+            zero = zero_share(terms, holder, partial(lambda time, s, i: draw(s, f"zero {time} {i}"), time))
+            shares.append((product_share(terms, holder, masks, phi) + zero) % modulus)
+        return shares
+
+    def exponent_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> int:
+        """Of d = beta phi(n) over the integers, in (-2^b, 2^b) with b = `exponent_share_bits`."""
+        terms = self._terms
+        mask_bits = exponent_share_bits(terms) - _count_bits(terms) - 2
+
+        def draw(subset: int, label: str, bits: int) -> mpz:
+            return mpz.from_bytes(stream(self._seeds[subset], f"{label} of d {place}", bits // 8 + 1), "little") >> (
+                8 - bits % 8
+            )
+
+        beta = {s: draw(s, "beta", terms.bits + STATISTICAL_BITS) for s in numbers}
+        zero = zero_share(terms, holder, lambda s, i: draw(s, f"zero {i}", mask_bits))
+        return int(product_share(terms, holder, beta, self._phi(numbers, place, n)) + zero)
+
+    def _phi(self, numbers: Numbers, place: int, n: mpz) -> dict[int, mpz]:
+        """Pieces of (p - 1)(q - 1) = n + 1 - p - q."""
+        return {
+            s: (n + 1 - 2 * self._terms.offset if s == 0 else mpz(0)) - rho[place] - sigma[place]
+            for s, (rho, sigma) in numbers.items()
+        }
+
+    def __repr__(self) -> str:
+        return "<Batch>"
+
+
+def exponent_share_bits(terms: CeremonyTerms) -> int:
+    """Of a share of d: beta phi, a mask 128 bits wider than all that is summed, and as many masks as there are sets."""
+    return 2 * terms.bits + 2 * STATISTICAL_BITS + 3 * _count_bits(terms) + 2
+
+
+def _count_bits(terms: CeremonyTerms) -> int:
+    return len(terms.subsets).bit_length()
+
+
+# -- what is opened
+
+
+def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[np.int64]:
+    """Where the residues of each candidate are: of every prime the first K draws at which both are units.
+
+    Shape (candidates, primes); fewer than K candidates when some prime has fewer such draws.
+    """
+    good = (products != 0) & (differences != 0)
+    starts = np.cumsum((0, *terms.draws))
+    found = [start + np.flatnonzero(good[start:end]) for start, end in pairwise(starts)]
+    count = min(terms.batch, *(len(places) for places in found))
+    return np.stack([places[:count] for places in found], axis=1)
+
+
+def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rests: Sequence[mpz]) -> tuple[mpz, ...]:
+    """Every candidate's n, from its residues and from n modulo 2^s; `chosen`: their places, shape (candidates,)."""
+    known, power = terms.step // 4, mpz(1) << terms.rest_bits
+    twelve = (terms.step // 12) * gmpy2.invert(terms.step // 12, 12)
+    inverse = gmpy2.invert(known, power)
+    residues = [(x + twelve) % known for x in _recombined(terms, products[chosen])]
+    return tuple(x + known * ((rest - x) * inverse % power) for x, rest in zip(residues, rests, strict=True))
+
+
+def survivors(terms: CeremonyTerms, candidates: Sequence[mpz]) -> tuple[int, ...]:
+    """The places of those of the right length without a prime factor below 2^20."""
+    places = [k for k, n in enumerate(candidates) if n.bit_length() == terms.bits]
+    for bits, together in ((12, 1), (14, 4), (17, 16), (20, 32)):
+        primes, left = odd_primorial(2**bits), []
+        for at in range(0, len(places), together):
+            group = places[at : at + together]
+            remainder = primes % math.prod(candidates[k] for k in group)
+            left += [k for k in group if gmpy2.gcd(remainder % candidates[k], candidates[k]) == 1]
+        places = left
+    return tuple(places)
+
+
+def bases(terms: CeremonyTerms, n: mpz, count: int) -> list[mpz]:
+    """Public units modulo n with Jacobi symbol 1: a hash of the ceremony and n."""
+    size, tried = (terms.bits + STATISTICAL_BITS + 7) // 8, 0
+    found: list[mpz] = []
+    while len(found) < count:
+        prefix = terms.digest + n.to_bytes(terms.bits // 8 + 1, "big") + tried.to_bytes(8, "big")
+        g = mpz.from_bytes(hashlib.shake_256(b"psephos biprimality\0" + prefix).digest(size), "big") % n
+        tried += 1
+        if gmpy2.jacobi(g, n) == 1:
+            found.append(g)
+    return found
+
+
+def passes(terms: CeremonyTerms, place: int, n: mpz, values: Sequence[Sequence[mpz]]) -> bool:
+    """Whether n passes; `values`: of every holder in order, one for each base."""
+    first = _first(terms, place) - 1
+    for said in zip(*values, strict=True):
+        product = mpz(1)
+        for j, value in enumerate(said):
+            if j != first:
+                product = product * value % n
+        if said[first] != product and said[first] + product != n:
+            return False
+    return True
+
+
+def _first(terms: CeremonyTerms, place: int) -> int:
+    """The holder whose exponent has n + 1 in it: by turns, since it is twice as long."""
+    return place % terms.holders + 1
+
+
+def form_modulus(terms: CeremonyTerms, n: mpz) -> mpz:
+    """(n - 1) times the primes between the l and the form's bound."""
+    return (n - 1) * _larger_primes(terms)
+
+
+@lru_cache(maxsize=4)
+def _larger_primes(terms: CeremonyTerms) -> mpz:
+    return odd_primorial(terms.form_bound) // gmpy2.gcd(odd_primorial(terms.form_bound), terms.step)
+
+
+def good_form(terms: CeremonyTerms, n: mpz, shares: Sequence[Sequence[mpz]]) -> bool:
+    """Whether phi(n) makes a key of form "psephos"; `shares`: every holder's, of random multiples of phi(n)."""
+    modulus = form_modulus(terms, n)
+    common = gmpy2.gcd(modulus, *(sum(each) % modulus for each in zip(*shares, strict=True)))
+    return bool(gmpy2.gcd(common, _larger_primes(terms)) == 1 and _without_small(terms, gmpy2.gcd(common, n - 1)) == 1)
+
+
+def is_good(terms: CeremonyTerms, p: mpz, q: mpz) -> bool:
+    """Whether p and q would have made a key: then nobody may have rejected them."""
+    phi, small = (p - 1) * (q - 1), _larger_primes(terms)
+    return bool(
+        gmpy2.is_prime(p)
+        and gmpy2.is_prime(q)
+        and gmpy2.gcd(phi, small) == 1
+        and _without_small(terms, gmpy2.gcd(phi, p * q - 1)) == 1
+    )
+
+
+def _without_small(terms: CeremonyTerms, value: mpz) -> mpz:
+    """Without the primes that are known not to divide (p - 1)/2 and (q - 1)/2, and without 2."""
+    small = 2 * odd_primorial(terms.form_bound)
+    while (common := gmpy2.gcd(value, small)) != 1:
+        value //= common
+    return value
+
+
+# -- arithmetic
+
+
+@lru_cache(maxsize=4)
+def flat_primes(terms: CeremonyTerms) -> Flat:
+    """The modulus of every place of a `Flat`."""
+    return np.repeat(np.array(terms.primes, dtype=np.int64), terms.draws)
+
+
+def _uniform(terms: CeremonyTerms, seed: bytes, label: str) -> Flat:
+    """Exactly uniform modulo every prime: words of 32 bits above the largest multiple of l are drawn again."""
+    primes, limits = _words(terms)
+    words = np.frombuffer(bytearray(stream(seed, label, 4 * len(primes))), "<u4")
+    again = 0
+    while (bad := np.flatnonzero(words > limits)).size:
+        again += 1
+        words[bad] = np.frombuffer(stream(seed, f"{label} again {again}", 4 * bad.size), "<u4")
+    return (words % primes).astype(np.int64)
+
+
+@lru_cache(maxsize=4)
+def _words(terms: CeremonyTerms) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The primes, and the last word below the largest multiple of each."""
+    primes = flat_primes(terms)
+    return primes.astype(np.uint32), ((2**32 // primes) * primes - 1).astype(np.uint32)
+
+
+@lru_cache(maxsize=4)
+def _basis(terms: CeremonyTerms) -> NDArray[np.float64]:
+    """The numbers that are 1 modulo one l and 0 modulo S/l, in limbs of 16 bits; two limbs more for sums of them."""
+    limbs = (terms.step.bit_length() + 15) // 16
+    rows = []
+    for prime in terms.primes:
+        other = terms.step // prime
+        number = other * gmpy2.invert(other, prime) % terms.step
+        rows.append([*np.frombuffer(number.to_bytes(2 * limbs, "little"), "<u2"), 0, 0])
+    return np.array(rows, dtype=np.float64)
+
+
+def _recombined(terms: CeremonyTerms, residues: NDArray[np.int64]) -> list[mpz]:
+    """Chinese remainders of each row, modulo S, and 0 modulo 12. Exact: every sum of limbs is below 2^53."""
+    limbs = (residues.astype(np.float64) @ _basis(terms)).astype(np.int64)
+    for place in range(limbs.shape[1] - 1):
+        limbs[:, place + 1] += limbs[:, place] >> 16
+    data, size = (limbs & 0xFFFF).astype("<u2").tobytes(), 2 * limbs.shape[1]
+    return [mpz.from_bytes(data[at : at + size], "little") % terms.step for at in range(0, len(data), size)]
+
+
+def as_array(values: Iterable[mpz]) -> Any:
+    """An array of Python objects: arithmetic on it is that of each."""
+    listed = list(values)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array

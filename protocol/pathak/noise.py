@@ -1,0 +1,133 @@
+"""Scales, bounds and widths that follow from a run's terms: how much noise, and how many bits carry it.
+
+All in units of the grid that parameters and noise live on, unless said otherwise. Derived in docs/pathak.md.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from psephos.protocol.errors import GridTooCoarseError
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.pathak.terms import Terms
+
+__all__ = [
+    "NOISE_DISTANCE",
+    "ROW_SLACK",
+    "check_grid",
+    "mask_bits",
+    "modulus_bits",
+    "noise_addends",
+    "noise_bound",
+    "noise_delta",
+    "noise_plan",
+    "noise_scale",
+    "record_sensitivity",
+    "weight_bound",
+]
+
+ROW_SLACK = 2.0**-40
+"""How far beyond 1 the computed norm of a row may be: room for the rounding of a division by the norm."""
+
+NOISE_DISTANCE = 2.0**-159
+"""Bound of the total variation between all noise as drawn (clipped at `noise_bound`) and its law."""
+
+_TAIL_BITS = 161
+"""Noise leaves its slot with probability 2^-161 at most; as in psephos.parties.noise."""
+
+_MASK_EXCESS = 80
+"""A mask is that many bits wider than what it hides."""
+
+
+def record_sensitivity(terms: Terms, size: Fraction | int) -> float:
+    """L2 bound, not in grid units, of how far one record moves one party's *computed* parameters.
+
+    (2/n + 2 tau)/mu, for ||x|| <= 1 up to the slack that rows are taken with: the minimiser of a mu-strongly convex
+    objective moves by at most 2/(n mu) (Chaudhuri and Monteleoni 2008, corollary 2), and a solver's stop at gradient
+    norm tau leaves either end tau/mu away.
+    """
+    moved = 2 * (1 + 2 * ROW_SLACK) / float(size) + 2 * terms.tolerance
+    return math.nextafter(moved / terms.strong_convexity * (1 + 2.0**-50), math.inf)
+
+
+def noise_scale(terms: Terms, size: Fraction | int) -> Fraction:
+    """The scale of the noise on the *sum* of the parameters, for data sets of `size` samples or more.
+
+    * printed, laplace: K 2/(n epsilon lambda), the paper's scale times K;
+    * printed, spherical: the L2 sensitivity on the grid, S/g + sqrt(d), over epsilon;
+    * noise in shares: the L1 sensitivity on the grid, sqrt(d) S/g + d, over epsilon.
+    """
+    root = math.nextafter(math.sqrt(terms.features), math.inf)
+    grid = Fraction(terms.pitch)
+    if not terms.joint and terms.noise == "laplace":
+        exact = 2 * terms.parties / (Fraction(size) * Fraction(terms.epsilon) * Fraction(terms.lam) * grid)
+    elif terms.noise == "spherical":
+        exact = (Fraction(record_sensitivity(terms, size)) / grid + Fraction(root)) / Fraction(terms.epsilon)
+    else:
+        l1 = Fraction(root) * Fraction(record_sensitivity(terms, size)) / grid + terms.features
+        exact = l1 / Fraction(terms.epsilon)
+    return Fraction(math.ceil(exact * 2**20), 2**20)  # a short denominator keeps the exact samplers fast
+
+
+def check_grid(terms: Terms) -> None:
+    """Raise GridTooCoarseError when noise for the largest data set would be finer than the grid, for all alike."""
+    if noise_scale(terms, terms.largest_size) < 1:
+        raise GridTooCoarseError(
+            f"a grid of pitch 2^{terms.pitch_exponent} is coarser than the noise of {terms.largest_size} samples; "
+            "take a finer one"
+        )
+
+
+def noise_delta(terms: Terms) -> float:
+    """What drawing and clipping the noise costs: (1 + e^epsilon) times its distance, below 2^-64."""
+    return (1 + math.exp(terms.epsilon)) * NOISE_DISTANCE
+
+
+def noise_addends(terms: Terms) -> int:
+    """How many parties' noise ends up in the sum."""
+    return terms.parties if terms.joint else 1
+
+
+@lru_cache(maxsize=256)
+def noise_bound(terms: Terms) -> int:
+    """No entry of a party's noise is larger.
+
+    Laplace: P(|k| > B) <= 2 exp(-B/t) for one entry, and a Polya share is smaller than the whole in distribution.
+    Spherical: the norm is Gamma(d, b), and P(norm > a d b) <= exp(-d (a - 1 - ln a)).
+    """
+    scale = noise_scale(terms, terms.smallest_size)
+    if terms.noise == "laplace":
+        draws = 2 * terms.features * noise_addends(terms)
+        return math.ceil(scale * Fraction(math.log(2) * _TAIL_BITS + math.log(draws) + 1e-6)) + 1
+    need, a = (math.log(2) * _TAIL_BITS + 1e-6) / terms.features, 1.0
+    while a - 1 - math.log(a) < need:
+        a *= 1.01
+    return math.ceil(scale * Fraction(a) * terms.features) + 1
+
+
+def weight_bound(terms: Terms) -> int:
+    """No entry of anybody's parameters is larger: (mu/2) ||w||^2 <= ln 2, plus tau/mu."""
+    mu = terms.strong_convexity
+    return math.ceil((math.sqrt(2 * math.log(2) / mu) + terms.tolerance / mu) * (1 + 1e-9) / terms.pitch) + 1
+
+
+def modulus_bits(terms: Terms) -> int:
+    """m: shares are integers modulo 2^m, which holds every possible sum; a multiple of 8."""
+    largest = terms.parties * weight_bound(terms) + noise_addends(terms) * noise_bound(terms)
+    return 8 * -(-((2 * largest + 1).bit_length() + 1) // 8)
+
+
+def mask_bits(terms: Terms) -> int:
+    """Length of P_1's mask s: 80 bits more than the noise's span."""
+    return (2 * noise_addends(terms) * noise_bound(terms)).bit_length() + _MASK_EXCESS
+
+
+def noise_plan(terms: Terms, key: PublicKey) -> PackingPlan:
+    """How a noise vector is packed: slots that hold the noise, its offsets and the mask.
+
+    Raises PackingError when the key has no room for one entry.
+    """
+    return PackingPlan.for_key(key, length=terms.features, addends=1, maximum=(1 << (mask_bits(terms) + 1)) - 1)

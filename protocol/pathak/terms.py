@@ -1,0 +1,236 @@
+"""What everyone agrees on before a run of Pathak, Rane and Raj (2010), section 3.
+
+`Terms` are public and equal for all participants of a run; their digest names the run, and every message carries it.
+Participants are numbered as in the paper: parties 1 .. K, and the curator (Charlie) 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, get_args
+
+from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError
+from psephos.protocol.privacy.mechanisms import check_epsilon
+
+__all__ = [
+    "CONSUMERS",
+    "CURATOR",
+    "LEADER",
+    "SIZE_BITS",
+    "Comparisons",
+    "Noise",
+    "Regulariser",
+    "Terms",
+    "Variant",
+    "role",
+]
+
+Variant = Literal["public-bound", "repaired", "printed"]
+Noise = Literal["laplace", "spherical"]
+Comparisons = Literal["tournament", "all-pairs"]
+Regulariser = Literal["lambda", "lambda/2"]
+
+CURATOR, LEADER = 0, 1
+"""The numbers of Charlie and of P_1, who draws what the parties share."""
+
+CONSUMERS = "consumers"
+"""The name of whoever adds up what is published."""
+
+SMALLEST_RUN = 3
+LARGEST_RUN = 10_000
+
+SIZE_BITS = 32
+"""No data set has 2^32 samples."""
+
+LADDER_RATIO = Fraction(3, 2)
+
+
+def role(number: int) -> str:
+    """The name of a participant in transcripts and errors."""
+    return "curator" if number == CURATOR else f"party {number}"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all participants must mean alike. Public.
+
+    Attributes:
+        variant: whose noise, and for which size. "public-bound": everyone's shares, for the public `smallest_size`;
+            "repaired": everyone's shares, for the smallest data set's rung; "printed": the smallest party's own, as in
+            the paper.
+        noise: "laplace" (one Laplace variable per coordinate) or "spherical" (printed variant only).
+        comparisons: how the smallest size is found: "tournament" (K - 1 comparisons) or "all-pairs" (as printed);
+            nothing is compared with "public-bound".
+        regulariser: "lambda" for the paper's objective (2), lambda ||w||^2; "lambda/2" for (lambda/2) ||w||^2.
+        classes: the two class names, label 0 and label 1.
+        parties: K, at least 3.
+        features: d.
+        lam: lambda.
+        epsilon: the privacy parameter in the noise's scale.
+        tolerance: the largest gradient norm a local solver may stop with.
+        smallest_size, largest_size: public; a data set counts as if its size lay between them (`counted`). They size
+            the noise or its ladder, the grid and the slots.
+        excluded: how many shares of joint noise privacy must not depend on (colluders + dropouts + 1; every party knows
+            its own, so at least 1).
+        pitch_exponent: parameters and noise are integers times 2^pitch_exponent.
+        nonce: 32 hexadecimal digits; makes every run another one.
+
+    Raises InvalidParameter for a term out of range, or terms that do not go together.
+    """
+
+    variant: Variant
+    noise: Noise
+    comparisons: Comparisons
+    regulariser: Regulariser
+    classes: tuple[str, str]
+    parties: int
+    features: int
+    lam: float
+    epsilon: float
+    tolerance: float
+    smallest_size: int
+    largest_size: int
+    excluded: int
+    pitch_exponent: int
+    nonce: str
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("variant", Variant),
+            ("noise", Noise),
+            ("comparisons", Comparisons),
+            ("regulariser", Regulariser),
+        ):
+            if getattr(self, name) not in get_args(choices):
+                raise InvalidParameter(f"{name} is one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}")
+        if self.joint and self.noise == "spherical":
+            raise InvalidParameter(
+                f"spherical noise has no exact integer shares, so the {self.variant} variant cannot draw it jointly; "
+                "use noise='laplace', or variant='printed'"
+            )
+        for name in ("parties", "features", "smallest_size", "largest_size", "excluded", "pitch_exponent"):
+            if type(getattr(self, name)) is not int:
+                raise InvalidParameter(f"{name} must be an integer, not {type(getattr(self, name)).__name__}")
+        for name in ("lam", "epsilon", "tolerance"):
+            value = getattr(self, name)
+            if type(value) is not float or not (math.isfinite(value) and value > 0):
+                raise InvalidParameter(f"{name} must be a positive finite float, not {value!r}")
+        check_epsilon(self.epsilon)
+        if not SMALLEST_RUN <= self.parties <= LARGEST_RUN:
+            raise InvalidParameter(
+                f"the protocol needs at least {SMALLEST_RUN} parties (with two, each learns the other's parameters "
+                f"from the sum) and takes at most {LARGEST_RUN}; got {self.parties}"
+            )
+        if not 1 <= self.features <= 1 << 20:
+            raise InvalidParameter(f"the number of features must lie between 1 and 2^20, not {self.features}")
+        if len(self.classes) != 2 or len(set(self.classes)) != 2:
+            raise InvalidParameter("the protocol is for two classes with different names")
+        if not 1 <= self.smallest_size <= self.largest_size < 1 << SIZE_BITS:
+            raise InvalidParameter(
+                f"data set sizes are bounded by 1 <= smallest <= largest < 2^{SIZE_BITS}, not {self.smallest_size} and "
+                f"{self.largest_size}"
+            )
+        if not 1 <= self.excluded < self.parties:
+            raise InvalidParameter(
+                f"between 1 and {self.parties - 1} noise shares can be excluded, not {self.excluded}: a party knows "
+                "its own, and somebody's must remain"
+            )
+        if not -200 <= self.pitch_exponent <= 0:
+            raise InvalidParameter(f"the pitch is 2^-200 to 1, not 2^{self.pitch_exponent}")
+        if len(self.nonce) != 32 or any(c not in "0123456789abcdef" for c in self.nonce):
+            raise InvalidParameter("a nonce has 32 hexadecimal digits")
+
+    # what follows from them
+
+    @property
+    def finds_smallest(self) -> bool:
+        """Whether stages 1 and 2 run, which find the smallest data set and select its noise under encryption."""
+        return self.variant != "public-bound"
+
+    @property
+    def joint(self) -> bool:
+        """Whether everybody's noise ends up in the sum, rather than one party's."""
+        return self.variant != "printed"
+
+    @property
+    def turns(self) -> int:
+        """Rounds of comparisons at most: all pairs are one, a tournament halves who is left."""
+        return 1 if self.comparisons == "all-pairs" else (self.parties - 1).bit_length()
+
+    @property
+    def pitch(self) -> float:
+        """g, a power of two."""
+        return math.ldexp(1.0, self.pitch_exponent)
+
+    @property
+    def strong_convexity(self) -> float:
+        """mu of the local objective: 2 lambda for objective (2), lambda in the other convention."""
+        return 2 * self.lam if self.regulariser == "lambda" else self.lam
+
+    @cached_property
+    def ladder(self) -> tuple[Fraction, ...]:
+        """The sizes that noise is drawn for in the repaired variant: ratio 3/2, from the smallest size up."""
+        rungs = [Fraction(self.smallest_size)]
+        while rungs[-1] * LADDER_RATIO <= self.largest_size:
+            rungs.append(rungs[-1] * LADDER_RATIO)
+        return tuple(rungs)
+
+    def counted(self, size: int) -> int:
+        """The size that a data set is taken to have: refusing one outside the bounds would tell that it is.
+
+        A smaller one divides its loss by the bound instead of its size, so that a record moves it no further than the
+        bound says; a larger one gets the noise of the bound, which is more than it needs.
+        """
+        return min(max(size, self.smallest_size), self.largest_size)
+
+    def rung(self, size: int) -> int:
+        """The place on the ladder of a data set: its counted size rounded down, so that noise is never too small."""
+        return max(place for place, least in enumerate(self.ladder) if least <= self.counted(size))
+
+    # as bytes
+
+    def encode(self) -> bytes:
+        """Canonical JSON."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Terms:
+        """Received terms; raises MessageError or InvalidParameter."""
+        try:
+            found = json.loads(data)
+            if not isinstance(found, dict) or set(found) != {f.name for f in fields(cls)}:
+                raise MessageError("these bytes are no terms of a run")
+            classes = found["classes"]
+            if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+                raise MessageError("the terms name no classes")
+            if not isinstance(found["nonce"], str):
+                raise MessageError("the terms have no nonce")
+            terms = cls(**{**found, "classes": tuple(classes)})
+            canonical = terms.encode()
+        except (ValueError, TypeError, RecursionError, OverflowError) as error:
+            if isinstance(error, InvalidParameter):
+                raise
+            raise MessageError("these bytes are no terms of a run") from None
+        if canonical != data:
+            raise MessageError("the terms are not in their canonical form")
+        return terms
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the terms: the name of the run."""
+        return hashlib.sha256(b"psephos pathak terms\0" + self.encode()).digest()
+
+    def check_agrees(self, proposal: Terms, who: str) -> None:
+        """Raise AgreementError naming the first term, the nonce apart, in which a proposal differs from these."""
+        for f in fields(self):
+            own, proposed = getattr(self, f.name), getattr(proposal, f.name)
+            if f.name != "nonce" and own != proposed:
+                raise AgreementError(
+                    f"{who} was set up for {f.name} = {own!r} and the proposal says {proposed!r}; all participants "
+                    "must be given the same terms"
+                )

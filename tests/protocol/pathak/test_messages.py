@@ -1,0 +1,269 @@
+"""Terms and messages: one encoding each, every bound checked, nothing but named errors for anything else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psephos.protocol.errors import (
+    AgreementError,
+    InvalidParameter,
+    MessageError,
+    PsephosError,
+    ShareRangeError,
+    WrongRoundError,
+)
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.pathak.comparison import Answer
+from psephos.protocol.pathak.dgk import generate_dgk_key
+from psephos.protocol.pathak.messages import (
+    KEYED_SIZE_BITS,
+    STAGES,
+    Answers,
+    Ciphertexts,
+    GroupKey,
+    GroupSecret,
+    IndexedShare,
+    LentShare,
+    Opponents,
+    Proposal,
+    Questions,
+    Share,
+    SizeShare,
+    centred,
+    post,
+)
+from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_addends, noise_bound, noise_plan, weight_bound
+from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import HEADER_BYTES, Kind, frame, kind_of
+from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
+
+KEYS = PathakKeys(
+    generate_private_key(448, test_key=True),
+    generate_dgk_key(256, comparison_bits=KEYED_SIZE_BITS, test_key=True),
+    generate_private_key(384, test_key=True),
+)
+SMALL: dict[str, Any] = {
+    "parties": 4,
+    "features": 2,
+    "lam": 0.1,
+    "epsilon": 1.0,
+    "smallest_size": 4,
+    "largest_size": 10,
+}
+TERMS = make_terms(variant="repaired", **SMALL)
+CHARLIE, GROUP, DGK = KEYS.curator.public_key, KEYS.group.public_key, KEYS.comparison.public_key
+PATHAK = [kind for kind in Kind if Kind.PROPOSAL <= kind <= Kind.PUBLISHED_SHARE]
+
+
+def ciphertexts(kind: Kind, count: int) -> Any:
+    return lambda data: Ciphertexts.decode(data, kind, TERMS, CHARLIE, count)
+
+
+PLACES = noise_plan(TERMS, CHARLIE).ciphertexts
+DECODERS: dict[Kind, Any] = {
+    Kind.PROPOSAL: lambda d: Proposal.decode(d, test_key=True),
+    Kind.GROUP_SECRET: lambda d: GroupSecret.decode(d, TERMS, test_key=True),
+    Kind.GROUP_KEY: lambda d: GroupKey.decode(d, TERMS, test_key=True),
+    Kind.SIZE_SHARE: lambda d: SizeShare.decode(d, TERMS, CHARLIE),
+    Kind.INDEXED_SHARE: lambda d: IndexedShare.decode(d, TERMS, GROUP, CHARLIE, "party 2"),
+    Kind.MASKED_SHARE: lambda d: Ciphertexts.decode(d, Kind.MASKED_SHARE, TERMS, GROUP, 1),
+    Kind.QUESTIONS: lambda d: Questions.decode(d, TERMS, 1, DGK),
+    Kind.OPPONENTS: lambda d: Opponents.decode(d, TERMS, 2),
+    Kind.LENT_SHARE: lambda d: LentShare.decode(d, TERMS, 0),
+    Kind.ANSWERS: lambda d: Answers.decode(d, TERMS, 0, DGK, 1),
+    Kind.SELECTION: ciphertexts(Kind.SELECTION, 4),
+    Kind.RUNG_VOTE: ciphertexts(Kind.RUNG_VOTE, len(TERMS.ladder)),
+    Kind.RUNG_SELECTION: ciphertexts(Kind.RUNG_SELECTION, len(TERMS.ladder)),
+    Kind.NOISE_FACTOR: ciphertexts(Kind.NOISE_FACTOR, PLACES),
+    Kind.MASKED_NOISE: ciphertexts(Kind.MASKED_NOISE, PLACES),
+    Kind.RESHARE: lambda d: Share.decode(d, Kind.RESHARE, TERMS),
+    Kind.PUBLISHED_SHARE: lambda d: Share.decode(d, Kind.PUBLISHED_SHARE, TERMS),
+}
+
+
+@pytest.fixture(scope="module")
+def genuine() -> dict[Kind, bytes]:
+    """A genuine message of every kind, of the first turn, to the party that the decoders take."""
+    generator = np.random.default_rng(0)
+    data = []
+    for n in (4, 5, 6, 7):
+        X = generator.normal(size=(n, 2))
+        data.append((X / (1.01 * np.linalg.norm(X, axis=1).max()), np.arange(n) % 2))
+    found: dict[Kind, bytes] = {}
+    for _ in range(8):
+        transcript = Transcript(secrets=True)
+        run_protocol(data, TERMS, KEYS, test_key=True, transcript=transcript)
+        for message in transcript.messages:
+            assert message.data is not None
+            kind = kind_of(message.data)
+            if {Kind.QUESTIONS: "party 1", Kind.OPPONENTS: "party 2"}.get(kind, message.receiver) == message.receiver:
+                found.setdefault(kind, message.data)
+    return found
+
+
+@pytest.mark.parametrize("kind", PATHAK)
+def test_every_message_has_one_encoding(kind: Kind, genuine: dict[Kind, bytes]) -> None:
+    data = genuine[kind]
+    assert DECODERS[kind](data).encode(TERMS.digest) == data
+    for broken in (b"", data[:-1], data + b"\0", data[1:], data[:HEADER_BYTES]):
+        with pytest.raises(PsephosError):
+            DECODERS[kind](broken)
+    with pytest.raises(WrongRoundError):
+        DECODERS[kind](frame(kind, bytes(32), data[HEADER_BYTES:]))
+
+
+@pytest.mark.parametrize("kind", PATHAK)
+def test_nothing_but_named_errors(kind: Kind, genuine: dict[Kind, bytes]) -> None:
+    @settings(max_examples=60, deadline=None)
+    @given(st.data())
+    def check(draw: st.DataObject) -> None:
+        body = bytearray(genuine[kind][HEADER_BYTES:])
+        if draw.draw(st.booleans()):
+            body = bytearray(draw.draw(st.binary(max_size=200)))
+        for _ in range(draw.draw(st.integers(0, 3))):
+            if body:
+                body[draw.draw(st.integers(0, len(body) - 1))] = draw.draw(st.integers(0, 255))
+        data = frame(kind, TERMS.digest, bytes(body))
+        try:
+            message = DECODERS[kind](data)
+        except PsephosError:
+            return
+        assert message.encode(TERMS.digest) == data
+
+    check()
+
+
+def test_secrets_do_not_show(genuine: dict[Kind, bytes]) -> None:
+    p, _ = KEYS.group.factors()
+    for kind in PATHAK:
+        shown = repr(DECODERS[kind](genuine[kind]))
+        assert str(p) not in shown
+        assert "mpz(" not in shown
+
+
+def test_a_public_size_needs_no_keys() -> None:
+    terms = make_terms(variant="public-bound", **SMALL)
+    data = Proposal(terms, None).encode(terms.digest)
+    assert Proposal.decode(data, test_key=True) == Proposal(terms, None)
+    with pytest.raises(MessageError, match="too many"):
+        Proposal.decode(Proposal(terms, (CHARLIE, DGK)).encode(terms.digest), test_key=True)
+    with pytest.raises(MessageError):
+        Proposal.decode(Proposal(TERMS, None).encode(TERMS.digest), test_key=True)
+
+
+def test_turns_are_held_to() -> None:
+    assert TERMS.turns == 2
+    data = LentShare(1, 5).encode(TERMS.digest)
+    assert LentShare.decode(data, TERMS, 1).value == 5
+    with pytest.raises(MessageError, match="another turn"):
+        LentShare.decode(data, TERMS, 0)
+    with pytest.raises(MessageError, match="2 turns"):
+        Opponents.decode(Opponents(2, (1,)).encode(TERMS.digest), TERMS, 2)
+
+
+def test_every_kind_has_its_stage(genuine: dict[Kind, bytes]) -> None:
+    stages = [post(TERMS, "curator", DECODERS[kind](genuine[kind])).phase for kind in PATHAK]
+    assert list(dict.fromkeys(stages)) == list(STAGES)
+    assert stages == sorted(stages, key=STAGES.index)
+
+
+# -- terms
+
+
+def test_terms_travel() -> None:
+    assert Terms.decode(TERMS.encode()) == TERMS
+    assert Terms.decode(TERMS.encode()).digest == TERMS.digest
+    assert replace(TERMS, nonce="0" * 32).digest != TERMS.digest
+
+
+def test_only_canonical_terms_are_read() -> None:
+    good = json.loads(TERMS.encode())
+    for bad in (
+        b"",
+        b"[]",
+        b"{}",
+        b"[" * 100_000,
+        json.dumps(good).encode(),
+        TERMS.encode() + b" ",
+        json.dumps(good | {"more": 1}, sort_keys=True, separators=(",", ":")).encode(),
+        json.dumps(good | {"classes": "ab"}, sort_keys=True, separators=(",", ":")).encode(),
+        json.dumps(good | {"nonce": 3}, sort_keys=True, separators=(",", ":")).encode(),
+        json.dumps(good | {"lam": float("nan")}, sort_keys=True, separators=(",", ":")).encode(),
+        json.dumps(good | {"variant": []}, sort_keys=True, separators=(",", ":")).encode(),
+    ):
+        with pytest.raises((MessageError, InvalidParameter)):
+            Terms.decode(bad)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parties": 2},
+        {"parties": 20_000},
+        {"features": 0},
+        {"lam": 0.0},
+        {"lam": 1},
+        {"epsilon": float("inf")},
+        {"epsilon": 65.0},
+        {"tolerance": -1.0},
+        {"smallest_size": 0},
+        {"smallest_size": 11},
+        {"largest_size": 2**32},
+        {"excluded": 0},
+        {"excluded": 4},
+        {"pitch_exponent": 1},
+        {"nonce": "x" * 32},
+        {"classes": ("a", "a")},
+        {"variant": "mended"},
+        {"noise": "gaussian"},
+        {"noise": "spherical"},
+        {"comparisons": "none"},
+        {"regulariser": "ridge"},
+        {"parties": 4.0},
+    ],
+)
+def test_impossible_terms_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        replace(TERMS, **change)
+
+
+def test_disagreement_is_named_but_for_the_nonce() -> None:
+    TERMS.check_agrees(replace(TERMS, nonce="0" * 32), "party 2")
+    with pytest.raises(AgreementError, match=r"party 2.*lam = 0.1"):
+        TERMS.check_agrees(replace(TERMS, lam=0.2), "party 2")
+
+
+def test_slots_hold_the_largest_sums() -> None:
+    noise = noise_addends(TERMS) * noise_bound(TERMS)
+    assert 2 * noise + 2 ** mask_bits(TERMS) - 1 <= noise_plan(TERMS, CHARLIE).maximum
+    assert mask_bits(TERMS) >= (2 * noise).bit_length() + 80
+    assert TERMS.parties * weight_bound(TERMS) + noise < 2 ** (modulus_bits(TERMS) - 1)
+
+
+def test_sizes_outside_the_bounds_count_as_the_bounds() -> None:
+    assert [TERMS.counted(n) for n in (0, 3, 4, 7, 10, 11, 10**6)] == [4, 4, 4, 7, 10, 10, 10]
+    assert TERMS.rung(0) == 0
+    assert TERMS.rung(10**6) == len(TERMS.ladder) - 1
+
+
+def test_centred_values() -> None:
+    assert centred(GROUP.n - 5, GROUP, 8) == -5
+    assert centred(255, GROUP, 8) == 255
+    for bad in (256, GROUP.n - 256):
+        with pytest.raises(ShareRangeError):
+            centred(bad, GROUP, 8)
+
+
+def test_answers_of_another_count_are_refused() -> None:
+    given_ = Answer(DGK.encrypt([1] * (KEYED_SIZE_BITS + 1)), 0)
+    data = Answers(0, (given_,), DGK).encode(TERMS.digest)
+    with pytest.raises(MessageError):
+        Answers.decode(data, TERMS, 0, DGK, 2)

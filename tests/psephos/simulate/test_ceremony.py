@@ -1,0 +1,38 @@
+"""Keys for simulations: from a dealer, or from the holders themselves."""
+
+from __future__ import annotations
+
+import pytest
+from gmpy2 import mpz
+
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.threshold import combine
+from psephos.simulate.ceremony import Keys, hold_ceremony
+
+
+@pytest.mark.parametrize(("keys", "dealt"), [("dealer", True), ("ceremony", False)])
+def test_both_kinds_of_keys_open(keys: Keys, dealt: bool) -> None:
+    told: list[tuple[int, int]] = []
+    house = hold_ceremony(
+        4,
+        key_bits=128,
+        holders=3,
+        threshold=2,
+        keys=keys,
+        test_key=True,
+        progress=lambda tried, expected: told.append((tried, expected)),
+    )
+    assert (house.threshold_key.theta == 1) == dealt
+    assert len(house.roster) == 4
+    ciphertexts = Encryptor(house.threshold_key.key, expected=1).encrypt([mpz(7)])
+    parts = {share.holder: share.partially_decrypt(ciphertexts) for share in house.shares[1:]}
+    assert combine(house.threshold_key, parts) == [7]
+    assert bool(told) != dealt
+    assert told == sorted(told)
+    assert len({expected for _, expected in told}) <= 1
+
+
+def test_a_ceremony_wants_a_majority() -> None:
+    with pytest.raises(InvalidParameter, match="more than half"):
+        hold_ceremony(5, key_bits=128, holders=4, threshold=2, keys="ceremony", test_key=True)
