@@ -181,9 +181,10 @@ class Party:
         try:
             return self._once.first(claim, round_.digest, signed)
         except AlreadyDoneError:
+            done = "voted on this auxiliary set" if kind == "votes" else f"given its {kind} to a sum"
             raise AlreadyCastError(
-                f"party {self.number} has given its {kind} to a sum before; a second one would let the difference of "
-                "two sums show them"
+                f"party {self.number} has {done} before; a second ballot would let the difference of two sums show its "
+                f"{kind}"
             ) from None
 
     def __repr__(self) -> str:

@@ -5,16 +5,20 @@ Why the sum is private, and against whom: docs/theory.md, "The statistic release
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from psephos.parties.party import Party, RoundParty
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import Step
 
-__all__ = ["Shares", "entry_range", "noisy_contribution"]
+__all__ = ["Shares", "StatisticParty", "entry_range", "noisy_contribution"]
 
 
 class Shares(Protocol):
@@ -68,3 +72,38 @@ def noisy_contribution(
     if shares.dimension != len(own):
         raise InvalidParameter(f"shares of dimension {shares.dimension} do not fit a statistic of {len(own)} entries")
     return [value + noise for value, noise in zip(own, shares.share(randomness), strict=True)]
+
+
+class StatisticParty(RoundParty):
+    """It posts its own statistic with its share of the noise; the noise makes it no claim that is made once."""
+
+    kind = "statistic"
+
+    def __init__(
+        self,
+        party: Party,
+        round_: Round,
+        auxiliary: ArrayLike | AuxiliarySet,
+        grid: StatisticGrid,
+        shares: Shares | None,
+        *,
+        randomness: Randomness = SYSTEM,
+        **encryption: Any,
+    ) -> None:
+        """
+        Args:
+            party, round_: as in `RoundParty`.
+            auxiliary: the public samples that its classifier votes on, float64 (N, d).
+            grid, shares: as in `noisy_contribution`.
+            randomness: of its share of the noise.
+            encryption: as in `RoundParty`.
+        """
+        super().__init__(party, round_, **encryption)
+        self._auxiliary, self._grid = AuxiliarySet.of(auxiliary), grid
+        self._shares, self._randomness = shares, randomness
+
+    def begin(self) -> Step:
+        """Post the noisy statistic; raises what `noisy_contribution`, `Party.votes` and `Party.ballot` do."""
+        votes = self.party.votes(self._auxiliary)
+        values = noisy_contribution(self._grid, votes, self._shares, self._randomness)
+        return self._posted(self._grid.digest, values, None)

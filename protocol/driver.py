@@ -135,6 +135,8 @@ class Driver:
             raise InvalidParameter(f"there is no {min(strangers)} in this run; it has {', '.join(self.roles)}")
         self.refused: list[tuple[str, Refusal]] = []
         self.phases: dict[str, Phase] = {}
+        self.clock: dict[str, float] = dict.fromkeys(self.roles, 0.0)
+        """Seconds that each role has worked."""
         self._board: Board = MemoryBoard() if board is None else board
         self._transcript = Transcript() if transcript is None else transcript
         self._strict, self._watch = strict, watch
@@ -218,7 +220,9 @@ class Driver:
         self.refused += [(name, refusal) for refusal in step.refused]
         if step.posts:
             self._phase = step.posts[0].phase
-        self.phases.setdefault(self._phase, Phase()).seconds += time.perf_counter() - begun
+        taken = time.perf_counter() - begun
+        self.clock[name] += taken
+        self.phases.setdefault(self._phase, Phase()).seconds += taken
         for post, entry in zip(step.posts, entries, strict=True):
             self._note(post.phase, entry)
             self._watch(post.phase, entry)

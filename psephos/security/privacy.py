@@ -365,7 +365,7 @@ def _gop(epsilon: float, factor: float) -> Experiment:
 
     def run(which: int, randomness: Randomness) -> Array:
         eta = release(np.zeros(1), law, randomness)
-        return perturbed_minimiser([[1.0]], [1 - 2 * which], ridge=lam + slack.ridge, eta=eta, loss=loss)[0]
+        return perturbed_minimiser([[1.0]], [1 - 2 * which], ridge=lam + slack.ridge, eta=eta, loss=loss).w
 
     return Experiment("objective perturbation (GOP)", 1, epsilon, AUDIT_DELTA, run, lambda outputs: outputs[:, 0])
 

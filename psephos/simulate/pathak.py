@@ -27,7 +27,7 @@ from psephos.parties.pathak import Contribution, PathakParty
 from psephos.parties.training import train_parties
 from psephos.protocol.driver import Driver, Phase, replaced
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, STAGES
@@ -281,6 +281,7 @@ class PathakOptions:
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
+        check_key_bits(self.key_bits, test_key=self.test_key)
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
     def terms(self, features: int, classes: tuple[str, str], dealt: int) -> Terms:

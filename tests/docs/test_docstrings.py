@@ -163,10 +163,10 @@ def test_the_check_sees_what_is_missing(
 
 def test_the_check_sees_a_module_without_a_source() -> None:
     assert unsourced(
-        "psephos.protocol.encrypted_sum.board", "What is posted is seen by every observer, all across the atmosphere."
+        "psephos.protocol.encrypted_sum.product", "What is posted is seen by every observer, all across the atmosphere."
     )
     assert not unsourced(
-        "psephos.protocol.encrypted_sum.board", "What is posted is seen by all. No paper behind it: plain plumbing."
+        "psephos.protocol.encrypted_sum.product", "What is posted is seen by all. No paper behind it: plain plumbing."
     )
     assert not unsourced("psephos.protocol.paillier.keys", "Keys (Paillier 1999) on phe's own key objects.")
-    assert not unsourced("psephos.papers.curves", "Draws what it is given.")
+    assert not unsourced("psephos.report.charts", "Draws what it is given.")

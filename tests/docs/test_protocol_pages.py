@@ -6,6 +6,7 @@ import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party, VectorParty, VotingParty
 from psephos.protocol import PackingPlan, Round, vote_round
 from psephos.protocol.driver import Driver
+from psephos.protocol.pathak.terms import Variant
 from psephos.protocol.roles import Machine, Role
 from psephos.protocol.transcript import Transcript
+from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
 from psephos.simulate.psgd import PsgdOptions, simulate_psgd
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
@@ -93,3 +96,22 @@ def test_a_run_sends_what_its_page_says(page: str, run: Callable[[str], Transcri
             step = {"768 per ciphertext": 2 * KEY_BITS // 8, "8 d": 8}[unit]
             assert size > int(fixed), which
             assert (size - int(fixed)) % step == 0, which
+
+
+def test_pathaks_runs_send_what_their_page_says() -> None:
+    """`public-bound` three kinds of messages, `printed` all but the rungs, `repaired` all."""
+    told = {(row[0], row[1], row[2]) for row in rows(section("pathak", "## The messages"))}
+    keys = PathakKeys.generate(512, test_key=True)
+    records = [(np.eye(2) / 2, np.array([0, 1])), *[(np.zeros((n, 2)), np.zeros(n, dtype=int)) for n in (3, 5, 9)]]
+    sent = {}
+    for variant in get_args(Variant):
+        terms = make_terms(
+            parties=4, features=2, lam=0.1, epsilon=1.0, variant=variant, smallest_size=2, largest_size=9
+        )
+        transcript = Transcript()
+        needed = keys if terms.finds_smallest else None
+        run_protocol(records, terms, needed, test_key=True, transcript=transcript)
+        sent[variant] = {(m.kind, m.sender.split()[0], m.receiver.split()[0]) for m in transcript.messages}
+    assert sent["public-bound"] == {row for row in told if row[0] in ("proposal", "reshare", "published share")}
+    assert sent["printed"] == {row for row in told if "`repaired`" not in row[0]}
+    assert sent["repaired"] == {(row[0].removesuffix(" (`repaired`)"), *row[1:]) for row in told}

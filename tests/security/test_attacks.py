@@ -55,7 +55,7 @@ def test_insider() -> None:
 def test_differencing() -> None:
     opened, refusal = example("differencing").attack()
     assert opened
-    assert "has given its votes to a sum before" in refusal
+    assert "has voted on this auxiliary set before" in refusal
 
 
 def test_parameters_are_summed_once() -> None:
