@@ -22,7 +22,7 @@ from psephos.outcomes import Alpha, Curve, TallyOutcome
 from psephos.parties.learners import LEARNERS
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.statistic import Shares, entry_range
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
@@ -169,6 +169,7 @@ def _reveal_alpha(run: Sums, options: TallyOptions) -> _Revealed:
         classes,
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
+        proofs=options.proofs,
     )
     votes = VoteContribution(population.voters, auxiliary, classes)
     opened = run.sum(round_, votes, "cast and count votes").opened
@@ -209,7 +210,14 @@ def _reveal_statistic(run: Sums, options: TallyOptions) -> _Revealed:
     assert isinstance(plan.grid, StatisticGrid)
     shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
     least = options.min_ballots or max(2, options.parties - options.dropouts)
-    round_ = statistic_round(run.ceremony, plan, shares, minimum_ballots=least, test_key=options.test_key)
+    round_ = statistic_round(
+        run.ceremony,
+        plan,
+        shares,
+        minimum_ballots=least,
+        test_key=options.test_key,
+        proofs=options.vector_proofs,
+    )
     seed = options.seed if options.simulate_noise else None
     noisy = StatisticContribution(population.voters, population.auxiliary, plan.grid, shares, simulation_seed=seed)
     opened = run.sum(round_, noisy, "sum noisy statistics").opened
@@ -246,6 +254,7 @@ def statistic_round(
     *,
     minimum_ballots: int,
     test_key: bool = False,
+    proofs: Proofs = "none",
     randomness: Randomness = SYSTEM,
 ) -> Round:
     """The round of one joint statistic.
@@ -262,6 +271,7 @@ def statistic_round(
         context=plan.grid.digest,
         minimum_ballots=minimum_ballots,
         test_key=test_key,
+        proofs=proofs,
         randomness=randomness,
     )
 
