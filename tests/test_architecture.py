@@ -222,6 +222,7 @@ LIGHT = {
     "psephos.protocol": NAMES_ONLY,
     "psephos.parties": NAMES_ONLY,
     "psephos.curator": NAMES_ONLY,
+    "psephos.cli.main": HEAVY,
     # what a key holder, or a curator that only counts, runs
     "psephos.parties.holder": HEAVY,
     "psephos.parties.party": HEAVY,
