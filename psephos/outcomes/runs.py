@@ -336,7 +336,7 @@ class PathakOutcome(Run):
             _opened("Published shares against the clear sum", self.exact),
             ("Parties", self.parties),
             ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
-            ("Paillier key", self.key_bits, " bits"),
+            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
             *self._memory,
         ]
 
