@@ -142,6 +142,14 @@ class Run(Outcome):
         )
 
 
+_MODELS = {
+    "none": "everybody follows the protocol (no proofs); ",
+    "knowledge": "ballots and partial decryptions carry proofs: nobody casts what others encrypted; ",
+    "valid": "ballots and partial decryptions carry proofs: votes are 0 or 1 and their senders' own; ",
+}
+_KEYS = {"dealer": "a dealer made the key, and could read every ballot", "ceremony": "the holders made the key"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Summed(Run):
     """A run around an encrypted sum that key holders open.
@@ -151,6 +159,7 @@ class Summed(Run):
         auxiliary: public samples, N.
         mechanism, scaling, lam, randomness: as chosen, by the caller or by rule.
         holders, threshold, min_ballots: who opens, how many it takes, and of how many ballots at least.
+        keys, proofs: who made the key, and what ballots prove.
         slots_per_plaintext, ciphertexts_per_ballot, bytes_per_ballot: of the packing and of one ballot.
         tally_equals_plaintext: whether every opened sum is the clear one, entry by entry.
         privacy: what each release costs.
@@ -174,6 +183,8 @@ class Summed(Run):
     bytes_per_ballot: Count
     tally_equals_plaintext: bool
     privacy: dict[str, Release]
+    keys: Literal["dealer", "ceremony"] = "dealer"
+    proofs: Literal["none", "knowledge", "valid"] = "none"
     composed: Composed | None = None
     draws: Count = 1
     measured_on: dict[str, Count] = field(default_factory=dict)
@@ -198,6 +209,7 @@ class Summed(Run):
             ("Paillier key", self.key_bits, f" bits, randomness {self.randomness}"),
             ("One ballot", self.ciphertexts_per_ballot, " ciphertexts, ", self.bytes_per_ballot, " bytes"),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+            ("Model", _MODELS[self.proofs], _KEYS[self.keys]),
             *self._memory,
         ]
 
@@ -324,7 +336,7 @@ class PathakOutcome(Run):
             _opened("Published shares against the clear sum", self.exact),
             ("Parties", self.parties),
             ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
-            ("Paillier key", self.key_bits, " bits"),
+            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
             *self._memory,
         ]
 
