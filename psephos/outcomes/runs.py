@@ -147,6 +147,14 @@ class Run(Outcome):
         )
 
 
+_MODELS = {
+    "none": "everybody follows the protocol (no proofs); ",
+    "knowledge": "ballots and partial decryptions carry proofs: nobody casts what others encrypted; ",
+    "valid": "ballots and partial decryptions carry proofs: votes are 0 or 1 and their senders' own; ",
+}
+_KEYS = {"dealer": "a dealer made the key, and could read every ballot", "ceremony": "the holders made the key"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Summed(Run):
     """A run around an encrypted sum that key holders open.
@@ -161,6 +169,8 @@ class Summed(Run):
         holders: of the key.
         threshold: how many of them open a sum.
         min_ballots: they open no sum of fewer.
+        keys: who made the key.
+        proofs: what ballots and parts of openings prove.
         slots_per_plaintext: of the packing.
         ciphertexts_per_ballot: of the packing.
         bytes_per_ballot: as it travels.
@@ -186,6 +196,8 @@ class Summed(Run):
     bytes_per_ballot: Count
     tally_equals_plaintext: bool
     privacy: dict[str, Release]
+    keys: Literal["dealer", "ceremony"] = "dealer"
+    proofs: Literal["none", "knowledge", "valid"] = "none"
     composed: Composed | None = None
     draws: Count = 1
     measured_on: dict[str, Count] = field(default_factory=dict)
@@ -210,6 +222,7 @@ class Summed(Run):
             ("Paillier key", self.key_bits, f" bits, randomness {self.randomness}"),
             ("One ballot, in ciphertexts", self.ciphertexts_per_ballot, "; in bytes ", self.bytes_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+            ("Model", _MODELS[self.proofs], _KEYS[self.keys]),
             *self._memory,
         ]
 
