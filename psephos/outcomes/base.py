@@ -77,7 +77,13 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Of one method on the test set: without noise, private, and the private one's standard deviation over draws."""
+    """Of one method on the test set; null where there is no such number.
+
+    Attributes:
+        nonprivate: without noise.
+        private: as released; a mean over draws.
+        private_std: standard deviation over draws.
+    """
 
     nonprivate: Share | None = None
     private: Share | None = None
