@@ -56,6 +56,7 @@ METHODS = {
     "soft": "Hamm's Algorithm 2: soft labels",
     "avg": "the average of the parties' parameters",
     "statistic": "the linear statistic of the votes",
+    "own-data": "the statistic of the parties' own rows",
     "pate": "PATE: a student of the noisy answers",
     "pathak": "Pathak 2010: the average of the parties' parameters",
     "psgd": "Rajkumar's private gradient descent",
