@@ -11,6 +11,7 @@ it was. No paper behind it; docs/design.md, section 2.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
@@ -25,6 +26,8 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
 __all__ = ["Board", "Driver", "MemoryBoard", "Phase", "StoredBoard", "replaced"]
+
+_log = logging.getLogger("psephos.driver")
 
 
 class Board(Protocol):
@@ -223,8 +226,13 @@ class Driver:
         taken = time.perf_counter() - begun
         self.clock[name] += taken
         self.phases.setdefault(self._phase, Phase()).seconds += taken
+        for refusal in step.refused:
+            _log.info("refused", extra={"about": {"role": name, "error": type(refusal.error).__name__}})
         for post, entry in zip(step.posts, entries, strict=True):
             self._note(post.phase, entry)
+            # What travels is never logged, only that it does.
+            sent = {"phase": post.phase, "sender": name, "receiver": post.receiver, "kind": entry.kind.title}
+            _log.debug("posted", extra={"about": sent | {"bytes": len(post.data)}})
             self._watch(post.phase, entry)
         return True
 
