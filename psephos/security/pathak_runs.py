@@ -277,7 +277,7 @@ def keys_of(context: Context) -> PathakKeys:
 
 
 def made_up_records(generator: np.random.Generator, size: int, turn: float) -> Records:
-    """(X, y) of `size` records: float64 (size, d) with rows below 1, int64 (size,); `turn`: the angle of their boundary."""
+    """(X, y) of `size` records: float64 (size, d), rows below 1, int64 (size,); `turn`: angle of the boundary."""
     X = generator.normal(size=(size, FEATURES))
     X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
     y = (X @ np.array([np.cos(turn), np.sin(turn)]) > 0).astype(np.int64)
