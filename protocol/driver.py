@@ -230,9 +230,6 @@ class Driver:
             _log.info("refused", extra={"about": {"role": name, "error": type(refusal.error).__name__}})
         for post, entry in zip(step.posts, entries, strict=True):
             self._note(post.phase, entry)
-            # What travels is never logged, only that it does.
-            sent = {"phase": post.phase, "sender": name, "receiver": post.receiver, "kind": entry.kind.title}
-            _log.debug("posted", extra={"about": sent | {"bytes": len(post.data)}})
             self._watch(post.phase, entry)
         return True
 
@@ -242,6 +239,9 @@ class Driver:
         except MessageError:
             title = "no message"
         self._transcript.send(phase, entry.sender, entry.receiver, title, entry.data)
+        # What travels is never logged, only that it does.
+        sent = {"phase": phase, "sender": entry.sender, "receiver": entry.receiver, "kind": title}
+        _log.debug("posted", extra={"about": sent | {"bytes": len(entry.data)}})
         counted = self.phases.setdefault(phase, Phase())
         counted.messages += 1
         counted.bytes += len(entry.data)
