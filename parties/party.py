@@ -275,7 +275,10 @@ class VectorParty(RoundParty):
     def begin(self) -> Step:
         """Post the vector; raises what `Party.ballot` does."""
         claim = _claim(b"parameters given", self.party) if self.kind == "parameters" else None
-        return self._posted(self._context, self._values, claim)
+        return self._posted(self._context, self._vector(), claim)
+
+    def _vector(self) -> IntegerVector:
+        return self._values
 
 
 def _claim(what: bytes, party: Party, about: bytes = b"") -> bytes:

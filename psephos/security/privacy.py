@@ -356,7 +356,7 @@ def _pathak(epsilon: float, factor: float) -> Experiment:
 def _gop(epsilon: float, factor: float) -> Experiment:
     """Objective perturbation (Rajkumar's Algorithm 4), one record whose label turns over, where the hinge pulls fully.
 
-    Its exact minimiser, which is what the theorem is about; nothing else of it leaves this stage.
+    Its exact minimiser, which is what the theorem is about; nothing else of it leaves this function.
     """
     loss, lam = loss_named("huber", 2), 100.0
     slack = psgd_bounds.compute_slack(epsilon, lam, 1, loss.smoothness)

@@ -25,9 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party, RoundParty, VectorParty, Voter, VotingParty
-from psephos.parties.statistic import Shares, StatisticParty
+from psephos.parties.statistic import OwnDataParty, Shares, StatisticParty
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
@@ -178,6 +179,34 @@ class StatisticContribution:
         return StatisticParty(
             party, round_, self.auxiliary, self.grid, self.shares, randomness=coins, encryptor=encryptor
         )
+
+
+@dataclass(frozen=True)
+class OwnDataContribution:
+    """Every party adds the statistic of its own rows.
+
+    Attributes:
+        rows: (samples, labels) of each party of `numbers`, in order. Secrets.
+        grid: what is summed.
+        shares: of the noise; None leaves it to the curator.
+        first: number of the first of these parties.
+        simulation_seed: as in `StatisticContribution`.
+    """
+
+    rows: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(repr=False)
+    grid: OwnDataGrid = field(repr=False)
+    shares: Shares | None
+    first: int = 0
+    simulation_seed: int | None = None
+
+    def part(self, numbers: range) -> OwnDataContribution:
+        return replace(self, rows=self.rows[_places(numbers, self.first)], first=numbers.start)
+
+    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
+        if self.simulation_seed is not None:
+            coins = SimulationRandomness(self.simulation_seed, "noise share", number)
+        own, party = self.rows[number - self.first], Party(number, key)
+        return OwnDataParty(party, round_, own, self.grid, self.shares, randomness=coins, encryptor=encryptor)
 
 
 def _places(numbers: range, first: int) -> slice:

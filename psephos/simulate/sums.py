@@ -36,7 +36,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
-from psephos.protocol.privacy.accounting import compose
+from psephos.protocol.privacy.accounting import shown_together
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
@@ -51,6 +51,7 @@ from psephos.simulate.methods import Method, Request, check_mechanism
 __all__ = ["KDD99_SPLIT", "Population", "Progress", "Quiet", "SumOptions", "Sums", "populate"]
 
 KDD99_SPLIT = (22, 43_000)
+"""Private rows of a party and auxiliary samples, as Hamm 2016 deals KDD-99 out."""
 
 TRAIN_ROWS = 50_000
 """Private rows that are scaled and trained on at a time, so that memory does not grow with the number of parties."""
@@ -237,6 +238,12 @@ class Population:
         """K."""
         return len(self.dealt.dataset.classes)
 
+    def rows(self) -> list[tuple[Array, NDArray[np.int64]]]:
+        """Every party's own samples, scaled, and their labels. Secrets."""
+        X, y, sizes = self.dealt.private()
+        ends = np.cumsum(sizes)[:-1]
+        return list(zip(np.split(_transformed(self.scaler, X), ends), np.split(y, ends), strict=True))
+
     def counts(self, X: Array) -> NDArray[np.int64]:
         """Votes per row of X and class, int64 (len(X), K), in the clear: for the simulation to know."""
         if self.options.local_learners == ("logistic",):
@@ -399,6 +406,17 @@ class Sums:
             self.seconds[name] = self.seconds.get(name, 0.0) + taken
         return done
 
+    def salt(self) -> bytes:
+        """A salt for private auxiliary samples, none for public ones: the board then commits to them and confirms no
+        guess. The journal keeps it."""
+        if not self.options.private_auxiliary:
+            return b""
+        kept = None if self._journal is None else self._journal.result("auxiliary salt")
+        salt = SYSTEM.draw(32) if kept is None else bytes.fromhex(kept)
+        if self._journal is not None:
+            self._journal.keep_result("auxiliary salt", salt.hex())
+        return salt
+
     def released(self, methods: Mapping[str, Method]) -> dict[str, Accuracy]:
         """Every method without noise, and its private releases on average."""
         found, options = {}, self.options
@@ -465,13 +483,9 @@ def _ledger_entry(method: Method) -> Release:
 
 
 def _composed(methods: Mapping[str, Method], draws: int) -> Composed:
-    """What all the private accuracies printed cost together, had somebody released them all.
-
-    Stated at the sum of the releases' deltas, and 2^-40 for the accountant.
-    """
+    """What all the private accuracies printed cost together: whoever chooses one after looking pays for all."""
     events = [method.event for method in methods.values() for _ in range(draws)]
-    delta = sum(event.delta for event in events) + 2.0**-40
-    return Composed(len(events), compose(events, delta), delta)
+    return Composed(len(events), *shown_together(events))
 
 
 _NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir", "curves")

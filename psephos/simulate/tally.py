@@ -8,22 +8,24 @@ statistics instead, and the curator never sees anything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.statistic import StatisticPlan, fit_statistic, plan_statistic, release_total
+from psephos.curator.hamm.rules import choose_method
+from psephos.curator.hamm.statistic import StatisticPlan, fit_statistic, plan_statistic, release_sum, release_total
 from psephos.curator.losses import loss_named
 from psephos.options import option
 from psephos.outcomes import Alpha, Curve, TallyOutcome
 from psephos.parties.learners import LEARNERS
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.statistic import Shares, entry_range
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.packing import PackingPlan
@@ -33,7 +35,7 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulate.average import sum_parameters
 from psephos.simulate.ceremony import Ceremony
-from psephos.simulate.encrypted_sum import StatisticContribution, VoteContribution
+from psephos.simulate.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution, VoteContribution
 from psephos.simulate.methods import (
     Method,
     average_method,
@@ -61,6 +63,12 @@ class TallyOptions(SumOptions):
         "What the curator is given: alpha (the counts), or statistic (private before it sees it).",
         group="Privacy",
     )
+    method: Literal["statistic", "own-data", "auto"] = option(
+        "statistic",
+        "What parties sum with --reveal statistic: the statistic of their votes, of their own data (which learns "
+        "something linear), or auto: own-data where all learn logistic regression.",
+        group="Privacy",
+    )
     colluders: int = option(0, "Parties whose noise shares may be known (joint noise).", group="Privacy")
     dropouts: int = option(0, "Parties that may stay away (joint noise).", group="Privacy")
     protect_auxiliary: bool = option(False, "One auxiliary sample is private too (Hamm 4.5).", group="Privacy")
@@ -73,6 +81,7 @@ class TallyOptions(SumOptions):
     def check(self) -> None:
         """As `SumOptions.check`."""
         one_of("reveal", self.reveal, "alpha", "statistic")
+        one_of("method", self.method, "statistic", "own-data", "auto")
         one_of("loss", self.loss, "logistic", "huber")
         super().check()
         unknown = [name for name in self.learners if name not in LEARNERS]
@@ -82,9 +91,9 @@ class TallyOptions(SumOptions):
             )
         if self.joint:
             self._check_joint()
-        elif self.colluders or self.dropouts:
+        elif self.colluders or self.dropouts or self.method != "statistic":
             raise InvalidParameter(
-                "--colluders and --dropouts size the shares of joint noise: use them with --reveal statistic"
+                "--colluders, --dropouts and --method are about sums with joint noise: use them with --reveal statistic"
             )
 
     def _check_joint(self) -> None:
@@ -161,7 +170,7 @@ def simulate_tally(
 def _reveal_alpha(run: Sums, options: TallyOptions) -> _Revealed:
     """The curator learns the counts, and a separate sum of parameters; it adds the noise of every release."""
     population = run.population
-    auxiliary, classes = AuxiliarySet(population.auxiliary), population.classes
+    auxiliary, classes = AuxiliarySet(population.auxiliary, run.salt()), population.classes
     round_ = vote_round(
         run.ceremony.threshold_key,
         run.ceremony.roster,
@@ -197,6 +206,7 @@ def _reveal_alpha(run: Sums, options: TallyOptions) -> _Revealed:
 def _reveal_statistic(run: Sums, options: TallyOptions) -> _Revealed:
     """The curator learns the private statistic and nothing before it: the parties add the noise in shares."""
     population = run.population
+    chosen = choose_method(options.learners) if options.method == "auto" else options.method
     plan = plan_statistic(
         population.auxiliary,
         population.classes,
@@ -204,26 +214,42 @@ def _reveal_statistic(run: Sums, options: TallyOptions) -> _Revealed:
         epsilon=options.epsilon,
         delta=options.delta,
         mechanism=options.noise,
+        source="own-data" if chosen == "own-data" else "votes",
         joint=True,
     )
-    assert isinstance(plan.grid, StatisticGrid)
     shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
     least = options.min_ballots or max(2, options.parties - options.dropouts)
     round_ = statistic_round(run.ceremony, plan, shares, minimum_ballots=least, test_key=options.test_key)
     seed = options.seed if options.simulate_noise else None
-    noisy = StatisticContribution(population.voters, population.auxiliary, plan.grid, shares, simulation_seed=seed)
+    noisy: Contribution
+    nonprivate: Callable[[], NDArray[np.float64]]
+    # Only a simulation can know the exact sum here, and only to say what the noise cost.
+    if isinstance(plan.grid, OwnDataGrid):
+        rows, grid = population.rows(), plan.grid
+        noisy = OwnDataContribution(rows, grid, shares, simulation_seed=seed)
+        nonprivate = partial(_without_noise, plan, rows, grid)
+    else:
+        noisy = StatisticContribution(population.voters, population.auxiliary, plan.grid, shares, simulation_seed=seed)
+        counts = partial(population.counts, population.auxiliary)
+        nonprivate = lambda: statistic_nonprivate(counts(), population.auxiliary, options.local_lam)  # noqa: E731
     opened = run.sum(round_, noisy, "sum noisy statistics").opened
     with run.timed("fit"):
         released = fit_statistic(release_total(plan, list(opened.sums), ballots=opened.ballots))
     method = Method(
-        # Only a simulation can know the counts here, and only to say what the noise cost.
-        lambda: statistic_nonprivate(population.counts(population.auxiliary), population.auxiliary, options.local_lam),
+        nonprivate,
         lambda randomness: released,
         plan.sensitivity,
         plan.event,
         statistic_choices(plan, options.noise) | {"contributors": shares.contributors},
     )
-    return _Revealed({"statistic": method})
+    return _Revealed({chosen: method})
+
+
+def _without_noise(
+    plan: StatisticPlan, rows: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]], grid: OwnDataGrid
+) -> NDArray[np.float64]:
+    total = [sum(column) for column in zip(*(grid.contribution(X, y) for X, y in rows), strict=True)]
+    return fit_statistic(release_sum(total, replace(plan, mechanism=None)))
 
 
 def shares_of(plan: StatisticPlan, *, colluders: int = 0, dropouts: int = 0) -> Shares:

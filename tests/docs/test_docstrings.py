@@ -115,7 +115,7 @@ def _class(path: str, value: type, interfaces: set[str]) -> Iterator[str]:
             continue
         inner = member.fget if isinstance(member, property) else getattr(member, "func", member)
         inner = inner.__func__ if isinstance(inner, staticmethod | classmethod) else inner
-        if not inspect.isfunction(inner) or inner.__module__ != value.__module__:
+        if not inspect.isfunction(inner) or inner.__name__ == "<lambda>" or inner.__module__ != value.__module__:
             continue
         inherited = any(name in vars(base) and vars(base)[name].__doc__ for base in value.__mro__[1:])
         if not inherited and (inner.__doc__ or name not in interfaces):

@@ -215,7 +215,7 @@ def tiny_key():  # type: ignore[no-untyped-def]
     return generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=SimulationRandomness(5))
 
 
-# -- round functions: Pathak, every role, every stage
+# -- Pathak: every role, every stage
 
 
 @settings(max_examples=40)
