@@ -118,7 +118,7 @@ class Party:
             raise DataError(f"party {self.number} has no classifier yet: call train first")
         return self._voter.predict_votes(auxiliary.samples)
 
-    def ballot(
+    def ballot(  # wide: what was agreed, what is sent, how it is encrypted, what it costs  # long: all that is checked
         self,
         round_: Round,
         kind: RoundKind,

@@ -177,7 +177,7 @@ def too_large(source: str) -> Iterator[str]:
             yield f"{node.name}: {count} arguments"
 
 
-REBUILDING = {"psephos/simulate/pathak.py"}
+REBUILDING: set[str] = set()
 """Files whose functions are still too large (issue 12); whoever rebuilds one takes it off this list."""
 
 
@@ -222,6 +222,7 @@ LIGHT = {
     "psephos.protocol": NAMES_ONLY,
     "psephos.parties": NAMES_ONLY,
     "psephos.curator": NAMES_ONLY,
+    "psephos.cli.main": HEAVY,
     # what a key holder, or a curator that only counts, runs
     "psephos.parties.holder": HEAVY,
     "psephos.parties.party": HEAVY,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,6 @@ import typer
 
 from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish, note
-from psephos.options import option
 from psephos.outcomes import Outcome
 
 __all__ = ["HELP", "register"]
@@ -33,20 +32,7 @@ EXAMPLES = {
     "rajkumar-wdbc": ("psephos reproduce rajkumar-wdbc --quick",),
 }
 
-Run = Callable[[Any, Progress], Outcome]
-
-
-@dataclass(frozen=True)
-class RepeatOptions:
-    """Of the experiments of Pathak and of Rajkumar."""
-
-    quick: bool = option(False, "Fewer repetitions and steps: nothing to cite.")
-    trials: int | None = option(None, "Deals, data sets or folds.", shown="the paper's")
-    draws: int | None = option(None, "Noise draws for each of them.", shown="the paper's")
-    data_dir: str | None = option(
-        None, "Where the data files lie.", group="Data", shown="$PSEPHOS_DATA, or the user's cache"
-    )
-    seed: int = option(0, "Drives splits and noise.", group="Data")
+Run = Callable[..., Outcome]
 
 
 def register(app: typer.Typer, words: Sequence[str]) -> None:
@@ -59,17 +45,33 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
     chosen = next((word for word in words if word in HELP), None)
     for name, help in HELP.items():
         if name == chosen:
-            _add(group, name, *(_hamm(name) if name.startswith("hamm-") else (RepeatOptions, None, _sweep(name))))
+            _add(group, name, *_parts(name))
         else:
             group.command(name, help=help)(lambda: None)
     app.add_typer(group, name="reproduce")
 
 
-def _add(app: typer.Typer, name: str, options: type[Any], only: Sequence[str] | None, run: Run) -> None:
-    fixed = {} if only is None else {"name": name}
+def _parts(name: str) -> tuple[type[Any], Run]:
+    """The options of an experiment and what runs it."""
+    if name.startswith("hamm-"):
+        from psephos.papers.hamm import HammOptions, reproduce_hamm
+
+        return HammOptions, reproduce_hamm
+    if name.startswith("pathak-"):
+        from psephos.papers.pathak import AdultOptions, reproduce_pathak_adult
+
+        return AdultOptions, reproduce_pathak_adult
+    from psephos.papers.rajkumar import SweepOptions, reproduce_rajkumar
+
+    return SweepOptions, reproduce_rajkumar
+
+
+def _add(app: typer.Typer, name: str, options: type[Any], run: Run) -> None:
+    known = [one.name for one in fields(options)]
+    fixed = {"name": name} if "name" in known else {}
 
     @app.command(name, cls=Grouped, help=HELP[name], epilog=examples(*EXAMPLES[name]))
-    @with_options(options, only, **fixed)
+    @with_options(options, [one for one in known if one != "name"], **fixed)
     def _(
         chosen: Any,
         *,
@@ -82,7 +84,7 @@ def _add(app: typer.Typer, name: str, options: type[Any], only: Sequence[str] | 
         check_directory(report)
         check_directory(figures, "a figure")
         with Progress() as progress:
-            outcome = run(chosen, progress)
+            outcome = run(chosen, progress=progress)
         try:
             finish(outcome, as_json=as_json, report=report)
         finally:
@@ -91,36 +93,3 @@ def _add(app: typer.Typer, name: str, options: type[Any], only: Sequence[str] | 
 
                 for path in write_figures(outcome, figures, name):
                     note(f"figure: {path}")
-
-
-def _hamm(name: str) -> tuple[type[Any], Sequence[str], Run]:
-    from dataclasses import fields
-
-    from psephos.papers.hamm import HammOptions, reproduce_hamm
-
-    only = [one.name for one in fields(HammOptions) if one.name != "name"]
-    return HammOptions, only, lambda options, progress: reproduce_hamm(options, progress=progress)
-
-
-def _sweep(name: str) -> Run:
-    def run(options: RepeatOptions, progress: Progress) -> Outcome:
-        from psephos.cli.legacy import adapt
-
-        if name == "pathak-adult":
-            from psephos.papers.pathak import reproduce_pathak_adult
-
-            deals = options.trials or (2 if options.quick else 10)
-            executions = deals * (options.draws or (5 if options.quick else 20))
-            return adapt(
-                reproduce_pathak_adult(
-                    data_dir=options.data_dir, deals=deals, executions=executions, seed=options.seed, progress=progress
-                )
-            )
-        from psephos.papers.rajkumar import SweepOptions, reproduce_rajkumar
-
-        datasets, draws = options.trials or (2 if options.quick else 5), options.draws or (1 if options.quick else 2)
-        steps = 1000 if options.quick else 10_000
-        chosen = SweepOptions(name, datasets=datasets, draws=draws, steps=steps, seed=options.seed, quick=options.quick)
-        return reproduce_rajkumar(chosen, progress=progress)
-
-    return run

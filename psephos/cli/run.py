@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import typer
 
 from psephos.cli.generate import examples
-from psephos.cli.simulate import _parts, add
+from psephos.cli.simulate import add
+from psephos.simulate.tally import TallyOptions, simulate_tally
 
 __all__ = ["register"]
 
@@ -34,7 +35,8 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
     add(
         app,
         "run",
-        *_parts("tally"),
+        TallyOptions,
+        simulate_tally,
         help="The main job: train locally, count votes under encryption, release privately, compare.",
         epilog=examples(
             "psephos run",

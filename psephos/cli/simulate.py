@@ -19,6 +19,7 @@ __all__ = ["HELP", "add", "perform", "register"]
 
 HELP = {
     "tally": "Votes on public samples, counted under encryption; every way to release a classifier from them.",
+    "average": "The encrypted sum of the parties' parameters, and their private average.",
     "pathak": "Pathak 2010: parameters averaged under noise that nobody can remove.",
     "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
 }
@@ -27,7 +28,9 @@ EXAMPLES = {
         "psephos simulate tally --draws 20",
         "psephos simulate tally --dataset digits --parties 50 --learners logistic,tree,knn",
         "psephos simulate tally --reveal statistic --colluders 3",
+        "psephos simulate tally --reveal statistic --method own-data --mechanism gaussian",
     ),
+    "average": ("psephos simulate average --of own-data", "psephos simulate average --lam 1e-4 --bound paper"),
     "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
     "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
 }
@@ -52,28 +55,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
 def _parts(protocol: str) -> tuple[Any, Any]:
     """The options of a protocol and what runs it."""
     module = importlib.import_module(f"psephos.simulate.{protocol}")
-    if not hasattr(module, f"simulate_{protocol}"):  # transitional, as psephos.cli.legacy
-        return legacy(module, protocol)
     return getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
-
-
-def legacy(module: Any, protocol: str) -> tuple[Any, Any]:
-    """Transitional."""
-    from psephos.cli.legacy import adapt, options_of
-
-    if protocol == "tally":
-        return module.RunOptions, lambda options, transcript, progress: adapt(
-            module.run_tally(options, transcript=transcript, stage=progress)
-        )
-    run = getattr(module, f"run_{protocol}")
-    made = options_of(run, f"{protocol.capitalize()}Options")
-    made.check = lambda self: None
-
-    def simulate(options: Any, transcript: Any, progress: Any) -> Any:
-        told = progress if protocol == "pathak" else progress.phase("steps", getattr(options, "steps", 1))
-        return adapt(run(**asdict(options), transcript=transcript, progress=told))
-
-    return made, simulate
 
 
 def add(

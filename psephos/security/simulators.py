@@ -63,7 +63,7 @@ def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, 
     return result
 
 
-def simulate_sum(
+def simulate_sum(  # long: one view, message by message
     world: Setup,
     round_: Round,
     *,

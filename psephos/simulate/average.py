@@ -124,6 +124,7 @@ def sum_parameters(run: Sums) -> Average:
         context=hashlib.sha256(f"psephos parameters {radius.hex()} {FRACTION_BITS}".encode()).digest(),
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
+        proofs=options.vector_proofs,
     )
     opened = run.sum(round_, VectorContribution("parameters", vectors), "sum parameters").opened
     features = population.auxiliary.shape[1]

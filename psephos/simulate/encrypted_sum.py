@@ -13,11 +13,12 @@ import os
 import platform
 import resource
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +50,7 @@ __all__ = [
     "Conditions",
     "Contribution",
     "EncryptedSum",
+    "OwnDataContribution",
     "StatisticContribution",
     "VectorContribution",
     "VoteContribution",
@@ -83,41 +85,48 @@ class Conditions:
     present: Sequence[int] | None = None
 
 
-class Contribution(Protocol):
-    """What the parties put into the sum: a dataclass.
+@dataclass(frozen=True, kw_only=True)
+class Contribution(ABC):
+    """What the parties put into the sum: something of each one's own, and what all share.
 
-    A field that a part has in common with the whole, the very same object, is sent to each worker once; everything else
-    in a part is sent with its batch.
+    Attributes:
+        first: number of the party whose own thing is the first.
     """
 
-    def part(self, numbers: range) -> Contribution:
-        """The same for these parties only: what one worker is sent."""
+    OWN: ClassVar[str] = "voters"
+    """The field with an entry for each party, which is sent with its batch; all others are sent to a worker once."""
 
+    first: int = 0
+
+    def with_own(self, own: Any, first: int = 0) -> Self:
+        """The same for other parties."""
+        return replace(self, **{self.OWN: own, "first": first})
+
+    def own(self, numbers: range) -> Any:
+        """What belongs to these parties."""
+        return getattr(self, self.OWN)[numbers.start - self.first : numbers.stop - self.first]
+
+    @abstractmethod
     def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
         """Party `number`, with the coins of whatever it draws besides its encryption's."""
 
 
 @dataclass(frozen=True)
-class VoteContribution:
+class VoteContribution(Contribution):
     """Every party votes on the auxiliary set with its own classifier.
 
     Attributes:
-        voters: one classifier per party of `numbers`, in order.
+        voters: one classifier per party.
         auxiliary: float64 (N, d), hashed once.
         classes: K.
-        first: number of the first of these parties.
     """
 
     voters: Sequence[Voter] = field(repr=False)
     auxiliary: ArrayLike | AuxiliarySet = field(repr=False)
     classes: int
-    first: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "auxiliary", AuxiliarySet.of(self.auxiliary))
-
-    def part(self, numbers: range) -> VoteContribution:
-        return replace(self, voters=self.voters[_places(numbers, self.first)], first=numbers.start)
 
     def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
         party = Party(number, key, classes=range(self.classes), voter=self.voters[number - self.first])
@@ -125,21 +134,18 @@ class VoteContribution:
 
 
 @dataclass(frozen=True)
-class VectorContribution:
+class VectorContribution(Contribution):
     """Every party adds an integer vector that it has computed, such as its parameters.
 
     Attributes:
         kind: of the round.
-        vectors: int64 (parties of `numbers`, plan.length).
-        first: number of the first of these parties.
+        vectors: int64 (parties, plan.length).
     """
+
+    OWN = "vectors"
 
     kind: RoundKind
     vectors: NDArray[np.int64] = field(repr=False)
-    first: int = 0
-
-    def part(self, numbers: range) -> VectorContribution:
-        return replace(self, vectors=self.vectors[_places(numbers, self.first)], first=numbers.start)
 
     def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
         values = self.vectors[number - self.first]
@@ -147,15 +153,14 @@ class VectorContribution:
 
 
 @dataclass(frozen=True)
-class StatisticContribution:
+class StatisticContribution(Contribution):
     """Every party adds its share of the noise to its own statistic.
 
     Attributes:
-        voters: one classifier per party of `numbers`, in order.
+        voters: one classifier per party.
         auxiliary: float64 (N, d), what they vote on.
         grid: the public integers that votes are turned into a statistic with.
         shares: of the noise.
-        first: number of the first of these parties.
         simulation_seed: None draws the shares from the party's coins; a seed is for simulations.
     """
 
@@ -163,14 +168,10 @@ class StatisticContribution:
     auxiliary: ArrayLike | AuxiliarySet = field(repr=False)
     grid: StatisticGrid = field(repr=False)
     shares: Shares
-    first: int = 0
     simulation_seed: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "auxiliary", AuxiliarySet.of(self.auxiliary))
-
-    def part(self, numbers: range) -> StatisticContribution:
-        return replace(self, voters=self.voters[_places(numbers, self.first)], first=numbers.start)
 
     def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
         if self.simulation_seed is not None:
@@ -182,35 +183,28 @@ class StatisticContribution:
 
 
 @dataclass(frozen=True)
-class OwnDataContribution:
+class OwnDataContribution(Contribution):
     """Every party adds the statistic of its own rows.
 
     Attributes:
-        rows: (samples, labels) of each party of `numbers`, in order. Secrets.
+        rows: (samples, labels) of each party. Secrets.
         grid: what is summed.
         shares: of the noise; None leaves it to the curator.
-        first: number of the first of these parties.
         simulation_seed: as in `StatisticContribution`.
     """
+
+    OWN = "rows"
 
     rows: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(repr=False)
     grid: OwnDataGrid = field(repr=False)
     shares: Shares | None
-    first: int = 0
     simulation_seed: int | None = None
-
-    def part(self, numbers: range) -> OwnDataContribution:
-        return replace(self, rows=self.rows[_places(numbers, self.first)], first=numbers.start)
 
     def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
         if self.simulation_seed is not None:
             coins = SimulationRandomness(self.simulation_seed, "noise share", number)
         own, party = self.rows[number - self.first], Party(number, key)
         return OwnDataParty(party, round_, own, self.grid, self.shares, randomness=coins, encryptor=encryptor)
-
-
-def _places(numbers: range, first: int) -> slice:
-    return slice(numbers.start - first, numbers.stop - first)
 
 
 @dataclass(frozen=True)
@@ -295,11 +289,10 @@ def _together(round_: Round, ceremony: Ceremony, contribution: Contribution, how
 
 @dataclass(frozen=True)
 class _Shared:
-    """What every batch needs. `common`: fields that every part of the contribution has in common with the whole."""
+    """What every batch needs; `contribution` without what is the parties' own."""
 
     round: Round
-    kind: type[Contribution]
-    common: dict[str, Any] = field(repr=False)
+    contribution: Contribution
     mode: RandomnessMode
     expected: int
     holders: int
@@ -308,7 +301,7 @@ class _Shared:
 @dataclass(frozen=True)
 class _Batch:
     numbers: range
-    own: dict[str, Any] = field(repr=False)
+    own: Any = field(repr=False)
     seeds: list[bytes] = field(repr=False)
 
 
@@ -388,25 +381,13 @@ def _batches(
             )
     if not todo:
         return
-    common = _common(contribution, todo[0])
     expected = -(-sum(map(len, todo)) * round_.plan.ciphertexts // how.engine.workers)
-    shared = _Shared(round_, type(contribution), common, how.mode, expected, len(ceremony.shares))
-    tasks = [partial(_batch, contribution, set(common), ceremony, numbers) for numbers in todo]
-    yield from how.engine.run(_work, shared, tasks)
+    shared = _Shared(round_, contribution.with_own(()), how.mode, expected, len(ceremony.shares))
+    yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, numbers) for numbers in todo])
 
 
-def _common(contribution: Contribution, numbers: range) -> dict[str, Any]:
-    """The fields that parts have in common with the whole."""
-    part = contribution.part(numbers)
-    names = [f.name for f in fields(contribution) if f.init]  # type: ignore[arg-type]
-    large = [name for name in names if not isinstance(getattr(part, name), int | float | str | None)]
-    return {name: getattr(part, name) for name in large if getattr(part, name) is getattr(contribution, name)}
-
-
-def _batch(contribution: Contribution, common: set[str], ceremony: Ceremony, numbers: range) -> _Batch:
-    part = contribution.part(numbers)
-    own = {f.name: getattr(part, f.name) for f in fields(part) if f.init and f.name not in common}  # type: ignore[arg-type]
-    return _Batch(numbers, own, [ceremony.signing_keys[number].seed() for number in numbers])
+def _batch(contribution: Contribution, ceremony: Ceremony, numbers: range) -> _Batch:
+    return _Batch(numbers, contribution.own(numbers), [ceremony.signing_keys[number].seed() for number in numbers])
 
 
 def _work(shared: _Shared, batch: _Batch) -> _Work:
@@ -414,7 +395,7 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
     started = time.perf_counter()
     round_, transcript = shared.round, Transcript()
     encryptor = Encryptor(round_.key, shared.mode, expected=shared.expected)
-    contribution = shared.kind(**shared.common, **batch.own)
+    contribution = shared.contribution.with_own(batch.own, batch.numbers.start)
     parties = [
         contribution.role(number, SigningKey(seed), round_, encryptor, SYSTEM)
         for number, seed in zip(batch.numbers, batch.seeds, strict=True)

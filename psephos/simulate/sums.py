@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -32,16 +32,16 @@ from psephos.outcomes import Accuracy, Composed, Release
 from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs, Round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.accounting import shown_together
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.ceremony import Ceremony, Keys, hold_ceremony
 from psephos.simulate.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
 from psephos.simulate.engines import make_engine
 from psephos.simulate.journal import Journal
@@ -118,6 +118,13 @@ class SumOptions:
         None, "Holders open no sum of fewer ballots.", group="Encryption", shown="half of the parties"
     )
     randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
+    keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
+    proofs: Proofs = option(
+        "none",
+        "What a ballot proves: nothing (parties follow the protocol), that its sender knows what is in it, or that its "
+        "votes are valid too. With proofs, holders prove their partial decryptions.",
+        group="Encryption",
+    )
     workers: int = option(
         None, "Processes.", group="Machine", shown="up to 2", factory=lambda: min(2, os.cpu_count() or 1)
     )
@@ -132,6 +139,7 @@ class SumOptions:
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
+        check_key_bits(self.key_bits, test_key=self.test_key)
         check_epsilon(self.epsilon)
         if self.lam is not None:
             check_positive(self.lam, "lambda")
@@ -140,6 +148,10 @@ class SumOptions:
             raise InvalidParameter(f"--workers and --draws are at least 1, not {self.workers} and {self.draws}")
         one_of("bound", self.bound, "certified", "paper")
         one_of("randomness", self.randomness, *RANDOMNESS_MODES)
+        one_of("keys", self.keys, *get_args(Keys))
+        one_of("proofs", self.proofs, *PROOFS)
+        if self.proofs == "valid" and self.randomness == "full":
+            raise InvalidParameter("ballots are proved valid in randomness modes half and short, not in full")
         one_of("scaling", self.scaling, None, "max-norm", "unit-rows")
         check_mechanism(self.noise, joint=self.joint)
         if not self.parties >= 2:
@@ -176,6 +188,11 @@ class SumOptions:
     def local_learners(self) -> tuple[str, ...]:
         """Names of local classifiers, dealt to the parties in turn."""
         return ("logistic",)
+
+    @property
+    def vector_proofs(self) -> Proofs:
+        """What a ballot that holds no votes proves."""
+        return "none" if self.proofs == "none" else "knowledge"
 
     @property
     def rows(self) -> str:
@@ -381,6 +398,7 @@ class Sums:
             holders=options.holders,
             threshold=options.threshold,
             test_key=options.test_key,
+            keys=options.keys,
         )
 
     @contextmanager
@@ -456,6 +474,8 @@ class Sums:
             "holders": options.holders,
             "threshold": options.threshold,
             "min_ballots": first.round.minimum_ballots,
+            "keys": options.keys,
+            "proofs": options.proofs,
             "slots_per_plaintext": first.round.plan.slots_per_plaintext,
             "ciphertexts_per_ballot": first.round.plan.ciphertexts,
             "bytes_per_ballot": first.ballot_bytes,

@@ -25,7 +25,7 @@ from psephos.parties.learners import LEARNERS
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.statistic import Shares, entry_range
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.packing import PackingPlan
@@ -178,6 +178,7 @@ def _reveal_alpha(run: Sums, options: TallyOptions) -> _Revealed:
         classes,
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
+        proofs=options.proofs,
     )
     votes = VoteContribution(population.voters, auxiliary, classes)
     opened = run.sum(round_, votes, "cast and count votes").opened
@@ -219,7 +220,14 @@ def _reveal_statistic(run: Sums, options: TallyOptions) -> _Revealed:
     )
     shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
     least = options.min_ballots or max(2, options.parties - options.dropouts)
-    round_ = statistic_round(run.ceremony, plan, shares, minimum_ballots=least, test_key=options.test_key)
+    round_ = statistic_round(
+        run.ceremony,
+        plan,
+        shares,
+        minimum_ballots=least,
+        test_key=options.test_key,
+        proofs=options.vector_proofs,
+    )
     seed = options.seed if options.simulate_noise else None
     noisy: Contribution
     nonprivate: Callable[[], NDArray[np.float64]]
@@ -272,6 +280,7 @@ def statistic_round(
     *,
     minimum_ballots: int,
     test_key: bool = False,
+    proofs: Proofs = "none",
     randomness: Randomness = SYSTEM,
 ) -> Round:
     """The round of one joint statistic.
@@ -288,6 +297,7 @@ def statistic_round(
         context=plan.grid.digest,
         minimum_ballots=minimum_ballots,
         test_key=test_key,
+        proofs=proofs,
         randomness=randomness,
     )
 

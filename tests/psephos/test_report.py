@@ -20,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from psephos.cli.legacy import adapt
 from psephos.cli.main import build
 from psephos.outcomes import (
     ALPHA_NOTICE,
@@ -925,7 +924,7 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
     def write(kind: str, result: Any, transcript: Transcript | None = None) -> None:
         messages = None if transcript is None else transcript.redacted()
-        pages[kind] = write_report(adapt(result), messages, tmp_path_factory.mktemp(kind), command=command)
+        pages[kind] = write_report(result, messages, tmp_path_factory.mktemp(kind), command=command)
 
     small: dict[str, Any] = {"key_bits": 512, "test_key": True}
     transcript = Transcript()

@@ -30,8 +30,8 @@ from psephos.protocol.roles import BOARD, Entry, Post, Step
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind, kind_of
 from psephos.security import case_psgd
-from psephos.security.case_pathak import keys_of, records_of
 from psephos.security.model import Context
+from psephos.security.pathak_runs import keys_of, records_of
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
 from psephos.simulate.pathak import make_terms, run_protocol
 from tests.security.lab.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, fuzz, main, mutate

@@ -70,7 +70,7 @@ def test_help_names_every_learner_and_variant() -> None:
     from psephos.parties.learners import LEARNERS
 
     tally, psgd = (" ".join(invoke("simulate", name, "--help").output.split()) for name in ("tally", "psgd"))
-    assert all(name in tally for name in ("logistic",) if name in LEARNERS)
+    assert all(name in tally for name in LEARNERS)
     assert all(name in psgd for name in VARIANTS)
 
 
@@ -169,7 +169,7 @@ def test_errors_say_what_to_do(words: list[str], way_on: str) -> None:
         (["reproduce", "hamm-url", "--stand-in", "--figures", "/proc/nowhere"], 1, "/proc/nowhere"),
         (["reproduce", "hamm-har", "--parties", "ten"], 2, "ten"),
         (["reproduce", "hamm-har", "--trials", "0"], 2, "trials"),
-        (["reproduce", "rajkumar-wdbc", "--trials", "1"], 2, "at least 2"),
+        (["reproduce", "rajkumar-wdbc", "--datasets", "1"], 2, "at least 2"),
         (["report", "/nowhere.json"], 1, "/nowhere.json"),
         (["audit", "rsa"], 2, "tally"),
         (["plan", "--parties", "1", "--samples", "5"], 2, "parties"),
@@ -195,6 +195,7 @@ def test_errors_are_one_line_with_a_status(
     ("words", "exact"),
     [
         (["tally", *TINY], "tally_equals_plaintext"),
+        (["average", *TINY], "tally_equals_plaintext"),
         (["pathak", "--key-bits", "512", "--test-key", "--parties", "3"], "shares_equal_reference"),
         (["psgd", "--key-bits", "512", "--test-key", "--parties", "3", "--steps", "2"], "sums_equal_reference"),
     ],

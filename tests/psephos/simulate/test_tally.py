@@ -160,6 +160,16 @@ def test_bad_options_are_refused_by_name(wrong: dict) -> None:
         run_tally(replace(SMALL, **wrong))
 
 
+@pytest.mark.parametrize(("keys", "proofs"), [("dealer", "knowledge"), ("dealer", "valid"), ("ceremony", "knowledge")])
+def test_proofs_and_a_key_nobody_held_change_no_count(keys: str, proofs: str) -> None:
+    options = replace(SMALL, parties=5, holders=3, threshold=2, auxiliary=20, keys=keys, proofs=proofs)
+    plain, outcome = simulate_tally(replace(options, keys="dealer", proofs="none")), simulate_tally(options)
+    assert outcome.tally_equals_plaintext
+    assert (outcome.keys, outcome.proofs) == (keys, proofs)
+    assert outcome.accuracy["soft"].nonprivate == plain.accuracy["soft"].nonprivate
+    assert outcome.bytes_per_ballot > plain.bytes_per_ballot
+
+
 def test_small_keys_are_refused_unless_named_test_keys() -> None:
     with pytest.raises(WeakKeyError, match="2048"):
         run_tally(replace(SMALL, test_key=False))

@@ -50,8 +50,8 @@ from psephos.protocol.storage.keyfiles import (
 from psephos.protocol.transcript import Message
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security import case_psgd
-from psephos.security.case_pathak import decoded, keys_of, real_runs
 from psephos.security.model import Context
+from psephos.security.pathak_runs import decoded, keys_of, real_runs
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
 from psephos.simulate.ceremony import play_ceremony
 from tests.security.lab.puppets import tampering
