@@ -23,6 +23,7 @@ HELP = {
     "pathak": "Pathak 2010: parameters averaged under noise that nobody can remove.",
     "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
 }
+"""Each protocol with its line of help."""
 EXAMPLES = {
     "tally": (
         "psephos simulate tally --draws 20",

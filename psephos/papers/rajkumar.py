@@ -163,6 +163,13 @@ class SweepOptions:
             raise InvalidParameter("a sweep has at least one data set, draw, lambda and epsilon")
 
     @property
+    def shortened(self) -> SweepOptions:
+        """As they are run: `quick` leaves most of it out."""
+        if not self.quick:
+            return self
+        return replace(self, datasets=min(2, self.datasets), draws=1, steps=min(1000, self.steps))
+
+    @property
     def runs(self) -> int:
         """How many runs the sweep has: the total that `progress` counts up to."""
         return self.datasets * len(self.lambdas) * len(self.epsilons) * (len(PARTIES) + len(SKEWS))
@@ -249,8 +256,7 @@ def reproduce_rajkumar(
     Raises InvalidParameter for numbers out of range.
     """
     begun = time.perf_counter()
-    if options.quick:
-        options = replace(options, datasets=min(2, options.datasets), draws=1, steps=min(1000, options.steps))
+    options = options.shortened
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]
     sweep, done = _Sweep(options, transcript), 0
