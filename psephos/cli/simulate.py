@@ -28,8 +28,9 @@ EXAMPLES = {
         "psephos simulate tally --draws 20",
         "psephos simulate tally --dataset digits --parties 50 --learners logistic,tree,knn",
         "psephos simulate tally --reveal statistic --colluders 3",
+        "psephos simulate tally --reveal statistic --method own-data --mechanism gaussian",
     ),
-    "average": ("psephos simulate average --parties 50", "psephos simulate average --lam 1e-4 --bound paper"),
+    "average": ("psephos simulate average --of own-data", "psephos simulate average --lam 1e-4 --bound paper"),
     "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
     "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
 }

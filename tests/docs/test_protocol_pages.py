@@ -22,6 +22,7 @@ from psephos.protocol.roles import Machine, Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
 from psephos.simulate.psgd import PsgdOptions, simulate_psgd
+from psephos.simulate.tally import TallyOptions, simulate_tally
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
 ROLES = [
@@ -76,13 +77,23 @@ def a_round(page: str) -> Transcript:
     return transcript
 
 
+def of_statistics(page: str) -> Transcript:
+    options = TallyOptions(
+        reveal="statistic", parties=PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True
+    )
+    simulate_tally(options, transcript=(transcript := Transcript()))
+    return transcript
+
+
 def a_descent(page: str) -> Transcript:
     options = PsgdOptions(parties=PARTIES, steps=2, epsilon=1.0, key_bits=KEY_BITS, test_key=True)
     simulate_psgd(options, transcript=(transcript := Transcript()))
     return transcript
 
 
-@pytest.mark.parametrize(("page", "run"), [("tally", a_round), ("average", a_round), ("psgd", a_descent)])
+@pytest.mark.parametrize(
+    ("page", "run"), [("tally", a_round), ("average", a_round), ("statistic", of_statistics), ("psgd", a_descent)]
+)
 def test_a_run_sends_what_its_page_says(page: str, run: Callable[[str], Transcript]) -> None:
     """Kinds, senders and receivers; and lengths, which are a fixed part and a multiple of something."""
     told = {(row[0], row[1], row[2]): row[3] for row in rows(section(page, "## The messages"))}

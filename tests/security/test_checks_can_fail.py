@@ -36,7 +36,7 @@ CONVERGENT = (
     "(1 + m * n) * r.value % modulus for m, r",
     "(1 + m * n) * gmpy2.powmod(m + 2, n, modulus) % modulus for m, r",
 )
-NO_NOISE = (psephos.parties.statistic, "noisy_contribution", "[value + noise for", "[value for")
+NO_NOISE = (psephos.parties.statistic, "with_share", "[value + noise for", "[value for")
 NO_RANDOMNESS = (Encryptor, "_encrypt", "(1 + m * n) * r.value % modulus", "(1 + m * n) % modulus")
 OPENED_TWICE = (KeyHolder, "open", "openings.first(self.round.digest,", "openings.first(request.product_digest,")
 LOW_DEGREE = (psephos.protocol.paillier.sharing, "integer_polynomial", "range(threshold - 1)", "range(threshold - 2)")

@@ -18,9 +18,8 @@ import numpy as np
 from gmpy2 import invert, mpz
 
 from psephos import hold_ceremony
-from psephos.curator.tally import Tally
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party, VotingParty
+from psephos.curator import Tally
+from psephos.parties import KeyHolder, Party, VotingParty
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
