@@ -7,8 +7,7 @@ rivals of `benchmarks.rivals` are simulated. Results are written after every spl
     python -m benchmarks.accuracy har digits --data-dir DIR --splits 10 --draws 20
     python -m benchmarks.accuracy --page
 
-The rules' constants (`psephos.curator.hamm.statistic`) were chosen on the development half: HAR, digits, Adult and
-breast cancer. The other half, KDD-99, `who`, `tall` and `wide`, was measured once they were fixed.
+Which data sets the rules' constants were chosen on is said on the page.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
         scaler = PublicScaler(scaling="unit-rows")
     elif task == "wide":
         X, Y = make_multilabel_classification(
-            n_samples=8000, n_features=1000, n_classes=4, n_labels=1, allow_unlabeled=False, random_state=seed
+            n_samples=8000, n_features=1000, n_classes=4, n_labels=1, allow_unlabeled=False, random_state=0
         )
         data = Dataset("wide", X.astype(float), Y.argmax(axis=1), None, None, tuple("abcd"), "scikit-learn")
         scaler = PublicScaler(scaling="unit-rows", components=100)
@@ -231,19 +230,21 @@ def page(results: dict[str, Any]) -> str:
                     m: np.concatenate([s[cell] for s in splits if (cell := f"{law} {epsilon:g} {m}") in s])
                     for m in METHODS
                 }
-                means = {m: float(d.mean()) for m, d in drawn.items()}
+                whole = [s for s in splits if all(f"{law} {epsilon:g} {m}" in s for m in METHODS)]
+                means = {m: float(np.concatenate([s[f"{law} {epsilon:g} {m}"] for s in whole]).mean()) for m in METHODS}
                 best = max(means.values())
                 cells += 1
                 near += means["own-data"] >= best - 0.01
                 above += means["own-data"] >= best - 0.005
-                goal = GOALS.get(task, {}).get(law, (0.0,) * 9)[place]
-                if means["own-data"] < goal:
-                    missed.append(f"{task}, {law}, epsilon {epsilon:g}: {means['own-data']:.3f} for {goal:g}")
+                goal, found = GOALS.get(task, {}).get(law, (0.0,) * 9)[place], float(drawn["own-data"].mean())
+                if found < goal:
+                    missed.append(f"{task}, {law}, epsilon {epsilon:g}: {found:.3f} for {goal:g}")
                 shown = [f"{np.median(d):.3f}, {d.mean():.3f} ± {d.std():.3f}" for d in drawn.values()]
                 lines.append(f"| {law} | {epsilon:g} | {' | '.join(shown)} |")
     lines += [
         "\n## What the rule reached\n",
-        f"* own-data, which is what the rule picks here, is within 0.01 of the best column in {near} of {cells} cells.",
+        f"* own-data, which is what the rule picks here, is within 0.01 of the best column in {near} of {cells} cells,",
+        "  on the splits that all columns have.",
         f"* No column is above it by more than 0.005 in {above} of them.",
         f"* Cells below what was asked of them: {'; '.join(missed) if missed else 'none'}.",
     ]
@@ -262,10 +263,12 @@ privacy, each the best of three settings **in hindsight**, which no real run cou
 confident aggregation and a semi-supervised student on the same public rows, rounds is clipped averaging over 2, 5 or
 15 rounds.
 
-The constants of the rules were chosen on HAR, digits, Adult and breast cancer. The other half, KDD-99, who, tall and
-wide, was measured once they were fixed. who: HAR's features, which of 21 people it is. tall: 40,000 rows of 10
-features, made here. wide: bags of 1,000 words, made by scikit-learn. har-subjects: a party is a person with their own
-rows."""
+**What is not blind.** The rules see public numbers only when they run, but their constants were chosen while looking at
+accuracies: those of the rank on HAR, digits, Adult and breast cancer, with KDD-99 looked at; the student's form, its
+constant and when it is used on HAR and tall, with wide and digits looked at. who and har-subjects played no part.
+
+who: HAR's features, which of 21 people it is. tall: 40,000 rows of 10 features, made here. wide: bags of 1,000 words,
+made by scikit-learn. har-subjects: a party is a person with their own rows."""
 
 
 def main() -> None:

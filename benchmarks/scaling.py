@@ -190,7 +190,10 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
     started = time.perf_counter()
     done = simulate_sum(
-        round_, ceremony, VoteContribution(voters, auxiliary, classes, proofs="none"), Conditions(engine=LocalEngine(workers))
+        round_,
+        ceremony,
+        VoteContribution(voters, auxiliary, classes, proofs="none"),
+        Conditions(engine=LocalEngine(workers)),
     )
     taken = time.perf_counter() - started
     predicted = foreseen.known("total") - foreseen.known("keygen")
