@@ -255,8 +255,7 @@ def reproduce_rajkumar(
 
     Raises InvalidParameter for numbers out of range.
     """
-    begun = time.perf_counter()
-    options = options.shortened
+    begun, options = time.perf_counter(), options.shortened
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]
     sweep, done = _Sweep(options, transcript), 0
@@ -285,7 +284,7 @@ def reproduce_rajkumar(
         experiment=options.name,
         paper="Rajkumar and Agarwal 2012, section 6, Figures 1 and 2; the text at hand holds no numbers",
         quick=options.quick,
-        draws_per_point=options.draws,
+        draws_per_point=options.draws * len(problems),
         test=len(first.y_test),
         seed=options.seed,
         options=asdict(options),
