@@ -102,7 +102,7 @@ def _text(results: dict[str, Any]) -> str:
             f"{measured['times_faster_than_tno']:.1f}" if measured["times_faster_than_tno"] else "-",
             "; ".join(f"{name} not measured: {why}" for name, why in measured["not_measured"].items()),
         ]
-        for measured in results["comparison"]
+        for measured in results["comparisons"]
     ]
     parts.append(_table(["bits", "psephos, CPU ms", "TNO, CPU ms", "ratio", ""], rows))
     growth = results["growth"]
@@ -146,9 +146,9 @@ def _text(results: dict[str, Any]) -> str:
             ],
         ),
         "## At the papers' size\n",
-        "Every vote encrypted, on 2 cores, with five holders of whom three open: `psephos run --dataset kdd99 "
-        "--parties 20000 --randomness MODE --epsilon 0.1 --journal DIR --json > FILE`, then "
-        "`python -m benchmarks.run --full-size FILE`. "
+        "Every vote encrypted, on 2 cores, with five holders of whom three open: "
+        "`psephos simulate tally --dataset kdd99 --parties 20000 --randomness MODE --epsilon 0.1 --journal DIR --json "
+        "> FILE`, then `python -m benchmarks.run --full-size FILE`. "
         "Counting is voting, encrypting, signing, the checks of the curator and of all five holders, and opening; "
         "`foreseen` is what `psephos plan` says of that. MB is the peak of the whole run, data set, training and fits "
         "included.\n",

@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ def records(parties: int, features: int) -> list[tuple[Any, Any]]:
 
 
 def protocol(args: argparse.Namespace) -> list[dict[str, Any]]:
-    keys = PathakKeys.generate(args.key_bits, test_key=args.key_bits < 2048)
+    test_key = args.key_bits < 2048
+    keys = PathakKeys.generate(args.key_bits, test_key=test_key) if args.variant != "public-bound" else None
     rows = []
     for parties in args.parties:
         terms = make_terms(
@@ -42,7 +44,7 @@ def protocol(args: argparse.Namespace) -> list[dict[str, Any]]:
             comparisons=args.comparisons,
         )
         begun, cpu = time.perf_counter(), time.process_time()
-        outcome = run_protocol(records(parties, args.features), terms, keys=keys, test_key=args.key_bits < 2048)
+        outcome = run_protocol(records(parties, args.features), terms, keys, test_key=test_key)
         total = time.perf_counter() - begun
         assert outcome.shares_equal_reference
         rows.append(
@@ -53,12 +55,12 @@ def protocol(args: argparse.Namespace) -> list[dict[str, Any]]:
                 "key_bits": args.key_bits,
                 "seconds": round(total, 2),
                 "cpu_seconds": round(time.process_time() - cpu, 2),
-                "stages": outcome.stages,
+                "stages": {name: asdict(phase) for name, phase in outcome.stages.items()},
             }
         )
         shown = ", ".join(
-            f"{name} {entry['seconds']:.2f} s {entry['bytes'] / 1e6:.2f} MB {entry['messages']}"
-            for name, entry in outcome.stages.items()
+            f"{name} {phase.seconds:.2f} s {phase.bytes / 1e6:.2f} MB {phase.messages}"
+            for name, phase in outcome.stages.items()
         )
         head = f"K = {parties}, {args.variant}, {args.comparisons}: {total:.1f} s, cpu {rows[-1]['cpu_seconds']:.1f} s"
         print(f"{head}; {shown}", file=sys.stderr)
@@ -70,7 +72,7 @@ def main() -> None:
     parser.add_argument("--parties", type=lambda text: [int(k) for k in text.split(",")], default=[5])
     parser.add_argument("--features", type=int, default=123)
     parser.add_argument("--key-bits", type=int, default=3072)
-    parser.add_argument("--variant", default="repaired")
+    parser.add_argument("--variant", default="public-bound")
     parser.add_argument("--noise", default="laplace")
     parser.add_argument("--comparisons", default="tournament")
     parser.add_argument("--json")

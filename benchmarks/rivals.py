@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,19 +30,21 @@ ROUNDS = (2, 5, 15)
 
 def rounds(law: str, epsilon: float, steps: int, problem: dict[str, Any], generator: np.random.Generator) -> Array:
     """The classifier (K, d) after `steps` rounds at a total (epsilon, 1e-6 or 0)."""
-    rows, y, starts = problem["unit private"], problem["y"], problem["starts"]
-    classes, parties = problem["classes"], len(starts)
+    rows, y, edges = problem["unit private"], problem["y"], problem["edges"]
+    classes, parties = problem["classes"], problem["parties"]
+    reach = 2 / parties
+    sigma = gaussian_sigma(reach * math.sqrt(steps), epsilon, DELTA) if law == "gaussian" else 0.0
     W = np.zeros((classes, rows.shape[1]))
     for _ in range(steps):
         scores = rows @ W.T
         shares = np.exp(scores - scores.max(axis=1, keepdims=True))
         slope = np.eye(classes)[y] - shares / shares.sum(axis=1, keepdims=True)
-        own = np.add.reduceat(slope[:, :, None] * rows[:, None, :], starts, axis=0)
+        own = np.stack([slope[a:b].T @ rows[a:b] for a, b in pairwise(edges)])
         own /= np.maximum(np.linalg.norm(own, axis=(1, 2), keepdims=True), 1e-12)
         if law == "pure":
-            noise = simulate_spherical_laplace(W.size, 2 / parties / (epsilon / steps), generator)
+            noise = simulate_spherical_laplace(W.size, reach * steps / epsilon, generator)
         else:
-            noise = simulate_gaussian(W.size, gaussian_sigma(2 / parties * math.sqrt(steps), epsilon, DELTA), generator)
+            noise = simulate_gaussian(W.size, sigma, generator)
         W += 20 / steps * (own.mean(axis=0) + noise.reshape(W.shape))
     return W
 

@@ -2,7 +2,7 @@
 
 Everything is measured on one core in CPU seconds or as ratios within one run, except the plan's accuracy, which is wall
 clock. `--page` draws the page again from the saved JSON without measuring. `--full-size FILE` adds what one large
-`psephos run --json` took to the results, beside what `psephos plan` foresees for it.
+`psephos simulate tally --json` took to the results, beside what `psephos plan` foresees for it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from rich.console import Console
 from benchmarks.page import write_page
 from benchmarks.scaling import full_size, growth, memory, plan_accuracy, wire
 from psephos.bench import measure
-from psephos.cli.show import bench as show_bench
+from psephos.cli.show import show as show_outcome
+from psephos.outcomes import Outcome
 
 
 def measure_all(bits: list[int], repetitions: int, console: Console) -> dict[str, Any]:
     """Everything, as one JSON object."""
     console.print("encryption, counting, other libraries ...")
-    results = measure(bits, repetitions)
+    results = measure(bits, repetitions).as_json()
     console.print("growth ...")
     results["growth"] = growth(repetitions=max(2, repetitions // 2))
     results["wire"] = wire()
@@ -36,7 +37,10 @@ def measure_all(bits: list[int], repetitions: int, console: Console) -> dict[str
 
 def show(results: dict[str, Any], console: Console) -> None:
     """The tables that matter most."""
-    show_bench(results)
+    measured = {
+        name: value for name, value in results.items() if name not in ("growth", "wire", "memory", "plan", "full_size")
+    }
+    show_outcome(Outcome.from_json(measured))
     for name, series in results["growth"]["series"].items():
         console.print(f"exponent of the marginal cost in {name}: {series['exponent']:.3f}")
     for row in results["plan"]:
@@ -52,7 +56,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=here / "results" / "latest.json")
     parser.add_argument("--docs", type=Path, default=here.parent / "docs")
     parser.add_argument("--page", action="store_true", help="only draw the page again from the saved results")
-    parser.add_argument("--full-size", type=Path, help="the JSON that a large `psephos run --json` printed")
+    parser.add_argument("--full-size", type=Path, help="the JSON that a large `psephos simulate tally --json` printed")
     parser.add_argument("--note", default="", help="what a reader of that large run's row should know")
     options = parser.parse_args()
     console = Console()

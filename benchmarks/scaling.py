@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from psephos.plan import plan
+from psephos.plan import PlanOptions, plan
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.simulate import encrypted_sum
 from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
-from psephos.simulate.tally import LinearVoter
+from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulate.engines import LocalEngine
+from psephos.simulate.linear import LinearVoter
 
 __all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
 
@@ -137,15 +138,16 @@ def wire() -> list[dict[str, Any]]:
 _MEMORY = """
 import numpy as np
 from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
-from psephos.simulate.tally import LinearVoter
+from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulate.engines import LocalEngine
+from psephos.simulate.linear import LinearVoter
 from psephos.protocol.encrypted_sum.votes import vote_round
 M = {parties}
 X = np.random.default_rng(0).normal(size=(20000, 20)) / 20
 ceremony = hold_ceremony(M, key_bits=512, holders=5, threshold=3, test_key=True)
 round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 2, test_key=True)
 voters = [LinearVoter(w) for w in np.random.default_rng(1).normal(size=(M, 20))]
-done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, X, 2), mode="short")
+done = simulate_sum(round_, ceremony, VoteContribution(voters, X, 2), Conditions("short"))
 assert done.equals_plaintext
 print(done.peak_memory_mb)
 """
@@ -175,7 +177,11 @@ def plan_accuracy(workers: int = 2) -> list[dict[str, Any]]:
 
 
 def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) -> dict[str, Any]:
-    foreseen = plan(parties, samples, classes, features=FEATURES, key_bits=bits, workers=workers)
+    foreseen = plan(
+        PlanOptions(
+            parties=parties, samples=samples, classes=classes, features=FEATURES, key_bits=bits, workers=workers
+        )
+    )
     ceremony = hold_ceremony(parties, key_bits=bits)
     generator = np.random.default_rng(0)
     auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
@@ -183,9 +189,11 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
     started = time.perf_counter()
-    done = run_encrypted_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), workers=workers)
+    done = simulate_sum(
+        round_, ceremony, VoteContribution(voters, auxiliary, classes), Conditions(engine=LocalEngine(workers))
+    )
     taken = time.perf_counter() - started
-    predicted = foreseen["seconds"]["total"] - foreseen["seconds"]["keygen"]
+    predicted = foreseen.known("total") - foreseen.known("keygen")
     return {
         "parties": parties,
         "samples": samples,
@@ -194,7 +202,7 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
         "predicted_seconds": round(predicted, 2),
         "taken_seconds": round(taken, 2),
         "ratio": round(predicted / taken, 3),
-        "predicted_mb": foreseen["memory_mb"],
+        "predicted_mb": foreseen.memory_mb,
         "taken_mb": round(done.peak_memory_mb, 1),
         "load_average": round(os.getloadavg()[0], 2),
     }
@@ -203,28 +211,20 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
 def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
     """One row about a finished `psephos run --json`, with what `psephos plan` foresees for it on this machine now."""
     shape = {name: run[name] for name in ("parties", "auxiliary", "classes", "features", "key_bits", "randomness")}
-    foreseen = plan(
-        run["parties"],
-        run["auxiliary"],
-        run["classes"],
-        features=run["features"],
-        key_bits=run["key_bits"],
-        mode=run["randomness"],
-        workers=run["workers"],
-        holders=run["holders"],
-        threshold=run["threshold"],
-    )
+    same = ("parties", "classes", "features", "key_bits", "randomness", "holders", "threshold")
+    asked = {name: run[name] for name in same} | {"workers": run["options"]["workers"]}
+    foreseen = plan(PlanOptions(samples=run["auxiliary"], **asked))
     phases = ("encrypt", "aggregate", "decrypt")
     return {
         **shape,
         "dataset": run["dataset"],
-        "workers": run["workers"],
+        "workers": asked["workers"],
         "tally_equals_plaintext": run["tally_equals_plaintext"],
         "ciphertexts_per_ballot": run["ciphertexts_per_ballot"],
         "bytes_per_ballot": run["bytes_per_ballot"],
         "train_seconds": run["seconds"]["train"],
         "total_seconds": sum(run["seconds"].values()),
-        "predicted_seconds": round(sum(foreseen["seconds"][phase] for phase in phases), 1),
+        "predicted_seconds": round(sum(foreseen.known(phase) for phase in phases), 1),
         "taken_seconds": round(sum(run["seconds"][phase] for phase in phases), 1),
         "peak_memory_mb": run["peak_memory_mb"],
         "note": note,

@@ -53,7 +53,7 @@ def lemma_6(
     return (check_positive(smoothness, "the smoothness c") + lam) / 2 * distance**2
 
 
-def theorem_4(
+def theorem_4(  # wide: what the theorem is stated in
     *,
     dimension: int,
     smoothness: float,
@@ -94,7 +94,7 @@ def theorem_4(
     return 2 * noise + sampling + lam / 2 * reference_norm**2
 
 
-def equation_11(
+def equation_11(  # wide: what the equation is stated in
     *,
     dimension: int,
     smoothness: float,

@@ -1,2 +1,5 @@
-from .old_holder import KeyHolder as KeyHolder
-from .old_party import Party as Party
+from .holder import KeyHolder as KeyHolder
+from .party import Party as Party
+from .party import VectorParty as VectorParty
+from .party import VotingParty as VotingParty
+from .statistic import StatisticParty as StatisticParty

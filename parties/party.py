@@ -118,7 +118,7 @@ class Party:
             raise DataError(f"party {self.number} has no classifier yet: call train first")
         return self._voter.predict_votes(auxiliary.samples)
 
-    def ballot(
+    def ballot(  # wide: what was agreed, what is sent, how it is encrypted, what it costs  # long: all that is checked
         self,
         round_: Round,
         kind: RoundKind,
@@ -181,9 +181,10 @@ class Party:
         try:
             return self._once.first(claim, round_.digest, signed)
         except AlreadyDoneError:
+            done = "voted on this auxiliary set" if kind == "votes" else f"given its {kind} to a sum"
             raise AlreadyCastError(
-                f"party {self.number} has given its {kind} to a sum before; a second one would let the difference of "
-                "two sums show them"
+                f"party {self.number} has {done} before; a second ballot would let the difference of two sums show its "
+                f"{kind}"
             ) from None
 
     def __repr__(self) -> str:
@@ -274,7 +275,10 @@ class VectorParty(RoundParty):
     def begin(self) -> Step:
         """Post the vector; raises what `Party.ballot` does."""
         claim = _claim(b"parameters given", self.party) if self.kind == "parameters" else None
-        return self._posted(self._context, self._values, claim)
+        return self._posted(self._context, self._vector(), claim)
+
+    def _vector(self) -> IntegerVector:
+        return self._values
 
 
 def _claim(what: bytes, party: Party, about: bytes = b"") -> bytes:

@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from psephos.protocol.errors import InvalidParameter, PartyVanishedError
+from psephos.protocol.errors import InvalidParameter, MessageError, PartyVanishedError
 from psephos.protocol.roles import BOARD, Entry, Post, Refusal, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
@@ -135,6 +135,8 @@ class Driver:
             raise InvalidParameter(f"there is no {min(strangers)} in this run; it has {', '.join(self.roles)}")
         self.refused: list[tuple[str, Refusal]] = []
         self.phases: dict[str, Phase] = {}
+        self.clock: dict[str, float] = dict.fromkeys(self.roles, 0.0)
+        """Seconds that each role has worked."""
         self._board: Board = MemoryBoard() if board is None else board
         self._transcript = Transcript() if transcript is None else transcript
         self._strict, self._watch = strict, watch
@@ -178,8 +180,7 @@ class Driver:
         """Show everybody what was posted since the last time."""
         for entry in self._board.read(self._cursor):
             self._cursor = entry.number
-            readers = self._readers.get(entry.kind, []) if entry.receiver == BOARD else [entry.receiver]
-            for name in readers:
+            for name in self._readers_of(entry):
                 if name in self.roles and entry.number > self._read[name]:
                     self._inbox.setdefault(name, []).append(entry)
         inbox, self._inbox = self._inbox, {}
@@ -187,6 +188,15 @@ class Driver:
             if entries := inbox.get(name):
                 self._take(name, lambda role=role, name=name, entries=entries: role.receive(self.states[name], entries))  # type: ignore[misc]
         return bool(inbox)
+
+    def _readers_of(self, entry: Entry) -> Iterable[str]:
+        """Of what is no message everybody who reads the board, to refuse it."""
+        if entry.receiver != BOARD:
+            return [entry.receiver]
+        try:
+            return self._readers.get(entry.kind, [])
+        except MessageError:
+            return [name for name, role in self.roles.items() if role.reads]
 
     def _hush(self) -> bool:
         """Tell roles that it is quiet, until one of them moves."""
@@ -210,14 +220,20 @@ class Driver:
         self.refused += [(name, refusal) for refusal in step.refused]
         if step.posts:
             self._phase = step.posts[0].phase
-        self.phases.setdefault(self._phase, Phase()).seconds += time.perf_counter() - begun
+        taken = time.perf_counter() - begun
+        self.clock[name] += taken
+        self.phases.setdefault(self._phase, Phase()).seconds += taken
         for post, entry in zip(step.posts, entries, strict=True):
             self._note(post.phase, entry)
             self._watch(post.phase, entry)
         return True
 
     def _note(self, phase: str, entry: Entry) -> None:
-        self._transcript.send(phase, entry.sender, entry.receiver, entry.kind.title, entry.data)
+        try:
+            title = entry.kind.title
+        except MessageError:
+            title = "no message"
+        self._transcript.send(phase, entry.sender, entry.receiver, title, entry.data)
         counted = self.phases.setdefault(phase, Phase())
         counted.messages += 1
         counted.bytes += len(entry.data)

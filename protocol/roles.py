@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
-from psephos.protocol.errors import PsephosError, UnexpectedMessageError
+from psephos.protocol.errors import MessageError, PsephosError, UnexpectedMessageError
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, kind_of
 
@@ -55,6 +55,13 @@ class Entry:
     def kind(self) -> Kind:
         """Raises MessageError for bytes that are no message of this version."""
         return kind_of(self.data)
+
+    def is_a(self, kind: Kind) -> bool:
+        """Whether it is a message, and of that kind."""
+        try:
+            return self.kind is kind
+        except MessageError:
+            return False
 
 
 @dataclass(frozen=True)
@@ -207,7 +214,7 @@ class Machine(Role):
                     held = replace(held, early=(*held.early, run[0]))
                     continue
                 if rule.batch:
-                    while waiting and waiting[0].kind is rule.kind:
+                    while waiting and waiting[0].is_a(rule.kind):
                         run.append(waiting.pop(0))
                 step = self._apply(rule, held, run)
             except PsephosError as error:

@@ -9,17 +9,19 @@ not depend on its factors: no key is made. Local training is not in it, and neit
 from __future__ import annotations
 
 import math
+import os
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import partial
-from typing import Any
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
+from psephos.options import option
+from psephos.outcomes import PlanOutcome
 from psephos.parties.training import votes
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.product import BallotProduct
@@ -27,7 +29,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode, check_mode
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_size
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_bits
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.paillier.vectors import EncryptedVector
@@ -36,7 +38,7 @@ from psephos.protocol.wire import HEADER_BYTES
 from psephos.simulate.encrypted_sum import BATCH, peak_memory_mb
 from psephos.simulate.engines import LocalEngine
 
-__all__ = ["plan"]
+__all__ = ["PlanOptions", "plan"]
 
 _BALLOTS = 4  # of a calibration
 _CIPHERTEXTS = 24  # per ballot at most; more are extrapolated
@@ -85,106 +87,105 @@ class _Measured:
     busy: float
 
 
-def plan(
-    parties: int,
-    samples: int,
-    classes: int,
-    *,
-    features: int = 100,
-    key_bits: int = DEFAULT_KEY_BITS,
-    mode: RandomnessMode = "half",
-    workers: int = 1,
-    holders: int = 5,
-    threshold: int = 3,
-    test_key: bool = False,
-) -> dict[str, Any]:
-    """Predict one counting round of linear classifiers' votes.
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """A counting round of linear classifiers' votes, to be predicted."""
 
-    Args:
-        parties: M. samples: N, auxiliary. classes: K. features: d.
-        key_bits, mode, holders, threshold: as in the run.
-        workers: processes of this machine.
-        test_key: accept a key under 2048 bits.
+    parties: int = option(MISSING, "Data owners, M.")
+    samples: int = option(MISSING, "Auxiliary samples, N.")
+    classes: int = option(2, "Classes, K.")
+    features: int = option(100, "Features, d, for the time that a vote takes.")
+    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
+    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
+    randomness: RandomnessMode = option("half", "Length of the encryption's exponents.", group="Encryption")
+    holders: int = option(5, "Key holders.", group="Encryption")
+    threshold: int = option(3, "How many of them open a sum.", group="Encryption")
+    workers: int = option(
+        help="Processes of this machine.", factory=lambda: min(2, os.cpu_count() or 1), group="Machine"
+    )
 
-    Returns a JSON object: `seconds` (keygen, encrypt, aggregate, decrypt, total; wall clock), `bytes` (one ballot, all
-    ballots, the opening, and what each observer of the board downloads), `bits_per_count` against `floor_bits`
-    (ceil(log2(M + 1))), `memory_mb` of all processes together without the data set, and the packing.
+    def check(self) -> None:
+        """Raise InvalidParameter for what no round can have."""
+        if not self.parties >= 2 or not 1 <= self.threshold <= self.holders <= self.parties:
+            raise InvalidParameter(
+                "a round has at least 2 parties and 1 <= threshold <= holders <= parties, not "
+                f"{self.parties}, {self.threshold} and {self.holders}"
+            )
+        if self.workers < 1 or self.features < 1 or self.samples < 1 or self.classes < 2:
+            raise InvalidParameter("workers, features and auxiliary samples are at least 1, classes at least 2")
+        check_key_bits(self.key_bits, test_key=self.test_key)
 
-    Raises InvalidParameter, WeakKeyError.
-    """
-    if not parties >= 2 or not 1 <= threshold <= holders <= parties:
-        raise InvalidParameter(
-            f"a run has at least 2 parties and 1 <= threshold <= holders <= parties, not {parties}, {threshold} and "
-            f"{holders}"
-        )
-    if workers < 1 or features < 1:
-        raise InvalidParameter("workers and features are at least 1")
-    if key_bits < 64 or key_bits % 2:
-        raise InvalidParameter(f"a key has an even number of bits, at least 64, not {key_bits}")
-    key = _stand_in(key_bits)
-    check_key_size(key, test_key=test_key)
-    check_mode(key, mode)
-    packing = VoteLayout(samples, classes).plan(key, parties)
+
+def plan(options: PlanOptions) -> PlanOutcome:
+    """Predict the round, after a calibration of a few seconds. Raises InvalidParameter, WeakKeyError."""
+    options.check()
+    parties, workers, holders = options.parties, options.workers, options.holders
+    key = _stand_in(options.key_bits)
+    check_mode(key, options.randomness)
+    packing = VoteLayout(options.samples, options.classes).plan(key, parties)
     C = packing.ciphertexts
-    expected = -(-parties * C // workers)
-    task = _Task(key, samples, classes, features, parties, mode, expected, holders, threshold)
+    task = _Task(
+        key, options.samples, options.classes, options.features, parties, options.randomness,
+        -(-parties * C // workers), holders, options.threshold,
+    )  # fmt: skip
     started = time.perf_counter()
     measured = list(LocalEngine(workers).run(_calibrate, task, [partial(int, n) for n in range(workers)]))
     taken = time.perf_counter() - started
-    mean = {name: float(np.mean([getattr(m, name) for m in measured])) for name in _Measured.__dataclass_fields__}
-    busy = max(m.busy for m in measured)
+    mean = _Measured(*(float(np.mean([getattr(m, one.name) for m in measured])) for one in fields(_Measured)))
+    start = max(0.0, taken - max(m.busy for m in measured)) if workers > 1 else 0.0
+    seconds = _phases(task, C, workers, mean, start)
 
-    # A worker's time per ballot; the main process merges one batch for every BATCH ballots beside the workers.
-    cast = mean["vote"] + mean["encrypt"] * C
-    taking = (1 + holders) * (mean["take"] + mean["take_ciphertext"] * C)
-    merging = (1 + holders) * mean["multiply"] * C / BATCH
+    ballot = Ballot.OVERHEAD_BYTES + C * key.ciphertext_bytes
+    batch_mb = BATCH * (_COPIES * ballot + options.samples) / 1e6
+    per_process = mean.memory_mb + batch_mb
+    main_mb = mean.imported_mb + (parties * _BYTES_PER_PARTY + 2 * task.auxiliary_bytes) / 1e6
+    return PlanOutcome(
+        parties=parties,
+        auxiliary=options.samples,
+        classes=options.classes,
+        features=options.features,
+        key_bits=options.key_bits,
+        randomness=options.randomness,
+        workers=workers,
+        holders=holders,
+        threshold=options.threshold,
+        slots_per_plaintext=packing.slots_per_plaintext,
+        ciphertexts_per_ballot=C,
+        seconds={phase: round(value, 3) for phase, value in seconds.items()},
+        bytes={
+            "ballot": ballot,
+            "ballots": parties * ballot,
+            "opening": options.threshold * (_REQUEST + (parties + 7) // 8 + _PARTIAL + C * key.ciphertext_bytes),
+            "board_per_observer": parties * ballot,
+        },
+        bits_per_count=round(8 * ballot / (options.samples * (options.classes - 1)), 3),
+        floor_bits=math.ceil(math.log2(parties + 1)),
+        memory_mb=round(main_mb + (workers * per_process if workers > 1 else per_process - mean.imported_mb), 1),
+        calibration_seconds=round(taken, 2),
+    )
+
+
+def _phases(task: _Task, C: int, workers: int, mean: _Measured, start: float) -> dict[str, float]:
+    """Wall-clock seconds of each phase, from a worker's time per ballot; `start` is what starting workers takes."""
+    parties, holders = task.parties, task.holders
+    cast = mean.vote + mean.encrypt * C
+    taking = (1 + holders) * (mean.take + mean.take_ciphertext * C)
+    # The main process merges one batch for every BATCH ballots beside the workers.
+    merging = (1 + holders) * mean.multiply * C / BATCH
     batches = -(-parties // BATCH)
     # The last batches leave some workers idle.
     rounds = -(-batches // workers) if batches < 4 * workers else batches / workers
     per_worker = min(rounds * BATCH, float(parties))
-    encrypt = per_worker * cast + mean["tables"]
+    encrypt = per_worker * cast + mean.tables
     aggregate = per_worker * taking + parties * merging
-    start = max(0.0, taken - busy) if workers > 1 else 0.0
     spread = start / (encrypt + aggregate)
-    keygen = _keygen_seconds(key_bits, mean["primality"], mean["sieve"]) + parties * mean["sign_key"]
     seconds = {
-        "keygen": keygen,
+        "keygen": _keygen_seconds(task.key.bits, mean.primality, mean.sieve) + parties * mean.sign_key,
         "encrypt": encrypt * (1 + spread),
         "aggregate": aggregate * (1 + spread),
-        "decrypt": C * (threshold * mean["open"] + mean["combine"]),
+        "decrypt": C * (task.threshold * mean.open + mean.combine),
     }
-    seconds["total"] = sum(seconds.values())
-
-    ballot = Ballot.OVERHEAD_BYTES + C * key.ciphertext_bytes
-    opening = threshold * (_REQUEST + (parties + 7) // 8 + _PARTIAL + C * key.ciphertext_bytes)
-    counts = samples * (classes - 1)
-    batch_mb = BATCH * (_COPIES * ballot + samples) / 1e6
-    per_process = mean["memory_mb"] + batch_mb
-    main_mb = mean["imported_mb"] + (parties * _BYTES_PER_PARTY + 2 * task.auxiliary_bytes) / 1e6
-    return {
-        "parties": parties,
-        "auxiliary": samples,
-        "classes": classes,
-        "features": features,
-        "key_bits": key_bits,
-        "randomness": mode,
-        "workers": workers,
-        "holders": holders,
-        "threshold": threshold,
-        "slots_per_plaintext": packing.slots_per_plaintext,
-        "ciphertexts_per_ballot": C,
-        "seconds": {phase: round(value, 3) for phase, value in seconds.items()},
-        "bytes": {
-            "ballot": ballot,
-            "ballots": parties * ballot,
-            "opening": opening,
-            "board_per_observer": parties * ballot,
-        },
-        "bits_per_count": round(8 * ballot / counts, 3),
-        "floor_bits": math.ceil(math.log2(parties + 1)),
-        "memory_mb": round(main_mb + (workers * per_process if workers > 1 else per_process - mean["imported_mb"]), 1),
-        "calibration_seconds": round(taken, 2),
-    }
+    return seconds | {"total": sum(seconds.values())}
 
 
 def _stand_in(bits: int) -> PublicKey:
@@ -203,7 +204,7 @@ def _unit(key: PublicKey) -> mpz:
             return residue
 
 
-def _calibrate(task: _Task, number: int) -> _Measured:
+def _calibrate(task: _Task, number: int) -> _Measured:  # long: one measurement after the other, on shared objects
     """In one process, beside the others."""
     begun = time.perf_counter()
     imported = peak_memory_mb()

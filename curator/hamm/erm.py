@@ -166,12 +166,19 @@ def gradient(features: Array, targets: Array, w: Array, lam: float, loss: Loss) 
     return total
 
 
-def _certified(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> tuple[Array, float]:
-    """The computed gradient at w and an upper bound of the exact gradient's norm."""
-    computed = gradient(features, targets, w, lam, loss)
+def _tilted_floor(floor: float, tilt: Array | float) -> float:
+    """The rounding of one more addition, of `tilt` to the gradient."""
+    return floor + 4 * _UNIT * float(np.linalg.norm(tilt))
+
+
+def _certified(
+    features: Array, targets: Array, w: Array, lam: float, loss: Loss, tilt: Array | float
+) -> tuple[Array, float]:
+    """The computed gradient of R(w) + tilt.w at w, and an upper bound of the exact gradient's norm."""
+    computed = gradient(features, targets, w, lam, loss) + tilt
     samples, width = features.shape
     norm = float(np.linalg.norm(w)) * (1 + (w.size + 4) * _UNIT)
-    floor = rounding_floor(samples, width, targets.shape[1], norm, lam, loss)
+    floor = _tilted_floor(rounding_floor(samples, width, targets.shape[1], norm, lam, loss), tilt)
     return computed, float(np.linalg.norm(computed)) * (1 + (w.size + 4) * _UNIT) + floor
 
 
@@ -243,12 +250,18 @@ def _centred(w: Array, loss: Loss) -> Array:
 
 
 def minimise(
-    features: ArrayLike, targets: ArrayLike, lam: float, loss: Loss, *, tolerance: float = DEFAULT_TOLERANCE
+    features: ArrayLike,
+    targets: ArrayLike,
+    lam: float,
+    loss: Loss,
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
+    tilt: Array | float = 0.0,
 ) -> Minimiser:
     """The minimiser of the regularised weighted risk, with the exact gradient's norm certified to be <= tolerance.
 
     `features`: (N, d), rows of norm at most 1. `targets`: (N, K), rows summing to 1 (`alpha`, or `one_hot` of
-    majority labels).
+    majority labels). `tilt`: of w's shape; R(w) + tilt.w is minimised then (objective perturbation).
 
     Raises:
         DataError, NormError: features or targets it cannot use.
@@ -261,11 +274,12 @@ def minimise(
     q >= lambda ||s||^2 and q >= ||g||^2/L. Along the step phi(t) = R(w - t s) is convex, phi'(0) = -q and phi' is
     L ||s||^2-Lipschitz, so phi' <= 0 up to t0 = q/(L ||s||^2) >= lambda/L. Halving t from 1 until phi'(t) <= 0 ends
     with some t > t0/2; phi decreases on [0, t], so R has fallen by at least -phi(t0/2) + phi(0) >= 3/8 q t0 >=
-    3/8 lambda ||g||^2/L^2. As R >= 0, only finitely many such steps have ||g|| above any given value. (That is for
-    every convex smooth loss, Huber's included, whose second derivative jumps.) The full step is also taken when it
-    at least halves the least gradient norm seen so far, which can happen only finitely often; near the minimiser this
-    is Newton's method. In floating point the gradient carries an error of at most the rounding floor; a Newton step
-    with an inexact gradient leaves a gradient of the order of that error, and the tolerance is at least eight floors.
+    3/8 lambda ||g||^2/L^2. As R is bounded below, tilted or not, only finitely many such steps have ||g|| above any
+    given value. (That is for every convex smooth loss, Huber's included, whose second derivative jumps.) The full step
+    is also taken when it at least halves the least gradient norm seen so far, which can happen only finitely often;
+    near the minimiser this is Newton's method. In floating point the gradient carries an error of at most the rounding
+    floor; a Newton step with an inexact gradient leaves a gradient of the order of that error, and the tolerance is at
+    least eight floors.
     """
     lam = check_positive(lam, "lambda")
     tolerance = check_positive(tolerance, "the solver's tolerance")
@@ -274,6 +288,9 @@ def minimise(
     goal = _check_targets(targets, samples, loss)
     classes = goal.shape[1]
     least = smallest_tolerance(samples, width, classes, lam, loss)
+    if np.any(tilt):  # no minimiser is longer than this
+        far = (loss.lipschitz + float(np.linalg.norm(tilt))) / lam
+        least = 8 * _tilted_floor(rounding_floor(samples, width, classes, far, lam, loss), tilt)
     if tolerance < least:
         raise InvalidParameter(
             f"a tolerance of {tolerance:.3g} cannot be certified in double precision for {samples} samples, {width} "
@@ -281,7 +298,7 @@ def minimise(
         )
 
     w = np.zeros(width if loss.binary else (classes, width))
-    slope, certified = _certified(table, goal, w, lam, loss)
+    slope, certified = _certified(table, goal, w, lam, loss, tilt)
     best = certified
     for _ in range(_MAX_STEPS):
         if certified <= tolerance:
@@ -290,7 +307,7 @@ def minimise(
         t = 1.0
         while True:
             candidate = _centred(w - t * step, loss)
-            new_slope, certified = _certified(table, goal, candidate, lam, loss)
+            new_slope, certified = _certified(table, goal, candidate, lam, loss, tilt)
             if certified <= max(best / 2, tolerance) or np.vdot(new_slope, step) >= 0:
                 break
             t /= 2

@@ -86,7 +86,7 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _labels: Labels
 
-    def __init__(
+    def __init__(  # wide: scikit-learn estimators take every parameter by name
         self,
         *,
         epsilon: float | None = 1.0,

@@ -9,10 +9,10 @@ few, and asks that what is learned be linear.
 
 T is taken in public coordinates z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the leading r principal directions of the
 (uncentred) second moment of the auxiliary rows at unit length, s the moments, the small ones raised towards their mean
-as far as Ledoit and Wolf (2004) advise for so few rows. Every direction then weighs about the same, and the noise is spread where the
-data is. A linear classifier without intercept decides the same for x and x/||x||, so the unit length costs nothing
-when it is used. The class index is taken in K - 1 orthonormal contrasts, because the sum over classes is public. All of
-it is rounded to integers, and the certified sensitivity is that of those integers.
+as far as Ledoit and Wolf (2004) advise for so few rows. Every direction then weighs about the same, and the noise is
+spread where the data is. A linear classifier without intercept decides the same for x and x/||x||, so the unit length
+costs nothing when it is used. The class index is taken in K - 1 orthonormal contrasts, because the sum over classes is
+public. All of it is rounded to integers, and the certified sensitivity is that of those integers.
 
 The classifier is W = T A': in whitened coordinates the least-squares classifier, Fisher's discriminant, is T itself up
 to scale, and the minimisers of the logistic and softmax risks were measured to predict the same.
@@ -220,25 +220,22 @@ def choose_rank(  # the release's public terms
     Raises InvalidParameter for an epsilon or delta out of range.
     """
 
+    reach = math.sqrt(2) / parties
+    sigma = gaussian_sigma(reach, epsilon, delta) if mechanism == "gaussian" else reach / check_epsilon(epsilon)
+
     def cost(r: int) -> float:
-        energy = _noise_energy((classes - 1) * float(r), math.sqrt(2) / parties, epsilon, delta, mechanism)
+        dimension = (classes - 1) * float(r)
+        energy = {
+            "spherical-laplace": dimension * (dimension + 1),
+            "discrete-laplace": 2 * dimension * dimension,
+            "gaussian": dimension,
+        }[mechanism] * sigma**2  # E||noise||^2, calibrated to this reach in L2
         return energy + _SIGNAL * (1 - 1 / classes) / r
 
     return max(min(range(1, most + 1), key=cost), min(classes // 2 + 2, most))
 
 
-def _noise_energy(
-    dimension: float, sensitivity: float, epsilon: float, delta: float, mechanism: MechanismName
-) -> float:
-    """E||noise||^2 of a mechanism calibrated to an L2 sensitivity in `dimension` dimensions."""
-    if mechanism == "spherical-laplace":
-        return dimension * (dimension + 1) * (sensitivity / epsilon) ** 2
-    if mechanism == "discrete-laplace":
-        return 2 * dimension * dimension * (sensitivity / epsilon) ** 2
-    return dimension * gaussian_sigma(sensitivity, epsilon, delta) ** 2
-
-
-def plan_statistic(  # every keyword is a public term of the release that may be left to its rule
+def plan_statistic(  # wide: every keyword is a public term of the release that may be left to its rule
     X: Array,
     classes: int,
     parties: int,
@@ -261,14 +258,11 @@ def plan_statistic(  # every keyword is a public term of the release that may be
     Raises DataError for a constant auxiliary matrix or one that has fewer directions than asked for, InvalidParameter
     for anything out of range, GridTooCoarseError when rounding is not small beside the noise.
     """
-    X = np.asarray(X, dtype=np.float64)
-    if X.ndim != 2 or X.size == 0 or not np.all(np.isfinite(X)):
-        raise DataError(f"auxiliary features must be a non-empty finite matrix (samples, width); got shape {X.shape}")
-    if classes < 2 or parties < 1:
-        raise InvalidParameter(f"a statistic needs at least 2 classes and 1 party, not {classes} and {parties}")
     for name, chosen, known in (("mechanism", mechanism, MECHANISMS), ("source", source, SOURCES)):
         if chosen not in known:
             raise InvalidParameter(f"the {name} is {chosen!r}; it must be one of {', '.join(known)}")
+    if classes < 2 or parties < 1:
+        raise InvalidParameter(f"a statistic needs at least 2 classes and 1 party, not {classes} and {parties}")
     if joint and mechanism == "spherical-laplace":
         raise InvalidParameter(
             "parties cannot add spherical Laplace noise in shares: rounded shares do not sum to the rounded law. "
@@ -278,55 +272,68 @@ def plan_statistic(  # every keyword is a public term of the release that may be
         epsilon = check_epsilon(epsilon)
         if mechanism == "gaussian":
             check_delta(delta)
-    if len(X) < 2 or np.all(X[0] == X):
-        raise DataError("all auxiliary samples are the same, so no classifier can be learned from them; collect others")
-    rows = unit_rows(X)
-    axes, moments = _principal_axes(rows)
-    available = len(moments)
-    most = max(1, min(available, len(X) // _ROWS_PER_COORDINATE))
+    rows = _public_rows(X)
+    axes = _whitened_axes(rows)
+    most = max(1, min(axes.shape[1], len(rows) // _ROWS_PER_COORDINATE))
     if rank is None:
         rank = most if epsilon is None else choose_rank(most, classes, parties, epsilon, delta, mechanism)
-    if not 1 <= rank <= available:
+    if not 1 <= rank <= axes.shape[1]:
         raise DataError(
-            f"{rank} coordinates were asked for and the auxiliary features have {available} independent directions; "
-            "lower the rank, or leave it out"
+            f"{rank} coordinates were asked for and the auxiliary features have {axes.shape[1]} independent "
+            "directions; lower the rank, or leave it out"
         )
-    scaled = axes / np.sqrt(moments)
-    transform: Array = scaled[:, :rank]
-    student = Student(rows, scaled[:, :most]) if classes > 2 and rank < most else None
+    transform = axes[:, :rank]
     grid: StatisticGrid | OwnDataGrid
     if source == "own-data":
         grid = OwnDataGrid(transform, classes)
-        coarse, unit = 1 / grid.maximum, 1 / (grid.maximum * parties)
+        pitch, unit = 1 / grid.maximum, 1 / (grid.maximum * parties)
     else:
-        Z = rows @ transform
-        coarse = math.ldexp(1.0, min(0, math.frexp(float(np.abs(Z).max()))[1]) - _FEATURE_BITS)
-        contrast = np.rint(contrast_basis(classes) * 2.0**_CONTRAST_BITS).astype(np.int64)
-        grid = StatisticGrid(np.floor(Z / coarse + 0.5).astype(np.int64), contrast)
-        unit = coarse / (2.0**_CONTRAST_BITS * len(Z) * parties)
+        grid, pitch = _vote_grid(rows @ transform, classes)
+        unit = pitch / (2.0**_CONTRAST_BITS * len(rows) * parties)
     l1, l2 = grid_sensitivity(grid)
-    noise: Mechanism | None = None
-    if epsilon is not None:
-        if mechanism == "spherical-laplace":
-            noise = SphericalLaplace.for_epsilon(l2.value, epsilon, grid.length, 1.0)
-        elif mechanism == "discrete-laplace":
-            noise = DiscreteLaplace.for_epsilon(l1.value, epsilon, grid.length, 1.0)
-        elif joint:
-            noise = Skellam(grid.length, skellam_variance(l1.value, l2.value, epsilon, delta))
-        else:
-            noise = RoundedGaussian.for_epsilon_delta(l2.value, epsilon, delta, grid.length, 1.0)
-        # Rounding moves the normalised T by at most this per entry; the noise must dwarf it.
-        if coarse > l2.value / epsilon * unit:
-            raise GridTooCoarseError(
-                f"numbers rounded to {coarse:g} are too coarse for noise of about {l2.value / epsilon * unit:g}; with "
-                f"{parties} parties choose a smaller epsilon"
-            )
+    noise = None if epsilon is None else _noise(mechanism, joint, l1.value, l2.value, epsilon, delta, grid.length)
+    # Rounding moves the normalised T by at most a pitch per entry; the noise must dwarf it.
+    if epsilon is not None and pitch > l2.value / epsilon * unit:
+        raise GridTooCoarseError(
+            f"numbers rounded to {pitch:g} are too coarse for noise of about {l2.value / epsilon * unit:g}; with "
+            f"{parties} parties choose a smaller epsilon"
+        )
     delta = delta if mechanism == "gaussian" else 0.0
+    student = Student(rows, axes[:, :most]) if classes > 2 and rank < most else None
     return StatisticPlan(grid, transform, classes, unit, parties, l1, l2, epsilon, delta, noise, joint, student)
 
 
-def _principal_axes(rows: Array) -> tuple[Array, Array]:
-    """The principal directions (d, r) of the (uncentred) second moment of `rows`, and their moments, descending.
+def _public_rows(X: Array) -> Array:
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or X.size == 0 or not np.all(np.isfinite(X)):
+        raise DataError(f"auxiliary features must be a non-empty finite matrix (samples, width); got shape {X.shape}")
+    if len(X) < 2 or np.all(X[0] == X):
+        raise DataError("all auxiliary samples are the same, so no classifier can be learned from them; collect others")
+    return unit_rows(X)
+
+
+def _vote_grid(Z: Array, classes: int) -> tuple[StatisticGrid, float]:
+    """The grid of votes on the points Z (N, r), and what one unit of a point stands for."""
+    pitch = math.ldexp(1.0, min(0, math.frexp(float(np.abs(Z).max()))[1]) - _FEATURE_BITS)
+    contrast = np.rint(contrast_basis(classes) * 2.0**_CONTRAST_BITS).astype(np.int64)
+    return StatisticGrid(np.floor(Z / pitch + 0.5).astype(np.int64), contrast), pitch
+
+
+def _noise(
+    name: MechanismName, joint: bool, l1: float, l2: float, epsilon: float, delta: float, dimension: int
+) -> Mechanism:
+    """The mechanism for sums of these sensitivities, in units of the lattice."""
+    if name == "spherical-laplace":
+        return SphericalLaplace.for_epsilon(l2, epsilon, dimension, 1.0)
+    if name == "discrete-laplace":
+        return DiscreteLaplace.for_epsilon(l1, epsilon, dimension, 1.0)
+    if joint:
+        return Skellam(dimension, skellam_variance(l1, l2, epsilon, delta))
+    return RoundedGaussian.for_epsilon_delta(l2, epsilon, delta, dimension, 1.0)
+
+
+def _whitened_axes(rows: Array) -> Array:
+    """The principal directions (d, r) of the (uncentred) second moment of `rows`, each over the root of its moment.
 
     Small moments are raised as shrinking would have it; large ones stay, so that rho <= 1. Directions without any
     weight in the rows are left out.
@@ -339,7 +346,8 @@ def _principal_axes(rows: Array) -> tuple[Array, Array]:
     signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh leaves them open
     share = float(ledoit_wolf_shrinkage(rows, assume_centered=True))
     raised = np.maximum(value, (1 - share) * value + share * value.mean())
-    return (vector * signs)[:, :available], raised[:available]
+    axes: Array = (vector * signs)[:, :available] / np.sqrt(raised[:available])
+    return axes
 
 
 def _decode(plan: StatisticPlan, units: list[int], ballots: int) -> Array:

@@ -24,7 +24,7 @@ ORDER: list[tuple[str, list[str]]] = [
     ("How it works", ["how-it-works.md", "protocols/", "pathak.md", "rajkumar.md", "theory.md"]),
     ("Using it", ["choosing.md", "library.md", "own-data.md", "papers.md", "examples/"]),
     ("Security", ["security/"]),
-    ("Measured", ["performance.md", "main-job.md", "reproduce-"]),
+    ("Measured", ["accuracy.md", "performance.md", "main-job.md", "reproduce-"]),
     ("Working on it", ["design.md", "contributing.md", "glossary.md"]),
 ]
 

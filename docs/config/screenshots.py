@@ -1,7 +1,7 @@
 """The pictures of a report that the documentation shows: `python docs/config/screenshots.py REPORT_DIRECTORY`.
 
-The directory is what `psephos run --draws 20 --report DIRECTORY` wrote. Needs a Chromium and Pillow (which matplotlib
-brings); few colours are enough for pages of text and keep the files small.
+The directory is what `psephos simulate tally --draws 20 --report DIRECTORY` wrote. Needs a Chromium and Pillow (which
+matplotlib brings); few colours are enough for pages of text and keep the files small.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from psephos import hold_ceremony
-from psephos.curator import Tally
-from psephos.parties import KeyHolder, Party
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, VotingParty
 from psephos.protocol import Transcript, VoteLayout, vote_round
-from psephos.protocol.transcript import BOARD
+from psephos.protocol.driver import Driver
 from psephos.report.sequence import contents_of, size_text
 
 PARTIES, CLASSES = 6, list(range(10))
@@ -23,25 +24,14 @@ shards = np.array_split(np.arange(20, len(X)), PARTIES)
 
 ceremony = hold_ceremony(PARTIES, holders=3, threshold=2)  # 3072 bits, shared 2 of 3
 round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, CLASSES)
-transcript = Transcript()
-tally = Tally(round_)
-holders = [KeyHolder(share, round_) for share in ceremony.shares]
 
+voters = []
 for number, rows in enumerate(shards):
     party = Party(number, ceremony.signing_keys[number], classes=CLASSES).train(X[rows], y[rows], "tree")
-    ballot = party.cast(round_, auxiliary)
-    transcript.send("cast", f"party {number}", BOARD, "ballot", ballot.encode())
-    for watcher in (tally.add, *(holder.observe for holder in holders)):
-        watcher(ballot)
-
-request = tally.close()
-parts = []
-for holder in holders[:2]:
-    transcript.send("open", "curator", f"holder {holder.number}", "tally request", request.encode(round_))
-    part = holder.partially_decrypt(request)
-    transcript.send("open", f"holder {holder.number}", "curator", "partial decryption", part.encode(round_))
-    parts.append(part)
-opened = tally.open(parts)
+    voters.append(VotingParty(party, round_, auxiliary))
+holders = [KeyHolder(share, round_) for share in ceremony.shares]
+transcript = Transcript()
+opened = Driver([*voters, Tally(round_), *holders], transcript=transcript).run()["curator"]
 counts = VoteLayout(len(auxiliary), len(CLASSES)).decode(opened.sums, opened.ballots)
 
 for message in transcript.redacted():

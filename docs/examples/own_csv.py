@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from psephos import hold_ceremony
 from psephos.curator import SoftLabelClassifier, Tally
 from psephos.data.preprocessing import PublicScaler
-from psephos.parties import KeyHolder, Party
-from psephos.protocol import VoteLayout, vote_round
+from psephos.parties import KeyHolder, Party, VotingParty
+from psephos.protocol import Driver, VoteLayout, vote_round
 from psephos.protocol.errors import DataError, PsephosError
+from psephos.protocol.roles import Role
 
 Row = dict[str, str]
 
@@ -138,17 +139,13 @@ def main() -> None:
     threshold = holders // 2 + 1
     ceremony = hold_ceremony(len(names), holders=holders, threshold=threshold, **bits)
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, Z, classes, test_key=options.test_key)
-    tally = Tally(round_)
-    keepers = [KeyHolder(share, round_) for share in ceremony.shares]
+    roles: list[Role] = [Tally(round_), *(KeyHolder(share, round_) for share in ceremony.shares)]
     for place, name in enumerate(names):
         mine = rows_of(name)
         party = Party(place, ceremony.signing_keys[place], classes=classes)
         party.train(scaler.transform(encode(mine)), np.array([row[options.label] for row in mine]), options.learner)
-        ballot = party.cast(round_, Z)
-        for watcher in (tally.add, *(keeper.observe for keeper in keepers)):
-            watcher(ballot)
-    request = tally.close()
-    opened = tally.open([keeper.partially_decrypt(request) for keeper in keepers[:threshold]])
+        roles.append(VotingParty(party, round_, Z))
+    opened = Driver(roles).run()["curator"]
     counts = VoteLayout(len(Z), len(classes)).decode(opened.sums, opened.ballots)
 
     model = SoftLabelClassifier(epsilon=options.epsilon, lam=0.05, classes=classes).fit(Z, counts)

@@ -201,7 +201,7 @@ def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[n
 
 
 def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rests: Sequence[mpz]) -> tuple[mpz, ...]:
-    """Every candidate's n, from its residues and from n modulo 2^s."""
+    """Every candidate's n, from its residues and from n modulo 2^s; `chosen`: their places, shape (candidates,)."""
     known, power = terms.step // 4, mpz(1) << terms.rest_bits
     twelve = (terms.step // 12) * gmpy2.invert(terms.step // 12, 12)
     inverse = gmpy2.invert(known, power)
@@ -211,7 +211,7 @@ def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rest
 
 def survivors(terms: CeremonyTerms, candidates: Sequence[mpz]) -> tuple[int, ...]:
     """The places of those of the right length without a prime factor below 2^20."""
-    places = [k for k, n in enumerate(candidates) if n.bit_length() == terms.bits]
+    places = [k for k, n in enumerate(candidates) if n.bit_length() == terms.bits and n.is_odd()]  # a liar's is even
     for bits, together in ((12, 1), (14, 4), (17, 16), (20, 32)):
         primes, left = odd_primorial(2**bits), []
         for at in range(0, len(places), together):

@@ -1,4 +1,4 @@
-"""What the holders of a ceremony agree on before it, and every width that follows from it.
+"""What the holders of a ceremony (Boneh and Franklin 2001) agree on before it, and every width that follows from it.
 
     p = F + sum_A rho_A,     rho_A in [0, S 2^w),  S = 12 l_1 l_2 .. l_k,  F = 11 mod 12,  F = 0 mod l_i
 

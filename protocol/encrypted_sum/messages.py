@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gmpy2 import mpz
-from psephos.protocol.encrypted_sum.proofs import opening_proof_bytes, proof_bytes
 
+from psephos.protocol.encrypted_sum.proofs import opening_proof_bytes, proof_bytes
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import ForgedSignatureError, MessageError, ThresholdError, WrongKeyError, WrongRoundError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts, decode_ciphertexts, encode_ciphertexts

@@ -91,7 +91,7 @@ class Round:
             raise InvalidParameter("a round's context has 32 bytes and its nonce 16")
 
     @classmethod
-    def create(
+    def create(  # wide: all that a round is agreed on
         cls,
         kind: RoundKind,
         threshold_key: ThresholdKey,

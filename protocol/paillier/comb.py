@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from gmpy2 import mpz
@@ -52,6 +53,7 @@ class CombShape:
         return self.tables * self.columns + self.columns - 2
 
 
+@lru_cache(maxsize=64)  # every encryptor of a run asks for the same one
 def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int = 50_000_000) -> CombShape:
     """The shape that costs least for `powers` powers, the making of its tables included.
 

@@ -21,10 +21,12 @@ from psephos.protocol.storage.values import storable_as
 
 __all__ = [
     "DEFAULT_KEY_BITS",
+    "LARGEST_KEY",
     "MINIMUM_KEY_BITS",
     "SMALLEST_TEST_KEY",
     "KeyForm",
     "PublicKey",
+    "check_key_bits",
     "check_key_size",
     "check_modulus",
     "security_bits",
@@ -38,6 +40,9 @@ MINIMUM_KEY_BITS = 2048
 
 SMALLEST_TEST_KEY = 64
 """Bits; not even a test key is smaller. No security at all: only for tests that must be fast."""
+
+LARGEST_KEY = 16384
+"""Bits, beyond 256-bit security (15360): making a longer key would take hours, and what follows days."""
 
 KeyForm = Literal["psephos", "foreign"]
 
@@ -121,6 +126,15 @@ def _rebuild_public_key(n: int, form: KeyForm) -> PublicKey:
     return PublicKey(n, form=form)
 
 
+def check_key_bits(bits: int, *, test_key: bool = False) -> None:
+    """Of a key to be made: raise InvalidParameter for an odd or impossible length, WeakKeyError as below."""
+    if bits % 2 or not SMALLEST_TEST_KEY <= bits <= LARGEST_KEY:
+        raise InvalidParameter(
+            f"a key has an even number of bits between {SMALLEST_TEST_KEY} and {LARGEST_KEY}, not {bits}"
+        )
+    _check_strength(bits, test_key)
+
+
 def check_modulus(n: int) -> None:
     """What can be told of somebody else's modulus without its factors.
 
@@ -143,10 +157,14 @@ def _small_primes() -> mpz:
 
 def check_key_size(key: PublicKey, *, test_key: bool = False) -> None:
     """Raise WeakKeyError for a modulus under 2048 bits that is not called a test key."""
-    if key.bits < MINIMUM_KEY_BITS and not test_key:
+    _check_strength(key.bits, test_key)
+
+
+def _check_strength(bits: int, test_key: bool) -> None:
+    if bits < MINIMUM_KEY_BITS and not test_key:
         raise WeakKeyError(
-            f"a {key.bits}-bit modulus protects nothing; use {MINIMUM_KEY_BITS} bits or more (default "
-            f"{DEFAULT_KEY_BITS}), or say test_key=True where only a test will ever see it"
+            f"a {bits}-bit modulus protects nothing; use {MINIMUM_KEY_BITS} bits or more (default {DEFAULT_KEY_BITS}), "
+            "or say test_key=True where only a test will ever see it"
         )
 
 

@@ -9,9 +9,9 @@ import gmpy2
 import phe
 from gmpy2 import mpz
 
-from psephos.protocol.errors import InvalidParameter, WeakKeyError, WrongKeyError
+from psephos.protocol.errors import InvalidParameter, WrongKeyError
 from psephos.protocol.paillier.ciphertexts import check_ciphertext
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, SMALLEST_TEST_KEY, PublicKey
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 __all__ = ["PrivateKey", "form_bound", "generate_private_key", "odd_primorial"]
@@ -86,15 +86,9 @@ def generate_private_key(
     """A fresh key of exactly `bits` bits, of form "psephos".
 
     Candidates are drawn independently, so the primes are uniform among those of the form. About a second at 3072
-    bits. Raises WeakKeyError under 2048 bits unless `test_key`, InvalidParameter for an odd or tiny size.
+    bits. Raises WeakKeyError under 2048 bits unless `test_key`, InvalidParameter for an odd, tiny or huge size.
     """
-    if bits % 2 or bits < SMALLEST_TEST_KEY:
-        raise InvalidParameter(f"a key has an even number of bits, at least {SMALLEST_TEST_KEY}, not {bits}")
-    if bits < MINIMUM_KEY_BITS and not test_key:
-        raise WeakKeyError(
-            f"a {bits}-bit key protects nothing; ask for {MINIMUM_KEY_BITS} bits or more (default "
-            f"{DEFAULT_KEY_BITS}), or say test_key=True where only a test will ever see it"
-        )
+    check_key_bits(bits, test_key=test_key)
     while True:
         p, q = _prime(bits // 2, randomness), _prime(bits // 2, randomness)
         # Far apart against Fermat's method; the gcd makes the squares modulo n a cyclic group.

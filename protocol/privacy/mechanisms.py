@@ -41,6 +41,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 
 __all__ = [
     "MAX_EPSILON",
+    "MIN_EPSILON",
     "SAMPLER_DISTANCE",
     "DiscreteLaplace",
     "Mechanism",
@@ -63,6 +64,9 @@ __all__ = [
     "snap",
 ]
 
+MIN_EPSILON = 1e-9
+"""Nothing survives the noise of a smaller one, and its scale leaves what floating point and lattices hold."""
+
 MAX_EPSILON = 64.0
 """Beyond this a guarantee protects nobody, and (1 + e^epsilon) * 2^-160 would pass 2^-64."""
 
@@ -78,10 +82,10 @@ _HALF = gmpy2.mpfr(0.5)
 
 
 def check_epsilon(epsilon: float) -> float:
-    """`epsilon` as a float in (0, 64]; raises InvalidParameter otherwise."""
+    """`epsilon` as a float in [1e-9, 64]; raises InvalidParameter otherwise."""
     value = _number(epsilon, "epsilon")
-    if not 0.0 < value <= MAX_EPSILON:
-        raise InvalidParameter(f"epsilon is {epsilon}; it must be a number above 0 and at most {MAX_EPSILON:g}")
+    if not MIN_EPSILON <= value <= MAX_EPSILON:
+        raise InvalidParameter(f"epsilon is {epsilon}; it must be a number from {MIN_EPSILON:g} to {MAX_EPSILON:g}")
     return value
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TypeVar
 
 from psephos.bench.comparisons import comparison
 from psephos.bench.core import addition, encryption
 from psephos.bench.peers import peers
+from psephos.outcomes import BenchOutcome
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.keys import check_key_bits
 
 __all__ = ["LIBRARIES", "PHASES", "SHAPES", "measure"]
+
+T = TypeVar("T")
 
 LIBRARIES = (
     "gmpy2",
@@ -27,46 +32,44 @@ LIBRARIES = (
 )
 """Whose versions a measurement names."""
 
-SHAPES = ((1352, 6, 1000, "HAR"), (43_000, 2, 20_000, "KDD-99"))
-"""Ballots to count: auxiliary samples, classes, parties, and the data set that has them."""
+SHAPES = {"HAR": (1352, 6, 1000), "KDD-99": (43_000, 2, 20_000)}
+"""Ballots to count: auxiliary samples, classes and parties, by the data set that has them."""
 
-PHASES = 4
+PHASES = 3 + len(SHAPES)
 """How often `measure` tells its progress, for each key size."""
 
 
 def measure(
     bits: Sequence[int], repetitions: int = 7, progress: Callable[[int], object] = lambda done: None
-) -> dict[str, Any]:
+) -> BenchOutcome:
     """Encryption, counting, the peers and comparisons at each key size: medians on one core, ratios within this run.
 
     Args:
         bits: key sizes. repetitions: interleaved repetitions of each measurement. progress: called with 1 after each
             of the `PHASES` measurements of each key size.
 
-    Raises InvalidParameter for no key size or no repetition.
+    Raises InvalidParameter for no key size, one that no key has, or no repetition.
     """
     if not bits or repetitions < 1:
         raise InvalidParameter("a benchmark needs at least one key size and one repetition")
-    results: dict[str, Any] = {
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "libraries": {name: _version(name) for name in LIBRARIES},
-        "encryption": [],
-        "addition": [],
-        "peers": [],
-        "comparison": [],
-    }
     for size in bits:
-        results["encryption"].append(encryption(size, repetitions))
+        check_key_bits(size, test_key=True)
+
+    def told(measured: T) -> T:
         progress(1)
-        for samples, classes, parties, name in SHAPES:
-            results["addition"].append({"like": name, **addition(size, samples, classes, parties, repetitions)})
-        progress(1)
-        results["peers"].append(peers(size, repetitions))
-        progress(1)
-        results["comparison"].append(comparison(size, repetitions))
-        progress(1)
-    return results
+        return measured
+
+    begun = time.perf_counter()
+    return BenchOutcome(
+        machine=platform.machine(),
+        python=platform.python_version(),
+        libraries={name: _version(name) for name in LIBRARIES},
+        encryption=[told(encryption(size, repetitions)) for size in bits],
+        addition=[told(addition(name, size, *shape, repetitions)) for size in bits for name, shape in SHAPES.items()],
+        peers=[told(peers(size, repetitions)) for size in bits],
+        comparisons=[told(comparison(size, repetitions)) for size in bits],
+        seconds={"total": round(time.perf_counter() - begun, 1)},
+    )
 
 
 def _version(name: str) -> str:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import statistics
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gmpy2
 
 from psephos.bench.clock import cpu_seconds
+from psephos.outcomes.machine import SecureComparison
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.pathak.comparison import answer, ask, conclude, mask_encrypted_difference
@@ -100,17 +101,19 @@ def _tno(bits: int) -> tuple[Prepare, Read]:
     return prepared, lambda encrypted: bool(paillier.decrypt(encrypted))
 
 
-_MAKERS: dict[str, Callable[[int], tuple[Prepare, Read]]] = {"psephos": _ours, "tno.mpc": _tno}
+Maker = Callable[[int], tuple[Prepare, Read]]
+MAKERS: dict[str, Maker] = {"psephos": _ours, "tno.mpc": _tno}
+"""By library: from the bits of a key, how a comparison is prepared and its answer read."""
 
 
-def comparison(bits: int, repetitions: int = 5) -> dict[str, Any]:
+def comparison(bits: int, repetitions: int = 5, makers: Mapping[str, Maker] = MAKERS) -> SecureComparison:
     """CPU milliseconds of one core per comparison under keys of `bits` bits, the median over interleaved repetitions.
 
     `times_faster_than_tno`: the median of the ratios; None where TNO's is not installed.
     """
     compared: dict[str, Callable[[], Any]] = {}
     missing: dict[str, str] = {}
-    for name, make in _MAKERS.items():
+    for name, make in makers.items():
         try:
             prepare, read = make(bits)
             for a, b in ((5, 7), (7, 5), (6, 6), ((1 << COMPARED_BITS) - 1, 0), (0, (1 << COMPARED_BITS) - 1)):
@@ -129,10 +132,5 @@ def comparison(bits: int, repetitions: int = 5) -> dict[str, Any]:
     ratio = None
     if "tno.mpc" in samples:
         ratio = statistics.median(t / o for t, o in zip(samples["tno.mpc"], samples["psephos"], strict=True))
-    return {
-        "key_bits": bits,
-        "compared_bits": COMPARED_BITS,
-        "milliseconds": {name: 1e3 * statistics.median(taken) for name, taken in samples.items()},
-        "times_faster_than_tno": ratio,
-        "not_measured": missing,
-    }
+    milliseconds = {name: 1e3 * statistics.median(taken) for name, taken in samples.items()}
+    return SecureComparison(bits, COMPARED_BITS, milliseconds, ratio, missing)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import secrets
 import statistics
-from typing import Any
 
 import numpy as np
 import phe
 
 from psephos.bench.clock import clock
+from psephos.outcomes.machine import Addition, Comb, Encryption
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -30,7 +30,7 @@ __all__ = ["addition", "encryption"]
 PARTIES = 20_000
 
 
-def encryption(bits: int, repetitions: int = 7) -> dict[str, Any]:
+def encryption(bits: int, repetitions: int = 7) -> Encryption:
     """Seconds per ciphertext and per vote (packed for 20,000 parties), ours in three modes and phe's `encrypt`."""
     private = generate_private_key(bits, test_key=bits < 2048)
     key = private.public_key
@@ -67,27 +67,22 @@ def encryption(bits: int, repetitions: int = 7) -> dict[str, Any]:
         for name in (*modes, "online")
     }
     per_vote = len(votes) / plan.ciphertexts
-    shapes = {}
+    shapes: dict[str, Comb] = {}
     for mode in ("half", "short"):
         shape = best_shape(exponent_bits(key, mode), powers=1 << 20, entry_bytes=key.ciphertext_bytes)
-        shapes[mode] = {
-            "rows": shape.rows,
-            "tables": shape.tables,
-            "columns": shape.columns,
-            "multiplications": shape.multiplications,
-            "table_mb": shape.table_entries * key.ciphertext_bytes / 1e6,
-        }
-    return {
-        "key_bits": bits,
-        "milliseconds_per_ciphertext": {name: 1e3 * statistics.median(taken) for name, taken in samples.items()},
-        "times_faster_than_phe_per_ciphertext": ratios,
-        "votes_per_ciphertext": per_vote,
-        "times_faster_than_phe_per_vote": {name: ratio * per_vote for name, ratio in ratios.items()},
-        "comb": shapes,
-    }
+        megabytes = shape.table_entries * key.ciphertext_bytes / 1e6
+        shapes[mode] = Comb(shape.rows, shape.tables, shape.columns, shape.multiplications, megabytes)
+    return Encryption(
+        key_bits=bits,
+        milliseconds_per_ciphertext={name: 1e3 * statistics.median(taken) for name, taken in samples.items()},
+        times_faster_than_phe_per_ciphertext=ratios,
+        votes_per_ciphertext=per_vote,
+        times_faster_than_phe_per_vote={name: ratio * per_vote for name, ratio in ratios.items()},
+        comb=shapes,
+    )
 
 
-def addition(bits: int, samples: int, classes: int, parties: int = PARTIES, repetitions: int = 7) -> dict[str, Any]:
+def addition(like: str, bits: int, samples: int, classes: int, parties: int, repetitions: int = 7) -> Addition:
     """Counting ballots (decoding, range, signature, hash, gcd, multiplying) over the bare multiplications alone."""
     private = generate_private_key(bits, test_key=bits < 2048)
     threshold_key, _ = deal(private, holders=3, threshold=2)
@@ -129,10 +124,11 @@ def addition(bits: int, samples: int, classes: int, parties: int = PARTIES, repe
     for _ in range(repetitions):
         bare_times.append(clock(bare) / batch)
         counted_times.append(clock(counted) / batch)
-    return {
-        "key_bits": bits,
-        "ciphertexts_per_ballot": round_.plan.ciphertexts,
-        "bytes_per_ballot": Ballot.encoded_length(round_),
-        "milliseconds_per_ballot": 1e3 * statistics.median(counted_times),
-        "over_bare_multiplications": statistics.median(c / b for c, b in zip(counted_times, bare_times, strict=True)),
-    }
+    return Addition(
+        like=like,
+        key_bits=bits,
+        ciphertexts_per_ballot=round_.plan.ciphertexts,
+        bytes_per_ballot=Ballot.encoded_length(round_),
+        milliseconds_per_ballot=1e3 * statistics.median(counted_times),
+        over_bare_multiplications=statistics.median(c / b for c, b in zip(counted_times, bare_times, strict=True)),
+    )

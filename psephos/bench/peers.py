@@ -10,12 +10,12 @@ import os
 import statistics
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import phe
 from gmpy2 import mpz
 
 from psephos.bench.clock import cpu_seconds
+from psephos.outcomes.machine import Peers
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 
@@ -102,7 +102,7 @@ _MAKERS: dict[str, Callable[[PrivateKey], Operations]] = {
 }
 
 
-def peers(bits: int, repetitions: int = 5) -> dict[str, Any]:
+def peers(bits: int, repetitions: int = 5) -> Peers:
     """CPU milliseconds of one core per encryption, addition and decryption, the median over interleaved repetitions."""
     private = generate_private_key(bits, test_key=bits < 2048)
     libraries: dict[str, Operations] = {}
@@ -119,11 +119,8 @@ def peers(bits: int, repetitions: int = 5) -> dict[str, Any]:
         for name, work in libraries.items():
             for operation, do in work.items():
                 samples[name][operation].append(cpu_seconds(do))
-    return {
-        "key_bits": bits,
-        "milliseconds": {
-            name: {operation: 1e3 * statistics.median(taken) for operation, taken in work.items()}
-            for name, work in samples.items()
-        },
-        "not_measured": missing,
+    milliseconds = {
+        name: {operation: 1e3 * statistics.median(taken) for operation, taken in work.items()}
+        for name, work in samples.items()
     }
+    return Peers(bits, milliseconds, missing)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any, Optional, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-__all__ = ["Grouped", "examples", "parameters", "with_options"]
+__all__ = ["Grouped", "examples", "list_of", "parameters", "with_options"]
 
 
 class Grouped(TyperCommand):
@@ -37,10 +37,10 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:", *("  " + line for line in lines)))
 
 
-def parameters(options: type[Any], omit: tuple[str, ...] = ()) -> list[inspect.Parameter]:
-    """A keyword parameter, annotated for typer, for each field of the dataclass `options` but those to `omit`."""
+def parameters(options: type[Any], only: Sequence[str] | None = None) -> list[inspect.Parameter]:
+    """A keyword parameter, annotated for typer, for each field of the dataclass `options`, or for those of `only`."""
     hints = get_type_hints(options)
-    return [_parameter(one, hints[one.name]) for one in fields(options) if one.name not in omit]
+    return [_parameter(one, hints[one.name]) for one in fields(options) if only is None or one.name in only]
 
 
 def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
@@ -57,7 +57,7 @@ def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
     elif default is None or default is False or default == ():
         said["show_default"] = False
     if many is not None:
-        said |= {"parser": _list_of(many), "metavar": f"{getattr(many, '__name__', 'value').upper()}[,...]"}
+        said |= {"parser": list_of(many), "metavar": f"{getattr(many, '__name__', 'value').upper()}[,...]"}
         default = None if default in (None, MISSING) else ",".join(map(str, default))
         hint = str
     annotation: Any = Annotated[Optional[hint] if default is None else hint, typer.Option(name, **said)]  # noqa: UP045
@@ -78,7 +78,7 @@ def _plain_type(hint: Any) -> tuple[Any, Any]:
     return hint, None
 
 
-def _list_of(kind: Any) -> Callable[[Any], Any]:
+def list_of(kind: Any) -> Callable[[Any], Any]:
     def parse(text: Any) -> Any:
         if isinstance(text, tuple):
             return text
@@ -91,19 +91,20 @@ def _list_of(kind: Any) -> Callable[[Any], Any]:
 
 
 def with_options(
-    options: type[Any], omit: tuple[str, ...] = ()
+    options: type[Any], only: Sequence[str] | None = None, **fixed: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator: the command's first argument becomes an `options`, built of an option for each of its fields.
 
-    Its other, keyword-only parameters stay options of their own, below.
+    With `only`, other fields keep their defaults or are `fixed`. The command's keyword-only parameters stay options of
+    their own.
     """
-    generated = parameters(options, omit)
+    generated = parameters(options, only)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
         def called(**given: Any) -> None:
-            chosen = options(**{one.name: given.pop(one.name) for one in generated})
+            chosen = options(**fixed, **{one.name: given.pop(one.name) for one in generated})
             command(chosen, **given)
 
         called.__name__, called.__doc__ = command.__name__, command.__doc__

@@ -1,11 +1,21 @@
 """What commands find, as types: their fields are the JSON (docs/json.md), their properties what is shown of them."""
 
-from psephos.outcomes.base import FORMAT, KINDS, METHODS, Accuracy, Curve, Mean, Outcome, Phase, Release
+from psephos.outcomes.base import (
+    ALPHA_NOTICE,
+    FORMAT,
+    KINDS,
+    METHODS,
+    Accuracy,
+    Alpha,
+    Curve,
+    Mean,
+    Outcome,
+    Phase,
+    Release,
+)
 from psephos.outcomes.machine import BenchOutcome, PlanOutcome
 from psephos.outcomes.papers import Experiment, HammOutcome, PathakAdultOutcome, RajkumarOutcome
 from psephos.outcomes.runs import (
-    ALPHA_NOTICE,
-    Alpha,
     AverageOutcome,
     Composed,
     Guarantee,

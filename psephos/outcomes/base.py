@@ -9,18 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, ClassVar, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
+import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from psephos.protocol.errors import ReportError, ReportVersionError
 
 __all__ = [
+    "ALPHA_NOTICE",
     "FORMAT",
     "KINDS",
     "METHODS",
     "Accuracy",
+    "Alpha",
     "Cell",
     "Comparison",
     "Curve",
@@ -120,6 +124,43 @@ class Phase:
     seconds: Seconds | None
     messages: Count
     bytes: Count
+
+
+AlphaNotice: TypeAlias = Literal["known to the curator, not private, not for release"]
+ALPHA_NOTICE: AlphaNotice = "known to the curator, not private, not for release"
+"""Stands wherever alpha is shown or saved."""
+
+
+@dataclass(frozen=True)
+class Alpha:
+    """What is kept of the opened counts: no sample's alpha, only how they are distributed.
+
+    Attributes:
+        auxiliary, ballots: N and M.
+        share_edges, samples_per_share: a histogram over [0, 1] of the winning class's share of the votes.
+        mean_alpha: (K,), the mean share of each class.
+        notice: `ALPHA_NOTICE`.
+    """
+
+    auxiliary: Count
+    ballots: Count
+    share_edges: list[float]
+    samples_per_share: list[Count]
+    mean_alpha: list[Share]
+    notice: AlphaNotice = ALPHA_NOTICE
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64]) -> Alpha:
+        """Of the opened counts, integers (N, K), each row adding up to the number of ballots."""
+        ballots = int(counts[0].sum())
+        samples, edges = np.histogram(counts.max(axis=1) / ballots, bins=20, range=(0.0, 1.0))
+        return cls(
+            len(counts),
+            ballots,
+            [round(float(edge), 2) for edge in edges],
+            samples.tolist(),
+            (counts / ballots).mean(axis=0).tolist(),
+        )
 
 
 @dataclass(frozen=True)
@@ -257,6 +298,12 @@ class Outcome:
         except (msgspec.ValidationError, RecursionError) as error:
             raise ReportError(f"this is no whole result of kind {kind}: {error}") from error
 
+    def known(self, phase: str) -> float:
+        """Seconds of a phase that was measured; raises KeyError for another."""
+        if (taken := self.seconds[phase]) is None:
+            raise KeyError(phase)
+        return taken
+
     # what is shown of it
 
     @property
@@ -325,6 +372,11 @@ class Outcome:
         return None
 
     @property
+    def histogram(self) -> Alpha | None:
+        """How united the votes were."""
+        return None
+
+    @property
     def phases(self) -> dict[str, Phase]:
         """Traffic of each phase, where it was counted without a transcript."""
         return {}
@@ -341,25 +393,22 @@ def plain(value: Any) -> Any:
     Raises ReportError for what has no place in JSON: not a number, infinity, or an object of an unknown type.
     """
     try:
-        built = msgspec.to_builtins(value, enc_hook=_number)
+        return _finite(msgspec.to_builtins(value, enc_hook=_number))
     except TypeError as error:
         raise ReportError(f"the result cannot be written as JSON: {error}") from error
-    _check_finite(built)
-    return built
 
 
 def _number(value: Any) -> Any:
-    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+    if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} has no place in a result")
 
 
-def _check_finite(value: Any) -> None:
+def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        for inner in value.values():
-            _check_finite(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_finite(inner)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ReportError(f"the result cannot be written as JSON: {value} is no finite number")
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TypeError(f"{value} is no finite number")
+    return value

@@ -203,7 +203,7 @@ class HammOutcome(Experiment):
     def panels(self) -> list[Panel]:
         return [
             Panel(
-                f"{size.parties:,} parties, {family}",
+                f"{'SYNTHETIC STAND-IN: ' if self.stand_in else ''}{size.parties:,} parties, {family}",
                 _RIGHT,
                 "accuracy",
                 [

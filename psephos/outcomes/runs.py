@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
 from psephos.outcomes.base import (
+    ALPHA_NOTICE,
     Accuracy,
+    Alpha,
     Count,
     Curve,
     Fact,
@@ -23,8 +25,6 @@ from psephos.outcomes.base import (
 )
 
 __all__ = [
-    "ALPHA_NOTICE",
-    "Alpha",
     "AverageOutcome",
     "Composed",
     "Guarantee",
@@ -36,10 +36,6 @@ __all__ = [
     "TallyOutcome",
     "test_key_warning",
 ]
-
-AlphaNotice: TypeAlias = Literal["known to the curator, not private, not for release"]
-ALPHA_NOTICE: AlphaNotice = "known to the curator, not private, not for release"
-"""Stands wherever alpha is shown or saved."""
 
 SAFE_BITS = 2048
 
@@ -64,25 +60,6 @@ class Composed:
     releases: Count
     epsilon: Positive | None
     delta: Share
-
-
-@dataclass(frozen=True)
-class Alpha:
-    """What is kept of the opened counts: no sample's alpha, only how they are distributed.
-
-    Attributes:
-        auxiliary, ballots: N and M.
-        share_edges, samples_per_share: a histogram over [0, 1] of the winning class's share of the votes.
-        mean_alpha: (K,), the mean share of each class.
-        notice: `ALPHA_NOTICE`.
-    """
-
-    auxiliary: Count
-    ballots: Count
-    share_edges: list[float]
-    samples_per_share: list[Count]
-    mean_alpha: list[Share]
-    notice: AlphaNotice = ALPHA_NOTICE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +108,11 @@ class Run(Outcome):
         return f"Psephos: {self.protocol} on {self.dataset}"
 
     @property
+    def _memory(self) -> list[Fact]:
+        peak = self.peak_memory_mb
+        return [] if peak is None else [("Peak memory, workers included", peak, " MB")]
+
+    @property
     def accuracies(self) -> dict[str, Accuracy]:
         return self.accuracy
 
@@ -160,6 +142,14 @@ class Run(Outcome):
         )
 
 
+_MODELS = {
+    "none": "everybody follows the protocol (no proofs); ",
+    "knowledge": "ballots and partial decryptions carry proofs: nobody casts what others encrypted; ",
+    "valid": "ballots and partial decryptions carry proofs: votes are 0 or 1 and their senders' own; ",
+}
+_KEYS = {"dealer": "a dealer made the key, and could read every ballot", "ceremony": "the holders made the key"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Summed(Run):
     """A run around an encrypted sum that key holders open.
@@ -169,6 +159,7 @@ class Summed(Run):
         auxiliary: public samples, N.
         mechanism, scaling, lam, randomness: as chosen, by the caller or by rule.
         holders, threshold, min_ballots: who opens, how many it takes, and of how many ballots at least.
+        keys, proofs: who made the key, and what ballots prove.
         slots_per_plaintext, ciphertexts_per_ballot, bytes_per_ballot: of the packing and of one ballot.
         tally_equals_plaintext: whether every opened sum is the clear one, entry by entry.
         privacy: what each release costs.
@@ -192,6 +183,8 @@ class Summed(Run):
     bytes_per_ballot: Count
     tally_equals_plaintext: bool
     privacy: dict[str, Release]
+    keys: Literal["dealer", "ceremony"] = "dealer"
+    proofs: Literal["none", "knowledge", "valid"] = "none"
     composed: Composed | None = None
     draws: Count = 1
     measured_on: dict[str, Count] = field(default_factory=dict)
@@ -216,6 +209,8 @@ class Summed(Run):
             ("Paillier key", self.key_bits, f" bits, randomness {self.randomness}"),
             ("One ballot", self.ciphertexts_per_ballot, " ciphertexts, ", self.bytes_per_ballot, " bytes"),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+            ("Model", _MODELS[self.proofs], _KEYS[self.keys]),
+            *self._memory,
         ]
 
     @property
@@ -262,6 +257,10 @@ class TallyOutcome(Summed):
     classes: Annotated[int, Meta(ge=2)]
     curves: list[Curve] = field(default_factory=list)
     alpha: Alpha | None = None
+
+    @property
+    def histogram(self) -> Alpha | None:
+        return self.alpha
 
     @property
     def panels(self) -> list[Panel]:
@@ -337,7 +336,8 @@ class PathakOutcome(Run):
             _opened("Published shares against the clear sum", self.exact),
             ("Parties", self.parties),
             ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
-            ("Paillier key", self.key_bits, " bits"),
+            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
+            *self._memory,
         ]
 
     @property
@@ -480,6 +480,7 @@ class PsgdOutcome(Run):
             ("epsilon", self.epsilon, " at delta = ", self.delta),
             ("Paillier key", self.key_bits, " bits"),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+            *self._memory,
         ]
 
     @property

@@ -42,6 +42,9 @@ from psephos.curator.losses import Loss, loss_named
 from psephos.data.datasets import Dataset, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
+from psephos.options import option
+from psephos.outcomes import HammOutcome, Mean
+from psephos.outcomes.papers import EncryptedTrial, HammPanel, Published
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
@@ -51,8 +54,8 @@ from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
-from psephos.simulate.engines import Engine, LocalEngine
+from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulate.engines import Engine, LocalEngine, make_engine
 from psephos.simulate.journal import Journal
 from psephos.simulate.linear import LinearVoter, count_votes
 from psephos.simulate.methods import Request, average_method, erm_fit, erm_method, pate_method, statistic_method
@@ -100,40 +103,36 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True)
 class HammOptions:
-    """What was asked for.
+    """What was asked for; `name` is one of `EXPERIMENTS`.
 
-    Attributes:
-        name: hamm-har, hamm-kdd99 or hamm-url.
-        parties: panels; the paper's unless given.
-        trials: splits. draws: releases of each private method per split (the paper: 10, and 100 releases).
-        quick: 2 trials of 3 draws, fewer points; KDD-99 and URL with M = 1,000 and 4,000 auxiliary samples.
-        encrypted: count encrypted ballots instead of clear ones.
-        mode, key_bits, holders, threshold, test_key: of the encryption.
-        workers: processes.
-        journal: directory that finished trials and encrypted counts are kept in, continued when it is there. More
-            trials or panels may be asked for then.
-        data_dir: where the data files are.
-        seed: drives splits and noise.
-        stand_in: use synthetic data of the URL data's shape, which is not published with this program.
+    A journal keeps finished trials and encrypted counts, and the sweep goes on from them; more trials or panels may be
+    asked for then. `quick` is 2 trials of 3 draws, fewer points; KDD-99 and URL with M = 1,000 and 4,000 auxiliary
+    samples.
     """
 
     name: str
-    parties: tuple[int, ...] | None = None
-    trials: int = 10
-    draws: int = 10
-    quick: bool = False
-    encrypted: bool = False
-    mode: RandomnessMode = "half"
-    key_bits: int = DEFAULT_KEY_BITS
-    holders: int = 5
-    threshold: int = 3
-    test_key: bool = False
-    workers: int = 1
-    journal: str | None = None
-    data_dir: str | None = None
-    seed: int = 0
-    stand_in: bool = False
-    inverse_epsilons: tuple[float, ...] = INVERSE_EPSILONS
+    quick: bool = option(False, "Fewer trials and points: nothing to cite.")
+    trials: int = option(10, "Splits.")
+    draws: int = option(10, "Noise draws of each private method per split; the paper has 100 releases in all.")
+    parties: tuple[int, ...] | None = option(None, "M of each panel.", shown="the paper's")
+    inverse_epsilons: tuple[float, ...] = option(INVERSE_EPSILONS, "Points of the axis; 0 is always there.")
+    stand_in: bool = option(False, "hamm-url: synthetic data of its shape, which is not published with this program.")
+    data_dir: str | None = option(
+        None, "Where the data files lie.", group="Data", shown="$PSEPHOS_DATA, or the user's cache"
+    )
+    seed: int = option(0, "Drives splits and noise.", group="Data")
+    encrypted: bool = option(False, "Count encrypted ballots, not clear ones.", group="Encryption")
+    mode: RandomnessMode = option("half", "Randomness of the encryption.", group="Encryption")
+    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
+    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
+    holders: int = option(5, "Key holders, the first parties.", group="Encryption")
+    threshold: int = option(3, "How many holders open a count.", group="Encryption")
+    workers: int = option(1, "Processes.", group="Machine")
+    engine: str = option("local", "Where parties are simulated: local, or dask (a cluster).", group="Machine")
+    scheduler: str | None = option(None, "dask: the scheduler's address, HOST:PORT.", group="Machine")
+    journal: str | None = option(
+        None, "Keep finished trials and encrypted counts here, and go on. Holds secrets.", group="Machine"
+    )
 
     def check(self) -> None:
         """Raise InvalidParameter for what cannot be run."""
@@ -157,15 +156,15 @@ Progress = Callable[[str, int, int], object]
 def reproduce_hamm(
     options: HammOptions,
     *,
-    engine: Engine | None = None,
     progress: Progress = lambda what, done, total: None,
-) -> dict[str, Any]:
-    """Run an experiment and return its JSON object, which `psephos.papers.curves.draw_hamm` draws.
+) -> HammOutcome:
+    """Run an experiment; the engine is for encrypted counts, trials always run on this machine.
 
-    engine: of the encrypted counts; trials always run on this machine. Raises DataSetMissingError (hamm-url without
-    its day files says what to fetch), DataError, JournalError, EngineError, InvalidParameter.
+    Raises DataSetMissingError (hamm-url without its day files says what to fetch), DataError, JournalError,
+    EngineError, InvalidParameter.
     """
     options.check()
+    engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
     if options.quick:
         options = replace(
             options,
@@ -190,30 +189,31 @@ def reproduce_hamm(
                 counted = {trial.number: _encrypted_count(data, trial, engine, progress) for trial in trials}
                 trials = [replace(trial, counts=counted[trial.number].counts) for trial in trials]
             results.append(_panel(options, parties, _run_trials(data, trials, journal, progress), counted))
-    return {
-        "experiment": options.name,
-        "paper": f"Hamm, Cao, Belkin 2016, section {experiment.section}, Figure {experiment.figure}",
-        "data": data.source if not options.stand_in else f"SYNTHETIC STAND-IN, not the paper's data: {data.source}",
-        "stand_in": options.stand_in,
-        "lam": HAMM_LAMBDA,
-        "samples_per_party": experiment.samples,
-        "inverse_epsilons": [0.0, *options.inverse_epsilons],
-        "trials": options.trials,
-        "releases": options.trials * options.draws,
-        "quick": options.quick,
-        "counts": "opened from encrypted ballots" if options.encrypted else "taken in the clear, for speed",
-        "noise_source": "simulation",
-        "families": FAMILIES,
-        "panels": results,
-        "published": _published(options, results),
-        "seconds": round(time.perf_counter() - started, 1),
-        "options": asdict(options),
-    }
+    return HammOutcome(
+        experiment=options.name,
+        paper=f"Hamm, Cao, Belkin 2016, section {experiment.section}, Figure {experiment.figure}",
+        data=data.source if not options.stand_in else f"SYNTHETIC STAND-IN, not the paper's data: {data.source}",
+        stand_in=options.stand_in,
+        lam=HAMM_LAMBDA,
+        samples_per_party=experiment.samples,
+        inverse_epsilons=[0.0, *options.inverse_epsilons],
+        trials=options.trials,
+        draws_per_point=options.trials * options.draws,
+        test=results[0].test,
+        quick=options.quick,
+        counts="opened from encrypted ballots" if options.encrypted else "taken in the clear, for speed",
+        families=FAMILIES,
+        sizes=results,
+        published=_published(options, results),
+        seed=options.seed,
+        seconds={"total": round(time.perf_counter() - started, 1)},
+        options=asdict(options),
+    )
 
 
 def _identity(options: HammOptions) -> dict[str, Any]:
     """What decides a trial's result, for the journal."""
-    other = ("parties", "trials", "workers", "journal", "data_dir")
+    other = ("parties", "trials", "workers", "engine", "scheduler", "journal", "data_dir")
     return {name: value for name, value in asdict(options).items() if name not in other}
 
 
@@ -441,7 +441,7 @@ class _Counted:
     continued_from: int
 
 
-def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine | None, progress: Progress) -> _Counted:
+def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Progress) -> _Counted:
     """The trial's counts, opened from encrypted ballots and compared with the clear ones."""
     options, classes, parties = trial.options, len(data.classes), trial.parties
     seconds: dict[str, float] = {}
@@ -478,16 +478,8 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine | None, progre
         ceremony = hold() if journal is None else journal.ceremony(hold)
         seconds["keygen"] = time.perf_counter() - begun
         round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=options.test_key)
-        summed = run_encrypted_sum(
-            round_,
-            ceremony,
-            VoteContribution(voters, auxiliary, classes),
-            mode=options.mode,
-            workers=options.workers,
-            engine=engine,
-            journal=journal,
-            progress=step,
-        )
+        conditions = Conditions(options.mode, engine or LocalEngine(options.workers), journal, progress=step)
+        summed = simulate_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), conditions)
     layout = VoteLayout(len(auxiliary.samples), classes)
     return _Counted(
         layout.decode(summed.opened.sums, summed.opened.ballots),
@@ -505,45 +497,38 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine | None, progre
 
 def _panel(
     options: HammOptions, parties: int, trials: Sequence[dict[str, Any]], counted: dict[int, _Counted]
-) -> dict[str, Any]:
-    def over(names: Sequence[str]) -> dict[str, float]:
+) -> HammPanel:
+    def over(names: Sequence[str]) -> Mean:
         values = np.array([trial["scores"][name] for trial in trials for name in names])
-        return {"mean": float(values.mean()), "std": float(values.std(ddof=1)) if len(values) > 1 else 0.0}
+        return Mean(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
 
-    curves: dict[str, dict[str, list[dict[str, float]]]] = {}
-    for family, methods in (("stated", PRINTED), ("exponential", PRINTED), ("ours", OURS)):
-        curves[family] = {
-            name: [
-                over([f"{family} {name} {point:g} {draw}" for draw in range(options.draws)])
-                for point in options.inverse_epsilons
-            ]
-            for name in methods
-        }
-    first = trials[0]
-    panel: dict[str, Any] = {
-        "parties": parties,
-        "batch": over(["batch"]),
-        "indiv": over(["indiv"]),
-        "nonprivate": {name: over([f"nonprivate {name}"]) for name in PRINTED},
-        "curves": curves,
-        "rho": first["rho"],
-        **{name: first[name] for name in ("auxiliary", "test", "features", "batch_rows", "indiv_rows")},
-        "seconds": {"train": round(max(trial["seconds"]["train"] for trial in trials), 2)},
-    }
-    if counted:
-        panel["encrypted"] = [
-            {
-                "trial": number,
-                "equals_plaintext": one.equals_plaintext,
-                "seconds": {phase: round(taken, 2) for phase, taken in one.seconds.items()},
-                "peak_memory_mb": round(one.peak_memory_mb, 1),
-                "ballot_bytes": one.ballot_bytes,
-                "bits_per_count": round(one.bits_per_count, 2),
-                "continued_from": one.continued_from,
-            }
-            for number, one in sorted(counted.items())
-        ]
-    return panel
+    def curve(family: str, name: str) -> list[Mean]:
+        draws = range(options.draws)
+        return [over([f"{family} {name} {point:g} {draw}" for draw in draws]) for point in options.inverse_epsilons]
+
+    families = {"stated": PRINTED, "exponential": PRINTED, "ours": OURS}
+    encrypted = [
+        EncryptedTrial(
+            trial=number,
+            equals_plaintext=one.equals_plaintext,
+            seconds={phase: round(taken, 2) for phase, taken in one.seconds.items()},
+            peak_memory_mb=round(one.peak_memory_mb, 1),
+            ballot_bytes=one.ballot_bytes,
+            bits_per_count=round(one.bits_per_count, 2),
+            continued_from=one.continued_from,
+        )
+        for number, one in sorted(counted.items())
+    ]
+    return HammPanel(
+        parties=parties,
+        batch=over(["batch"]),
+        indiv=over(["indiv"]),
+        nonprivate={name: over([f"nonprivate {name}"]) for name in PRINTED},
+        curves={family: {name: curve(family, name) for name in methods} for family, methods in families.items()},
+        **{name: trials[0][name] for name in ("rho", "auxiliary", "test", "features", "batch_rows", "indiv_rows")},
+        seconds={"train": round(max(trial["seconds"]["train"] for trial in trials), 2)},
+        encrypted=encrypted,
+    )
 
 
 _NUMBERS = {
@@ -553,38 +538,38 @@ _NUMBERS = {
 }
 
 
-def _published(options: HammOptions, panels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _published(options: HammOptions, panels: Sequence[HammPanel]) -> list[Published]:
     """The paper's own numbers and statements beside ours, each with a verdict. Its figures hold no readable numbers."""
     rows = []
-    largest = max(panels, key=lambda panel: int(panel["parties"]))
+    largest = max(panels, key=lambda panel: panel.parties)
     elsewhere = _elsewhere(options, largest)
     for name, paper in _NUMBERS[options.name].items():
-        ours = largest[name] if name in ("batch", "indiv") else largest["nonprivate"][name]
+        ours = {"batch": largest.batch, "indiv": largest.indiv, **largest.nonprivate}[name]
         # The text says "around" and gives two digits.
-        close = abs(ours["mean"] - paper) <= max(0.03, 2 * ours["std"])
+        close = abs(ours.mean - paper) <= max(0.03, 2 * ours.std)
         why = "" if close else _WHY_NOT.get((options.name, name), "scaling and solver are not stated")
         rows.append(
-            {
-                "what": f"{name}, not private",
-                "family": "none",
-                "parties": largest["parties"],
-                "paper": f"{paper:.2f}",
-                "ours": f"{ours['mean']:.3f} ± {ours['std']:.3f}",
-                "reproduces": bool(close) and not elsewhere,
-                "why": elsewhere or why,
-            }
+            Published(
+                what=f"{name}, not private",
+                family="none",
+                parties=largest.parties,
+                paper=f"{paper:.2f}",
+                ours=f"{ours.mean:.3f} ± {ours.std:.3f}",
+                reproduces=close and not elsewhere,
+                why=elsewhere or why,
+            )
         )
     for family in ("stated", "exponential", "ours"):
         rows += _claims(options, largest, family)
     return rows
 
 
-def _elsewhere(options: HammOptions, panel: dict[str, Any]) -> str:
+def _elsewhere(options: HammOptions, panel: HammPanel) -> str:
     """Why a panel says nothing about the paper's statements; empty where it does."""
     stated = EXPERIMENTS[options.name].parties[-1]
     if options.stand_in:
         return "not tested: the data are synthetic, not the paper's"
-    return "" if panel["parties"] == stated else f"not tested: the paper says it of M = {stated}"
+    return "" if panel.parties == stated else f"not tested: the paper says it of M = {stated}"
 
 
 _WHY_NOT = {
@@ -629,7 +614,7 @@ class _Claim:
         return ", ".join(f"{score.name}: {score.mean:.3f}" for score in scores)
 
 
-def _claims(options: HammOptions, panel: dict[str, Any], family: str) -> list[dict[str, Any]]:
+def _claims(options: HammOptions, panel: HammPanel, family: str) -> list[Published]:
     reasons = {
         "stated": "",
         "exponential": "does not follow from an exponential norm either",
@@ -641,32 +626,32 @@ def _claims(options: HammOptions, panel: dict[str, Any], family: str) -> list[di
         holds = claim.verdict()
         why = "undecided: within two standard errors" if holds is None else reasons[family] or claim.why_not
         rows.append(
-            {
-                "what": claim.what,
-                "family": family,
-                "paper": "claims so",
-                "ours": claim.ours,
-                "parties": panel["parties"],
-                "reproduces": bool(holds) and not elsewhere,
-                "why": elsewhere or ("" if holds else why),
-            }
+            Published(
+                what=claim.what,
+                family=family,
+                paper="claims so",
+                ours=claim.ours,
+                parties=panel.parties,
+                reproduces=bool(holds) and not elsewhere,
+                why=elsewhere or ("" if holds else why),
+            )
         )
     return rows
 
 
-def _sentences(options: HammOptions, panel: dict[str, Any], family: str) -> list[_Claim]:
+def _sentences(options: HammOptions, panel: HammPanel, family: str) -> list[_Claim]:
     """What the paper says of its figures."""
     trials = options.trials
 
     def at(name: str, point: float) -> _Score:
         points = options.inverse_epsilons
         nearest = min(range(len(points)), key=lambda place: abs(np.log(points[place] / point)))
-        found = panel["curves"][family][name][nearest]
-        error = found["std"] / math.sqrt(trials * options.draws)
-        return _Score(f"{name} at {points[nearest]:g}", found["mean"], error)
+        found = panel.curves[family][name][nearest]
+        return _Score(f"{name} at {points[nearest]:g}", found.mean, found.std / math.sqrt(trials * options.draws))
 
     batch, indiv = (
-        _Score(name, panel[name]["mean"], panel[name]["std"] / math.sqrt(trials)) for name in ("batch", "indiv")
+        _Score(name, one.mean, one.std / math.sqrt(trials))
+        for name, one in (("batch", panel.batch), ("indiv", panel.indiv))
     )
     if options.name == "hamm-har":
         return [

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,14 @@ from numpy.typing import NDArray
 
 from psephos.curator.pathak.bounds import counterexample, printed_epsilon, theorem_4_2, theorem_4_3
 from psephos.data.datasets import load
+from psephos.options import option
+from psephos.outcomes import PathakAdultOutcome
+from psephos.outcomes.papers import Excess, Point, Setting, Theorem, Theorems
 from psephos.parties.training import train_parties
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_laplace
 
-__all__ = ["EPSILONS", "SPLITS", "reproduce_pathak_adult"]
+__all__ = ["EPSILONS", "SPLITS", "AdultOptions", "reproduce_pathak_adult"]
 
 Array = NDArray[np.float64]
 
@@ -63,67 +66,65 @@ SETTINGS = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class AdultOptions:
+    """What `psephos reproduce pathak-adult` was asked for."""
+
+    quick: bool = option(False, "Two deals of five draws: nothing to cite.")
+    deals: int = option(10, "Random ways of dealing the rows to the parties.")
+    draws: int = option(20, "Noise draws of each point, for each deal.")
+    epsilons: tuple[float, ...] = option(EPSILONS, "The axis.")
+    data_dir: str | None = option(None, "Where a9a lies.", group="Data", shown="$PSEPHOS_DATA, or the user's cache")
+    seed: int = option(0, "Drives deals and noise.", group="Data")
+
+    def check(self) -> None:
+        """Raise InvalidParameter for what makes no experiment."""
+        if self.deals < 1 or self.draws < 1:
+            raise InvalidParameter(f"deals and draws are at least 1, not {self.deals} and {self.draws}")
+        if not self.epsilons or not all(e > 0 and math.isfinite(e) for e in self.epsilons):
+            raise InvalidParameter("epsilons are positive finite numbers")
+
+
 def reproduce_pathak_adult(
-    *,
-    data_dir: str | None = None,
-    executions: int = 200,
-    deals: int = 10,
-    epsilons: Sequence[float] = EPSILONS,
-    seed: int = 0,
-    progress: Callable[[str, int, int], object] | None = None,
-) -> dict[str, Any]:
-    """Errors, error bars and the theorems' claims in each setting, as a JSON-ready dictionary.
-
-    Args:
-        data_dir: where a9a lies.
-        executions: noise draws for each point, spread evenly over the deals.
-        deals: random ways of dealing the rows to the parties.
-        epsilons: the paper's axis.
-        seed: drives deals and noise.
-        progress: called as (setting, done, total).
-
-    Raises InvalidParameter, DataSetMissingError.
-    """
-    if deals < 1 or executions < deals or executions % deals:
-        raise InvalidParameter(f"executions ({executions}) must be a multiple of the deals ({deals})")
-    if not epsilons or not all(e > 0 and math.isfinite(e) for e in epsilons):
-        raise InvalidParameter("epsilons are positive finite numbers")
+    options: AdultOptions, *, progress: Callable[[str, int, int], object] = lambda what, done, total: None
+) -> PathakAdultOutcome:
+    """Errors, error bars and the theorems' claims in each setting. Raises InvalidParameter, DataSetMissingError."""
+    options.check()
+    if options.quick:
+        options = replace(options, deals=min(2, options.deals), draws=min(5, options.draws))
     begun = time.perf_counter()
-    data = load("adult", data_dir)
+    data = load("adult", options.data_dir)
     X, y = _dense(data.X_train), data.y_train
     X_test, y_test = _dense(data.X_test), np.asarray(data.y_test)
     majority = float(np.mean(y_test != np.bincount(y).argmax()))
     settings = []
     for setting in SETTINGS:
         scale = math.sqrt(_ADULT_ONES) if setting.unit_ball else 1.0
-        run = _Run(setting, X / scale, y, X_test / scale, y_test, executions, deals, tuple(epsilons), seed, progress)
-        settings.append(run.result())
+        settings.append(_Run(setting, X / scale, y, X_test / scale, y_test, options, progress).result())
     shown = counterexample(1000)
-    return {
-        "name": "pathak-adult",
-        "paper": {
-            "figure": 2,
-            "numbers": "the paper prints none: the figure only, and these claims",
-            "claims": [
-                "the even split is better than the uneven ones at every epsilon",
-                "errors fall with epsilon, to the error of the pooled classifier",
-                "the pooled classifier with noise is as good as without except at small epsilon",
-            ],
-        },
-        "train": len(y),
-        "test": len(y_test),
-        "features": X.shape[1],
-        "ones_per_row": [int(X.sum(axis=1).min()), int(X.sum(axis=1).max())],
-        "majority_error": majority,
-        "epsilon_real_per_epsilon": printed_epsilon(epsilon=1.0, features=X.shape[1], parties=5),
-        "executions": executions,
-        "deals": deals,
-        "seed": seed,
-        "noise_source": "simulation",
-        "settings": settings,
-        "theorem_4_2_counterexample": {"copies": 1000, "distance": shown.distance, "bound": shown.bound},
-        "seconds": round(time.perf_counter() - begun, 1),
-    }
+    return PathakAdultOutcome(
+        experiment="pathak-adult",
+        paper="Pathak, Rane, Raj 2010, section 5, Figure 2; it prints no numbers",
+        claims=[
+            "the even split is better than the uneven ones at every epsilon",
+            "errors fall with epsilon, to the error of the pooled classifier",
+            "the pooled classifier with noise is as good as without except at small epsilon",
+        ],
+        quick=options.quick,
+        train=len(y),
+        test=len(y_test),
+        features=X.shape[1],
+        ones_per_row=[int(X.sum(axis=1).min()), int(X.sum(axis=1).max())],
+        majority_error=majority,
+        epsilon_real_per_epsilon=printed_epsilon(epsilon=1.0, features=X.shape[1], parties=5),
+        deals=options.deals,
+        draws_per_point=options.deals * options.draws,
+        settings=settings,
+        counterexample={"copies": 1000, "distance": shown.distance, "bound": shown.bound},
+        seed=options.seed,
+        seconds={"total": round(time.perf_counter() - begun, 1)},
+        options=asdict(options),
+    )
 
 
 def _dense(X: Any) -> Array:
@@ -137,45 +138,42 @@ class _Run:
     y: NDArray[np.int64]
     X_test: Array
     y_test: NDArray[np.int64]
-    executions: int
-    deals: int
-    epsilons: tuple[float, ...]
-    seed: int
-    progress: Callable[[str, int, int], object] | None
+    options: AdultOptions
+    progress: Callable[[str, int, int], object]
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Setting:
         lam = self.setting.lam
         pooled = self._train(np.arange(len(self.y)), (len(self.y),))[0]
-        generator = np.random.default_rng([self.seed, 0])
+        generator = np.random.default_rng([self.options.seed, 0])
         points = self._curve("pooled + noise", [pooled], len(self.y), generator)
         theorems = []
         total = len(SPLITS) + 1
         for number, (name, sizes) in enumerate(SPLITS.items()):
-            generator = np.random.default_rng([self.seed, 1 + number])
-            averages = [self._average(generator.permutation(len(self.y)), sizes) for _ in range(self.deals)]
+            generator = np.random.default_rng([self.options.seed, 1 + number])
+            averages = [self._average(generator.permutation(len(self.y)), sizes) for _ in range(self.options.deals)]
             points += self._curve(name, averages, min(sizes), generator)
             theorems.append(self._theorems(name, averages, pooled, min(sizes), generator))
             self._tell(number + 1, total)
         sizes = SPLITS["even (20 %)"]
-        generator = np.random.default_rng([self.seed, 9])
+        generator = np.random.default_rng([self.options.seed, 9])
         skewed = [self._average(np.argsort(self.y + 1.5 * generator.random(len(self.y))), sizes)]
         theorems.append(self._theorems("even, parties' label shares differ", skewed, pooled, min(sizes), generator))
         self._tell(total, total)
-        return {
-            "name": self.setting.name,
-            "lam": lam,
-            "regulariser": "lambda",
-            "rows_in_unit_ball": self.setting.unit_ball,
-            "pooled_error": self._errors(pooled[None])[0],
-            "pooled_always_says_majority": bool((self.X_test @ pooled <= 0).all() or (self.X_test @ pooled > 0).all()),
-            "points": points,
-            "claims": self._claims(points, self._errors(pooled[None])[0]),
-            "theorems": theorems,
-        }
+        error = self._errors(pooled[None])[0]
+        return Setting(
+            name=self.setting.name,
+            lam=lam,
+            regulariser="lambda",
+            rows_in_unit_ball=self.setting.unit_ball,
+            pooled_error=error,
+            pooled_always_says_majority=bool((self.X_test @ pooled <= 0).all() or (self.X_test @ pooled > 0).all()),
+            points=points,
+            claims=self._claims(points, error),
+            theorems=theorems,
+        )
 
     def _tell(self, done: int, total: int) -> None:
-        if self.progress is not None:
-            self.progress(self.setting.name, done, total)
+        self.progress(self.setting.name, done, total)
 
     def _train(self, rows: NDArray[np.intp], sizes: Sequence[int]) -> Array:
         # Objective (2) has lambda ||w||^2, train_parties half of it, and takes rows of the unit ball only: with
@@ -198,51 +196,44 @@ class _Run:
         self, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator
     ) -> tuple[Array, Array]:
         """(classifiers repeated, unit noise of scale 2/(n lambda)), each (executions, d); divide noise by epsilon."""
-        repeated = np.repeat(np.array(classifiers), self.executions // len(classifiers), axis=0)
+        repeated = np.repeat(np.array(classifiers), self.options.deals * self.options.draws // len(classifiers), axis=0)
         scale = 2 / (smallest * self.setting.lam)
         noise = simulate_laplace(repeated.size, scale, generator).reshape(repeated.shape)
         return repeated, noise
 
     def _curve(
         self, name: str, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator
-    ) -> list[dict[str, Any]]:
+    ) -> list[Point]:
         repeated, noise = self._noisy(classifiers, smallest, generator)
         points = []
-        for epsilon in self.epsilons:
+        for epsilon in self.options.epsilons:
             errors = np.array(self._errors(repeated + noise / epsilon))
-            points.append(
-                {
-                    "series": name,
-                    "epsilon": epsilon,
-                    "error": float(errors.mean()),
-                    "std": float(errors.std(ddof=1)) if len(errors) > 1 else 0.0,
-                    "standard_error": float(errors.std(ddof=1) / math.sqrt(len(errors))) if len(errors) > 1 else 0.0,
-                }
-            )
+            std = float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
+            points.append(Point(name, epsilon, float(errors.mean()), std, std / math.sqrt(len(errors))))
         return points
 
-    def _claims(self, points: list[dict[str, Any]], pooled: float) -> dict[str, bool]:
+    def _claims(self, points: list[Point], pooled: float) -> dict[str, bool]:
         """The paper's sentences about its figure, as far as two standard errors can tell."""
-        of = {(p["series"], p["epsilon"]): p for p in points}
+        of = {(p.series, p.epsilon): p for p in points}
         even, uneven, worst = SPLITS
 
         def not_above(a: tuple[str, float], b: tuple[str, float]) -> bool:
-            slack = 2 * math.hypot(of[a]["standard_error"], of[b]["standard_error"])
-            return bool(of[a]["error"] <= of[b]["error"] + slack)
+            slack = 2 * math.hypot(of[a].standard_error, of[b].standard_error)
+            return of[a].error <= of[b].error + slack
 
-        first, last = min(self.epsilons), max(self.epsilons)
+        first, last = min(self.options.epsilons), max(self.options.epsilons)
         return {
             "even split best at every epsilon": all(
-                not_above((even, e), (other, e)) for e in self.epsilons for other in (uneven, worst)
+                not_above((even, e), (other, e)) for e in self.options.epsilons for other in (uneven, worst)
             ),
             "errors fall with epsilon": all(
                 not_above((s, b), (s, a))
                 for s in SPLITS
-                for a, b in zip(self.epsilons, self.epsilons[1:], strict=False)
+                for a, b in zip(self.options.epsilons, self.options.epsilons[1:], strict=False)
                 if a < b
             ),
             "at the largest epsilon within 1 % of the pooled classifier": all(
-                abs(of[s, last]["error"] - pooled) < 0.01 for s in SPLITS
+                abs(of[s, last].error - pooled) < 0.01 for s in SPLITS
             ),
             "pooled + noise beats the even split at the smallest epsilon": not_above(
                 ("pooled + noise", first), (even, first)
@@ -251,43 +242,39 @@ class _Run:
 
     def _theorems(
         self, name: str, averages: Sequence[Array], pooled: Array, smallest: int, generator: np.random.Generator
-    ) -> dict[str, Any]:
+    ) -> Theorems:
         lam, features = self.setting.lam, self.X.shape[1]
         distances = [float(np.linalg.norm(average - pooled)) for average in averages]
         bound = theorem_4_2(parties=5, smallest=smallest, lam=lam)
         repeated, noise = self._noisy(averages, smallest, generator)
         least = self._objective(pooled[None])[0]
         excess = []
-        for epsilon in (self.epsilons[len(self.epsilons) // 2], self.epsilons[-1]):
+        for epsilon in (self.options.epsilons[len(self.options.epsilons) // 2], self.options.epsilons[-1]):
             claimed = theorem_4_3(
                 parties=5, smallest=smallest, lam=lam, features=features, epsilon=epsilon, delta=DELTA
             )
             step = max(1, len(repeated) // 20)
             measured = self._objective((repeated + noise / epsilon)[::step]) - least
             excess.append(
-                {
-                    "epsilon": epsilon,
-                    "bound": claimed,
-                    "measured_mean": float(measured.mean()),
-                    "measured_max": float(measured.max()),
-                    "above_bound": float(np.mean(measured > claimed)),
-                    "allowed": DELTA,
-                }
+                Excess(
+                    epsilon=epsilon,
+                    bound=claimed,
+                    measured_mean=float(measured.mean()),
+                    measured_max=float(measured.max()),
+                    above_bound=float(np.mean(measured > claimed)),
+                    allowed=DELTA,
+                )
             )
         no_noise = theorem_4_3(parties=5, smallest=smallest, lam=lam, features=features, epsilon=math.inf, delta=DELTA)
         bare = self._objective(np.array(averages)) - least
-        return {
-            "split": name,
-            "hypotheses_hold": self.setting.unit_ball,
-            "theorem_4_2": {
-                "bound": bound,
-                "distance_mean": float(np.mean(distances)),
-                "distance_max": float(np.max(distances)),
-                "holds": bool(max(distances) <= bound),
-            },
-            "equation_3": {"bound": no_noise, "excess_max": float(bare.max()), "holds": bool(bare.max() <= no_noise)},
-            "theorem_4_3": excess,
-        }
+        return Theorems(
+            split=name,
+            hypotheses_hold=self.setting.unit_ball,
+            distance_mean=float(np.mean(distances)),
+            theorem_4_2=Theorem(bound, max(distances), max(distances) <= bound),
+            equation_3=Theorem(no_noise, float(bare.max()), bool(bare.max() <= no_noise)),
+            theorem_4_3=excess,
+        )
 
     def _objective(self, W: Array) -> Array:
         """J of objective (2) on the pooled training data, (m,)."""

@@ -141,18 +141,18 @@ class SweepOptions:
     """
 
     name: str = option("rajkumar-simulated")
-    datasets: int = option(5)
-    draws: int = option(2)
-    lambdas: tuple[float, ...] = option((0.1, 0.01))
-    epsilons: tuple[float, ...] = option((0.1, 0.2))
-    delta: float = option(0.05)
-    steps: int = option(10_000)
-    transcript_steps: int = option(100)
-    check_steps: int = option(2)
-    key_bits: int = option(DEFAULT_KEY_BITS)
-    test_key: bool = option(False)
-    seed: int = option(0)
-    quick: bool = option(False)
+    quick: bool = option(False, "Two data sets, one draw, 1,000 steps: nothing to cite.")
+    datasets: int = option(5, "Random data sets, or folds.")
+    draws: int = option(2, "Noise draws for each of them.")
+    lambdas: tuple[float, ...] = option((0.1, 0.01), "Ridges.")
+    epsilons: tuple[float, ...] = option((0.1, 0.2), "Of each release.")
+    delta: float = option(0.05, "The paper's.")
+    steps: int = option(10_000, "Of PSGD.")
+    transcript_steps: int = option(100, "Of the variant whose guarantee covers the transcript.")
+    seed: int = option(0, "Drives splits and noise.")
+    check_steps: int = option(2, "Encrypted steps per run, 0 for none.", group="Encryption")
+    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
+    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
 
     def __post_init__(self) -> None:
         if self.name not in EXPERIMENTS:
@@ -200,7 +200,7 @@ class _Sweep:
         X, y = pooled.X, pooled.y
         local = train_parties(X, (y > 0).astype(np.int64), sizes, classes=2, lam=lam)
         scale = 2 / (min(sizes) * epsilon * lam)
-        exact, _ = perturbed_minimiser(X, y, ridge=lam, eta=np.zeros(dimension), loss=loss)
+        exact = perturbed_minimiser(X, y, ridge=lam, eta=np.zeros(dimension), loss=loss).w
         found: dict[str, list[float]] = {method: [] for method in METHODS}
         for draw in range(options.draws):
             generator = np.random.default_rng([options.seed, number, 5, draw])
@@ -209,11 +209,11 @@ class _Sweep:
             spherical = simulate_spherical_laplace(dimension, 1.0, generator)
             classifiers = {
                 "psgd": clear_descent(pooled, agreement, generator, eta=eta),
-                "gop": perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=loss)[0],
+                "gop": perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=loss).w,
                 "la_printed": local.mean(axis=0) + scale * laplace,
                 "la_repaired": local.mean(axis=0) + scale / parties * spherical,
                 "psgd_transcript": clear_descent(pooled, private, generator),
-                "gop_sigma_printed": perturbed_minimiser(X, y, ridge=ridge, eta=printed * eta, loss=loss)[0],
+                "gop_sigma_printed": perturbed_minimiser(X, y, ridge=ridge, eta=printed * eta, loss=loss).w,
                 "nonprivate": exact,
             }
             for method, w in classifiers.items():
@@ -249,6 +249,8 @@ def reproduce_rajkumar(
     Raises InvalidParameter for numbers out of range.
     """
     begun = time.perf_counter()
+    if options.quick:
+        options = replace(options, datasets=min(2, options.datasets), draws=1, steps=min(1000, options.steps))
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]
     sweep, done = _Sweep(options, transcript), 0

@@ -5,6 +5,6 @@ one JSON document and nothing else, so drawing it again gives the same page, byt
 redacted transcript: kinds, sizes and digests, no message.
 """
 
-from psephos.report.document import FORMAT, report_from_json, write_report
+from psephos.report.write import report_from_json, write_figures, write_report
 
-__all__ = ["FORMAT", "report_from_json", "write_report"]
+__all__ = ["report_from_json", "write_figures", "write_report"]

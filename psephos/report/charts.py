@@ -21,12 +21,13 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from psephos.report.document import ALPHA_NOTICE
-from psephos.report.experiments import Panel, panels, scores
+from psephos.outcomes import ALPHA_NOTICE, Alpha, Outcome
+from psephos.outcomes.base import Panel
+from psephos.report.document import Document, Message
 from psephos.report.palette import LIGHT
 from psephos.report.sequence import size_text
 
-__all__ = ["Drawn", "bytes_by_phase", "draw_figures", "style_of"]
+__all__ = ["Drawn", "bytes_by_phase", "draw_figures", "draw_panels", "style_of"]
 
 _WIDTH = 400 / 72  # inches
 
@@ -92,34 +93,45 @@ def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
     return _LOOKS.get(algorithm, other)
 
 
-def draw_figures(document: Mapping[str, Any]) -> dict[str, Drawn]:
+def draw_figures(document: Document) -> dict[str, Drawn]:
     """Every figure that the document has the numbers for, by name."""
-    result = document["result"]
-    wanted: dict[str, tuple[str, Callable[[], Figure]]] = {}
-    if isinstance(result.get("accuracy"), dict) and result["accuracy"]:
-        wanted["accuracy"] = ("Accuracy of each algorithm", lambda: _accuracy(result))
-    for number, panel in enumerate(panels(result), 1):
-        wanted[f"panel-{number}"] = (panel.title or "Accuracy against epsilon", partial(_curves, panel))
-    if document["alpha"] is not None:
-        wanted["alpha"] = ("How united the votes were", lambda: _alpha(document["alpha"]))
-    if isinstance(result.get("seconds"), dict) and result["seconds"]:
-        wanted["seconds"] = ("Seconds per phase", lambda: _seconds(result["seconds"]))
-    if document["transcript"]:
-        sizes = bytes_by_phase(document["transcript"])
-        wanted["bytes"] = ("Bytes per phase", lambda: _bytes(sizes))
+    result, wanted = document.result, {}
+    if result.accuracies:
+        wanted["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, result))
+    if result.histogram is not None:
+        wanted["alpha"] = ("How united the votes were", partial(_alpha, result.histogram))
+    # A time per step is no phase: beside the phases it would look like one more.
+    seconds = {n: taken for n, taken in result.seconds.items() if taken is not None and not n.startswith("per_")}
+    if seconds:
+        texts = [f"{taken:.3g} s" for taken in seconds.values()]
+        wanted["seconds"] = ("Seconds per phase", partial(_bars, seconds, texts, "seconds", "blue"))
+    if document.transcript:
+        sizes = {phase: float(total) for phase, (_, total) in bytes_by_phase(document.transcript).items()}
+        texts = [size_text(int(total)) for total in sizes.values()]
+        wanted["bytes"] = ("Bytes per phase", partial(_bars, sizes, texts, "bytes sent", "green"))
+    return draw_panels(result) | _draw(wanted)
+
+
+def draw_panels(result: Outcome) -> dict[str, Drawn]:
+    """The panels of a result, "panel-1" and so on."""
+    panels = enumerate(result.panels, 1)
+    return _draw({f"panel-{n}": (one.title or "Accuracy against epsilon", partial(_curves, one)) for n, one in panels})
+
+
+def _draw(wanted: Mapping[str, tuple[str, Callable[[], Figure]]]) -> dict[str, Drawn]:
     with matplotlib.rc_context(_STYLE):
         return {name: _save(name, title, draw()) for name, (title, draw) in wanted.items()}
 
 
-def bytes_by_phase(messages: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+def bytes_by_phase(messages: Sequence[Message]) -> dict[str, tuple[int, int]]:
     """Messages and bytes of each phase, in order of appearance; phases that differ in a number only, together."""
-    phases = {message["phase"] for message in messages}
+    phases = {message.phase for message in messages}
     several = len(phases) > 12
     sizes: dict[str, tuple[int, int]] = {}
     for message in messages:
-        phase = re.sub(r"\d+", "n", message["phase"]) if several else message["phase"]
+        phase = re.sub(r"\d+", "n", message.phase) if several else message.phase
         count, total = sizes.get(phase, (0, 0))
-        sizes[phase] = (count + 1, total + message["bytes"])
+        sizes[phase] = (count + 1, total + message.bytes)
     return sizes
 
 
@@ -128,15 +140,15 @@ def _axes(height: float) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
-def _accuracy(result: Mapping[str, Any]) -> Figure:
+def _accuracy(result: Outcome) -> Figure:
     """A row per algorithm: hollow without noise, filled with, and the value in figures beside them."""
-    rows = scores(result)
+    rows = result.accuracies
     figure, axes = _axes(78 + 34 * len(rows))
-    for place, row in enumerate(rows):
-        colour, marker, _ = style_of(row.name, place)
+    for place, (name, row) in enumerate(rows.items()):
+        colour, marker, _ = style_of(name, place)
         ink = LIGHT[colour]
         y = len(rows) - place
-        clear, private, spread = row.nonprivate, row.private, row.std
+        clear, private, spread = row.nonprivate, row.private, row.private_std
         if clear is not None and private is not None:
             axes.plot([clear, private], [y, y], color=LIGHT["rule"], linewidth=1)
         if clear is not None:
@@ -147,7 +159,7 @@ def _accuracy(result: Mapping[str, Any]) -> Figure:
             f"{value:.3f}{sign}" for value, sign in ((private, " private"), (clear, "")) if value is not None
         )
         axes.text(1.0, y + 0.3, words, ha="right", va="bottom", color=LIGHT["quiet"])
-    axes.set_yticks(range(len(rows), 0, -1), [row.name for row in rows])
+    axes.set_yticks(range(len(rows), 0, -1), list(rows))
     axes.set_ylim(0.5, len(rows) + 0.9)
     axes.set_xlim(0, 1.02)
     axes.grid(axis="x")
@@ -201,12 +213,11 @@ def _beside(x: Sequence[float], values: Sequence[float], place: float, *, log: b
     return [at + 0.25 * least * place for at in x]
 
 
-def _alpha(alpha: Mapping[str, Any]) -> Figure:
+def _alpha(alpha: Alpha) -> Figure:
     figure, axes = _axes(250)
-    edges, samples = alpha["share_edges"], alpha["samples_per_share"]
-    axes.bar(
-        edges[:-1], samples, width=edges[1] - edges[0], align="edge", color=LIGHT["violet"], edgecolor=LIGHT["paper"]
-    )
+    edges = alpha.share_edges
+    width, violet = edges[1] - edges[0], LIGHT["violet"]
+    axes.bar(edges[:-1], alpha.samples_per_share, width, align="edge", color=violet, edgecolor=LIGHT["paper"])
     axes.set_xlim(0, 1)
     axes.grid(axis="y")
     axes.set_xlabel("share of the votes for the winning class")
@@ -229,17 +240,6 @@ def _bars(values: Mapping[str, float], texts: Sequence[str], label: str, colour:
     axes.locator_params(axis="x", nbins=4)
     axes.xaxis.set_major_formatter(lambda value, place: f"{value:,g}" if value < 1e6 else f"{value:.3g}")
     return figure
-
-
-def _seconds(seconds: Mapping[str, float | None]) -> Figure:
-    # A time per step is no phase: beside the phases it would look like one more.
-    known = {phase: taken for phase, taken in seconds.items() if taken is not None and not phase.startswith("per_")}
-    return _bars(known, [f"{taken:.3g} s" for taken in known.values()], "seconds", "blue")
-
-
-def _bytes(sizes: Mapping[str, tuple[int, int]]) -> Figure:
-    totals = {phase: float(total) for phase, (_, total) in sizes.items()}
-    return _bars(totals, [size_text(int(total)) for total in totals.values()], "bytes sent", "green")
 
 
 def _save(name: str, title: str, figure: Figure) -> Drawn:

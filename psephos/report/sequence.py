@@ -11,9 +11,11 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from markupsafe import Markup, escape
+
+from psephos.report.document import Message
 
 __all__ = ["Arrow", "Block", "Contents", "arrange", "contents_of", "family", "received", "size_text", "svg"]
 
@@ -70,6 +72,23 @@ _KINDS: Mapping[str, Contents] = {
         "One holder's part of opening the sum. Enough parts give the sum of all counted ballots, fewer give nothing.",
         "the sum of all counted ballots, once enough parts are there",
     ),
+    # the ceremony that makes a key without a dealer
+    "seed commitments": Contents("masked", "Hashes of a holder's contributions to the seeds, before any is shown."),
+    "seed contributions": Contents("part", "Contributions to seeds that both holders are in: random alone."),
+    "residue products": Contents("part", "A share of masked products of residues of the candidates' factors."),
+    "residue differences": Contents("part", "A share of a random multiple of (a - 1)(b - 1), zero or uniform."),
+    "modulus shares": Contents(
+        "part", "A share of each candidate modulus.", "the candidate moduli, which are public, and not their factors"
+    ),
+    "test commitment": Contents("masked", "A hash of the test values, before any is shown."),
+    "test values": Contents(
+        "part", "A power of the test base for each candidate.", "which candidates are products of two primes"
+    ),
+    "opened candidates": Contents("open", "All about the rejected candidates, so that everybody can check them."),
+    "exponent commitments": Contents("masked", "Powers of the verification base: the exponents below stay hidden."),
+    "exponent share": Contents("part", "A share of the private exponent's summand: fewer than t say nothing."),
+    "test decryption": Contents("part", "Partial decryptions of public ciphertexts whose plaintexts all know."),
+    "opened seeds": Contents("open", "The seeds of a batch in which somebody lied: there will be no key of it."),
     # Pathak 2010, in the order of the protocol
     "proposal": Contents("open", "The terms of the run and the curator's public keys."),
     "group secret": Contents(
@@ -161,31 +180,28 @@ def contents_of(kind: str) -> Contents:
     return _KINDS.get(kind, Contents("unknown", "Not described here; see the protocol's page in the documentation."))
 
 
-def received(messages: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The kinds of message that each kind of role received, both in order of appearance.
-
-    `messages`: of `Transcript.redacted()`.
-    """
+def received(messages: Sequence[Message]) -> dict[str, list[str]]:
+    """The kinds of message that each kind of role received, both in order of appearance."""
     kinds: dict[str, dict[str, None]] = {}
     for message in messages:
-        kinds.setdefault(family(message["to"]), {})[message["kind"]] = None
+        kinds.setdefault(family(message.receiver), {})[message.kind] = None
     return {role: list(found) for role, found in kinds.items()}
 
 
-def arrange(messages: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Block]]:
+def arrange(messages: Sequence[Message]) -> tuple[list[str], list[Block]]:
     """The lanes, in order of appearance, and what is drawn between them from top to bottom.
 
-    `messages`: of `Transcript.redacted()`. The counts and bytes of all arrows add up to those of the messages.
+    The counts and bytes of all arrows add up to those of the messages.
     """
-    roles = {message[end] for message in messages for end in ("from", "to")}
+    roles = {role for message in messages for role in (message.sender, message.receiver)}
     one_by_one = len(messages) <= SINGLE and len(roles) <= LANES
     lane = str if one_by_one else family
     phases: list[tuple[str, list[Arrow]]] = []
     for message in messages:
-        size = message["bytes"]
-        arrow = Arrow(lane(message["from"]), lane(message["to"]), message["kind"], 1, size, size, size)
-        if not phases or phases[-1][0] != message["phase"]:
-            phases.append((message["phase"], []))
+        size = message.bytes
+        arrow = Arrow(lane(message.sender), lane(message.receiver), message.kind, 1, size, size, size)
+        if not phases or phases[-1][0] != message.phase:
+            phases.append((message.phase, []))
         phases[-1][1].append(arrow)
     blocks = [Block(phase, tuple(arrows if one_by_one else _gather(arrows))) for phase, arrows in phases]
     blocks = _gather_phases(blocks)

@@ -19,10 +19,9 @@ Runs are real ones: each role is played by itself, watched by a puppet that keep
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
 
 import gmpy2
 import numpy as np
@@ -31,13 +30,11 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from psephos.curator.pathak.curator import Comparing
-from psephos.parties.pathak import Contribution, Resharing
+from psephos.parties.pathak import Resharing
 from psephos.parties.pathak_noise import noise_share, own_noise
-from psephos.protocol.errors import InvalidParameter, MessageError
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.pathak.comparison import Answer, answer, ask, conclude
-from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
+from psephos.protocol.pathak.comparison import conclude
 from psephos.protocol.pathak.messages import (
     KEYED_SIZE_BITS,
     LENT_BITS,
@@ -46,307 +43,63 @@ from psephos.protocol.pathak.messages import (
     TIE_BITS,
     Answers,
     Ciphertexts,
-    GroupKey,
-    GroupSecret,
     IndexedShare,
     LentShare,
     Opponents,
-    Proposal,
     Questions,
     Share,
     SizeShare,
     centred,
 )
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, noise_plan, noise_scale
-from psephos.protocol.pathak.resharing import add_shares, split_vector
-from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, Terms, role
+from psephos.protocol.pathak.resharing import add_shares
+from psephos.protocol.pathak.terms import CURATOR, Terms, role
 from psephos.protocol.permutation import inverse, permute
-from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import Entry, Missing, Post, Role, Step
-from psephos.protocol.transcript import Message, Transcript
-from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
-from psephos.security.compare import outcomes, two_sample
+from psephos.protocol.roles import Post, Role
+from psephos.protocol.transcript import Message
+from psephos.protocol.wire import Kind, kind_of
+from psephos.security.compare import two_sample
 from psephos.security.ideal import ideal_pathak, joint_noise, spherical_noise
 from psephos.security.model import Case, Check, Coalition, Context, Result
+from psephos.security.pathak_blocks import (
+    blinded_answers,
+    exact_comparison,
+    exact_resharing,
+    plain_answer,
+    plain_table,
+    wide_comparison,
+)
+from psephos.security.pathak_runs import (
+    EPSILON,
+    FEATURES,
+    KINDS,
+    LAMBDA,
+    PARTIES,
+    SIZES,
+    SMALLEST,
+    Members,
+    PathakKind,
+    Puppet,
+    Run,
+    Watched,
+    World,
+    decoded,
+    liars,
+    made_up_records,
+    moved,
+    play,
+    real_runs,
+    records_of,
+    terms_of,
+)
 from psephos.security.sums import comparison_result
 from psephos.security.views import Sealed, jacobi, stale
-from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
 
-__all__ = ["PATHAK", "PathakKind", "Run", "Watched", "World", "decoded", "keys_of", "real_runs", "records_of"]
+__all__ = ["PATHAK"]
 
-PARTIES, FEATURES = 4, 2
-SIZES = (24, 30, 17, 20)
-SMALLEST = 3
-LAMBDA, EPSILON = 0.1, 1.0
 SECRETS = ("data", "classifier", "noise", "sizes", "who is smallest")
 
-PathakKind = Literal["public-bound", "repaired", "all-pairs", "printed", "spherical"]
-KINDS: dict[PathakKind, dict[str, Any]] = {
-    "public-bound": {"variant": "public-bound"},
-    "repaired": {"variant": "repaired"},
-    "all-pairs": {"variant": "repaired", "comparisons": "all-pairs"},
-    "printed": {"variant": "printed", "comparisons": "all-pairs"},
-    "spherical": {"variant": "printed", "noise": "spherical"},
-}
-"""What differs in the terms: the variants, the comparisons, the laws of noise."""
-
-Records = tuple[NDArray[np.float64], NDArray[np.int64]]
 Row = dict[str, float]
-
-
-# -- runs
-
-
-class SeededTranscript(Transcript):
-    """A transcript whose roles' coins come from the analysis."""
-
-    def __init__(self, source: Callable[[str], Randomness]) -> None:
-        super().__init__(secrets=True)
-        self._source = source
-
-    def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
-        return super().coins(role, self._source(role))
-
-
-class World:
-    """All roles of one run, watched."""
-
-    def __init__(self) -> None:
-        self.roles: dict[str, Watched] = {}
-
-    def state(self, name: str, kind: type) -> Any:
-        """The last state of a type that a role was in."""
-        return next(state for state in reversed(self.roles[name].states) if isinstance(state, kind))
-
-    def contributions(self) -> dict[int, Contribution]:
-        """What each party puts into the sum, by its number."""
-        found = {name: watched.result(watched.last) for name, watched in self.roles.items()}
-        return {int(name.split()[1]): c for name, c in found.items() if isinstance(c, Contribution)}
-
-
-class Watched(Role):
-    """A role that is played by itself, message by message, with all its states kept."""
-
-    def __init__(self, inner: Role, world: World) -> None:
-        self.inner, self.name, self.reads, self.states = inner, inner.name, inner.reads, list[Any]()
-        self.last: Any = None
-        self.world = world
-        world.roles[inner.name] = self
-
-    def start(self) -> Step:
-        return self._kept(self.inner.start())
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        posts: list[Post] = []
-        refused: list[Any] = []
-        for entry in entries:
-            step = self._kept(self.inner.receive(state, [entry]))
-            state = step.state
-            posts += step.posts
-            refused += step.refused
-        return Step(state, tuple(posts), tuple(refused))
-
-    def _kept(self, step: Step) -> Step:
-        self.last = step.state
-        self.states.append(step.state.state)
-        return replace(step, posts=tuple(self.sent(post) for post in step.posts))
-
-    def sent(self, post: Post) -> Post:
-        """What goes out in place of a message; a puppet changes it here."""
-        return post
-
-    def awaits(self, state: Any) -> Missing | None:
-        return self.inner.awaits(state)
-
-    def result(self, state: Any) -> Any:
-        return self.inner.result(state)
-
-
-def moved(post: Post, terms: Terms, by: Sequence[int]) -> Post:
-    """A share in a post, with a vector added modulo 2^m."""
-    share = Share.decode(post.data, kind_of(post.data), terms)
-    values = tuple((v + b) % (1 << share.bits) for v, b in zip(share.values, by, strict=True))
-    return replace(post, data=replace(share, values=values).encode(terms.digest))
-
-
-class AddsNothing(Watched):
-    """A party that takes its parameters and its noise off the first share it sends."""
-
-    def sent(self, post: Post) -> Post:
-        if kind_of(post.data) is not Kind.RESHARE or post.receiver != role(CURATOR):
-            return post
-        own = self.result(self.last)
-        return moved(post, self.states[-1].terms, [-w - e for w, e in zip(own.parameters, own.noise[0], strict=True)])
-
-
-Puppet = Callable[[Role, World], Watched]
-
-
-@dataclass(frozen=True)
-class Members:
-    """A coalition. `lying`: its parties add nothing to the sum."""
-
-    curator: bool = False
-    parties: tuple[int, ...] = ()
-    lying: bool = False
-
-    @property
-    def names(self) -> set[str]:
-        """As in transcripts."""
-        return {role(number) for number in self.parties} | ({role(CURATOR)} if self.curator else set())
-
-
-HONEST = Members()
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run: its messages, and its roles for what their owners know (inputs, states, keys)."""
-
-    terms: Terms
-    keys: PathakKeys = field(repr=False)
-    transcript: Transcript
-    world: World = field(repr=False)
-    contributions: dict[int, Contribution] = field(repr=False)
-    total: tuple[int, ...] = field(repr=False)
-
-    def messages(self, *kinds: Kind) -> list[tuple[Message, Any]]:
-        """The messages of some kinds, with what is in them."""
-        found = [m for m in self.transcript.messages if m.kind in {kind.title for kind in kinds}]
-        return [(m, decoded(self.terms, self.keys, m)) for m in found]
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """pi_1, which every party knows."""
-        secret: GroupSecret = self.messages(Kind.GROUP_SECRET)[0][1]
-        return secret.permutation
-
-    def bases(self, number: int) -> Sequence[mpz]:
-        """The ciphertexts that a party raises to its noise."""
-        if self.terms.joint:
-            return self.messages(Kind.RUNG_SELECTION)[0][1].ciphertexts  # type: ignore[no-any-return]
-        return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number - 1]]]
-
-
-def decoded(terms: Terms, keys: PathakKeys, message: Message) -> Any:
-    """A message as its receiver reads it; raises MessageError and what the decoders raise."""
-    data = message.data
-    assert data is not None
-    kind, turn = kind_of(data), int.from_bytes(data[HEADER_BYTES:][:1], "big")
-    zeta, xi, dgk = keys.curator.public_key, keys.group.public_key, keys.comparison.public_key
-    owner = int(message.receiver.split()[-1]) if message.receiver.startswith("party") else CURATOR
-    places = noise_plan(terms, zeta).ciphertexts
-    counts = {
-        Kind.SELECTION: terms.parties,
-        Kind.RUNG_VOTE: len(terms.ladder),
-        Kind.RUNG_SELECTION: len(terms.ladder),
-        Kind.NOISE_FACTOR: places,
-        Kind.MASKED_NOISE: places,
-    }
-    answers = (len(data) - HEADER_BYTES) // Answer.encoded_length(dgk, KEYED_SIZE_BITS)
-    readers: dict[Kind, Callable[[], Any]] = {
-        Kind.PROPOSAL: lambda: Proposal.decode(data, test_key=True),
-        Kind.GROUP_SECRET: lambda: GroupSecret.decode(data, terms, test_key=True),
-        Kind.GROUP_KEY: lambda: GroupKey.decode(data, terms, test_key=True),
-        Kind.SIZE_SHARE: lambda: SizeShare.decode(data, terms, zeta),
-        Kind.INDEXED_SHARE: lambda: IndexedShare.decode(data, terms, xi, zeta, message.sender),
-        Kind.MASKED_SHARE: lambda: Ciphertexts.decode(data, kind, terms, xi, 1),
-        Kind.QUESTIONS: lambda: Questions.decode(data, terms, owner, dgk),
-        Kind.OPPONENTS: lambda: Opponents.decode(data, terms, owner),
-        Kind.LENT_SHARE: lambda: LentShare.decode(data, terms, turn),
-        Kind.ANSWERS: lambda: Answers.decode(data, terms, turn, dgk, answers),
-        Kind.RESHARE: lambda: Share.decode(data, kind, terms),
-        Kind.PUBLISHED_SHARE: lambda: Share.decode(data, kind, terms),
-        **dict.fromkeys(counts, lambda: Ciphertexts.decode(data, kind, terms, zeta, counts[kind])),
-    }
-    if kind not in readers:
-        raise MessageError(f"a {kind.title} is no message of Pathak's protocol")
-    return readers[kind]()
-
-
-def keys_of(context: Context) -> PathakKeys:
-    """Everybody's keys, of test size."""
-
-    def make() -> PathakKeys:
-        return PathakKeys(
-            generate_private_key(384, test_key=True, randomness=context.coins("zeta")),
-            generate_dgk_key(
-                256, comparison_bits=KEYED_SIZE_BITS, test_key=True, randomness=context.coins("comparison key")
-            ),
-            generate_private_key(384, test_key=True, randomness=context.coins("xi")),
-        )
-
-    return context.once("pathak keys", make)
-
-
-def _records(generator: np.random.Generator, size: int, turn: float) -> Records:
-    X = generator.normal(size=(size, FEATURES))
-    X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
-    y = (X @ np.array([np.cos(turn), np.sin(turn)]) > 0).astype(np.int64)
-    y[:2] = (0, 1)
-    return X, y
-
-
-def records_of(context: Context, inputs: str) -> list[Records]:
-    """`honest`; `exchanged`: parties 2 and 3 exchange whole data sets, which leaves the ideal output as it is."""
-
-    def make() -> list[Records]:
-        records = [_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
-        if inputs == "exchanged":
-            records[1], records[2] = records[2], records[1]
-        return records
-
-    return context.once(("pathak data", inputs), make)
-
-
-def _terms(context: Context, kind: PathakKind, label: str) -> Terms:
-    return make_terms(
-        parties=PARTIES,
-        features=FEATURES,
-        lam=LAMBDA,
-        epsilon=EPSILON,
-        tolerance=1e-6,
-        smallest_size=16,
-        largest_size=32,
-        **KINDS[kind],
-        randomness=context.coins(label, "terms"),
-    )
-
-
-def _watching(puppet: Puppet, world: World) -> Callable[[Role], Role]:
-    return lambda honest: puppet(honest, world)
-
-
-def _play(
-    context: Context,
-    kind: PathakKind,
-    records: Sequence[Records],
-    label: str,
-    puppets: Mapping[str, Puppet],
-) -> Run:
-    transcript, world = SeededTranscript(lambda name: context.coins(label, name)), World()
-    terms, keys = _terms(context, kind, label), keys_of(context)
-    names = [*(role(number) for number in range(PARTIES + 1)), CONSUMERS]
-    roles = {name: _watching(puppets.get(name, Watched), world) for name in names}
-    needed = keys if terms.finds_smallest else None
-    outcome = run_protocol(records, terms, needed, test_key=True, transcript=transcript, roles=roles)
-    return Run(terms, keys, transcript, world, world.contributions(), outcome.total)
-
-
-def _liars(members: Members) -> dict[str, Puppet]:
-    return {role(number): AddsNothing for number in members.parties} if members.lying else {}
-
-
-def real_runs(context: Context, kind: PathakKind, inputs: str = "honest", members: Members = HONEST) -> list[Run]:
-    """As many runs of the real protocol as the context has views; `members` act as they do in that coalition."""
-    liars = _liars(members)
-    label = f"pathak {kind} {inputs} {sorted(liars)}"
-    return context.once(
-        label,
-        lambda: [
-            _play(context, kind, records_of(context, inputs), f"{label} {i}", liars) for i in range(context.views)
-        ],
-    )
 
 
 # -- the simulator
@@ -401,12 +154,12 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run
             records = [
                 records_of(context, "honest")[j - 1]
                 if j in members.parties
-                else _records(generator, made_up[j - 1], float(generator.uniform(0, 6)))
+                else made_up_records(generator, made_up[j - 1], float(generator.uniform(0, 6)))
                 for j in range(1, PARTIES + 1)
             ]
             corrector = partial(_Corrector, wanted=wanted, members=members)
-            puppets: dict[str, Puppet] = {role(honest[-1]): corrector, **_liars(members)}
-            runs.append(_play(context, kind, records, f"pathak simulated {kind} {members} {i}", puppets))
+            puppets: dict[str, Puppet] = {role(honest[-1]): corrector, **liars(members)}
+            runs.append(play(context, kind, records, f"pathak simulated {kind} {members} {i}", puppets))
         return runs
 
     # Who has no party's inputs gets the same simulation: the curator's and the consumer's views are read off one world.
@@ -438,22 +191,6 @@ def _ideal_noise(terms: Terms, honest: int, generator: np.random.Generator) -> l
 # -- opening a view
 
 
-def _plain_dgk(key: DgkPrivateKey) -> dict[mpz, int]:
-    """c^(v_p) mod p of each plaintext: the owner of the key opens by looking up."""
-    p, v, public = key._p, key._v_p, key.public_key
-    base = gmpy2.powmod(public.g, v, p)
-    table, power = {}, mpz(1)
-    for m in range(public.u):
-        table[power] = m
-        power = power * base % p
-    return table
-
-
-def _plain_answer(keys: PathakKeys, given: Answer, table: Mapping[mpz, int]) -> list[int]:
-    key = keys.comparison
-    return [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
-
-
 def _open_message(run: Run, members: Members, message: Message, table: Mapping[mpz, int]) -> Row:
     """One received message as numbers."""
     found, keys, row = decoded(run.terms, run.keys, message), run.keys, Row()
@@ -478,7 +215,7 @@ def _open_message(run: Run, members: Members, message: Message, table: Mapping[m
             row["opponents"] = found.opponents[0]
         case Answers():
             for number, one in enumerate(found.answers):
-                plain = _plain_answer(keys, one, table)
+                plain = plain_answer(keys, one, table)
                 row[f"answer {number}, bit"] = one.bit
                 row[f"answer {number}, zero at"] = plain.index(0) if 0 in plain else -1
                 row[f"answer {number}, first"] = plain[0]
@@ -580,7 +317,7 @@ def _compare(
     look: Callable[[str], bool] = lambda name: True,
 ) -> Result:
     """`look`: which entries of a view count."""
-    table = _plain_dgk(left[0].keys.comparison)
+    table = plain_table(left[0].keys.comparison)
     opened = [[_row(run, members, table) for run in side] for side in (left, right)]
     names = sorted({name for side in opened for row in side for name in row if look(name)})
     sides = [np.array([[row.get(name, -1.0) for name in names] for row in side]) for side in opened]
@@ -725,7 +462,7 @@ def _noise_law(context: Context, kind: PathakKind) -> Result:
     On a coarse grid and with one rung, to be quick; all but one share excluded, so that one share is the whole law.
     """
     rows, honest = 12 * context.views, 1
-    terms = replace(_terms(context, kind, "noise law"), pitch_exponent=-5, largest_size=20, excluded=PARTIES - honest)
+    terms = replace(terms_of(context, kind, "noise law"), pitch_exponent=-5, largest_size=20, excluded=PARTIES - honest)
     generator = np.random.default_rng([context.seed, 82])
     sides: list[list[NDArray[np.float64]]] = [[], []]
     for i in range(rows):
@@ -740,104 +477,6 @@ def _noise_law(context: Context, kind: PathakKind) -> Result:
     found = two_sample(np.array(sides[0]), np.array(sides[1]), rate=context.rate, names=names, seed=context.seed)
     whose = "the smallest party's noise" if terms.variant == "printed" else "the share of the one honest party"
     return comparison_result(found, f"{whose} against the law", rows, len(names))
-
-
-# -- exact checks of the building blocks
-
-
-def exact_comparison(context: Context) -> Result:
-    """The asker's opened view against the simulator's, in fractions: all coins of a comparison of 1 bit, u = 11."""
-    key = context.once(
-        "tiny comparison key",
-        lambda: generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=context.coins("tiny")),
-    )
-    public, table = key.public_key, _plain_dgk(key)
-    cases = 0
-    for y in range(4):
-        questions = [tuple(public.encrypt([y & 1], context.coins("question", y)))]
-        for x in range(max(0, y - 1), min(4, y + 2)):
-
-            def real(coins: Randomness, x: int = x, questions: Any = questions) -> tuple[tuple[int, ...], int]:
-                given = answer(public, [x], questions, bits=1, randomness=coins)[0]
-                plain = tuple(table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts)
-                return plain, given.bit
-
-            def simulated(coins: Randomness, x: int = x, y: int = y) -> tuple[tuple[int, ...], int]:
-                # From the output [x >= y] and the asker's own y alone.
-                bit = coins.bits(1)
-                zero = int(x >= y) ^ bit ^ (y >> 1 & 1)
-                entries = [1 + coins.below(public.u - 1) for _ in range(2)]
-                if zero:
-                    entries[coins.below(2)] = 0
-                return tuple(entries), bit
-
-            if outcomes(real) != outcomes(simulated):
-                return Result(True, f"the asker's view of comparing {x} with {y} is not the simulator's")
-            cases += 1
-    return Result(False, f"all coins of {cases} comparisons enumerated: the asker's view is exactly the simulator's")
-
-
-def blinded_answers(context: Context) -> Result:
-    """Whether an answer is a function of question, share and small coins: then the share can be searched.
-
-    Batches of two comparisons of one share, as all pairs and a long tournament have them: no blind h^r serves twice.
-    """
-    key = context.once(
-        "tiny comparison key",
-        lambda: generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=context.coins("tiny")),
-    )
-    public = key.public_key
-    questions = [tuple(public.encrypt([1], context.coins("blind question")))]
-    seen: set[mpz] = set()
-    for i in range(50):
-        batch = answer(public, [2, 2], questions * 2, bits=1, randomness=context.coins("blind", i))
-        for c in (c for given in batch for c in given.ciphertexts):
-            if c in seen:
-                return Result(True, "two answers to one question share a ciphertext: the blinds h^r are not fresh")
-            seen.add(c)
-    return Result(False, f"{len(seen)} blinded ciphertexts of one comparison, all different")
-
-
-def wide_comparison(context: Context) -> Result:
-    """Batches of two 12-bit comparisons with the same two outcomes, opened by the asker: blinds, order, masked bits.
-
-    In each batch the low bits of the second comparison are the other way round, which a coin shared with the first one
-    would show.
-    """
-    key = keys_of(context).comparison
-    public, table = key.public_key, _plain_dgk(key)
-    rows: list[list[list[float]]] = [[], []]
-    bits, first = 12, ((100, 37), (4095, 2047))  # all x >= y
-    second = ((100, 37), (4096, 4095))  # 0 < 4095 in the low bits of the last
-    for i in range(context.views):
-        for side in (0, 1):
-            coins = context.coins("wide", i, side)
-            xs, ys = zip(first[side], second[side], strict=True)
-            asked = ask(public, ys, bits=bits, randomness=coins)
-            row = []
-            for given, y in zip(answer(public, xs, asked, bits=bits, randomness=coins), ys, strict=True):
-                plain = [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
-                row += [float(plain.index(0)) if 0 in plain else -1.0, given.bit ^ (y >> bits & 1), *map(float, plain)]
-            rows[side].append([*row, row[1] != row[1 + len(row) // 2]])
-    one = ["zero at", "bit", *(f"entry {i}" for i in range(bits + 1))]
-    names = [f"{name} of comparison {number}" for number in (1, 2) for name in one] + ["bits differ"]
-    found = two_sample(np.array(rows[0]), np.array(rows[1]), rate=context.rate, names=names, seed=context.seed)
-    return comparison_result(found, "two batches with the same outcomes", context.views, len(names))
-
-
-def exact_resharing(context: Context) -> Result:
-    """Every proper subset of shares modulo 2^m is uniform: enumerated for three participants and m = 3."""
-    for value in (0, 3, 7):
-        for kept in ((0, 1), (0, 2), (1, 2)):
-
-            def view(coins: Randomness, value: int = value, kept: tuple[int, ...] = kept) -> tuple[float, ...]:
-                shares = split_vector([value], 3, 3, coins)
-                return tuple(shares[k][0] for k in kept)
-
-            chances = outcomes(view)
-            if len(chances) != 64 or len(set(chances.values())) != 1:
-                return Result(True, f"two of three shares of {value} are not uniform")
-    return Result(False, "every two of three shares modulo 8 enumerated: exactly uniform for each secret")
 
 
 # -- cells

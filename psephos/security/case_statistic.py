@@ -10,6 +10,7 @@ law.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Literal
@@ -18,15 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
-from psephos.parties.old_party import Party
-from psephos.parties.statistic import Shares, entry_range, noisy_contribution
+from psephos.parties.statistic import Shares, entry_range
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.randomness import Randomness
 from psephos.security.compare import two_sample
 from psephos.security.ideal import ideal_statistic, joint_noise, joint_skellam
 from psephos.security.model import Case, Check, Coalition, Context, Result
@@ -42,8 +40,8 @@ from psephos.security.sums import (
     lowered_threshold,
     opened_ballot,
 )
-from psephos.security.worlds import Setup, SumRun, TrainedVoter, run_sum, setup
-from psephos.simulate.statistic_round import StatisticContribution
+from psephos.security.worlds import FixedVoter, Recorded, Setup, SumRun, TrainedVoter, cast, run_sum, setup
+from psephos.simulate.encrypted_sum import StatisticContribution
 
 __all__ = ["STATISTIC", "STATISTIC_GAUSSIAN"]
 
@@ -115,56 +113,45 @@ def _round(context: Context, kind: Kind, label: str) -> Round:
     )
 
 
-def _vector(context: Context, kind: Kind, votes: NDArray[np.int64], coins: Randomness) -> list[int]:
-    return noisy_contribution(_grid(context), votes, _shares(kind), coins)
+def _auxiliary(context: Context) -> NDArray[np.float64]:
+    return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
 
 
-def _cast(context: Context, party: int, round_: Round, vector: list[int], coins: Randomness) -> Ballot:
-    sender = Party(party, _world(context).ceremony.signing_keys[party], classes=range(2))
-    encryptor = Encryptor(round_.key, randomness=coins, expected=8)
-    return sender.contribute(round_, "statistic", _grid(context).digest, vector, encryptor=encryptor)
+def _contribution(context: Context, kind: Kind, inputs: str = "honest") -> StatisticContribution:
+    voters = [FixedVoter(votes) for votes in _votes(context, inputs)]
+    return StatisticContribution(voters, _auxiliary(context), _grid(context), _shares(kind))
 
 
 def _real(context: Context, kind: Kind, inputs: str = "honest") -> list[SumRun]:
     def one(i: int) -> SumRun:
-        label, vectors, votes = f"statistic {kind} {inputs} {i}", {}, _votes(context, inputs)
-
-        def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
-            vectors[party] = _vector(context, kind, votes[party], coins)
-            return _cast(context, party, round_, vectors[party], coins)
-
-        run = run_sum(_world(context), _round(context, kind, label), cast, lambda name: context.coins(label, name))
-        run.vectors.update(vectors)
-        return run
+        label = f"statistic {kind} {inputs} {i}"
+        round_, contribution = _round(context, kind, label), _contribution(context, kind, inputs)
+        return run_sum(_world(context), round_, contribution, Recorded(context, label))
 
     return context.once(("statistic", kind, inputs), lambda: [one(i) for i in range(context.views)])
 
 
 def _simulated(context: Context, kind: Kind, members: Members) -> list[SumRun]:
-    votes, grid = _votes(context), _grid(context)
+    votes, grid, contribution = _votes(context), _grid(context), _contribution(context, kind)
     honest = [p for p in range(PARTIES) if p not in members.parties]
 
     def one(i: int) -> SumRun:
         label = f"statistic simulated {kind} {members} {i}"
         generator = np.random.default_rng([context.seed, i, 78])
-        vectors = {p: _vector(context, kind, votes[p], context.coins(label, "own vector", p)) for p in members.parties}
+        round_ = _round(context, kind, label)
+        own = {p: cast(_world(context), round_, contribution, p, context.coins(label, p)) for p in members.parties}
+        vectors = {p: vector for p, (_, vector) in own.items()}
         noise = _ideal_noise(kind, len(honest), generator)
-        output = ideal_statistic([*(grid.contribution(votes[p]) for p in honest), *vectors.values()], noise)
-        sums = output["curator"]["sum"] if members.curator else [0] * grid.length
-
-        def own(party: int, round_: Round, coins: Randomness) -> Ballot | None:
-            return _cast(context, party, round_, vectors[party], coins) if party in vectors else None
-
+        output = ideal_statistic([*(grid.contribution(votes[p]) for p in honest), *map(list, vectors.values())], noise)
         run = simulate_sum(
             _world(context),
-            _round(context, kind, label),
+            round_,
             corrupt_holders=members.holders,
-            own_ballot=own,
-            sums=sums,
+            own_ballot=lambda party, round_, coins: own[party][0] if party in own else None,
+            sums=output["curator"]["sum"] if members.curator else [0] * grid.length,
             coins=lambda name: context.coins(label, name),
         )
-        run.vectors.update(vectors)
-        return run
+        return replace(run, vectors=vectors)
 
     return context.once(("statistic simulated", kind, members), lambda: [one(i) for i in range(context.views)])
 
@@ -232,19 +219,14 @@ def _threshold(context: Context, kind: Kind, members: Members) -> Result:
 
 
 def _ballots(context: Context, kind: Kind, label: str) -> tuple[Round, list[Ballot]]:
-    round_, votes = _round(context, kind, label), _votes(context)
-    return round_, [
-        _cast(
-            context, p, round_, _vector(context, kind, votes[p], context.coins(label, p)), context.coins(label, p, "r")
-        )
-        for p in range(PARTIES)
-    ]
+    round_, contribution = _round(context, kind, label), _contribution(context, kind)
+    return round_, [cast(_world(context), round_, contribution, p, context.coins(label, p))[0] for p in range(PARTIES)]
 
 
 def _reads_ballot(kind: Kind, members: Members) -> Callable[[Context], Result]:
     def run(context: Context) -> Result:
         first = _real(context, kind)[0]
-        right = opened_ballot(_world(context), first, members) == first.vectors[0]
+        right = opened_ballot(_world(context), first, members) == list(first.vectors[0])
         return Result(right, "it opens the ballot of party 0, under one share of the noise only")
 
     return run
@@ -307,16 +289,13 @@ def _checks(kind: Kind) -> tuple[Check, ...]:
 
 def _inputs(context: Context, kind: Kind) -> Result:
     """Two data sets of other sizes, whose classifiers vote alike, make the very same ballot from the same coins."""
-    ballots, votes = [], []
+    ballots, votes, auxiliary = [], [], _auxiliary(context)
     for copies in (1, 5):
         voter = TrainedVoter(context.seed, copies, 2)
-        auxiliary = np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
-        source = StatisticContribution([voter], auxiliary, _grid(context), _shares(kind), simulation_seed=3)
-        round_ = _round(context, kind, "same votes")
-        encryptor = Encryptor(round_.key, randomness=context.coins("same votes"), expected=8)
-        signing_keys = _world(context).ceremony.signing_keys[:1]
+        source = StatisticContribution([voter], auxiliary, _grid(context), _shares(kind))
         votes.append(voter.predict_votes(auxiliary).tolist())
-        ballots += [b.encode() for b in source.ballots(round_, range(1), signing_keys, encryptor)]
+        round_ = _round(context, kind, "same votes")
+        ballots.append(cast(_world(context), round_, source, 0, context.coins("same votes"))[0].encode())
     if votes[0] != votes[1]:
         raise InvalidParameter("the two classifiers were to vote alike")
     told = "the ballots of two data sets, one five times the other, with the same votes and coins"

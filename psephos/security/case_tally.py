@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.statistic import plan_statistic, release_statistic
-from psephos.parties.old_party import Party, Voter
+from psephos.parties.party import Party, Voter, VotingParty
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.errors import AlreadyCastError
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
 from psephos.security.ideal import ideal_tally
@@ -33,7 +32,18 @@ from psephos.security.sums import (
     lowered_threshold,
     opened_ballot,
 )
-from psephos.security.worlds import FixedVoter, Setup, SumRun, TrainedVoter, run_sum, run_tally_round, setup
+from psephos.security.worlds import (
+    FixedVoter,
+    Recorded,
+    Setup,
+    SumRun,
+    TrainedVoter,
+    cast,
+    run_sum,
+    run_tally_round,
+    setup,
+)
+from psephos.simulate.encrypted_sum import Contribution, VectorContribution, VoteContribution
 
 __all__ = ["TALLY"]
 
@@ -111,8 +121,12 @@ def _round(context: Context, label: str) -> Round:
     )
 
 
+def _contribution(context: Context) -> Contribution:
+    return VoteContribution(_voters(context, "honest"), _auxiliary(context), CLASSES)
+
+
 def _simulated(context: Context, members: Members) -> list[SumRun]:
-    world, votes = _world(context), _votes(context)
+    world = _world(context)
     key = world.ceremony.threshold_key.key
     layout = VoteLayout(SAMPLES, CLASSES)
     sums = _sums(context) if members.curator else [0] * layout.plan(key, PARTIES).length
@@ -121,12 +135,8 @@ def _simulated(context: Context, members: Members) -> list[SumRun]:
         label = f"simulated {members} {i}"
 
         def own(party: int, round_: Round, coins: Randomness) -> Ballot | None:
-            if party not in members.parties:
-                return None
-            sender = Party(
-                party, world.ceremony.signing_keys[party], classes=range(CLASSES), voter=FixedVoter(votes[party])
-            )
-            return sender.cast(round_, _auxiliary(context), encryptor=Encryptor(key, randomness=coins, expected=8))
+            contribution = _contribution(context)
+            return cast(world, round_, contribution, party, coins)[0] if party in members.parties else None
 
         return simulate_sum(
             world,
@@ -155,21 +165,15 @@ def _parameters_round(context: Context, label: str) -> Round:
     )
 
 
-def _contribute(context: Context, party: int, round_: Round, coins: Randomness) -> Ballot:
-    sender = Party(party, _world(context).ceremony.signing_keys[party], classes=range(CLASSES))
-    encryptor = Encryptor(round_.key, randomness=coins, expected=8)
-    return sender.contribute(round_, "parameters", bytes(32), _parameters(context)[party], encryptor=encryptor)
+def _given(context: Context) -> Contribution:
+    return VectorContribution("parameters", np.array(_parameters(context)))
 
 
 def _real_parameters(context: Context) -> list[SumRun]:
     def one(i: int) -> SumRun:
         label = f"parameters {i}"
-
-        def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
-            return _contribute(context, party, round_, coins)
-
         round_ = _parameters_round(context, label)
-        return run_sum(_world(context), round_, cast, lambda name: context.coins(label, name))
+        return run_sum(_world(context), round_, _given(context), Recorded(context, label))
 
     return context.once("tally parameters", lambda: [one(i) for i in range(context.views)])
 
@@ -181,7 +185,8 @@ def _simulated_parameters(context: Context, members: Members) -> list[SumRun]:
         label = f"parameters simulated {members} {i}"
 
         def own(party: int, round_: Round, coins: Randomness) -> Ballot | None:
-            return _contribute(context, party, round_, coins) if party in members.parties else None
+            given = _given(context)
+            return cast(_world(context), round_, given, party, coins)[0] if party in members.parties else None
 
         return simulate_sum(
             _world(context),
@@ -232,14 +237,8 @@ def _threshold(members: Members) -> Run:
 
 
 def _ballots(context: Context, label: str) -> tuple[Round, list[Ballot]]:
-    round_ = _round(context, label)
-    world, votes, auxiliary = _world(context), _votes(context), _auxiliary(context)
-    return round_, [
-        Party(p, world.ceremony.signing_keys[p], classes=range(CLASSES), voter=FixedVoter(votes[p])).cast(
-            round_, auxiliary, encryptor=Encryptor(round_.key, randomness=context.coins(label, p), expected=8)
-        )
-        for p in range(PARTIES)
-    ]
+    round_, contribution = _round(context, label), _contribution(context)
+    return round_, [cast(_world(context), round_, contribution, p, context.coins(label, p))[0] for p in range(PARTIES)]
 
 
 def _deviations(context: Context) -> Result:
@@ -250,9 +249,9 @@ def _votes_once(context: Context) -> Result:
     world = _world(context)
     party = Party(0, world.ceremony.signing_keys[0], classes=range(CLASSES), voter=FixedVoter(_votes(context)[0]))
     auxiliary = _auxiliary(context)
-    party.cast(_round(context, "first"), auxiliary)
+    VotingParty(party, _round(context, "first"), auxiliary).start()
     try:
-        party.cast(_round(context, "second"), auxiliary)
+        VotingParty(party, _round(context, "second"), auxiliary).start()
     except AlreadyCastError:
         return Result(False, "a second ballot on one auxiliary set is refused (AlreadyCastError)")
     return Result(True, "a party voted twice on one auxiliary set: the difference of two counts opens votes")

@@ -24,12 +24,19 @@ from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha
 from psephos.curator.hamm.release import Unreleased, erm_sensitivity, perturb
 from psephos.curator.hamm.sensitivity import Sensitivity, average, with_lattice
-from psephos.curator.hamm.statistic import plan_statistic, release_statistic
-from psephos.curator.losses import Logistic
+from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic, release_sum
+from psephos.curator.losses import Logistic, loss_named
+from psephos.curator.psgd import bounds as psgd_bounds
+from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.outcomes.security import Mechanism as AuditedMechanism
 from psephos.outcomes.security import PrivacyAuditOutcome
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.parties.pathak_noise import noise_share
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.pathak.noise import record_sensitivity
+from psephos.protocol.pathak.terms import Terms as PathakTerms
 from psephos.protocol.privacy.mechanisms import (
     DiscreteLaplace,
     Mechanism,
@@ -136,12 +143,21 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Exp
         yield _vector("discrete-laplace", dimension, epsilon, 0.0, noise_factor)
         yield _vector("gaussian", dimension, epsilon, AUDIT_DELTA, noise_factor)
     for dimension in (1, 2):
-        yield _statistic(dimension, epsilon, noise_factor)
+        yield _statistic("spherical-laplace", 2, dimension, epsilon, noise_factor)
+    yield _statistic("spherical-laplace", 3, 1, epsilon, noise_factor)
+    yield _statistic("discrete-laplace", 2, 1, epsilon, noise_factor)
+    yield _statistic("gaussian", 2, 1, epsilon, noise_factor)
+    yield _own_data("spherical-laplace", epsilon, noise_factor)
+    yield _own_data("gaussian", epsilon, noise_factor)
     yield _algorithm_2(epsilon, noise_factor)
     yield _average(epsilon, noise_factor)
     yield _polya(epsilon, noise_factor)
     yield _skellam(epsilon, noise_factor)
-    yield _pate(epsilon, noise_factor)
+    yield _series(epsilon, noise_factor)
+    yield _pathak(epsilon, noise_factor)
+    yield _gop(epsilon, noise_factor)
+    yield _gnmax(epsilon, noise_factor)
+    yield _lnmax(epsilon, noise_factor)
 
 
 def _weakened(mechanism: Mechanism, factor: float) -> Mechanism:
@@ -194,25 +210,43 @@ def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: flo
     )
 
 
-def _statistic(dimension: int, epsilon: float, factor: float) -> Experiment:
-    """The whole statistic release, binary, M = 3: one party turns all its votes over, along the first direction."""
+def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float, factor: float) -> Experiment:
+    """The whole statistic release, M = 3: one party turns its votes on two classes over, along the first direction."""
     side = np.array([1.0, -1.0] * 4)
-    X = side[:, None] if dimension == 1 else np.stack([side, np.repeat([1e-3, -1e-3], 4)], axis=1)
-    plan = plan_statistic(X, 2, 3, epsilon=epsilon, rank=dimension)
-    assert plan.mechanism is not None
-    plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))
-    others = np.ones((8, 2), dtype=np.int64)
-    counts = [others + np.eye(2, dtype=np.int64)[(side * sign > 0).astype(int)] for sign in (1, -1)]
-    exact = replace(plan, mechanism=None)
-    truths = [release_statistic(c, exact).T[1] for c in counts]
-    return Experiment(
-        "statistic release",
-        dimension,
-        epsilon,
-        0.0,
-        lambda which, randomness: release_statistic(counts[which], plan, randomness).T[1],
-        _towards(truths[0], truths[1], 2),
+    X = side[:, None] if rank == 1 else np.stack([side, np.repeat([1e-3, -1e-3], 4)], axis=1)
+    plan = plan_statistic(X, classes, 3, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, rank=rank)
+    assert isinstance(plan.grid, StatisticGrid)
+    others = np.ones((8, classes), dtype=np.int64)
+    others[:, 2:] = 0
+    votes = [np.eye(classes, dtype=np.int64)[(side * sign > 0).astype(int)] for sign in (1, -1)]
+    name = "statistic" if classes == 2 else f"statistic, {classes} classes"
+    return _released(f"{name}, {mechanism}", plan, [plan.grid.total(others + vote) for vote in votes], factor)
+
+
+def _own_data(mechanism: MechanismName, epsilon: float, factor: float) -> Experiment:
+    """The own-data statistic, M = 2: one party turns the labels of its rows over."""
+    plan = plan_statistic(
+        np.array([[1.0], [-1.0]]), 2, 2, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, source="own-data"
     )
+    assert isinstance(plan.grid, OwnDataGrid)
+    totals = [plan.grid.contribution([[1.0], [0.5]], [label, label]) for label in (0, 1)]
+    return _released(f"own-data statistic, {mechanism}", plan, totals, factor)
+
+
+def _released(name: str, plan: StatisticPlan, totals: list[list[int]], factor: float) -> Experiment:
+    """`release_sum` of two neighbouring sums, in contrasts."""
+    assert plan.mechanism is not None
+    weak = replace(plan, mechanism=_weakened(plan.mechanism, factor))
+    basis = contrast_basis(plan.classes)
+
+    def run(which: int, randomness: Randomness, plan: StatisticPlan = weak) -> Array:
+        contrasts: Array = (basis @ release_sum(totals[which], plan, randomness).T).ravel()
+        return contrasts
+
+    one, two = (run(which, SYSTEM, replace(plan, mechanism=None)) for which in (0, 1))
+    norm = 1 if isinstance(plan.mechanism, DiscreteLaplace) else 2
+    score = _towards(one, two, norm, 2 if isinstance(plan.mechanism, RoundedGaussian) else 1)
+    return Experiment(name, plan.dimension, plan.epsilon or 0.0, plan.delta, run, score)
 
 
 def _algorithm_2(epsilon: float, factor: float) -> Experiment:
@@ -278,7 +312,77 @@ def _skellam(epsilon: float, factor: float) -> Experiment:
     )
 
 
-def _pate(epsilon: float, factor: float) -> Experiment:
+def _series(epsilon: float, factor: float) -> Experiment:
+    """Two noisy sums of PSGD's series, M = 6 with 2 colluders and 1 dropout: one party moves every one of them."""
+    steps, step, honest = 2, 100, contributors(6, colluders=2, dropouts=1)
+    variance = Fraction(psgd_bounds.skellam_variance(epsilon, AUDIT_DELTA, step, step, steps)) * Fraction(factor) ** 2
+    shares = SkellamShares(1, 6, honest, variance)
+
+    def run(which: int, randomness: Randomness) -> Array:
+        sums = [which * step + sum(shares.share(randomness)[0] for _ in range(honest)) for _ in range(steps)]
+        return np.array(sums, dtype=np.float64)
+
+    truths = np.zeros(steps), np.full(steps, float(step))
+    return Experiment("psgd series (Skellam)", steps, epsilon, AUDIT_DELTA, run, _towards(*truths, 2, 2))
+
+
+def _pathak(epsilon: float, factor: float) -> Experiment:
+    """Pathak's joint noise, three parties of two samples, of which one knows its share: a record moves the sum."""
+    terms = PathakTerms(
+        variant="public-bound",
+        noise="laplace",
+        comparisons="tournament",
+        regulariser="lambda/2",
+        classes=("0", "1"),
+        parties=3,
+        features=1,
+        lam=1.0,
+        epsilon=epsilon / factor,
+        tolerance=1e-6,
+        smallest_size=2,
+        largest_size=2,
+        excluded=1,
+        pitch_exponent=-3,
+        nonce="0" * 32,
+    )
+    step = math.floor(record_sensitivity(terms, 2) / terms.pitch)
+
+    def run(which: int, randomness: Randomness) -> Array:
+        return np.array([float(which * step + sum(noise_share(terms, 2, randomness)[0] for _ in range(2)))])
+
+    return Experiment("pathak noise", 1, epsilon, 0.0, run, _towards(np.array([0.0]), np.array([float(step)]), 1))
+
+
+def _gop(epsilon: float, factor: float) -> Experiment:
+    """Objective perturbation (Rajkumar's Algorithm 4), one record whose label turns over, where the hinge pulls fully.
+
+    Its exact minimiser, which is what the theorem is about; nothing else of it leaves this function.
+    """
+    loss, lam = loss_named("huber", 2), 100.0
+    slack = psgd_bounds.compute_slack(epsilon, lam, 1, loss.smoothness)
+    sigma = psgd_bounds.sigma_from_density_ratio(1, slack.epsilon, AUDIT_DELTA, sensitivity=2 * loss.lipschitz)
+    law = RoundedGaussian(1, sigma * factor, math.ldexp(choose_pitch(sigma, 1), -16))
+
+    def run(which: int, randomness: Randomness) -> Array:
+        eta = release(np.zeros(1), law, randomness)
+        return perturbed_minimiser([[1.0]], [1 - 2 * which], ridge=lam + slack.ridge, eta=eta, loss=loss).w
+
+    return Experiment("objective perturbation (GOP)", 1, epsilon, AUDIT_DELTA, run, lambda outputs: outputs[:, 0])
+
+
+def _gnmax(epsilon: float, factor: float) -> Experiment:
+    """GNMax, eight queries, two classes, three parties: the answers alone, of which one party turns every vote over."""
+    plan = pate.plan_pate(8, 2, 3, epsilon=epsilon, delta=AUDIT_DELTA, queries=8)
+    plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))
+    counts = [np.tile(row, (8, 1)) for row in ([2, 1], [1, 2])]
+
+    def run(which: int, randomness: Randomness) -> Array:
+        return pate.release_pate(counts[which], plan, randomness).answers.astype(np.float64)
+
+    return Experiment("pate gnmax", 8, epsilon, AUDIT_DELTA, run, lambda outputs: -outputs.sum(axis=1))
+
+
+def _lnmax(epsilon: float, factor: float) -> Experiment:
     """LNMax, one query, two classes, three parties: the answer alone."""
     plan = pate.plan_pate(1, 2, 3, epsilon=epsilon, aggregator="lnmax", queries=1)
     plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))

@@ -20,7 +20,7 @@ from fractions import Fraction
 import gmpy2
 from gmpy2 import mpz
 
-from psephos.curator.old_tally import OpenedSum
+from psephos.curator.tally import OpenedSum
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -63,7 +63,7 @@ def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, 
     return result
 
 
-def simulate_sum(
+def simulate_sum(  # long: one view, message by message
     world: Setup,
     round_: Round,
     *,
@@ -94,7 +94,7 @@ def simulate_sum(
             vector = EncryptedVector.encrypt(encryptor, round_.plan, zero)
             ballot = Ballot.sign(round_, party, vector, world.ceremony.signing_keys[party])
         product = add_ciphertexts(key, product, ballot.ciphertexts)
-        transcript.send("cast", name, BOARD, "ballot", ballot.encode())
+        transcript.send(f"{round_.kind}: cast", name, BOARD, "ballot", ballot.encode())
     seen, _ = BallotProduct(round_).add_all(
         [m.data for m in transcript.messages if m.kind == "ballot" and m.data is not None][-len(round_.roster) :]
     )
@@ -112,9 +112,11 @@ def simulate_sum(
         free = [h for h in range(1, threshold_key.holders + 1) if h not in shares][:missing]
         shares |= {h: fake[h - 1] for h in free}
     plaintexts = packed_sum(round_.plan, sums, len(round_.roster))
-    for holder in range(1, threshold_key.threshold + 1):
-        name = f"holder {holder}"
-        transcript.send("open", "curator", name, "tally request", request.encode(round_))
+    asked = range(1, threshold_key.threshold + 1)
+    phase = f"{round_.kind}: open"
+    for holder in asked:
+        transcript.send(phase, "curator", f"holder {holder}", "tally request", request.encode(round_))
+    for holder in asked:
         if holder in shares:
             exponent = 2 * threshold_key.delta * shares[holder]
             values = tuple(gmpy2.powmod(c, exponent, key.modulus_squared) for c in product)
@@ -124,5 +126,5 @@ def simulate_sum(
                 simulate_partial(threshold_key, known, holder, c, m) for c, m in zip(product, plaintexts, strict=True)
             )
         part = PartialDecryption(round_.digest, holder, request.product_digest, values)
-        transcript.send("open", name, "curator", "partial decryption", part.encode(round_))
+        transcript.send(phase, f"holder {holder}", "curator", "partial decryption", part.encode(round_))
     return SumRun(round_, transcript, OpenedSum(tuple(sums), seen.parties))

@@ -9,15 +9,19 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.curator.old_tally import Tally
-from psephos.parties.old_holder import KeyHolder
+from psephos.curator.tally import Tally, open_product
+from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError
-from psephos.protocol.paillier.ciphertexts import add_ciphertexts, decode_ciphertexts, encode_ciphertexts
+from psephos.protocol.paillier.ciphertexts import add_ciphertexts, encode_ciphertexts
 from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.roles import BOARD, Entry
 from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import Message
 from psephos.security.compare import Comparison, two_sample
 from psephos.security.model import Context, Result
@@ -142,17 +146,15 @@ def comparison_result(found: Comparison, what: str, views: int, features: int) -
 
 def _opens_to(run: SumRun) -> bool:
     """Whether the recorded ballots and partial decryptions open to what the curator says it opened."""
-    tally = Tally(run.round)
     size = len(run.round.roster)
     ballots = [m.data for m in run.transcript.messages if m.kind == "ballot" and m.data is not None]
-    tally.add_all(ballots[-size:])  # of the last step, where there are several
-    tally.close()
+    product, _ = BallotProduct(run.round).add_all(ballots[-size:])  # of the last step, where there are several
     parts = [
         PartialDecryption.decode(m.data, run.round)
         for m in run.transcript.messages
         if m.kind == "partial decryption" and m.data is not None
     ]
-    return tally.open(parts[-run.round.threshold_key.threshold :]).sums == tuple(run.opened.sums)
+    return open_product(product, parts[-run.round.threshold_key.threshold :]).sums == tuple(run.opened.sums)
 
 
 def fresh(runs: Sequence[SumRun], members: Members) -> Result:
@@ -272,73 +274,85 @@ def deviations(context: Context, world: Setup, honest: Callable[[str], tuple[Rou
     return Result(False, f"{len(refused)} deviating requests, all refused ({', '.join(sorted(set(refused)))})")
 
 
-def _holder(world: Setup, round_: Round, ballots: Sequence[Ballot]) -> KeyHolder:
-    holder = KeyHolder(world.ceremony.shares[0], round_)
-    for rejection in holder.observe_all([b.encode() for b in ballots]):
-        raise rejection.error
-    return holder
+class _Holder:
+    """Holder 1, shown these ballots and talked to directly; raises what it refuses."""
+
+    def __init__(
+        self, world: Setup, round_: Round, ballots: Sequence[Ballot] = (), openings: OnceLedger | None = None
+    ) -> None:
+        self._role = KeyHolder(world.ceremony.shares[0], round_, openings=openings)
+        self._state = self._role.start().state
+        self.show(*ballots)
+
+    def _say(self, receiver: str, *messages: bytes) -> bool:
+        step = self._role.receive(self._state, [Entry(0, "curator", receiver, data) for data in messages])
+        for refusal in step.refused:
+            raise refusal.error
+        self._state = step.state
+        return bool(step.posts)
+
+    def show(self, *ballots: Ballot) -> None:
+        self._say(BOARD, *(ballot.encode() for ballot in ballots))
+
+    def ask(self, request: TallyRequest) -> bool:
+        return self._say(self._role.name, request.encode(self._role.round))
 
 
 def _request(round_: Round, ballots: Sequence[Ballot]) -> TallyRequest:
-    tally = Tally(round_)
-    for rejection in tally.add_all(ballots):
+    """A deviating curator's, which ignores the minimum."""
+    product, rejections = BallotProduct(round_).add_all(ballot.encode() for ballot in ballots)
+    for rejection in rejections:
         raise rejection.error
-    # Not `close`: a deviating curator ignores the minimum.
-    product = tally._product
     return TallyRequest(round_.digest, product.members, product.digest)
 
 
 def _single(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
-    holder = _holder(world, round_, ballots)
-    return bool(holder.partially_decrypt(_request(round_, ballots[:1])))
+    return _Holder(world, round_, ballots).ask(_request(round_, ballots[:1]))
 
 
 def _left_out(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
-    holder = _holder(world, round_, ballots)
-    return bool(holder.partially_decrypt(_request(round_, ballots[:-1])))
+    return _Holder(world, round_, ballots).ask(_request(round_, ballots[:-1]))
 
 
 def _other_product(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
     """All parties named, but the product is one party's ballot."""
-    holder = _holder(world, round_, ballots)
     everyone = sum(1 << b.party for b in ballots)
-    return bool(holder.partially_decrypt(replace(_request(round_, ballots[:1]), members=everyone)))
+    return _Holder(world, round_, ballots).ask(replace(_request(round_, ballots[:1]), members=everyone))
 
 
 def _unseen(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
-    holder = _holder(world, round_, ballots[:-1])
-    return bool(holder.partially_decrypt(_request(round_, ballots)))
+    return _Holder(world, round_, ballots[:-1]).ask(_request(round_, ballots))
 
 
 def _too_few(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
     few = ballots[: round_.minimum_ballots - 1]
-    return bool(_holder(world, round_, few).partially_decrypt(_request(round_, few)))
+    return _Holder(world, round_, few).ask(_request(round_, few))
 
 
 def _too_few_counted(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
-    tally = Tally(round_)
-    tally.add_all(ballots[: round_.minimum_ballots - 1])
-    return bool(tally.close())
+    few, _ = BallotProduct(round_).add_all(b.encode() for b in ballots[: round_.minimum_ballots - 1])
+    curator = Tally(round_, seen=few)
+    return curator.quiet(curator.start().state) is not None
 
 
-def _twice(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
-    holder = _holder(world, round_, ballots)
-    holder.partially_decrypt(_request(round_, ballots))
-    return bool(holder.partially_decrypt(_request(round_, ballots)))
+def _again(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
+    """A holder that has opened all ballots is restarted, shown another ballot of a party that lies, and asked again."""
+    openings, last = OnceLedger(), ballots[-1]
+    _Holder(world, round_, ballots, openings).ask(_request(round_, ballots))
+    ciphertexts = tuple(c * (1 + round_.key.modulus) % round_.key.modulus_squared for c in last.ciphertexts)
+    vector = EncryptedVector(round_.key, round_.plan, ciphertexts)
+    second = [*ballots[:-1], Ballot.sign(round_, last.party, vector, world.ceremony.signing_keys[last.party])]
+    return _Holder(world, round_, second, openings).ask(_request(round_, second))
 
 
 def _other_round(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
-    holder = _holder(world, round_, ballots)
-    return bool(holder.partially_decrypt(replace(_request(round_, ballots), round_digest=bytes(32))))
+    return _Holder(world, round_, ballots).ask(replace(_request(round_, ballots), round_digest=bytes(32)))
 
 
 def _signed_by_another(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
     """The curator replaces a ballot by one of its own, signed with a key of its own."""
     forger = SigningKey.generate(context.coins("forger"))
-    honest = ballots[1]
-    forged = replace(honest, signature=forger.sign(b"anything"))
-    holder = KeyHolder(world.ceremony.shares[0], round_)
-    holder.observe(forged.encode())
+    _Holder(world, round_, [replace(ballots[1], signature=forger.sign(b"anything"))])
     return True
 
 
@@ -346,25 +360,21 @@ def _changed_payload(context: Context, world: Setup, round_: Round, ballots: lis
     """The curator multiplies the inverse of one ballot into another, whose signature it keeps."""
     key = round_.key
     inverse = tuple(pow(c, -1, key.modulus_squared) for c in ballots[0].ciphertexts)
-    changed = add_ciphertexts(key, ballots[1].ciphertexts, inverse)
-    payload = encode_ciphertexts(key, changed)
-    forged = replace(ballots[1], payload=payload, ciphertexts=decode_ciphertexts(key, payload, len(changed)))
-    KeyHolder(world.ceremony.shares[0], round_).observe(forged.encode())
+    payload = encode_ciphertexts(key, add_ciphertexts(key, ballots[1].ciphertexts, inverse))
+    _Holder(world, round_, [replace(ballots[1], payload=payload)])
     return True
 
 
 def _same_party_twice(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
     """One party's ballot weighs as much as the others' together and is read off the total."""
-    holder = _holder(world, round_, ballots)
-    holder.observe(ballots[0].encode())
+    _Holder(world, round_, ballots).show(ballots[0])
     return True
 
 
 def _replayed(context: Context, world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
     """A ballot of this round in a second one over the same auxiliary set, with one other party less."""
     second = replace(round_, nonce=context.coins("second nonce").draw(16))
-    moved = replace(ballots[0], round_digest=second.digest)
-    KeyHolder(world.ceremony.shares[0], second).observe(moved.encode())
+    _Holder(world, second, [replace(ballots[0], round_digest=second.digest)])
     return True
 
 
@@ -375,7 +385,7 @@ _ATTEMPTS: dict[str, Callable[[Context, Setup, Round, list[Ballot]], bool]] = {
     "open a product with a ballot the holder has not seen": _unseen,
     "open fewer ballots than the minimum": _too_few,
     "close a tally of fewer ballots than the minimum": _too_few_counted,
-    "open a round twice": _twice,
+    "open another product of a round that is opened": _again,
     "open for another round": _other_round,
     "count a ballot signed by nobody on the roster": _signed_by_another,
     "count a ballot changed after signing": _changed_payload,

@@ -1,41 +1,37 @@
 """The real protocols at test size, with every role's inputs, coins and messages recorded.
 
-The drivers hand messages from role object to role object, as `psephos.simulate.encrypted_sum` and the other stages do,
-but with recorded coins and under keys of 128 to 512 bits, which protect nothing: the statistical checks look at
-thousands of messages, and nothing they look for depends on the size of a key. A test holds the drivers' messages to the
-stages'.
+Runs are those of `psephos.simulate`, whose transcript records them; only their coins come from the context, so that a
+view can be had again, and their keys have 128 to 512 bits, which protect nothing: the statistical checks look at
+thousands of messages, and nothing they look for depends on the size of a key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.old_tally import OpenedSum, Tally
-from psephos.parties.old_holder import KeyHolder
-from psephos.parties.old_party import Party, Voter
-from psephos.protocol.encrypted_sum.board import Board
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.curator.tally import OpenedSum
+from psephos.parties.party import Voter
+from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.paillier.threshold import deal
-from psephos.protocol.randomness import Randomness
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.transcript import BOARD, Transcript
+from psephos.protocol.transcript import Transcript
 from psephos.security.model import Context
 from psephos.simulate.ceremony import Ceremony
+from psephos.simulate.encrypted_sum import Conditions, Contribution, VoteContribution, simulate_sum
 
-__all__ = ["FixedVoter", "Setup", "SumRun", "TrainedVoter", "open_sum", "run_tally_round", "setup"]
+__all__ = ["FixedVoter", "Recorded", "Setup", "SumRun", "TrainedVoter", "cast", "run_sum", "run_tally_round", "setup"]
 
 KEY_BITS = 128
-
-Cast = Callable[[int, Round, Randomness], Ballot]
 
 
 @dataclass(frozen=True)
@@ -88,56 +84,58 @@ class TrainedVoter:
 
 @dataclass(frozen=True)
 class SumRun:
-    """One run of an encrypted sum and what came out."""
+    """One run of an encrypted sum, real or simulated, and what came out.
+
+    `vectors`: what parties encrypted, as far as it is known; those of a coalition are its own to know.
+    """
 
     round: Round
     transcript: Transcript
     opened: OpenedSum
-    vectors: dict[int, list[int]] = field(default_factory=dict, repr=False)
-    """What parties of the coalition encrypted: theirs to know."""
+    vectors: Mapping[int, Sequence[int]] = field(default_factory=dict, repr=False)
 
 
-def open_sum(round_: Round, tally: Tally, holders: Sequence[Any], transcript: Transcript) -> OpenedSum:
-    """The curator asks t holders and opens, as `psephos.simulate.encrypted_sum` does."""
-    request = tally.close().encode(round_)
-    parts = []
-    for holder in holders[: round_.threshold_key.threshold]:
-        name = f"holder {holder.number}"
-        asked = TallyRequest.decode(transcript.send("open", "curator", name, "tally request", request), round_)
-        answer = holder.partially_decrypt(asked).encode(round_)
-        parts.append(
-            PartialDecryption.decode(transcript.send("open", name, "curator", "partial decryption", answer), round_)
-        )
-    return tally.open(parts)
+class Recorded(Transcript):
+    """Keeps every role's secrets; their coins are the context's, so that a view can be had again."""
+
+    def __init__(self, context: Context, label: str) -> None:
+        super().__init__(secrets=True)
+        self._context, self._label = context, label
+
+    def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
+        """The role's coins, recorded."""
+        return super().coins(role, self._context.coins(self._label, role))
 
 
 def run_sum(
     world: Setup,
     round_: Round,
-    cast: Cast,
-    coins: Callable[[str], Randomness],
+    contribution: Contribution,
+    transcript: Transcript,
     *,
-    transcript: Transcript | None = None,
-    present: Iterable[int] | None = None,
+    present: Sequence[int] | None = None,
+    roles: Mapping[str, Callable[[Role], Role]] | None = None,
 ) -> SumRun:
-    """Cast, count, open; every role's coins are recorded. `present`: who votes, everybody by default."""
-    transcript = Transcript(secrets=True) if transcript is None else transcript
-    board, tally = Board(), Tally(round_)
-    holders = [KeyHolder(share, round_) for share in world.ceremony.shares]
-    for party in range(len(round_.roster)) if present is None else present:
-        name = f"party {party}"
-        ballot = cast(party, round_, transcript.coins(name, coins(name)))
-        board.post(transcript.send("cast", name, BOARD, "ballot", ballot.encode()))
-    for observer in (tally.add_all, *(holder.observe_all for holder in holders)):
-        for rejection in observer(board.messages):
-            raise rejection.error
-    return SumRun(round_, transcript, open_sum(round_, tally, holders, transcript))
+    """Cast, count, open, as `psephos.simulate` does. `present`: who votes, everybody by default."""
+    conditions = Conditions(transcript=transcript, present=present, roles=roles or {})
+    done = simulate_sum(round_, world.ceremony, contribution, conditions)
+    return SumRun(round_, transcript, done.opened, done.vectors)
+
+
+def cast(
+    world: Setup, round_: Round, contribution: Contribution, number: int, coins: Randomness
+) -> tuple[Ballot, tuple[int, ...]]:
+    """The ballot of one party by itself, and what it holds."""
+    encryptor = Encryptor(round_.key, randomness=coins, expected=8)
+    role = contribution.role(number, world.ceremony.signing_keys[number], round_, encryptor, coins)
+    step = role.start()
+    return Ballot.decode(step.posts[0].data, round_), role.result(step.state)
 
 
 def run_tally_round(
     context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, voters: Sequence[Voter], label: str
 ) -> SumRun:
-    """One round of the encrypted tally with alpha on `auxiliary`, float64 (N, d), through `Party.cast`."""
+    """One round of the encrypted tally with alpha on `auxiliary`, float64 (N, d)."""
     ceremony = world.ceremony
     round_ = vote_round(
         ceremony.threshold_key,
@@ -147,9 +145,4 @@ def run_tally_round(
         test_key=True,
         randomness=context.coins(label, "round"),
     )
-
-    def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
-        sender = Party(party, ceremony.signing_keys[party], classes=range(classes), voter=voters[party])
-        return sender.cast(round_, auxiliary, encryptor=Encryptor(round_.key, randomness=coins, expected=8))
-
-    return run_sum(world, round_, cast, lambda name: context.coins(label, name))
+    return run_sum(world, round_, VoteContribution(voters, auxiliary, classes), Recorded(context, label))

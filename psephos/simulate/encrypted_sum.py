@@ -1,8 +1,9 @@
-"""One encrypted sum from first message to last, every role in this machine or cluster (DESIGN section 2).
+"""One encrypted sum from first message to last, every role in this machine or cluster.
 
-Parties work in batches that an engine's workers take one after the other; a worker returns partial tallies, not
-ballots, so memory does not grow with the number of parties. Each holder multiplies the ballots for itself, as it would
-on its own machine. The simulation also adds the vectors in the clear, which is how it can say that the count is exact.
+Parties work in batches that an engine's workers take one after the other: each batch is a run of the driver with the
+parties and with observers, one for the curator and one for each holder, whose products the curator and the holders then
+start from. So memory does not grow with the number of parties. Where somebody lies, or whole views are recorded, all
+roles are in one run. The simulation also adds the vectors in the clear, which is how it knows that the count is exact.
 With a journal every finished batch is committed to disk, and a run that was interrupted continues from there.
 """
 
@@ -12,156 +13,198 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.curator.old_tally import OpenedSum, Tally
-from psephos.parties.old_holder import KeyHolder
-from psephos.parties.old_party import Party, Voter
-from psephos.protocol.encrypted_sum.board import Board
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.curator.tally import OpenedSum, Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, RoundParty, VectorParty, Voter, VotingParty
+from psephos.parties.statistic import OwnDataParty, Shares, StatisticParty
+from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.product import BallotProduct, Observer
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import JournalError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.transcript import BOARD, Message, Transcript
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.transcript import Message, Transcript
 from psephos.simulate.ceremony import Ceremony
 from psephos.simulate.engines import Engine, LocalEngine
-from psephos.simulate.journal import Journal, SumJournal, SumState
+from psephos.simulate.journal import Journal, SumState
 
 __all__ = [
     "BATCH",
+    "Conditions",
     "Contribution",
     "EncryptedSum",
+    "OwnDataContribution",
+    "StatisticContribution",
     "VectorContribution",
     "VoteContribution",
     "peak_memory_mb",
-    "run_encrypted_sum",
+    "simulate_sum",
 ]
 
 BATCH = 32
 """Parties per batch: large enough that one gcd is nothing, small enough that 20,000 parties show progress."""
 
-Progress = Callable[[int], object]
 
+@dataclass(frozen=True)
+class Conditions:
+    """How a sum is simulated, whatever is summed.
 
-class Contribution(Protocol):
-    """What the parties of one batch put into the sum: a dataclass.
-
-    A field that a part has in common with the whole, the very same object, is sent to each worker once; everything else
-    in a part is sent with its batch.
+    Attributes:
+        mode: how ciphertexts are randomised.
+        engine: where batches are simulated.
+        journal: where each finished batch is committed; a sum that is in it already goes on.
+        transcript: watches; where it keeps secrets, it also has every role's coins.
+        progress: called with the number of parties done since the last call.
+        roles: who is replaced by whom (`psephos.protocol.driver.replaced`).
+        present: the parties that take part; all of them by default.
     """
 
-    def part(self, numbers: range) -> Contribution:
-        """The same for these parties only: what one worker is sent."""
+    mode: RandomnessMode = "half"
+    engine: Engine = field(default_factory=LocalEngine)
+    journal: Journal | None = None
+    transcript: Transcript = field(default_factory=Transcript)
+    progress: Callable[[int], object] = lambda parties: None
+    roles: Mapping[str, Callable[[Role], Role]] = field(default_factory=dict)
+    present: Sequence[int] | None = None
 
-    def ballots(
-        self, round_: Round, numbers: range, keys: Sequence[SigningKey], encryptor: Encryptor
-    ) -> Iterator[Ballot]:
-        """The ballots of these parties, in order."""
 
-    def clear_sum(self, round_: Round, numbers: range) -> NDArray[Any]:
-        """The sum of the same vectors without any encryption, asked for after the ballots; shape (plan.length,)."""
+@dataclass(frozen=True, kw_only=True)
+class Contribution(ABC):
+    """What the parties put into the sum: something of each one's own, and what all share.
+
+    Attributes:
+        first: number of the party whose own thing is the first.
+    """
+
+    OWN: ClassVar[str] = "voters"
+    """The field with an entry for each party, which is sent with its batch; all others are sent to a worker once."""
+
+    first: int = 0
+
+    def with_own(self, own: Any, first: int = 0) -> Self:
+        """The same for other parties."""
+        return replace(self, **{self.OWN: own, "first": first})
+
+    def own(self, numbers: range) -> Any:
+        """What belongs to these parties."""
+        return getattr(self, self.OWN)[numbers.start - self.first : numbers.stop - self.first]
+
+    @abstractmethod
+    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
+        """Party `number`, with the coins of whatever it draws besides its encryption's."""
 
 
 @dataclass(frozen=True)
-class VoteContribution:
+class VoteContribution(Contribution):
     """Every party votes on the auxiliary set with its own classifier.
 
     Attributes:
-        voters: one classifier per party of `numbers`, in order.
+        voters: one classifier per party.
         auxiliary: float64 (N, d), hashed once.
         classes: K.
-        first: number of the first of these parties.
     """
 
     voters: Sequence[Voter] = field(repr=False)
     auxiliary: ArrayLike | AuxiliarySet = field(repr=False)
     classes: int
-    first: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "auxiliary", AuxiliarySet.of(self.auxiliary))
-        # What the parties said, so that the clear sum need not ask them again.
-        object.__setattr__(self, "_votes", {})
 
-    def ballots(
-        self, round_: Round, numbers: range, keys: Sequence[SigningKey], encryptor: Encryptor
-    ) -> Iterator[Ballot]:
-        auxiliary = AuxiliarySet.of(self.auxiliary)
-        for number, key in zip(numbers, keys, strict=True):
-            heard = _Heard(self.voters[number - self.first])
-            party = Party(number, key, classes=range(self.classes), voter=heard)
-            ballot = party.cast(round_, auxiliary, encryptor=encryptor)
-            self._heard[number] = heard.votes
-            yield ballot
-
-    def clear_sum(self, round_: Round, numbers: range) -> NDArray[np.int64]:
-        samples = len(AuxiliarySet.of(self.auxiliary).samples)
-        counts = np.zeros((samples, self.classes), dtype=np.int64)
-        rows = np.arange(samples)
-        for number in numbers:
-            counts[rows, self._heard[number]] += 1
-        return counts[:, 1:].reshape(-1)
-
-    def part(self, numbers: range) -> VoteContribution:
-        chosen = self.voters[numbers.start - self.first : numbers.stop - self.first]
-        return VoteContribution(chosen, self.auxiliary, self.classes, numbers.start)
-
-    @property
-    def _heard(self) -> dict[int, NDArray[np.integer]]:
-        heard: dict[int, NDArray[np.integer]] = self.__dict__["_votes"]
-        return heard
-
-
-class _Heard:
-    """A party's classifier, and what it said."""
-
-    def __init__(self, voter: Voter) -> None:
-        self._voter = voter
-        self.votes: NDArray[np.integer] = np.empty(0, dtype=np.int64)
-
-    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
-        self.votes = np.array(self._voter.predict_votes(X))
-        return self.votes.copy()
+    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
+        party = Party(number, key, classes=range(self.classes), voter=self.voters[number - self.first])
+        return VotingParty(party, round_, self.auxiliary, encryptor=encryptor)
 
 
 @dataclass(frozen=True)
-class VectorContribution:
-    """Every party adds an integer vector that it has computed: parameters, a statistic.
+class VectorContribution(Contribution):
+    """Every party adds an integer vector that it has computed, such as its parameters.
 
     Attributes:
         kind: of the round.
-        vectors: int64 (parties of `numbers`, plan.length).
-        first: number of the first of these parties.
+        vectors: int64 (parties, plan.length).
     """
+
+    OWN = "vectors"
 
     kind: RoundKind
     vectors: NDArray[np.int64] = field(repr=False)
-    first: int = 0
 
-    def ballots(
-        self, round_: Round, numbers: range, keys: Sequence[SigningKey], encryptor: Encryptor
-    ) -> Iterator[Ballot]:
-        for number, key in zip(numbers, keys, strict=True):
-            party = Party(number, key, classes=())
-            values = self.vectors[number - self.first]
-            yield party.contribute(round_, self.kind, round_.context, values, encryptor=encryptor)
+    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
+        values = self.vectors[number - self.first]
+        return VectorParty(Party(number, key), round_, self.kind, round_.context, values, encryptor=encryptor)
 
-    def clear_sum(self, round_: Round, numbers: range) -> NDArray[np.int64]:
-        return np.asarray(self.vectors[numbers.start - self.first : numbers.stop - self.first].sum(axis=0))
 
-    def part(self, numbers: range) -> VectorContribution:
-        chosen = self.vectors[numbers.start - self.first : numbers.stop - self.first]
-        return VectorContribution(self.kind, chosen, numbers.start)
+@dataclass(frozen=True)
+class StatisticContribution(Contribution):
+    """Every party adds its share of the noise to its own statistic.
+
+    Attributes:
+        voters: one classifier per party.
+        auxiliary: float64 (N, d), what they vote on.
+        grid: the public integers that votes are turned into a statistic with.
+        shares: of the noise.
+        simulation_seed: None draws the shares from the party's coins; a seed is for simulations.
+    """
+
+    voters: Sequence[Voter] = field(repr=False)
+    auxiliary: ArrayLike | AuxiliarySet = field(repr=False)
+    grid: StatisticGrid = field(repr=False)
+    shares: Shares
+    simulation_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "auxiliary", AuxiliarySet.of(self.auxiliary))
+
+    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
+        if self.simulation_seed is not None:
+            coins = SimulationRandomness(self.simulation_seed, "noise share", number)
+        party = Party(number, key, classes=range(self.grid.classes), voter=self.voters[number - self.first])
+        return StatisticParty(
+            party, round_, self.auxiliary, self.grid, self.shares, randomness=coins, encryptor=encryptor
+        )
+
+
+@dataclass(frozen=True)
+class OwnDataContribution(Contribution):
+    """Every party adds the statistic of its own rows.
+
+    Attributes:
+        rows: (samples, labels) of each party. Secrets.
+        grid: what is summed.
+        shares: of the noise; None leaves it to the curator.
+        simulation_seed: as in `StatisticContribution`.
+    """
+
+    OWN = "rows"
+
+    rows: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(repr=False)
+    grid: OwnDataGrid = field(repr=False)
+    shares: Shares | None
+    simulation_seed: int | None = None
+
+    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
+        if self.simulation_seed is not None:
+            coins = SimulationRandomness(self.simulation_seed, "noise share", number)
+        own, party = self.rows[number - self.first], Party(number, key)
+        return OwnDataParty(party, round_, own, self.grid, self.shares, randomness=coins, encryptor=encryptor)
 
 
 @dataclass(frozen=True)
@@ -169,6 +212,7 @@ class EncryptedSum:
     """What came out, and what it took.
 
     Attributes:
+        round: the round, a continued journal's own.
         opened: what the curator learned.
         equals_plaintext: whether the opened sum is the clear one, entry by entry.
         seconds: wall-clock seconds of encrypt (voting, encryption, signing), aggregate (decoding, checks and
@@ -177,24 +221,78 @@ class EncryptedSum:
             those of the interrupted runs are in it, as far as they were committed.
         peak_memory_mb: of this process and its workers together, shared pages counted in each.
         continued_from: ballots that a journal held already.
+        vectors: what each party put in, where all roles were in one run. A secret.
     """
 
+    round: Round
     opened: OpenedSum
     equals_plaintext: bool
     seconds: dict[str, float]
-    ballot_bytes: int
-    minimum_ballots: int
     peak_memory_mb: float
     continued_from: int = 0
+    vectors: Mapping[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def ballot_bytes(self) -> int:
+        """Bytes of one ballot."""
+        return Ballot.encoded_length(self.round)
+
+
+def simulate_sum(
+    round_: Round, ceremony: Ceremony, contribution: Contribution, conditions: Conditions | None = None
+) -> EncryptedSum:
+    """Cast, count and open.
+
+    Args:
+        round_: agreed on by everybody. With a journal that was begun before, the journal's round takes its place: the
+            same but for the nonce.
+        ceremony: whose keys the parties and holders use; with a journal, `Journal.ceremony`.
+        contribution: the parties' vectors.
+        conditions: see there.
+
+    Raises:
+        JournalError: the journal cannot be used or written.
+        EngineError: the engine cannot be used, or its workers died again and again.
+        TooFewBallotsError, ThresholdError, WrongPartialDecryptionError: the sum cannot be opened.
+    """
+    how = Conditions() if conditions is None else conditions
+    whole = bool(how.roles) or how.transcript.keeps_secrets or how.present is not None
+    return (_together if whole else _in_batches)(round_, ceremony, contribution, how)
+
+
+def _together(round_: Round, ceremony: Ceremony, contribution: Contribution, how: Conditions) -> EncryptedSum:
+    """All roles in one run of the driver."""
+    numbers = range(len(round_.roster)) if how.present is None else how.present
+    expected = len(numbers) * round_.plan.ciphertexts
+    parties = []
+    for number in numbers:
+        coins = how.transcript.coins(f"party {number}")
+        encryptor = Encryptor(round_.key, how.mode, randomness=coins, expected=expected)
+        parties.append(contribution.role(number, ceremony.signing_keys[number], round_, encryptor, coins))
+    holders = [KeyHolder(share, round_) for share in ceremony.shares]
+    driver = Driver(replaced([*parties, Tally(round_), *holders], how.roles), transcript=how.transcript)
+    begun = time.perf_counter()
+    results = driver.run()
+    taken = time.perf_counter() - begun
+    opened: OpenedSum = results["curator"]
+    vectors = {number: results[f"party {number}"] for number in numbers if f"party {number}" in results}
+    known = [vectors[number] for number in opened.parties if number in vectors]
+    exact = len(known) == opened.ballots and opened.sums == tuple(_clear_sum(round_, known).tolist())
+    encrypt = sum(driver.clock[party.name] for party in parties)
+    seconds = {"encrypt": encrypt, "aggregate": 0.0, "decrypt": max(0.0, taken - encrypt)}
+    how.progress(len(parties))
+    return EncryptedSum(round_, opened, exact, seconds, peak_memory_mb(), vectors=vectors)
+
+
+# -- in batches
 
 
 @dataclass(frozen=True)
 class _Shared:
-    """What every batch needs. `common`: fields that every part of the contribution has in common with the whole."""
+    """What every batch needs; `contribution` without what is the parties' own."""
 
     round: Round
-    kind: type[Contribution]
-    common: dict[str, Any] = field(repr=False)
+    contribution: Contribution
     mode: RandomnessMode
     expected: int
     holders: int
@@ -203,7 +301,7 @@ class _Shared:
 @dataclass(frozen=True)
 class _Batch:
     numbers: range
-    own: dict[str, Any] = field(repr=False)
+    own: Any = field(repr=False)
     seeds: list[bytes] = field(repr=False)
 
 
@@ -219,117 +317,60 @@ class _Work:
     memory_mb: float
 
 
-def run_encrypted_sum(
-    round_: Round,
-    ceremony: Ceremony,
-    contribution: Contribution,
-    *,
-    mode: RandomnessMode = "half",
-    workers: int = 1,
-    engine: Engine | None = None,
-    journal: Journal | None = None,
-    transcript: Transcript | None = None,
-    progress: Progress = lambda parties: None,
-) -> EncryptedSum:
-    """Cast, count and open.
-
-    Args:
-        round_: agreed on by everybody. With a journal that was begun before, the journal's round takes its place: the
-            same but for the nonce.
-        ceremony: whose keys the parties and holders use; with a journal, `Journal.ceremony`.
-        contribution: the parties' vectors.
-        mode: how ciphertexts are randomised.
-        workers: processes of this machine that batches are simulated in, when no engine is given.
-        engine: where batches are simulated.
-        journal: where each finished batch is committed.
-        transcript: watches, redacted.
-        progress: called with the number of parties done since the last call.
-
-    Raises:
-        JournalError: the journal cannot be used or written.
-        EngineError: the engine cannot be used, or its workers died again and again.
-    """
-    engine = LocalEngine(workers) if engine is None else engine
-    transcript = Transcript() if transcript is None else transcript
-    kept = None if journal is None else journal.sum_of(round_)
-    holder_count = len(ceremony.shares)
+def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, how: Conditions) -> EncryptedSum:
+    kept = None if how.journal is None else how.journal.sum_of(round_)
+    names = ["curator", *(f"holder {share.holder}" for share in ceremony.shares)]
     if kept is None:
-        state = SumState([BallotProduct(round_) for _ in range(1 + holder_count)], _zeros(round_), {})
+        state = SumState([BallotProduct(round_)] * len(names), _clear_sum(round_, []), {})
         messages: list[Message] = []
     else:
         round_ = kept.round
-        state, messages = kept.load(holder_count)
+        state, messages = kept.load(len(ceremony.shares))
     continued_from = len(state.parties)
-    if continued_from:
-        progress(continued_from)
-    tally = Tally(round_)
-    holders = [KeyHolder(share, round_) for share in ceremony.shares]
-    tally.merge(state.products[0])
-    for holder, product in zip(holders, state.products[1:], strict=True):
-        holder.observe_product(product)
-    todo = _batches(len(round_.roster), state.parties)
-    if todo:
-        common = _common(contribution, todo[0])
-        shared = _Shared(
-            round_,
-            type(contribution),
-            common,
-            mode,
-            -(-sum(map(len, todo)) * round_.plan.ciphertexts // engine.workers),
-            holder_count,
-        )
-        tasks = [partial(_batch, contribution, set(common), ceremony, numbers) for numbers in todo]
-        memory: dict[tuple[str, int], float] = {}
-        before = dict(state.seconds)
-        encrypt = aggregate = 0.0
-        started = time.perf_counter()
-        results = engine.run(_work, shared, tasks)
-        for work in results:
-            merging = time.perf_counter()
-            tally.merge(work.products[0])
-            for holder, product in zip(holders, work.products[1:], strict=True):
-                holder.observe_product(product)
-            state.clear = state.clear + work.clear
-            messages += work.messages
-            encrypt += work.encrypt
-            memory[work.process] = max(memory.get(work.process, 0.0), work.memory_mb)
-            memory[_this_process()] = peak_memory_mb()
-            state.memory_mb = max(state.memory_mb, sum(memory.values()))
-            aggregate += work.aggregate + time.perf_counter() - merging
-            share = (time.perf_counter() - started) / (encrypt + aggregate)
-            state.seconds = {
-                "encrypt": before.get("encrypt", 0.0) + encrypt * share,
-                "aggregate": before.get("aggregate", 0.0) + aggregate * share,
-            }
-            if kept is not None:
-                state.products = [a.merge(b) for a, b in zip(state.products, work.products, strict=True)]
-                kept.commit(state, work.messages)
-            progress(work.parties)
+    how.progress(continued_from)
+    memory: dict[tuple[str, int], float] = {}
+    before = dict(state.seconds)
+    encrypt = aggregate = 0.0
+    started = time.perf_counter()
+    for work in _batches(round_, ceremony, contribution, how, state.parties):
+        merging = time.perf_counter()
+        state.products = [mine.merge(product) for mine, product in zip(state.products, work.products, strict=True)]
+        state.clear = state.clear + work.clear
+        messages += work.messages
+        encrypt += work.encrypt
+        memory |= {work.process: max(memory.get(work.process, 0.0), work.memory_mb), _this_process(): peak_memory_mb()}
+        state.memory_mb = max(state.memory_mb, sum(memory.values()))
+        aggregate += work.aggregate + time.perf_counter() - merging
+        share = (time.perf_counter() - started) / (encrypt + aggregate)
+        state.seconds = {
+            "encrypt": before.get("encrypt", 0.0) + encrypt * share,
+            "aggregate": before.get("aggregate", 0.0) + aggregate * share,
+        }
+        if kept is not None:
+            kept.commit(state, work.messages)
+        how.progress(work.parties)
     # Batches come in any order; a transcript is in the order of the roster.
-    transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
+    how.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
     voted = time.perf_counter()
-    opened = _open(round_, tally, holders, transcript, kept)
-    done = time.perf_counter()
-    return EncryptedSum(
-        opened,
-        state.clear.tolist() == list(opened.sums),
-        {**state.seconds, "decrypt": done - voted},
-        Ballot.encoded_length(round_),
-        round_.minimum_ballots,
-        max(state.memory_mb, peak_memory_mb()),
-        continued_from,
-    )
+    store = None if how.journal is None else how.journal.store
+    holders = [
+        KeyHolder(key_share, round_, openings=OnceLedger(store, name), seen=product)
+        for key_share, name, product in zip(ceremony.shares, names[1:], state.products[1:], strict=True)
+    ]
+    roles = [Tally(round_, seen=state.products[0]), *holders]
+    opened: OpenedSum = Driver(roles, transcript=how.transcript).run()["curator"]
+    seconds = {**state.seconds, "decrypt": time.perf_counter() - voted}
+    exact = opened.sums == tuple(state.clear.tolist())
+    return EncryptedSum(round_, opened, exact, seconds, max(state.memory_mb, peak_memory_mb()), continued_from)
 
 
-def _zeros(round_: Round) -> NDArray[Any]:
-    return np.zeros(round_.plan.length, dtype=np.int64)
-
-
-def _batches(parties: int, done: frozenset[int]) -> list[range]:
-    """The batches that are still to be cast. The cut does not depend on what is done."""
+def _batches(
+    round_: Round, ceremony: Ceremony, contribution: Contribution, how: Conditions, done: frozenset[int]
+) -> Iterator[_Work]:
+    """The batches that are still to be cast, worked on. The cut does not depend on what is done."""
     todo = []
-    for at in range(0, parties, BATCH):
-        numbers = range(at, min(at + BATCH, parties))
+    for at in range(0, len(round_.roster), BATCH):
+        numbers = range(at, min(at + BATCH, len(round_.roster)))
         counted = done.intersection(numbers)
         if not counted:
             todo.append(numbers)
@@ -338,71 +379,51 @@ def _batches(parties: int, done: frozenset[int]) -> list[range]:
                 f"the journal has counted some, but not all, of the parties {numbers.start} to {numbers.stop - 1}: it "
                 "was written by a version with other batches; start again in another directory"
             )
-    return todo
+    if not todo:
+        return
+    expected = -(-sum(map(len, todo)) * round_.plan.ciphertexts // how.engine.workers)
+    shared = _Shared(round_, contribution.with_own(()), how.mode, expected, len(ceremony.shares))
+    yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, numbers) for numbers in todo])
 
 
-def _common(contribution: Contribution, numbers: range) -> dict[str, Any]:
-    """The fields that parts have in common with the whole."""
-    part = contribution.part(numbers)
-    names = [f.name for f in fields(contribution) if f.init]  # type: ignore[arg-type]
-    large = [name for name in names if not isinstance(getattr(part, name), int | float | str | None)]
-    return {name: getattr(part, name) for name in large if getattr(part, name) is getattr(contribution, name)}
-
-
-def _batch(contribution: Contribution, common: set[str], ceremony: Ceremony, numbers: range) -> _Batch:
-    part = contribution.part(numbers)
-    own = {f.name: getattr(part, f.name) for f in fields(part) if f.init and f.name not in common}  # type: ignore[arg-type]
-    return _Batch(numbers, own, [ceremony.signing_keys[number].seed() for number in numbers])
+def _batch(contribution: Contribution, ceremony: Ceremony, numbers: range) -> _Batch:
+    return _Batch(numbers, contribution.own(numbers), [ceremony.signing_keys[number].seed() for number in numbers])
 
 
 def _work(shared: _Shared, batch: _Batch) -> _Work:
     """One batch of parties in a worker: they post their ballots; the curator and every holder take them in."""
     started = time.perf_counter()
-    round_ = shared.round
-    transcript, board = Transcript(), Board()
+    round_, transcript = shared.round, Transcript()
     encryptor = Encryptor(round_.key, shared.mode, expected=shared.expected)
-    keys = [SigningKey(seed) for seed in batch.seeds]
-    contribution = shared.kind(**shared.common, **batch.own)
-    for ballot in contribution.ballots(round_, batch.numbers, keys, encryptor):
-        board.post(transcript.send(f"{round_.kind}: cast", f"party {ballot.party}", BOARD, "ballot", ballot.encode()))
-    cast = time.perf_counter()
-    products = []
-    for _ in range(1 + shared.holders):
-        product, rejected = BallotProduct(round_).add_all(board.messages)
-        if rejected:
-            raise rejected[0].error
-        products.append(product)
-    counted = time.perf_counter()
+    contribution = shared.contribution.with_own(batch.own, batch.numbers.start)
+    parties = [
+        contribution.role(number, SigningKey(seed), round_, encryptor, SYSTEM)
+        for number, seed in zip(batch.numbers, batch.seeds, strict=True)
+    ]
+    observers = [Observer(name, round_) for name in ("curator", *(f"holder {j + 1}" for j in range(shared.holders)))]
+    driver = Driver([*parties, *observers], transcript=transcript)
+    results = driver.run()
+    aggregate = sum(driver.clock[observer.name] for observer in observers)
     return _Work(
-        len(batch.numbers),
-        products,
-        contribution.clear_sum(round_, batch.numbers),
+        len(parties),
+        [results[observer.name] for observer in observers],
+        _clear_sum(round_, [results[party.name] for party in parties]),
         transcript.messages,
-        cast - started,
-        counted - cast,
+        time.perf_counter() - started - aggregate,
+        aggregate,
         _this_process(),
         peak_memory_mb(),
     )
 
 
-def _open(
-    round_: Round, tally: Tally, holders: Sequence[KeyHolder], transcript: Transcript, journal: SumJournal | None
-) -> OpenedSum:
-    phase = f"{round_.kind}: open"
-    request = tally.close().encode(round_)
-    parts = []
-    for holder in holders[: round_.threshold_key.threshold]:
-        name = f"holder {holder.number}"
-        asked = TallyRequest.decode(transcript.send(phase, "curator", name, "tally request", request), round_)
-        # A holder opens a round once: what it answered to an earlier run is not asked for again.
-        answer = None if journal is None else journal.partial(holder.number)
-        if answer is None:
-            answer = holder.partially_decrypt(asked).encode(round_)
-            if journal is not None:
-                journal.keep_partial(holder.number, answer)
-        answer = transcript.send(phase, name, "curator", "partial decryption", answer)
-        parts.append(PartialDecryption.decode(answer, round_))
-    return tally.open(parts)
+def _clear_sum(round_: Round, vectors: Iterable[Sequence[int]]) -> NDArray[Any]:
+    """The sum of the parties' vectors without any encryption, shape (plan.length,), exactly."""
+    plan = round_.plan
+    small = max(-plan.minimum, plan.maximum) * plan.addends < 2**62
+    total = np.zeros(plan.length, dtype=np.int64 if small else object)
+    for vector in vectors:
+        total = total + np.array(vector, dtype=total.dtype)
+    return total
 
 
 def _this_process() -> tuple[str, int]:

@@ -27,7 +27,7 @@ from psephos.parties.pathak import Contribution, PathakParty
 from psephos.parties.training import train_parties
 from psephos.protocol.driver import Driver, Phase, replaced
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, STAGES
@@ -281,6 +281,7 @@ class PathakOptions:
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
+        check_key_bits(self.key_bits, test_key=self.test_key)
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
     def terms(self, features: int, classes: tuple[str, str], dealt: int) -> Terms:
@@ -347,14 +348,6 @@ def simulate_pathak(
         progress=progress,
     )
     ended = time.perf_counter()
-    mu = terms.strong_convexity
-    X_all, y_all = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])
-    pooled = train_parties(X_all, y_all, [len(y_all)], classes=2, lam=mu, tolerance=terms.tolerance)[0]
-    local = train_parties(X_all, y_all, sizes, classes=2, lam=mu, tolerance=terms.tolerance)
-
-    def accuracy(w: NDArray[np.float64]) -> float:
-        return float(np.mean(PathakConsumer.classify(w, test) == dealt.y_test))
-
     proved, delta = proved_epsilon(terms)
     return PathakOutcome(
         seconds={"keygen": round(made - begun, 3), "protocol": round(ended - made, 3)},
@@ -366,12 +359,7 @@ def simulate_pathak(
         epsilon=options.epsilon,
         delta=delta,
         key_bits=options.key_bits if terms.finds_smallest else 0,
-        accuracy={
-            "pathak": Accuracy(accuracy(local.mean(axis=0)), accuracy(run.parameters)),
-            "batch": Accuracy(accuracy(pooled)),
-            "indiv": Accuracy(float(np.mean([accuracy(w) for w in local]))),
-            "majority": Accuracy(float(max(np.mean(dealt.y_test), 1 - np.mean(dealt.y_test)))),
-        },
+        accuracy=_accuracies(records, terms, run.parameters, test, dealt.y_test),
         noise_source="simulation" if options.simulate_noise else "system",
         seed=options.seed,
         options=asdict(options),
@@ -385,8 +373,25 @@ def simulate_pathak(
         epsilon_proved_for=options.proved_for,
         epsilon_party_level=party_level_epsilon(terms, min(sizes)),
         shares_equal_reference=run.shares_equal_reference,
-        stages={
-            name: PhaseOutcome(round(phase.seconds, 3), phase.messages, phase.bytes)
-            for name, phase in run.stages.items()
-        },
+        stages={n: PhaseOutcome(round(p.seconds, 3), p.messages, p.bytes) for n, p in run.stages.items()},
     )
+
+
+def _accuracies(
+    records: Sequence[Records], terms: Terms, private: NDArray[np.float64], X_test: Any, y_test: Any
+) -> dict[str, Accuracy]:
+    """Of the published parameters, and of what a simulation can compare them with."""
+    mu, sizes = terms.strong_convexity, [len(y) for _, y in records]
+    X, y = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])
+    pooled = train_parties(X, y, [len(y)], classes=2, lam=mu, tolerance=terms.tolerance)[0]
+    local = train_parties(X, y, sizes, classes=2, lam=mu, tolerance=terms.tolerance)
+
+    def accuracy(w: NDArray[np.float64]) -> float:
+        return float(np.mean(PathakConsumer.classify(w, X_test) == y_test))
+
+    return {
+        "pathak": Accuracy(accuracy(local.mean(axis=0)), accuracy(private)),
+        "batch": Accuracy(accuracy(pooled)),
+        "indiv": Accuracy(float(np.mean([accuracy(w) for w in local]))),
+        "majority": Accuracy(float(max(np.mean(y_test), 1 - np.mean(y_test)))),
+    }

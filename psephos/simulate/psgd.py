@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +40,7 @@ from psephos.protocol.roles import Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulate.ceremony import Ceremony, Keys, hold_ceremony
 from psephos.simulate.journal import Journal
 
 __all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
@@ -77,11 +77,19 @@ class PsgdOptions(DescentOptions):
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     holders: int = option(3, "Key holders, the first n parties.", group="Encryption")
     threshold: int = option(2, "How many holders open a sum; more than half.", group="Encryption")
+    keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
         None, "Keep every step here; an interrupted run goes on from it. Holds secrets.", group="Machine"
     )
+
+    def check(self) -> None:
+        """Raise InvalidParameter for the first option at fault."""
+        super().check()
+        for name, wanted in (("keys", Keys), ("randomness", RandomnessMode)):
+            if getattr(self, name) not in get_args(wanted):
+                raise InvalidParameter(f"{name} is one of {', '.join(get_args(wanted))}, not {getattr(self, name)!r}")
 
     def identity(self) -> dict[str, Any]:
         """What makes it this run and no other, for its journal."""
@@ -98,7 +106,7 @@ class Descended:
     Attributes:
         w: the final iterate, (d,).
         steps: sums taken, all runs of a resumed one together. resumed_at: how many of them an earlier run had taken.
-        opened: the sums taken here, in lattice units. points: where, (d,) each.
+        opened: the sums taken here, in lattice units.
         sums_equal_reference: whether every one of them is, entry by entry, the sum of the vectors that the parties
             encrypted; None when no step was taken here.
         seconds: wall-clock, of each step taken here.
@@ -110,7 +118,6 @@ class Descended:
     steps: int
     resumed_at: int
     opened: tuple[OpenedSum, ...] = field(repr=False)
-    points: tuple[tuple[float, ...], ...] = field(repr=False)
     sums_equal_reference: bool | None
     seconds: tuple[float, ...] = field(repr=False)
     clipped: int
@@ -144,23 +151,20 @@ def descend(
     """
     transcript = Transcript() if transcript is None else transcript
     honest = psgd_roles(options, private, agreement, ceremony, transcript, store or Store())
-    walk = _Observed(lambda done: progress("steps", done, agreement.series.steps))
-    driver = Driver(replaced(honest, roles or {}), store=store, transcript=transcript, watch=walk.watch)
-    walk.driver = driver
-    resumed_at = walk.resume()
+    walk = _Observed(progress, agreement.series.steps)
+    driver = walk.driver = Driver(replaced(honest, roles or {}), store=store, transcript=transcript, watch=walk.watch)
+    resumed_at = walk.begin()
     results = driver.run()
     walk.look()
     end: Walking = results["curator"]
-    accounts = [a for a in results.values() if isinstance(a, Answering)]
     return Descended(
         end.w,
         end.steps,
         resumed_at,
         tuple(walk.opened),
-        tuple(walk.points),
         walk.equal,
         tuple(walk.seconds),
-        sum(account.clipped for account in accounts),
+        sum(account.clipped for account in results.values() if isinstance(account, Answering)),
         sum(phase.bytes for phase in driver.phases.values()),
     )
 
@@ -210,22 +214,19 @@ def _noise(options: PsgdOptions, number: int, coins: Randomness) -> Callable[[in
 class _Observed:
     """What only a simulation can do: look at everybody's state, and compare each opened sum with the clear one."""
 
-    def __init__(self, progress: Callable[[int], object]) -> None:
+    def __init__(self, progress: Progress, steps: int) -> None:
         self.driver: Driver | None = None
         self.equal: bool | None = None
         self.seconds: list[float] = []
         self.opened: list[OpenedSum] = []
-        self.points: list[tuple[float, ...]] = []
-        self._progress, self._steps, self._since = progress, 0, time.perf_counter()
-        self._point: tuple[float, ...] | None = None
+        self._progress, self._total, self._done, self._since = progress, steps, 0, time.perf_counter()
 
-    def resume(self) -> int:
+    def begin(self) -> int:
         """How far an earlier run came."""
         curator = self._results().get("curator")
-        if isinstance(curator, Walking):
-            self._steps, self._point = curator.steps, curator.points[-1]
-        self._progress(self._steps)
-        return self._steps
+        self._done = curator.steps if isinstance(curator, Walking) else 0
+        self._progress("steps", self._done, self._total)
+        return self._done
 
     def watch(self, phase: str, entry: Entry) -> None:
         """A step is over when the next one is announced."""
@@ -236,24 +237,18 @@ class _Observed:
         """Note a step that was taken since the last look."""
         results = self._results()
         curator = results.get("curator")
-        if not isinstance(curator, Walking):
+        if not isinstance(curator, Walking) or curator.steps == self._done or curator.opened is None:
             return
-        if curator.steps > self._steps and curator.opened is not None and self._point is not None:
-            now = time.perf_counter()
-            self.seconds.append(now - self._since)
-            self._since, self._steps = now, curator.steps
-            self.opened.append(curator.opened)
-            self.points.append(self._point)
-            self._compare(curator.opened, results)
-            self._progress(self._steps)
-        self._point = curator.points[-1]
-
-    def _compare(self, opened: OpenedSum, results: Mapping[str, Any]) -> None:
-        accounts = [results.get(f"party {number}") for number in opened.parties]
-        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.step == self._steps + 1 and a.vector]
+        now = time.perf_counter()
+        self.seconds.append(now - self._since)
+        self._since, self._done = now, curator.steps
+        self.opened.append(curator.opened)
+        accounts = [results.get(f"party {number}") for number in curator.opened.parties]
+        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.step == self._done + 1 and a.vector]
         if len(vectors) == len(accounts):  # a puppet's plaintext is its own
             clear = tuple(sum(column) for column in zip(*vectors, strict=True))
-            self.equal = self.equal is not False and clear == opened.sums
+            self.equal = self.equal is not False and clear == curator.opened.sums
+        self._progress("steps", self._done, self._total)
 
     def _results(self) -> Mapping[str, Any]:
         return {} if self.driver is None else self.driver.results()
@@ -329,7 +324,9 @@ def simulate_psgd(
             key_bits=options.key_bits,
             holders=options.holders,
             threshold=options.threshold,
+            keys=options.keys,
             test_key=options.test_key,
+            progress=lambda tried, expected: progress("key candidates", tried, expected),
         )
 
     with ExitStack() as opened:
@@ -393,46 +390,34 @@ def _outcome(
     seconds: dict[str, float | None],
 ) -> PsgdOutcome:
     X, y = (np.concatenate([getattr(local, part) for local in dealt.private]) for part in ("X", "y"))
-    clean, _ = perturbed_minimiser(X, y, ridge=options.lam, eta=np.zeros(dealt.dimension), loss=options.phi)
+    clean = perturbed_minimiser(X, y, ridge=options.lam, eta=np.zeros(dealt.dimension), loss=options.phi).w
     terms = Terms(agreement.series, held.threshold_key, held.roster, options.test_key)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
+    asked = ("dataset", "parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
+    found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
     return PsgdOutcome(
+        **{name: getattr(options, name) for name in (*asked, "holders", "threshold")},
+        **{name: getattr(walk, name) for name in found},
         seconds=seconds,
         protocol="psgd",
-        dataset=options.dataset,
-        parties=options.parties,
         features=dealt.dimension,
         test=len(dealt.y_test),
-        epsilon=options.epsilon,
-        delta=options.delta,
-        key_bits=options.key_bits,
         accuracy={"psgd": Accuracy(*(_accuracy(w, dealt) for w in (clean, walk.w)))},
         noise_source="simulation" if options.simulate_noise else "system",
-        seed=options.seed,
         options=asdict(options),
         cautions=_cautions(options, agreement),
         remarks=_remarks(options, agreement),
-        variant=options.variant,
-        loss=options.loss,
-        lam=options.lam,
         records=len(y),
         party_sizes=dealt.sizes,
-        steps=walk.steps,
         steps_agreed=options.steps,
-        resumed_at=walk.resumed_at,
         guarantee=Guarantee(**asdict(agreement.guarantee)),
         gradient_sensitivity=agreement.sensitivity,
         sigma=agreement.sigma,
         slack=agreement.slack,
         gradient_bound=agreement.series.bound,
-        on_excess=options.on_excess,
         gradients_clipped_here=walk.clipped,
-        sums_equal_reference=walk.sums_equal_reference,
-        holders=options.holders,
-        threshold=options.threshold,
         ciphertexts_per_ballot=example.plan.ciphertexts,
         bytes_per_ballot=Ballot.encoded_length(example),
-        bytes_posted=walk.bytes_posted,
         w=walk.w.tolist(),
     )
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier
 
-from psephos.curator.old_tally import Tally
-from psephos.parties.old_holder import KeyHolder
-from psephos.parties.old_party import Party
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, VectorParty, VotingParty
+from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
@@ -18,7 +19,6 @@ from psephos.protocol.errors import (
     AlreadyCastError,
     BudgetExceededError,
     DataError,
-    ForgedSignatureError,
     InvalidParameter,
     RandomnessExhausted,
     UnknownPartyError,
@@ -29,8 +29,7 @@ from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.privacy.accounting import Budget, pure_event
-from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.ledger import OnceLedger
+from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.simulate.ceremony import hold_ceremony
 
 CLASSES = ("bird", "cat", "dog")
@@ -48,7 +47,7 @@ class Fixed:
 
 
 @pytest.fixture(scope="module")
-def house():
+def ceremony():
     return hold_ceremony(PARTIES, key_bits=512, holders=3, threshold=2, test_key=True)
 
 
@@ -58,177 +57,197 @@ def samples():
 
 
 @pytest.fixture
-def round_(house, samples):
-    return vote_round(house.threshold_key, house.roster, samples, CLASSES, test_key=True)
+def round_(ceremony, samples):
+    return vote_round(ceremony.threshold_key, ceremony.roster, samples, CLASSES, test_key=True)
 
 
-def voting(house, number, votes):
-    return Party(number, house.signing_keys[number], classes=CLASSES, voter=Fixed(votes))
+def voting(ceremony, number, votes):
+    return Party(number, ceremony.signing_keys[number], classes=CLASSES, voter=Fixed(votes))
 
 
-def test_a_whole_round_counts_what_was_voted(house, round_, samples) -> None:
-    rng = np.random.default_rng(5)
-    votes = rng.integers(0, 3, size=(PARTIES, len(samples)))
-    tally = Tally(round_)
-    holders = [KeyHolder(share, round_) for share in house.shares]
-    for number in range(PARTIES):
-        ballot = voting(house, number, votes[number].tolist()).cast(round_, samples)
-        tally.add(ballot)
-        for holder in holders:
-            holder.observe(ballot)
-    request = tally.close()
-    opened = tally.open([holder.partially_decrypt(request) for holder in holders[1:]])
+def cast(party, round_, samples, **encryption) -> Ballot:
+    """The ballot that the party posts."""
+    (post,) = VotingParty(party, round_, samples, **encryption).start().posts
+    return Ballot.decode(post.data, round_)
+
+
+def give(party, round_, kind, context, values, **encryption) -> Ballot:
+    """The same for any other vector."""
+    (post,) = VectorParty(party, round_, kind, context, values, **encryption).start().posts
+    return Ballot.decode(post.data, round_)
+
+
+def test_a_whole_round_counts_what_was_voted(ceremony, round_, samples) -> None:
+    votes = np.random.default_rng(5).integers(0, 3, size=(PARTIES, len(samples)))
+    parties = [VotingParty(voting(ceremony, n, votes[n].tolist()), round_, samples) for n in range(PARTIES)]
+    holders = [KeyHolder(share, round_) for share in ceremony.shares]
+    results = Driver([*parties, Tally(round_), *holders]).run()
+    opened = results["curator"]
     counts = VoteLayout(len(samples), 3).decode(opened.sums, opened.ballots)
     expected = np.stack([(votes == k).sum(axis=0) for k in range(3)], axis=1)
     assert (counts == expected).all()
+    assert results["party 2"] == tuple(VoteLayout(len(samples), 3).encode(votes[2]).tolist())
 
 
-def test_parties_of_mixed_kinds_that_saw_only_some_classes(house, round_, samples) -> None:
+def test_parties_of_mixed_kinds_that_saw_only_some_classes(ceremony, round_, samples) -> None:
     rng = np.random.default_rng(7)
     X = rng.normal(size=(12, 4))
     kinds = ["logistic", "tree", "knn", "naive-bayes", ExtraTreesClassifier(5, random_state=0)]
     seen = [["bird"], ["cat", "dog"], ["dog", "bird"], ["dog"], list(CLASSES)]
-    tally = Tally(round_)
     X = X / np.linalg.norm(X, axis=1, keepdims=True) * 0.9
+    parties = []
     for number, (kind, labels) in enumerate(zip(kinds, seen, strict=True)):
         y = [label for label, _ in zip(itertools.cycle(labels), X, strict=False)]
-        party = Party(number, house.signing_keys[number], classes=CLASSES).train(X, y, kind)
-        tally.add(party.cast(round_, samples))
-    assert len(tally) == PARTIES
+        party = Party(number, ceremony.signing_keys[number], classes=CLASSES).train(X, y, kind)
+        parties.append(VotingParty(party, round_, samples))
+    holders = [KeyHolder(share, round_) for share in ceremony.shares]
+    assert Driver([*parties, Tally(round_), *holders]).run()["curator"].ballots == PARTIES
 
 
-def test_a_party_votes_once_per_auxiliary_set_whatever_the_round(house, round_, samples, tmp_path) -> None:
-    ledger = tmp_path / "cast"
-    party = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), once=OnceLedger(ledger))
-    party.cast(round_, samples)
-    again = Round.create("votes", house.threshold_key, round_.plan, house.roster, context=round_.context, test_key=True)
+def test_a_party_votes_once_per_auxiliary_set_whatever_the_round(ceremony, round_, samples, tmp_path) -> None:
+    again = Round.create(
+        "votes", ceremony.threshold_key, round_.plan, ceremony.roster, context=round_.context, test_key=True
+    )
+
+    def restarted(voted) -> Ballot:
+        with Store(tmp_path / "private" / "cast") as store:
+            voter = Fixed([0] * 11)
+            party = Party(0, ceremony.signing_keys[0], classes=CLASSES, voter=voter, once=OnceLedger(store))
+            return cast(party, voted, samples)
+
+    assert restarted(round_) == restarted(round_)  # the very same ballot, which tells nothing new
     with pytest.raises(AlreadyCastError):
-        party.cast(again, samples)
-    restarted = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), once=OnceLedger(ledger))
+        restarted(again)
+    party = voting(ceremony, 0, [0] * 11)
+    cast(party, round_, samples)
     with pytest.raises(AlreadyCastError):
-        restarted.cast(again, samples)
+        cast(party, again, samples)
 
 
-def test_a_refused_cast_does_not_use_up_the_vote(house, round_, samples) -> None:
-    party = voting(house, 0, [0, 1, 2, 3] + [0] * 7)
+def test_a_refused_cast_does_not_use_up_the_vote(ceremony, round_, samples) -> None:
+    party = voting(ceremony, 0, [0, 1, 2, 3] + [0] * 7)
     with pytest.raises(DataError):
-        party.cast(round_, samples)
+        cast(party, round_, samples)
     party._voter = Fixed([0] * 11)
-    assert party.cast(round_, samples).party == 0
+    assert cast(party, round_, samples).party == 0
 
 
-def test_another_auxiliary_set_than_the_rounds_is_refused(house, round_, samples) -> None:
-    party = voting(house, 0, [0] * 11)
+def test_another_auxiliary_set_than_the_rounds_is_refused(ceremony, round_, samples) -> None:
+    party = voting(ceremony, 0, [0] * 11)
     with pytest.raises(WrongRoundError):
-        party.cast(round_, samples + 1e-9)
+        cast(party, round_, samples + 1e-9)
     with pytest.raises(DataError):
-        party.cast(round_, samples[0])
+        cast(party, round_, samples[0])
     with pytest.raises(DataError):
-        party.cast(round_, samples[:0])
+        cast(party, round_, samples[:0])
 
 
-def test_auxiliary_data_of_another_width_is_refused(house, round_, samples) -> None:
+def test_auxiliary_data_of_another_width_is_refused(ceremony, round_, samples) -> None:
     wide = np.hstack([samples, samples])
-    other = vote_round(house.threshold_key, house.roster, wide, CLASSES, test_key=True)
+    other = vote_round(ceremony.threshold_key, ceremony.roster, wide, CLASSES, test_key=True)
     X = np.eye(4) * 0.9
-    party = Party(0, house.signing_keys[0], classes=CLASSES).train(X, ["cat", "dog", "dog", "bird"], "tree")
+    party = Party(0, ceremony.signing_keys[0], classes=CLASSES).train(X, ["cat", "dog", "dog", "bird"], "tree")
     with pytest.raises(DataError, match="features"):
-        party.cast(other, wide)
+        cast(party, other, wide)
 
 
-def test_labels_outside_the_agreed_classes_are_refused_without_being_named(house) -> None:
-    party = Party(0, house.signing_keys[0], classes=CLASSES)
+def test_labels_outside_the_agreed_classes_are_refused_without_being_named(ceremony) -> None:
+    party = Party(0, ceremony.signing_keys[0], classes=CLASSES)
     with pytest.raises(DataError) as caught:
         party.train(np.eye(2) * 0.5, ["cat", "secretly a fish"])
     assert "fish" not in str(caught.value)
 
 
-def test_who_may_cast(house, round_, samples) -> None:
+def test_who_may_cast(ceremony, round_, samples) -> None:
     with pytest.raises(DataError, match="train"):
-        Party(0, house.signing_keys[0], classes=CLASSES).cast(round_, samples)
+        cast(Party(0, ceremony.signing_keys[0], classes=CLASSES), round_, samples)
     with pytest.raises(WrongRoundError):
-        Party(1, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11)).cast(round_, samples)
+        cast(Party(1, ceremony.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11)), round_, samples)
     with pytest.raises(UnknownPartyError):
-        Party(PARTIES, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11)).cast(round_, samples)
+        cast(Party(PARTIES, ceremony.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11)), round_, samples)
     with pytest.raises(InvalidParameter):
-        Party(-1, house.signing_keys[0], classes=CLASSES)
+        Party(-1, ceremony.signing_keys[0], classes=CLASSES)
     with pytest.raises(InvalidParameter, match="predict_votes"):
-        Party(0, house.signing_keys[0], classes=CLASSES, voter=object())  # type: ignore[arg-type]
+        Party(0, ceremony.signing_keys[0], classes=CLASSES, voter=object())  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter):
-        voting(house, 0, [0] * 11).contribute(round_, "votes", round_.context, [0] * 22)
+        give(voting(ceremony, 0, [0] * 11), round_, "votes", round_.context, [0] * 22)
 
 
-def test_kinds_of_rounds_do_not_mix(house, round_, samples) -> None:
-    party = voting(house, 0, [0] * 11)
+def test_kinds_of_rounds_do_not_mix(ceremony, round_, samples) -> None:
+    party = voting(ceremony, 0, [0] * 11)
     with pytest.raises(WrongRoundError):
-        party.contribute(round_, "parameters", round_.context, [0] * 22)
+        give(party, round_, "parameters", round_.context, [0] * 22)
 
 
-def test_an_encryptor_for_another_key_is_refused(house, round_, samples) -> None:
+def test_an_encryptor_for_another_key_is_refused(ceremony, round_, samples) -> None:
     other = generate_private_key(512, test_key=True).public_key
     with pytest.raises(WrongKeyError):
-        voting(house, 0, [0] * 11).cast(round_, samples, encryptor=Encryptor(other))
+        cast(voting(ceremony, 0, [0] * 11), round_, samples, encryptor=Encryptor(other))
 
 
-def test_ballots_from_a_pool_are_valid_and_use_it_up(house, round_, samples) -> None:
+def test_ballots_from_a_pool_are_valid_and_use_it_up(ceremony, round_, samples) -> None:
     pool = RandomizerPool(Encryptor(round_.key, expected=8))
     pool.fill(round_.plan.ciphertexts)
-    ballot = voting(house, 0, [0] * 11).cast(round_, samples, randomizers=pool)
+    ballot = cast(voting(ceremony, 0, [0] * 11), round_, samples, randomizers=pool)
     Ballot.decode(ballot.encode(), round_)
     assert len(pool) == 0
 
 
-def test_a_ballot_signed_with_another_key_is_refused_at_signing(house, round_, samples) -> None:
-    ballot = voting(house, 0, [0] * 11).cast(round_, samples)
-    vector = Ballot.decode(ballot.encode(), round_)
-    assert vector.ciphertexts == ballot.ciphertexts
-    from psephos.protocol.paillier.vectors import EncryptedVector
-
-    with pytest.raises(ForgedSignatureError):
-        Ballot.sign(round_, 0, EncryptedVector(round_.key, round_.plan, ballot.ciphertexts), SigningKey.generate())
-
-
-def test_a_party_shows_nothing_of_itself(house) -> None:
-    party = voting(house, 2, [0] * 11)
+def test_a_party_shows_nothing_of_itself(ceremony) -> None:
+    party = voting(ceremony, 2, [0] * 11)
     assert repr(party) == "<Party 2>"
 
 
-def test_parties_that_order_the_classes_otherwise_are_refused(house, round_, samples) -> None:
-    party = Party(0, house.signing_keys[0], classes=CLASSES[::-1], voter=Fixed([0] * 11))
+def test_parties_that_order_the_classes_otherwise_are_refused(ceremony, round_, samples) -> None:
+    party = Party(0, ceremony.signing_keys[0], classes=CLASSES[::-1], voter=Fixed([0] * 11))
     with pytest.raises(WrongRoundError, match="order of the classes"):
-        party.cast(round_, samples)
+        cast(party, round_, samples)
 
 
-def test_an_empty_pool_does_not_cost_the_vote(house, round_, samples) -> None:
-    party = voting(house, 0, [0] * 11)
+def test_an_empty_pool_does_not_cost_the_vote(ceremony, round_, samples) -> None:
+    party = voting(ceremony, 0, [0] * 11)
     with pytest.raises(RandomnessExhausted):
-        party.cast(round_, samples, randomizers=RandomizerPool(Encryptor(round_.key, expected=8)))
-    assert party.cast(round_, samples).party == 0
+        cast(party, round_, samples, randomizers=RandomizerPool(Encryptor(round_.key, expected=8)))
+    assert cast(party, round_, samples).party == 0
 
 
 # -- a party with a budget
 
 
-def test_a_party_refuses_a_release_that_would_exceed_its_budget_and_keeps_its_vote(house, round_, samples) -> None:
+def test_a_party_refuses_a_release_that_would_exceed_its_budget_and_keeps_its_vote(ceremony, round_, samples) -> None:
     budget = Budget(1.0, 1e-9)
-    party = Party(0, house.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), budget=budget)
+    party = Party(0, ceremony.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), budget=budget)
     with pytest.raises(BudgetExceededError):
-        party.cast(round_, samples, costs=pure_event("soft", 1.5))
+        cast(party, round_, samples, costs=pure_event("soft", 1.5))
     with pytest.raises(InvalidParameter, match="budget"):
-        party.cast(round_, samples)
+        cast(party, round_, samples)
     assert budget.events == []
-    party.cast(round_, samples, costs=pure_event("soft", 0.75))
+    cast(party, round_, samples, costs=pure_event("soft", 0.75))
     assert budget.spent() == pytest.approx(0.75)
-    with pytest.raises(AlreadyCastError):
-        party.cast(round_, samples, costs=pure_event("soft", 0.25))
-    assert budget.spent() == pytest.approx(0.75)  # a refused ballot costs nothing
+    cast(party, round_, samples, costs=pure_event("soft", 0.25))  # the same ballot again
+    assert budget.spent() == pytest.approx(0.75)
 
 
-def test_contributions_are_charged_too(house) -> None:
-    plan = PackingPlan.for_key(house.threshold_key.key, length=3, addends=PARTIES, minimum=-4, maximum=4)
+def test_contributions_are_charged_too(ceremony) -> None:
+    plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=PARTIES, minimum=-4, maximum=4)
     context = bytes(32)
-    round_ = Round.create("statistic", house.threshold_key, plan, house.roster, context=context, test_key=True)
-    party = Party(0, house.signing_keys[0], classes=(), budget=Budget(1.0, 1e-9))
-    party.contribute(round_, "statistic", context, [1, -2, 3], costs=pure_event("statistic", 0.6))
+    round_ = Round.create("statistic", ceremony.threshold_key, plan, ceremony.roster, context=context, test_key=True)
+    party = Party(0, ceremony.signing_keys[0], classes=(), budget=Budget(1.0, 1e-9))
+    give(party, round_, "statistic", context, [1, -2, 3], costs=pure_event("statistic", 0.6))
     with pytest.raises(BudgetExceededError):
-        party.contribute(round_, "statistic", context, [1, -2, 3], costs=pure_event("statistic", 0.6))
+        give(party, round_, "statistic", context, [1, -2, 3], costs=pure_event("statistic", 0.6))
+
+
+def test_parameters_are_given_to_one_sum(ceremony) -> None:
+    """Two sums, one without some party: their difference would be its classifier."""
+    plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=PARTIES, minimum=-4, maximum=4)
+    party = Party(0, ceremony.signing_keys[0])
+    rounds = [
+        Round.create(
+            "parameters", ceremony.threshold_key, plan, ceremony.roster, context=bytes([n] * 32), test_key=True
+        )
+        for n in range(2)
+    ]
+    give(party, rounds[0], "parameters", rounds[0].context, [1, -2, 3])
+    with pytest.raises(AlreadyCastError, match="parameters"):
+        give(party, rounds[1], "parameters", rounds[1].context, [1, -2, 3])

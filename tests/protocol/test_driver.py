@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -227,6 +227,42 @@ def test_bytes_that_are_no_message(data: bytes) -> None:
         Reader(data, Kind.BALLOT, SESSION)
     step = Curator().receive(Curator().start().state, [Entry(1, "party 0", "curator", data)])
     assert isinstance(step.refused[0].error, MessageError)
+
+
+@dataclass(frozen=True)
+class Adding:
+    """Ballots are added up as they come."""
+
+    total: int = 0
+
+
+class Adder(Machine):
+    """Takes ballots by the batch."""
+
+    name, reads = "adder", frozenset({Kind.BALLOT})
+
+    def begin(self) -> Step:
+        return Step(Adding())
+
+    @takes(Adding, Kind.BALLOT, batch=True)
+    def add(self, state: Adding, entries: tuple[Entry, ...]) -> Step:
+        return Step(Adding(state.total + sum(Reader(e.data, Kind.BALLOT, SESSION).integer(1) for e in entries)))
+
+    def outcome(self, state: Adding) -> int:
+        return state.total
+
+
+def test_what_is_no_message_spoils_nothing_that_came_with_it() -> None:
+    """Posted to everybody between two ballots: each reader refuses it, and counts both."""
+    posts = (replace(ballot(5), receiver=BOARD), Post(BOARD, b"no message"), replace(ballot(6), receiver=BOARD))
+    senders = [Liar(f"party {number}", post) for number, post in enumerate(posts)]
+    driver = Driver([Adder(), *senders], strict=False)
+    assert driver.run() == {"adder": 11}
+    assert [(who, type(refusal.error)) for who, refusal in driver.refused] == [("adder", MessageError)]
+    with pytest.raises(MessageError):
+        Driver([Adder(), *senders]).run()
+    adder, entries = Adder(), [Entry(n, "x", BOARD, post.data) for n, post in enumerate(posts)]
+    assert adder.result(adder.receive(adder.start().state, entries).state) == 11
 
 
 def test_a_reader_refuses_what_does_not_fit() -> None:

@@ -7,31 +7,63 @@ import importlib.util
 import json
 import os
 import re
-import sys
 from collections import Counter
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from psephos.cli.main import _Bars, _run_pathak, app, psgd_result
+from psephos.cli.main import build
+from psephos.outcomes import (
+    ALPHA_NOTICE,
+    FORMAT,
+    Accuracy,
+    Alpha,
+    AuditedCell,
+    AuditedCoalition,
+    AuditedProtocol,
+    AuditOutcome,
+    Curve,
+    HammOutcome,
+    Interrupted,
+    Mean,
+    Mechanism,
+    Outcome,
+    PathakAdultOutcome,
+    PrivacyAuditOutcome,
+    RajkumarOutcome,
+    TallyOutcome,
+)
+from psephos.outcomes.papers import (
+    HammPanel,
+    Point,
+    Published,
+    RajkumarClaims,
+    RajkumarRow,
+    Setting,
+    Theorem,
+    Theorems,
+)
 from psephos.protocol.errors import ReportError, ReportVersionError
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.report import FORMAT, report_from_json, write_report
+from psephos.report import report_from_json, write_report
 from psephos.report.charts import style_of
-from psephos.report.document import ALPHA_NOTICE, alpha_summary, gaps
+from psephos.report.document import Message
 from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
+from psephos.simulate.pathak import PathakOptions, simulate_pathak
 from psephos.simulate.psgd import PsgdOptions, simulate_psgd
-from psephos.simulate.tally import RunOptions, run_tally
+from psephos.simulate.tally import TallyOptions, simulate_tally
 
 Row = list[tuple[str, str | None]]
 
@@ -100,29 +132,30 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def run() -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A real run, small enough to take a second: its result as JSON has it, and its redacted transcript."""
+def run() -> tuple[TallyOutcome, list[dict[str, Any]]]:
+    """A real run, small enough to take a second, and its redacted transcript."""
     transcript = Transcript()
-    options = RunOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=2)
-    result = run_tally(options, transcript=transcript)
-    return json.loads(json.dumps(result)), transcript.redacted()
+    options = TallyOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=2)
+    result = simulate_tally(options, transcript=transcript)
+    assert isinstance(result, TallyOutcome)
+    return replace(result, alpha=Alpha.of(COUNTS)), transcript.redacted()
+
+
+@pytest.fixture(scope="module")
+def result(run: tuple[TallyOutcome, list[dict[str, Any]]]) -> TallyOutcome:
+    return run[0]
 
 
 @pytest.fixture
-def result(run: tuple[dict[str, Any], list[dict[str, Any]]]) -> dict[str, Any]:
-    return copy.deepcopy(run[0])
-
-
-@pytest.fixture
-def messages(run: tuple[dict[str, Any], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def messages(run: tuple[TallyOutcome, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return copy.deepcopy(run[1])
 
 
 @pytest.fixture(scope="module")
-def whole(run: tuple[dict[str, Any], list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(run: tuple[TallyOutcome, list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of that run's report, with everything a report can have. Tests only read it."""
     directory = tmp_path_factory.mktemp("report")
-    write_report(*run, directory, counts=COUNTS, command=["psephos", "run", "--report", "my out"])
+    write_report(*run, directory, command=["psephos", "run", "--report", "my out"])
     return directory
 
 
@@ -134,6 +167,10 @@ def page(whole: Path) -> Page:
 COUNTS = np.array([[6, 0], [1, 5], [3, 3], [0, 6]])
 
 
+def typed(messages: list[dict[str, Any]]) -> list[Message]:
+    return msgspec.convert(messages, list[Message])
+
+
 def message(number: int, kind: str = "ballot", phase: str = "cast", size: int = 10) -> dict[str, Any]:
     return {"phase": phase, "from": f"party {number}", "to": "board", "kind": kind, "bytes": size, "sha256": "0" * 64}
 
@@ -141,7 +178,7 @@ def message(number: int, kind: str = "ballot", phase: str = "cast", size: int = 
 # -- the page says what the JSON says
 
 
-def test_the_table_has_exactly_the_numbers_of_the_result(result: dict[str, Any], page: Page) -> None:
+def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyOutcome, page: Page) -> None:
     shown = {}
     for row in page.body("results"):
         name = row[0][0].split()[0]
@@ -149,15 +186,10 @@ def test_the_table_has_exactly_the_numbers_of_the_result(result: dict[str, Any],
         shown[name] = dict(zip(("nonprivate", "private", "private_std"), values, strict=True))
         for (text, value), exact in zip(row[1:], values, strict=True):
             assert text.strip() == (DASH if value is None else f"{exact:.3f}")
-    expected = {
-        name: {key: (value if isinstance(value, dict) else {"nonprivate": value}).get(key) for key in shown["batch"]}
-        for name, value in result["accuracy"].items()
-        if not name.endswith("_rows")
-    }
-    assert shown == expected
+    assert shown == {name: asdict(accuracy) for name, accuracy in result.accuracy.items()}
 
 
-def test_every_entry_of_the_json_is_on_the_page(result: dict[str, Any], page: Page) -> None:
+def test_every_entry_of_the_json_is_on_the_page(result: TallyOutcome, page: Page) -> None:
 
     def leaves(value: Any, path: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
@@ -168,14 +200,14 @@ def test_every_entry_of_the_json_is_on_the_page(result: dict[str, Any], page: Pa
             return {path: value}
         return {key: inner for part in parts for key, inner in part.items()}
 
-    assert {row[0][0].strip(): json.loads(row[1][1] or "") for row in page.body("all")} == leaves(result)
+    assert {row[0][0].strip(): json.loads(row[1][1] or "") for row in page.body("all")} == leaves(result.as_json())
     seconds = {row[0][0]: json.loads(row[1][1] or "") for row in page.body("seconds")}
-    assert seconds == {phase.replace("_", " "): taken for phase, taken in result["seconds"].items()}
+    assert seconds == {phase.replace("_", " "): taken for phase, taken in result.seconds.items()}
 
 
-def test_the_ledger_has_every_release(result: dict[str, Any], page: Page) -> None:
-    assert [row[0][0] for row in page.body("ledger")] == list(result["sensitivity"])
-    assert [json.loads(row[2][1] or "") for row in page.body("ledger")] == list(result["sensitivity"].values())
+def test_the_ledger_has_every_release(result: TallyOutcome, page: Page) -> None:
+    assert [row[0][0] for row in page.body("ledger")] == list(result.sensitivity)
+    assert [json.loads(row[2][1] or "") for row in page.body("ledger")] == list(result.sensitivity.values())
 
 
 def test_the_diagram_has_exactly_the_transcripts_messages(messages: list[dict[str, Any]], page: Page) -> None:
@@ -196,7 +228,7 @@ def test_the_diagram_has_exactly_the_transcripts_messages(messages: list[dict[st
     assert listed == [(m["phase"], m["from"], m["to"], m["kind"], m["bytes"]) for m in messages]
 
 
-def test_few_messages_are_drawn_one_by_one(result: dict[str, Any], tmp_path: Path) -> None:
+def test_few_messages_are_drawn_one_by_one(result: TallyOutcome, tmp_path: Path) -> None:
     few = [message(number) for number in range(3)]
     page = Page(write_report(result, few, tmp_path))
     assert [(arrow["data-from"], arrow["data-count"]) for arrow in page.arrows] == [
@@ -205,6 +237,8 @@ def test_few_messages_are_drawn_one_by_one(result: dict[str, Any], tmp_path: Pat
         ("party 2", "1"),
     ]
 
+
+UNICODE = json.dumps({"format": 2, "kind": "interrupted", "protocol": "\ud800", "options": {}, "stopped": "x"})
 
 ROLES = st.sampled_from(["board", "curator", *(f"party {n}" for n in range(9)), *(f"holder {n}" for n in range(4))])
 MESSAGES = st.lists(
@@ -224,7 +258,7 @@ MESSAGES = st.lists(
 
 @given(MESSAGES)
 def test_arrows_add_up_to_the_messages_however_many(messages: list[dict[str, Any]]) -> None:
-    lanes, blocks = arrange(messages)
+    lanes, blocks = arrange(typed(messages))
     arrows = [arrow for block in blocks for arrow in block.arrows]
     assert sum(arrow.count for arrow in arrows) == len(messages)
     assert sum(arrow.total for arrow in arrows) == sum(m["bytes"] for m in messages)
@@ -236,7 +270,7 @@ def test_arrows_add_up_to_the_messages_however_many(messages: list[dict[str, Any
     assert kinds == Counter(m["kind"] for m in messages)
 
 
-def test_thousands_of_messages_make_a_picture_that_fits(result: dict[str, Any], tmp_path: Path) -> None:
+def test_thousands_of_messages_make_a_picture_that_fits(result: TallyOutcome, tmp_path: Path) -> None:
     steps = []
     for step in range(200):
         steps += [message(number, phase=f"step {step}", size=100 + number) for number in range(15)]
@@ -259,7 +293,7 @@ def test_alpha_is_marked_wherever_it_is_shown(whole: Path, page: Page) -> None:
     assert f"alpha: {ALPHA_NOTICE}." in page.text
     drawn = (whole / "figures" / "alpha.svg").read_text()
     assert all(part in drawn for part in ("known to the curator", "not private, not for release"))
-    saved = json.loads((whole / "report.json").read_text())["alpha"]
+    saved = json.loads((whole / "report.json").read_text())["result"]["alpha"]
     assert saved["notice"] == ALPHA_NOTICE
     assert sum(saved["samples_per_share"]) == len(COUNTS)
     assert saved["mean_alpha"] == pytest.approx((COUNTS / 6).mean(axis=0))
@@ -267,7 +301,7 @@ def test_alpha_is_marked_wherever_it_is_shown(whole: Path, page: Page) -> None:
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -> None:
-    page = Page(write_report({"protocol": name, "dataset": "digits"}, None, tmp_path))
+    page = Page(write_report(Interrupted(protocol=name, options={}, stopped="at once"), None, tmp_path))
     assert "This run did not test it" in page.text
     case = CASES[name]
     (table,) = (table for table in page.tables if table.startswith("matrix"))
@@ -279,10 +313,9 @@ def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -
             assert all(why.replace("`", "") in page.text for why in reasons)
 
 
-@pytest.mark.parametrize(("protocol", "name"), [("pathak-repaired", "private"), ("psgd", "psgd")])
-def test_what_was_released_is_never_called_not_private(protocol: str, name: str, tmp_path: Path) -> None:
-    result = {"protocol": protocol, "accuracy": {name: 0.75, "pooled": 0.875}}
-    page = Page(write_report(result, None, tmp_path))
+def test_what_was_released_is_never_called_not_private(result: TallyOutcome, tmp_path: Path) -> None:
+    accuracy = {"soft": Accuracy(private=0.75), "batch": Accuracy(0.875)}
+    page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
     released, pooled = page.body("results")
     assert [value for _, value in released[1:]] == [None, "0.75", None]
     assert [value for _, value in pooled[1:]] == ["0.875", None, None]
@@ -300,45 +333,29 @@ def test_a_report_is_drawn_again_byte_for_byte(whole: Path, tmp_path: Path) -> N
     assert "psephos run --report 'my out'" in Page(again).text
 
 
-def test_what_json_printed_is_enough(result: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(result))
+def test_what_json_printed_is_enough(result: TallyOutcome, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
     page = Page(report_from_json(tmp_path / "run.json", tmp_path))
     for missing in ("Not recorded: this result has no transcript", "Not recorded: machine and versions"):
         assert missing in page.text
 
 
-def test_curves_are_drawn_and_tabulated(result: dict[str, Any], tmp_path: Path) -> None:
-    result["curves"] = [
-        {"algorithm": "soft", "epsilon": [0.1, 1.0], "mean": [0.5, 0.75], "std": [0.1, 0.05], "panel": "M = 5"},
-        {"algorithm": "a new one", "epsilon": [0.1, 1.0], "mean": [0.25, 0.5], "panel": "M = 5"},
-    ]
-    page = Page(write_report(result, None, tmp_path))
+def test_curves_are_drawn_and_tabulated(result: TallyOutcome, tmp_path: Path) -> None:
+    curves = [Curve("soft", [0.1, 1.0], [0.5, 0.75], [0.1, 0.05]), Curve("a new one", [0.1, 1.0], [0.25, 0.5])]
+    page = Page(write_report(replace(result, curves=curves), None, tmp_path))
     shown = [tuple(json.loads(value) if value else None for _, value in row[1:]) for row in page.body("curve-table")]
     assert shown == [(0.1, 0.5, 0.1), (1.0, 0.75, 0.05), (0.1, 0.25, None), (1.0, 0.5, None)]
     assert (tmp_path / "figures" / "panel-1.svg").exists()
 
 
-def test_an_audit_shows_every_cell_and_every_mutant(tmp_path: Path) -> None:
+def test_an_audit_shows_every_cell_and_its_tests(tmp_path: Path) -> None:
+    evidence = "two samples (alike; p = 0.5); the `exponent` searched"
     cells = {
-        "votes": {
-            "verdict": "hidden",
-            "expected": "hidden",
-            "evidence": "two samples (alike; p = 0.5); the `exponent` searched",
-        },
-        "noise": {"verdict": "LEAK", "expected": "hidden", "evidence": "the `exponent` searched"},
+        "votes": AuditedCell("hidden", "hidden", evidence),
+        "noise": AuditedCell("LEAK", "hidden", "the `exponent` searched"),
     }
-    audit = {
-        "protocols": [
-            {
-                "name": "pathak-printed",
-                "coalitions": [{"name": "a party", "members": ["party 1"], "cells": cells}],
-                "mutants": [{"name": "no mask", "caught": True, "by": "freshness"}],
-            }
-        ],
-        "false_alarm_rate": 0.01,
-        "seconds": 12.5,
-    }
-    page = Page(write_report(audit, None, tmp_path))
+    protocol = AuditedProtocol("pathak-printed", [AuditedCoalition("a party", ["party 1"], cells)])
+    page = Page(write_report(replace(AUDIT, protocols=[protocol]), None, tmp_path))
     (row,) = page.body("matrix stack")
     assert [re.sub(r"\s+", " ", text).strip() for text, _ in row] == [
         "a party party 1",
@@ -350,9 +367,6 @@ def test_an_audit_shows_every_cell_and_every_mutant(tmp_path: Path) -> None:
     assert re.findall(r"<li>(.*?)</li>", notes[1]) == [
         "two samples (alike; p = 0.5)",
         "the <code>exponent</code> searched",
-    ]
-    assert [[text.strip() for text, _ in row] for row in page.body("mutants")] == [
-        ["no mask", "pathak-printed", "yes", "freshness"]
     ]
 
 
@@ -376,14 +390,13 @@ def check_alone(page: Page) -> None:
 
 
 def test_nothing_in_the_json_becomes_markup(
-    result: dict[str, Any], messages: list[dict[str, Any]], tmp_path: Path
+    result: TallyOutcome, messages: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     evil = "<script>alert(1)</script>$x$"
-    result["dataset"] = evil
-    result["accuracy"][evil] = 0.5
-    result["curves"] = [{"algorithm": evil, "epsilon": [1.0], "mean": [0.5]}]
+    named = {"dataset": evil, "remarks": [evil], "cautions": [evil], "curves": [Curve(evil, [1.0], [0.5])]}
+    changed = replace(result, accuracy=result.accuracy | {evil: Accuracy(0.5)}, **named)
     messages[0] |= {"kind": evil, "from": evil, "phase": evil}
-    page = Page(write_report(result, messages, tmp_path, command=[evil]))
+    page = Page(write_report(changed, messages, tmp_path, command=[evil]))
     assert page.tags["script"] == 0
     assert evil in page.text
 
@@ -459,6 +472,7 @@ def test_a_runs_report_has_everything_that_a_reader_is_promised(kind: str, repor
     assert shown == received
     assert all(contents_of(row[1][0]).inside == row[3][0] for row in page.body("kinds"))
     assert "not recorded" not in page.text.lower()
+    assert " a secret" not in " ".join(row[2][0] for row in page.body("ledger")) or kind == "pathak"
     sees = re.findall(r'<g class="sees" data-role="([^"]+)">', page.source)
     assert set(sees) == {"board" if kind == "pathak" else "curator"} | ({"curator"} if kind == "pathak" else set())
 
@@ -479,12 +493,9 @@ def test_experiments_say_what_was_run_what_it_cost_and_what_the_paper_says(repor
 
 
 def test_a_mechanism_that_does_worse_than_it_claims_is_convicted(tmp_path: Path) -> None:
-    one = {"name": "laplace", "dimension": 1, "epsilon": 1.0, "delta": 0.0, "samples": 9, "confidence": 0.99}
-    audit = {
-        "protocol": "privacy-audit",
-        "mechanisms": [{**one, "lower_bound": 0.5}, {**one, "lower_bound": 1.5}],
-        "as_expected": False,
-    }
+    found = [Mechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
+    audit = PrivacyAuditOutcome(mechanisms=found, seconds={})
+    assert audit.exact is False
     page = Page(write_report(audit, None, tmp_path))
     assert [row[4][0] for row in page.body("records stack")] == ["holds", "VIOLATED"]
     assert "NOT AS EXPECTED" in page.text
@@ -587,23 +598,13 @@ def test_the_browsers_eyes_are_open(tmp_path: Path) -> None:
 # -- bad input
 
 
-def test_an_interrupted_run_says_what_is_missing(result: dict[str, Any], tmp_path: Path) -> None:
-    for key in ("accuracy", "sensitivity", "tally_equals_plaintext"):
-        del result[key]
-    for phase in ("decrypt", "fit"):
-        del result["seconds"][phase]
-    result["interrupted"] = "stopped by the user while votes were counted"
-    path = write_report(result, [message(0)], tmp_path)
-    page = Page(path)
-    assert "This run was interrupted: stopped by the user while votes were counted." in page.text
-    missing = re.findall(r'<li data-path="([^"]+)">', page.source)
-    assert {"accuracy", "accuracy.soft", "sensitivity.vote", "tally_equals_plaintext", "seconds.fit"} <= set(missing)
-    assert "seconds.keygen" not in missing
-
-
-def test_a_whole_run_misses_nothing(result: dict[str, Any], page: Page) -> None:
-    assert "missing" not in page.ids
-    assert gaps({"result": result}) == []
+def test_an_interrupted_run_says_where_it_ended(tmp_path: Path) -> None:
+    stopped = Interrupted(protocol="tally", options={"dataset": "digits"}, stopped="in the phase 'train'")
+    page = Page(write_report(stopped, [message(0)], tmp_path))
+    assert "This run was interrupted: stopped in the phase 'train'. What follows is what there was." in page.text
+    assert "Nothing was released" in page.text
+    assert "This run did not test it" in page.text
+    assert len(page.arrows) == 1
 
 
 @pytest.mark.parametrize(
@@ -615,24 +616,24 @@ def test_a_whole_run_misses_nothing(result: dict[str, Any], page: Page) -> None:
     ],
 )
 def test_what_a_reader_must_not_miss_is_said_first(
-    result: dict[str, Any], tmp_path: Path, change: dict[str, Any], words: str
+    result: TallyOutcome, tmp_path: Path, change: dict[str, Any], words: str
 ) -> None:
-    header = Page(write_report(result | change, None, tmp_path)).source.split("<main>")[0]
+    header = Page(write_report(replace(result, **change), None, tmp_path)).source.split("<main>")[0]
     assert words in header
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", True, None])
-def test_another_format_is_refused_by_name(result: dict[str, Any], tmp_path: Path, version: Any) -> None:
+@pytest.mark.parametrize("version", [1, 0, "2", True, None])
+def test_another_format_is_refused_by_name(result: TallyOutcome, tmp_path: Path, version: Any) -> None:
     write_report(result, None, tmp_path / "a")
     saved = json.loads((tmp_path / "a" / "report.json").read_text())
-    (tmp_path / "other.json").write_text(json.dumps(saved | {"psephos_report": version}))
-    with pytest.raises(ReportVersionError, match="reads format 1"):
+    (tmp_path / "other.json").write_text(json.dumps(saved | {"format": version}))
+    with pytest.raises(ReportVersionError, match="reads format 2"):
         report_from_json(tmp_path / "other.json", tmp_path / "b")
     assert not (tmp_path / "b").exists()
 
 
-def test_what_json_printed_of_another_format_is_refused(result: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(result | {"format": 7}))
+def test_what_json_printed_of_another_format_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(result.as_json() | {"format": 7}))
     with pytest.raises(ReportVersionError, match="format 7"):
         report_from_json(tmp_path / "run.json", tmp_path)
 
@@ -644,22 +645,15 @@ def test_what_json_printed_of_another_format_is_refused(result: dict[str, Any], 
         ('{"protocol": "tally", "accuracy": {"batch": 0.9', "truncated"),
         ('{"protocol": "tally"}{"protocol": "tally"}', "more than one object"),
         ('{"protocol": "tally", "accuracy": {"batch": NaN}}', "NaN is no number"),
+        ('{"kind": "tally", "epsilon": 1e999}', "no finite number"),
+        ("[" * 100_000, "truncated"),
         ("[]", "one JSON object"),
         ("3", "one JSON object"),
-        ('{"name": "something else"}', "no result of psephos"),
-        ('{"protocol": "https", "name": "a router"}', "no result of psephos"),
-        ('{"seconds": {"encrypt": 1.0}, "bytes": {}}', "no result of psephos"),
-        ('{"protocols": 3}', "no result of psephos"),
-        ('{"protocols": [3]}', "not one that psephos writes"),
-        ('{"protocol": "tally", "dataset": "\\ud800"}', "not one that psephos writes"),
-        ('{"protocol": "tally", "epsilon": 1e999}', "no finite number"),
-        ("[" * 100_000, "truncated"),
-        ('{"protocol": "tally", "accuracy": {"batch": 1.5}}', "accuracy.batch is a share"),
-        ('{"protocol": "tally", "accuracy": {"soft": {"private": "good"}}}', "accuracy.soft.private is a share"),
-        ('{"protocol": "tally", "accuracy": 3}', "table by algorithm"),
-        ('{"protocol": "tally", "seconds": {"fit": -1}}', "seconds.fit is a time"),
-        ('{"protocol": "tally", "curves": [{"algorithm": "soft"}]}', "not one that psephos writes"),
-        ('{"protocol": "tally", "privacy": {"soft": 3}}', "not one that psephos writes"),
+        ('{"name": "something else"}', "format None"),
+        ('{"format": 2, "name": "a router"}', "no result of psephos"),
+        ('{"format": 2, "kind": "tally"}', "missing required field"),
+        ('{"format": 2, "kind": "report", "result": {}}', "has not these parts"),
+        (UNICODE, "no Unicode"),
     ],
 )
 def test_bad_files_are_refused_by_name_and_nothing_is_written(tmp_path: Path, text: str, words: str) -> None:
@@ -669,7 +663,21 @@ def test_bad_files_are_refused_by_name_and_nothing_is_written(tmp_path: Path, te
     assert not (tmp_path / "out").exists()
 
 
-def test_every_truncation_of_a_saved_report_is_refused(result: dict[str, Any], tmp_path: Path) -> None:
+def test_a_report_of_one_thing_inside_another_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+    write_report(result, [message(0)], tmp_path / "a")
+    saved = json.loads((tmp_path / "a" / "report.json").read_text())
+    for part, value in (
+        ("environment", {"psephos": 3}),
+        ("command", ["psephos"]),
+        ("transcript", 3),
+        ("result", saved),
+    ):
+        (tmp_path / "bad.json").write_text(json.dumps(saved | {part: value}))
+        with pytest.raises(ReportError):
+            report_from_json(tmp_path / "bad.json", tmp_path / "b")
+
+
+def test_every_truncation_of_a_saved_report_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
     write_report(result, [message(0)], tmp_path / "a")
     whole = (tmp_path / "a" / "report.json").read_bytes().rstrip()
     for length in range(0, len(whole), 97):
@@ -685,7 +693,7 @@ def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path: Path) -> 
             report_from_json(tmp_path / name, tmp_path)
 
 
-def test_a_directory_that_cannot_be_written(result: dict[str, Any], tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written(result: TallyOutcome, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ReportError, match="choose a directory"):
         write_report(result, None, tmp_path / "file")
@@ -695,27 +703,13 @@ def test_a_directory_that_cannot_be_written(result: dict[str, Any], tmp_path: Pa
             write_report(result, None, tmp_path / "locked" / "out")
 
 
-def test_a_transcript_with_secrets_is_refused(result: dict[str, Any], tmp_path: Path) -> None:
+def test_a_transcript_with_secrets_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
     for bad in ({"data": "secret bytes"}, {"bytes": "12"}, {"bytes": -1}):
         with pytest.raises(ReportError) as caught:
             write_report(result, [message(0) | bad], tmp_path)
         assert "secret bytes" not in str(caught.value)
     with pytest.raises(ReportError, match="redacted"):
         write_report(result, [{"phase": "cast"}], tmp_path)
-
-
-@pytest.mark.parametrize(
-    "counts", [[1, 2], [[1.5, 2.0]], [[-1, 2]], [[1, 2], [1, 1]], [[0, 0]], np.zeros((0, 2), dtype=int)]
-)
-def test_counts_that_are_no_tally_are_refused(counts: Any) -> None:
-    with pytest.raises(ReportError):
-        alpha_summary(counts)
-
-
-def test_a_result_that_is_no_json_is_refused(tmp_path: Path) -> None:
-    for value in (float("nan"), object()):
-        with pytest.raises(ReportError, match="cannot be written as JSON"):
-            write_report({"protocol": "tally", "x": value}, None, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -768,9 +762,10 @@ def test_a_spread_is_drawn_so_that_it_can_be_seen(reports: dict[str, Path]) -> N
 # -- the command
 
 
-def test_drawing_again_speaks_json_like_the_others(result: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps({"format": FORMAT, **result}))
+def test_drawing_again_speaks_json_like_the_others(result: TallyOutcome, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
     arguments = ["report", str(tmp_path / "run.json"), "--output", str(tmp_path / "out")]
+    app = build(arguments)
     done = CliRunner().invoke(app, [*arguments, "--json"])
     assert done.exit_code == 0
     written = json.loads(done.stdout)
@@ -781,162 +776,143 @@ def test_drawing_again_speaks_json_like_the_others(result: dict[str, Any], tmp_p
     assert CliRunner().invoke(app, arguments).stdout.strip() == written["report"]
 
 
-def test_what_the_command_prints_names_its_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psephos.plan.plan", lambda *_, **__: {"seconds": {}})
-    done = CliRunner().invoke(app, ["plan", "--parties", "3", "--samples", "3", "--json"])
-    assert json.loads(done.stdout) == {"format": FORMAT, "seconds": {}}
-
-
-def test_an_interrupted_run_leaves_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("psephos.cli.main.run_tally", stopped)
-    monkeypatch.setattr("sys.argv", ["psephos", "run", "--report", "here"])
-    assert CliRunner().invoke(app, ["run", "--report", str(tmp_path)]).exit_code != 0
-    page = Page(tmp_path / "report.html")
-    assert "psephos run --report here" in page.text
-    assert "This run was interrupted" in page.text
-    assert "No message had been sent" in page.text
-    assert "Nothing was released" in page.text
-
-
-def test_a_broken_installation_is_not_blamed_on_a_missing_package(
-    result: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "psephos.report.page", None)
-    with pytest.raises(ImportError, match=r"psephos\.report\.page"):
-        write_report(result, None, tmp_path)
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ReportError, match="jinja2 is not installed"):
-        write_report(result, None, tmp_path)
-
-
 # -- one report of every kind, for the tests of what they have in common
 
 
-POINT = {"mean": 0.5, "std": 0.125}
+POINT = Mean(0.5, 0.125)
 
 
-def experiments() -> dict[str, dict[str, Any]]:
-    """Small results of the shapes that `psephos reproduce` writes."""
-    published = {"what": "soft", "family": "none", "paper": "0.76", "ours": "0.5 ± 0.1"}
-    setting = {"rows_in_unit_ball": True, "lam": 1.0, "pooled_always_says_majority": False}
-    theorem = {"bound": 0.001}
-    row = {"lambda": 0.1, "epsilon": 0.2, "psgd": POINT, "gop": POINT}
-    means = {"la_printed": {"1": 0.25, "2": 0.5}, "psgd": {"1": 0.5, "2": 0.5}}
-    return {
-        "hamm": {
-            "experiment": "hamm-har",
-            "paper": "Hamm 2016",
-            "trials": 2,
-            "quick": True,
-            "noise_source": "simulation",
-            "inverse_epsilons": [0.0, 1.0, 10.0],
-            "families": {"stated": "the paper's", "exponential": "NOT epsilon-private"},
-            "panels": [
-                {
-                    "parties": 9,
-                    "batch": POINT,
-                    "indiv": POINT,
-                    "curves": {"exponential": {"soft": [POINT, {**POINT, "mean": 0.25}]}},
-                }
-            ],
-            "published": [
-                {**published, "reproduces": True, "why": ""},
-                {**published, "reproduces": False, "why": "scaling is not stated"},
-                {**published, "reproduces": False, "why": "not tested: the paper says it of M = 1000"},
-            ],
-            "seconds": 1.5,
-            "options": {"seed": 0},
-        },
-        "pathak-adult": {
-            "name": "pathak-adult",
-            "paper": {"figure": 2},
-            "epsilon_real_per_epsilon": 1.109,
-            "seed": 0,
-            "noise_source": "simulation",
-            "settings": [
-                {
-                    "name": "as printed",
-                    **setting,
-                    "points": [
-                        {"series": "even", "epsilon": 0.1, "error": 0.25, "std": 0.5},
-                        {"series": "even", "epsilon": 1.0, "error": 0.125, "std": 0.5},
-                    ],
-                    "claims": {"errors fall with epsilon": True, "even split best": False},
-                    "theorems": [
-                        {
-                            "split": "even",
-                            "hypotheses_hold": False,
-                            "theorem_4_2": {**theorem, "distance_max": 0.0005, "holds": True},
-                        },
-                        {
-                            "split": "uneven",
-                            "hypotheses_hold": True,
-                            "theorem_4_2": {**theorem, "distance_max": 0.002, "holds": False},
-                        },
-                    ],
-                }
-            ],
-        },
-        "rajkumar": {
-            "experiment": "rajkumar-wdbc",
-            "settings": {"delta": 0.05, "seed": 0, "skews": [[0.5, 0.5], [0.1, 0.9]]},
-            "rows": [
-                {"panel": panel, "place": place, **row}
-                for panel, place in (("parties", 5), ("parties", 10), ("skew", 1), ("skew", 2))
-            ],
-            "claims": {
-                "rows": 4,
-                "psgd_within_one_std_of_gop_rows": 4,
-                "largest_gap_psgd_gop": 0.01,
-                "psgd_better_than_la_printed_rows": 0,
-                "psgd_better_than_la_repaired_rows": 1,
-                "mean_error_by_parties": means,
-                "mean_error_by_skew": means,
-            },
-            "epsilon_transcript": {"0.2": {"psgd": 9.5, "psgd_pure": None, "psgd_transcript": 0.2}},
-            "seconds": 1.5,
-        },
+def experiments() -> dict[str, Outcome]:
+    """Small outcomes of `psephos reproduce`."""
+    common: dict[str, Any] = {
+        "paper": "Figure 2",
+        "test": 9,
+        "seed": 0,
+        "draws_per_point": 4,
+        "seconds": {"total": 1.5},
     }
+    panel = HammPanel(
+        parties=9,
+        batch=POINT,
+        indiv=POINT,
+        nonprivate={"soft": POINT},
+        curves={"exponential": {"soft": [POINT, Mean(0.25, 0.125)]}},
+        rho=1.0,
+        auxiliary=9,
+        test=9,
+        features=3,
+        batch_rows=9,
+        indiv_rows=9,
+        seconds={"train": 1.0},
+    )
+    hamm = HammOutcome(
+        experiment="hamm-har",
+        quick=True,
+        data="here",
+        stand_in=False,
+        lam=1e-4,
+        samples_per_party=6,
+        trials=2,
+        inverse_epsilons=[0.0, 1.0, 10.0],
+        counts="taken in the clear",
+        families={"stated": "the paper's", "exponential": "NOT epsilon-private"},
+        sizes=[panel],
+        published=[
+            Published("soft", "none", 9, "0.76", "0.5 ± 0.1", True, ""),
+            Published("soft", "none", 9, "0.76", "0.5 ± 0.1", False, "scaling is not stated"),
+            Published("soft", "none", 9, "0.76", "0.5 ± 0.1", False, "not tested: the paper says it of M = 1000"),
+        ],
+        **common,
+    )
+    theorems = [
+        Theorems(split, hold, 0.0001, Theorem(0.001, largest, largest < 0.001), Theorem(0.001, 0.0, True), [])
+        for split, hold, largest in (("even", False, 0.0005), ("uneven", True, 0.002))
+    ]
+    setting = Setting(
+        name="as printed",
+        lam=1.0,
+        regulariser="lambda",
+        rows_in_unit_ball=True,
+        pooled_error=0.25,
+        pooled_always_says_majority=False,
+        points=[Point("even", 0.1, 0.25, 0.5, 0.1), Point("even", 1.0, 0.125, 0.5, 0.1)],
+        claims={"errors fall with epsilon": True, "even split best": False},
+        theorems=theorems,
+    )
+    pathak = PathakAdultOutcome(
+        experiment="pathak-adult",
+        claims=["errors fall"],
+        train=9,
+        features=3,
+        ones_per_row=[1, 2],
+        majority_error=0.25,
+        epsilon_real_per_epsilon=1.109,
+        deals=2,
+        settings=[setting],
+        counterexample={"copies": 1000, "distance": 1.6, "bound": 0.1},
+        **common,
+    )
+    means = {"la_printed": {"1": 0.25, "2": 0.5}, "psgd": {"1": 0.5, "2": 0.5}}
+    rajkumar = RajkumarOutcome(
+        experiment="rajkumar-wdbc",
+        records=9,
+        dimension=3,
+        data_sets=2,
+        delta=0.05,
+        steps=10,
+        transcript_steps=2,
+        skews=[[0.5, 0.5], [0.1, 0.9]],
+        rows=[
+            RajkumarRow(panel, place, 0.1, 0.2, {"psgd": POINT, "gop": POINT})
+            for panel, place in (("parties", 5), ("parties", 10), ("skew", 1), ("skew", 2))
+        ],
+        claims=RajkumarClaims(
+            rows=4,
+            psgd_within_one_std_of_gop_rows=4,
+            largest_gap_psgd_gop=0.01,
+            psgd_better_than_la_printed_rows=0,
+            psgd_better_than_la_repaired_rows=1,
+            mean_error_by_parties=means,
+            mean_error_by_skew=means,
+        ),
+        epsilon_transcript={"0.2": {"psgd": 9.5, "psgd_pure": None, "psgd_transcript": 0.2}},
+        encrypted_steps_checked=2,
+        sums_equal_reference=True,
+        key_bits=3072,
+        **common,
+    )
+    return {"hamm": hamm, "pathak-adult": pathak, "rajkumar": rajkumar}
 
 
-def audits() -> dict[str, dict[str, Any]]:
-    """Results of the shapes that `psephos audit` writes: of a protocol, as its analysis expects it; of the noise."""
+AUDIT = AuditOutcome(
+    protocols=[], as_expected=True, false_alarm_rate=0.01, power=0.8, views=80, seed=1, seconds={"total": 2.5}
+)
+
+
+def audits() -> dict[str, Outcome]:
+    """Outcomes of `psephos audit`: of a protocol, as its analysis expects it; of the noise."""
     case = CASES["pathak-printed"]
     coalitions = [
-        {
-            "name": coalition.name,
-            "members": list(coalition.members),
-            "cells": {
-                secret: {
-                    "verdict": expected(coalition, secret),
-                    "expected": expected(coalition, secret),
-                    "evidence": f"simulation, {coalition.name}: 80 + 80 views; {secret} swapped: alike",
-                }
+        AuditedCoalition(
+            coalition.name,
+            list(coalition.members),
+            {
+                secret: AuditedCell(
+                    expected(coalition, secret),
+                    expected(coalition, secret),
+                    f"simulation, {coalition.name}: 80 + 80 views; {secret} swapped: alike",
+                )
                 for secret in case.secrets
             },
-        }
+        )
         for coalition in case.coalitions
     ]
-    mutant = {"name": "no mask", "caught": True, "by": "freshness", "change": "a becomes b", "evidence": "seen"}
-    mechanism = {"name": "laplace", "dimension": 2, "epsilon": 1.0, "delta": 0.0, "lower_bound": 0.75}
+    noise = Mechanism("laplace", 2, 1.0, 0.0, 0.75, 1000, 0.9999)
     return {
-        "audit": {
-            "protocols": [{"name": case.name, "coalitions": coalitions, "mutants": [mutant]}],
-            "as_expected": True,
-            "false_alarm_rate": 0.01,
-            "power": 0.8,
-            "views": 80,
-            "seed": 1,
-            "seconds": 2.5,
-        },
-        "privacy-audit": {
-            "protocol": "privacy-audit",
-            "mechanisms": [{**mechanism, "samples": 1000, "confidence": 0.9999}],
-            "as_expected": True,
-        },
+        "audit": replace(
+            AUDIT, protocols=[AuditedProtocol(case.name, coalitions)], not_examined={"timing": "not modelled"}
+        ),
+        "privacy-audit": PrivacyAuditOutcome(mechanisms=[noise], seconds={"total": 1.0}),
     }
 
 
@@ -946,24 +922,23 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     pages = {"tally": whole / "report.html"}
     command = ["psephos", "run"]
 
-    def write(kind: str, result: dict[str, Any], transcript: Transcript | None = None) -> None:
+    def write(kind: str, result: Any, transcript: Transcript | None = None) -> None:
         messages = None if transcript is None else transcript.redacted()
         pages[kind] = write_report(result, messages, tmp_path_factory.mktemp(kind), command=command)
 
     small: dict[str, Any] = {"key_bits": 512, "test_key": True}
     transcript = Transcript()
-    options = RunOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
-    write("statistic", run_tally(options, transcript=transcript), transcript)
+    options = TallyOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
+    write("statistic", simulate_tally(options, transcript=transcript), transcript)
     transcript = Transcript()
-    given = {"parties": 3, "variant": "printed", **small}
-    write("pathak", _run_pathak(given, _Bars(), transcript), transcript)
+    pathak = PathakOptions(parties=3, variant="printed", **small)
+    write("pathak", simulate_pathak(pathak, transcript=transcript), transcript)
     transcript = Transcript()
-    psgd = simulate_psgd(PsgdOptions(parties=4, steps=6, **small), transcript=transcript)
-    write("psgd", psgd_result(psgd), transcript)
+    write("psgd", simulate_psgd(PsgdOptions(parties=4, steps=6, **small), transcript=transcript), transcript)
     # As many lanes as a diagram has.
     few = [message(number) for number in range(4)]
     few.append({**message(0, "tally request"), "from": "curator", "to": "holder 1"})
-    stopped = {"protocol": "tally", "dataset": "digits", "interrupted": "stopped"}
+    stopped = Interrupted(protocol="tally", options={"dataset": "digits"}, stopped="at once")
     pages["interrupted"] = write_report(stopped, few, tmp_path_factory.mktemp("interrupted"))
     for kind, result in (*audits().items(), *experiments().items()):
         write(kind, result)

@@ -12,19 +12,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import Randomness, SimulationRandomness
-from psephos.protocol.transcript import Transcript
 from psephos.security.compare import _ks, detectable_accuracy, outcomes, two_sample
 from psephos.security.model import Context
 from psephos.security.simulators import packed_sum, simulate_partial
-from psephos.security.views import Sealed, jacobi, stale, structure
-from psephos.security.worlds import FixedVoter, run_tally_round, setup
-from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.security.views import Sealed, jacobi, stale
+from psephos.security.worlds import FixedVoter, cast, run_tally_round, setup
+from psephos.simulate.encrypted_sum import VoteContribution
 
 # -- exact distributions
 
@@ -174,26 +172,8 @@ def test_packed_sums_unpack(private_key: PrivateKey) -> None:
     assert plan.unpack(packed_sum(plan, sums, 4), 4) == sums
 
 
-# -- the drivers are the stages
-
-
-def test_the_analysis_drives_the_tally_as_the_stage_does() -> None:
-    context = Context(seed=6, views=1)
-    world = setup(context.coins("driver"))
-    auxiliary = np.random.default_rng(6).normal(size=(25, 2))
-    voters = [FixedVoter(np.arange(25) % 3) for _ in range(5)]
-    ours = run_tally_round(context, world, auxiliary, 3, voters, "driver").transcript
-    theirs = Transcript()
-    ceremony = world.ceremony
-    round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, 3, test_key=True)
-    run_encrypted_sum(round_, ceremony, VoteContribution(voters, auxiliary, 3), transcript=theirs)
-    # The stage puts the round's name before the phase.
-    assert [m[1:] for m in structure(ours.messages)] == [m[1:] for m in structure(theirs.messages)]
-
-
 def test_a_role_is_replayed_from_its_view() -> None:
     """A view is complete: with its inputs and its tape a party makes the very ballot it sent."""
-    from psephos.parties.old_party import Party
     from psephos.protocol.randomness import ReplayedRandomness
 
     context = Context(seed=7, views=1)
@@ -203,6 +183,5 @@ def test_a_role_is_replayed_from_its_view() -> None:
     run = run_tally_round(context, world, auxiliary, 3, voters, "replay")
     for number in range(5):
         coins: Randomness = ReplayedRandomness(run.transcript.view(f"party {number}").tape)
-        party = Party(number, world.ceremony.signing_keys[number], classes=range(3), voter=voters[number])
-        ballot = party.cast(run.round, auxiliary, encryptor=Encryptor(run.round.key, randomness=coins, expected=8))
+        ballot, _ = cast(world, run.round, VoteContribution(voters, auxiliary, 3), number, coins)
         assert ballot.encode() == run.transcript.messages[number].data

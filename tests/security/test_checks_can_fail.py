@@ -19,14 +19,13 @@ import psephos.parties.pathak_noise
 import psephos.parties.statistic
 import psephos.protocol.paillier.sharing
 import psephos.protocol.pathak.resharing
-from psephos.parties.old_holder import KeyHolder
-from psephos.parties.old_party import Party
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party
 from psephos.parties.pathak import PathakParty
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.security.audit import CASES, RATE
 from psephos.security.model import Context
-from psephos.simulate.statistic_round import StatisticContribution
 from tests.security.lab.editing import edited
 from tests.security.lab.mutants import MUTANTS
 
@@ -39,22 +38,22 @@ CONVERGENT = (
 )
 NO_NOISE = (psephos.parties.statistic, "noisy_contribution", "[value + noise for", "[value for")
 NO_RANDOMNESS = (Encryptor, "_encrypt", "(1 + m * n) * r.value % modulus", "(1 + m * n) % modulus")
-OPENED_TWICE = (KeyHolder, "partially_decrypt", "if not self._openings.claim(self.round.digest):", "if False:")
-LOW_DEGREE = (psephos.protocol.paillier.sharing, "deal_integer", "range(threshold - 1)", "range(threshold - 2)")
+OPENED_TWICE = (KeyHolder, "open", "openings.first(self.round.digest,", "openings.first(request.product_digest,")
+LOW_DEGREE = (psephos.protocol.paillier.sharing, "integer_polynomial", "range(threshold - 1)", "range(threshold - 2)")
 F0_IS_S = (
     psephos.protocol.paillier.sharing,
-    "deal_integer",
-    "coefficients = [delta * secret]",
-    "coefficients = [secret]",
+    "integer_polynomial",
+    "return [delta * secret]",
+    "return [secret]",
 )
 # Votes for the next class: whoever reads anything does not read the votes that were given.
 OTHER_VOTES = (
     Party,
-    "cast",
-    "self._voter.predict_votes(public.samples)",
-    "(self._voter.predict_votes(public.samples) + 1) % len(self.classes)",
+    "votes",
+    "self._voter.predict_votes(auxiliary.samples)",
+    "(self._voter.predict_votes(auxiliary.samples) + 1) % len(self.classes)",
 )
-ZEROS = (Party, "contribute", "self._encrypt(round_, values,", "self._encrypt(round_, [0] * len(values),")
+ZEROS = (Party, "ballot", "self.number, values, encryptor", "self.number, [0] * len(values), encryptor")
 
 
 Edit = tuple[Any, str, str, str]
@@ -82,9 +81,9 @@ BREAKS = (
         "other data, same votes, curator",
         (
             Party,
-            "cast",
-            "self._voter.predict_votes(public.samples)",
-            "np.roll(self._voter.predict_votes(public.samples), len(getattr(self._voter, 'samples', ())) // 100)",
+            "votes",
+            "self._voter.predict_votes(auxiliary.samples)",
+            "np.roll(self._voter.predict_votes(auxiliary.samples), len(getattr(self._voter, 'samples', ())) // 100)",
         ),
     ),
     Break(
@@ -97,7 +96,7 @@ BREAKS = (
         "noise replayed, curator",
         (
             psephos.curator.hamm.statistic,
-            "release_statistic",
+            "release_sum",
             "plan.mechanism.sample(randomness)",
             "plan.mechanism.sample(SYSTEM)",
         ),
@@ -116,10 +115,10 @@ BREAKS = (
         "statistic",
         "same votes, curator",
         (
-            StatisticContribution,
-            "ballots",
-            "noisy_contribution(self.grid, votes,",
-            "noisy_contribution(self.grid, np.roll(votes, len(self.voters[0].samples) // 100),",
+            psephos.parties.statistic.StatisticParty,
+            "begin",
+            "noisy_contribution(self._grid, votes,",
+            "noisy_contribution(self._grid, np.roll(votes, len(self.party._voter.samples) // 100),",
         ),
     ),
     Break("statistic", "votes swapped, outsider (the board)", CONVERGENT, NO_NOISE),

@@ -22,6 +22,7 @@ from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import step_share
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.transcript import Transcript
 from psephos.simulate.ceremony import Ceremony, hold_ceremony
 from psephos.simulate.psgd import PsgdOptions, clear_descent, descend
 
@@ -69,9 +70,12 @@ def ceremony() -> Ceremony:
 def opened_sums(ceremony: Ceremony, agreement: Agreement) -> tuple[list[Array], list[Array]]:
     """The encrypted protocol: the points and the opened sums, in real units."""
     X, y, _, _ = neighbours()
-    walk = descend(OPTIONS, [LocalLoss(X[k::3], y[k::3]) for k in range(3)], agreement, ceremony)
-    pitch = agreement.series.pitch
-    return [np.array(point) for point in walk.points], [np.array(one.sums) * pitch for one in walk.opened]
+    transcript, private = Transcript(secrets=True), [LocalLoss(X[k::3], y[k::3]) for k in range(3)]
+    walk = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
+    points = [
+        np.frombuffer(m.data[-8 * D :], ">f8") for m in transcript.messages if m.data and m.kind == "announcement"
+    ]
+    return points, [np.array(one.sums) * agreement.series.pitch for one in walk.opened]
 
 
 # -- without rho
@@ -134,7 +138,7 @@ def test_without_eta_descent_recovers_the_minimiser() -> None:
     """The breach: rho averages out, and the curator ends at w*."""
     X, y, _, _ = neighbours()
     agreement = agreement_for(20_000)
-    best, _ = perturbed_minimiser(X, y, ridge=agreement.descent.ridge, eta=np.zeros(D), loss=LOSS)
+    best = perturbed_minimiser(X, y, ridge=agreement.descent.ridge, eta=np.zeros(D), loss=LOSS).w
     far = []
     for eta in (np.zeros(D), None):
         found = [clear_descent(LocalLoss(X, y), agreement, np.random.default_rng(seed), eta=eta) for seed in range(4)]
@@ -162,7 +166,7 @@ def _advantage_on_minimisers(sigma: float, ridge: float, trials: int) -> float:
     for truth, rows in enumerate((X, other)):
         for trial in range(trials):
             eta = generator.normal(scale=sigma, size=D)
-            w, _ = perturbed_minimiser(rows, y, ridge=ridge, eta=eta, loss=LOSS)
+            w = perturbed_minimiser(rows, y, ridge=ridge, eta=eta, loss=LOSS).w
             correct[truth, trial] = (log_density(X, w) > log_density(other, w)) == (truth == 0)
     return float(correct.mean(axis=1).sum() - 1)
 

@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
-from psephos.protocol.psgd.series import Announcement
-from psephos.protocol.wire import Kind
 from psephos.security.audit import CASES, NOT_EXAMINED
-from psephos.security.case_psgd import agreement_of, terms_of
-from psephos.security.model import Context
 from tests.security.lab.mutants import EQUIVALENT, MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +57,7 @@ def test_what_is_not_caught_is_documented() -> None:
     assert all(f"**{name}**" in text for name in (*NOT_EXAMINED, *EQUIVALENT))
 
 
-@pytest.mark.parametrize("name", ["index", "protocols", "proofs", "findings", "unprotected", "matrix"])
+@pytest.mark.parametrize("name", ["index", "proofs", "findings", "unprotected", "matrix"])
 def test_links_and_named_files_exist(name: str) -> None:
     text = page(name)
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
@@ -83,16 +78,3 @@ def test_the_ten_findings_have_their_evidence() -> None:
     for script in re.findall(r"attack `(\w+\.py)`", text):
         assert (ROOT / "docs" / "examples" / "attacks" / script).exists()
         assert script.removesuffix(".py") in (ROOT / "tests/security/test_attacks.py").read_text(encoding="utf-8")
-
-
-def test_message_lengths_and_pathaks_messages() -> None:
-    text = page("protocols")
-    assert f"| ballot | {Ballot._HEADER} + 768" in text
-    assert f"| partial decryption | {PartialDecryption._HEADER} + 768" in text
-    context = Context(seed=1)
-    terms = terms_of(context, agreement_of(context, "docs"))
-    d = terms.series.dimension
-    length = len(Announcement.create(terms, 1, (0.0,) * d).encode())
-    assert f"| announcement | {length - 8 * d} + 8 d" in text
-    for kind in Kind:
-        assert kind.title in text, kind.title

@@ -1,48 +1,55 @@
 """Attack: reading pi_1 off the channel in Pathak's Stage 1 (DESIGN section 5, finding 5).
 
 Step 2 says that P_j "sends its share b_j to Charlie with the index changed according to the permutation". Unless the
-channel is anonymous Charlie sees who sends him the share at index pi_1(j): it is P_j. He knows pi_2 himself, so the
-index that he finds for the smallest data set is a party's name, and the order of all comparisons is an order of
-parties.
+channel is anonymous Charlie sees who sends him the share at index pi_1(j): it is P_j. He finds the index of the
+smallest data set himself, so that index is a party's name, and the order of all comparisons is an order of parties.
 
-Here b_j travels sealed through P_{pi_1(j)}. Charlie gets one share from each party, and it is not that party's.
+Here b_j travels sealed through P_{pi_1(j)}. Charlie gets the share at index i from P_i, whose it is not.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from psephos.parties.pathak import PathakParty
-from psephos.protocol.permutation import inverse
-from psephos.security.case_pathak import SIZES, Run, real_runs
-from psephos.security.model import Context
-from tests.security.lab.editing import edited
+from psephos.protocol.pathak.messages import Ciphertexts
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
+from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
 
-AS_PRINTED = (
-    PathakParty,
-    "forward_share",
-    "forwarded.send(self._session, self.number, CURATOR)",
-    "forwarded.send(self._session, sender, CURATOR)",
-)
-"""The sealed share arrives from its owner: one line away from the protocol."""
+SIZES = (24, 30, 16, 28)
+SMALLEST = 3
 
 
-def guess(run: Run) -> int:
-    """Charlie's guess who is smallest: the sender of the share that came to the place he found the smallest at."""
-    winner = run.curator._standing[0]
-    index = inverse(run.curator._permutation)[winner]
-    senders = [m.sender for m in run.transcript.messages if m.kind == "indexed share"]
-    order = sorted(int(sender.split()[1]) for sender in senders)  # his list is in the order of the index
-    return order[index]
+def play(keys: PathakKeys, seed: int) -> tuple[int, int]:
+    """One run: Charlie's guess who is smallest, as printed and here."""
+    generator = np.random.default_rng(seed)
+    records = [(generator.normal(size=(n, 2)) / 10, generator.integers(0, 2, size=n)) for n in SIZES]
+    terms = make_terms(
+        parties=4,
+        features=2,
+        lam=0.1,
+        epsilon=1.0,
+        tolerance=1e-6,
+        variant="printed",
+        smallest_size=16,
+        largest_size=32,
+    )
+    transcript = Transcript(secrets=True)
+    run_protocol(records, terms, keys, test_key=True, transcript=transcript)
+    selection = next(m.data for m in transcript.messages if m.kind == Kind.SELECTION.title)
+    found = Ciphertexts.decode(selection, Kind.SELECTION, terms, keys.curator.public_key, 4)
+    index = 1 + [keys.curator.raw_decrypt(c) for c in found.ciphertexts].index(1)  # his own choice: pi_1(smallest)
+    # As printed, whoever hands over a size share sends it to Charlie himself, under the index that it has.
+    sent = {m.receiver: m.sender for m in transcript.messages if m.kind == Kind.SIZE_SHARE.title}
+    return int(sent.get(f"party {index}", f"party {index}").split()[1]), index
 
 
 def attack(runs: int = 30) -> tuple[float, float]:
     """How often Charlie is right, as printed and here."""
-    smallest = int(np.argmin(SIZES)) + 1
-    with edited(*AS_PRINTED):
-        printed = [guess(run) == smallest for run in real_runs(Context(seed=5, views=runs), "printed")]
-    ours = [guess(run) == smallest for run in real_runs(Context(seed=6, views=runs), "printed")]
-    return float(np.mean(printed)), float(np.mean(ours))
+    keys = PathakKeys.generate(512, test_key=True)
+    guesses = np.array([play(keys, seed) for seed in range(runs)])
+    printed, ours = (guesses == SMALLEST).mean(axis=0)
+    return float(printed), float(ours)
 
 
 if __name__ == "__main__":

@@ -2,25 +2,36 @@
 
 Two counts over one auxiliary set, one party absent from the second: the difference is that party's vote on every
 sample. The curator need only announce a second round. Here a party casts once per auxiliary set, whatever the round,
-and remembers it; a party that forgets (no ledger on disk) is open to the attack, which is why the ledger is kept on
-disk.
+and remembers it; a party that forgets (no store on disk) is open to the attack, which is why it is kept on disk.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.parties.old_party import Party
-from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos import Ceremony, hold_ceremony
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, VotingParty
+from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.errors import AlreadyCastError
-from psephos.protocol.randomness import Randomness, SimulationRandomness
-from psephos.protocol.storage.ledger import OnceLedger
-from psephos.security.worlds import FixedVoter, Setup, run_sum, setup
+from psephos.protocol.storage.store import OnceLedger
 
 PARTIES, SAMPLES, CLASSES, VICTIM = 5, 8, 3, 2
+
+
+class Fixed:
+    """A classifier that votes as it was told."""
+
+    def __init__(self, votes: NDArray[np.int64]) -> None:
+        self.votes = votes
+
+    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
+        return self.votes
 
 
 def attack() -> tuple[bool, str]:
@@ -28,37 +39,36 @@ def attack() -> tuple[bool, str]:
     generator = np.random.default_rng(9)
     auxiliary = generator.normal(size=(SAMPLES, 2))
     votes = generator.integers(0, CLASSES, size=(PARTIES, SAMPLES))
-    world = setup(SimulationRandomness(9, "differencing"), PARTIES)
-    forgetful = count(world, auxiliary, votes, range(PARTIES), remember=None)
-    without = count(world, auxiliary, votes, [p for p in range(PARTIES) if p != VICTIM], remember=None)
-    difference = (forgetful - without).argmax(axis=1)
-    ledgers = {party: OnceLedger() for party in range(PARTIES)}
-    count(world, auxiliary, votes, range(PARTIES), remember=ledgers)
+    ceremony = hold_ceremony(PARTIES, holders=3, threshold=2, key_bits=512, test_key=True)
+    others = [party for party in range(PARTIES) if party != VICTIM]
+    difference = count(ceremony, auxiliary, votes, range(PARTIES), {}) - count(ceremony, auxiliary, votes, others, {})
+    opened = bool((difference.argmax(axis=1) == votes[VICTIM]).all())
+    remember = {party: OnceLedger() for party in range(PARTIES)}
+    count(ceremony, auxiliary, votes, range(PARTIES), remember)
     try:
-        count(world, auxiliary, votes, [p for p in range(PARTIES) if p != VICTIM], remember=ledgers)
+        count(ceremony, auxiliary, votes, others, remember)
     except AlreadyCastError as error:
-        return bool((difference == votes[VICTIM]).all()), str(error)
-    return bool((difference == votes[VICTIM]).all()), ""
+        return opened, str(error)
+    return opened, ""
 
 
 def count(
-    world: Setup,
+    ceremony: Ceremony,
     auxiliary: NDArray[np.float64],
     votes: NDArray[np.int64],
-    present: range | list[int],
-    remember: dict[int, OnceLedger] | None,
+    present: Sequence[int],
+    remember: Mapping[int, OnceLedger],
 ) -> NDArray[np.int64]:
     """The opened counts (N, K) of a round in which `present` vote."""
-    ceremony = world.ceremony
-    round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, CLASSES, test_key=True)
-
-    def cast(party: int, round_: Round, coins: Randomness) -> Ballot:
-        voter, ledger = FixedVoter(votes[party]), None if remember is None else remember[party]
-        key = ceremony.signing_keys[party]
-        return Party(party, key, classes=range(CLASSES), voter=voter, once=ledger).cast(round_, auxiliary)
-
-    run = run_sum(world, round_, cast, lambda name: SimulationRandomness(9, name), present=present)
-    return VoteLayout(SAMPLES, CLASSES).decode(run.opened.sums, run.opened.ballots)
+    round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, CLASSES, minimum_ballots=2, test_key=True)
+    voters = []
+    for number in present:
+        key, voter = ceremony.signing_keys[number], Fixed(votes[number])
+        party = Party(number, key, classes=range(CLASSES), voter=voter, once=remember.get(number))
+        voters.append(VotingParty(party, round_, auxiliary))
+    holders = [KeyHolder(share, round_) for share in ceremony.shares]
+    opened = Driver([*voters, Tally(round_), *holders]).run()["curator"]
+    return VoteLayout(SAMPLES, CLASSES).decode(opened.sums, opened.ballots)
 
 
 if __name__ == "__main__":

@@ -12,44 +12,61 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.security.case_pathak import PARTIES, Run, real_runs, records_of
-from psephos.security.model import Context
+from psephos.protocol.pathak.terms import Variant
+from psephos.simulate.pathak import PathakKeys, PathakRun, make_terms, run_protocol
+
+SIZES = (24, 30, 16, 28)
+Records = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
-def loss(total: NDArray[np.float64], run: Run, X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
+def records(seed: int) -> list[Records]:
+    """Every party's samples: rows in the unit ball, labelled along a direction of its own."""
+    generator, found = np.random.default_rng(seed), []
+    for turn, size in enumerate(SIZES):
+        X = generator.normal(size=(size, 2))
+        X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
+        found.append((X, (X @ np.array([np.cos(turn), np.sin(turn)]) > 0).astype(np.int64)))
+    return found
+
+
+def loss(total: NDArray[np.float64], run: PathakRun, X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
     """Mean logistic loss on one's own samples of the classifier that a sum of parameters gives."""
-    w = total * run.terms.pitch / PARTIES
+    w = total * run.terms.pitch / len(SIZES)
     return float(np.mean(np.logaddexp(0, -(2 * y - 1) * (X @ w))))
 
 
-def gain(context: Context, run: Run, party: int) -> float:
+def gain(run: PathakRun, party: int, X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
     """By how much a party's own loss falls when it takes its own noise off; the best of its vectors."""
-    X, y = records_of(context, "honest")[party - 1]
     total = np.array(run.total, dtype=float)
-    noises = run.parties[party].clear_values()[2]
-    return max(loss(total, run, X, y) - loss(total - np.array(noise, dtype=float), run, X, y) for noise in noises)
+    noises = [np.array(noise, dtype=float) for noise in run.contributions[f"party {party}"].noise]
+    return max(loss(total, run, X, y) - loss(total - noise, run, X, y) for noise in noises)
 
 
-def exactly_bare(run: Run, party: int) -> bool:
+def exactly_bare(run: PathakRun, party: int) -> bool:
     """Whether the party's own noise is all the noise there was."""
-    bare = [sum(column) for column in zip(*(p.clear_values()[1] for p in run.parties.values()), strict=True)]
-    return any(
-        [t - e for t, e in zip(run.total, noise, strict=True)] == bare for noise in run.parties[party].clear_values()[2]
-    )
+    bare = [sum(column) for column in zip(*(c.parameters for c in run.contributions.values()), strict=True)]
+    noises = run.contributions[f"party {party}"].noise
+    return any([t - e for t, e in zip(run.total, noise, strict=True)] == bare for noise in noises)
 
 
 def attack(runs: int = 30) -> dict[str, dict[int, tuple[float, float]]]:
     """variant -> party -> (share of runs in which it is left with the bare sum, mean gain in its own loss)."""
     found: dict[str, dict[int, tuple[float, float]]] = {}
-    for variant in ("printed", "repaired"):
-        context = Context(seed=7, views=runs)
-        played = real_runs(context, variant)
+    keys = PathakKeys.generate(512, test_key=True)
+    variants: tuple[Variant, ...] = ("printed", "repaired")
+    for variant in variants:
+        agreed = {"parties": 4, "features": 2, "lam": 0.1, "epsilon": 1.0, "tolerance": 1e-6}
+        terms = [make_terms(**agreed, variant=variant, smallest_size=16, largest_size=32) for _ in range(runs)]
+        played = [
+            (run_protocol(records(seed), term, keys, test_key=True, noise_seed=seed), records(seed))
+            for seed, term in enumerate(terms)
+        ]
         found[variant] = {
             party: (
-                float(np.mean([exactly_bare(run, party) for run in played])),
-                float(np.mean([gain(context, run, party) for run in played])),
+                float(np.mean([exactly_bare(run, party) for run, _ in played])),
+                float(np.mean([gain(run, party, *held[party - 1]) for run, held in played])),
             )
-            for party in range(1, PARTIES + 1)
+            for party in range(1, len(SIZES) + 1)
         }
     return found
 

@@ -11,95 +11,118 @@ knows its content, so the semi-honest model is needed, and `malicious_ballot` sh
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from gmpy2 import invert, mpz
-from numpy.typing import NDArray
 
-from psephos.curator.old_tally import Tally
-from psephos.parties.old_holder import KeyHolder
-from psephos.parties.old_party import Party
+from psephos import hold_ceremony
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, VotingParty
+from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
-from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.randomness import SimulationRandomness
-from psephos.security.worlds import FixedVoter, Setup, setup
+from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
+from psephos.protocol.wire import Kind
 
 PARTIES, SAMPLES, CLASSES = 4, 6, 2
 
+GENERATOR = np.random.default_rng(10)
+AUXILIARY = GENERATOR.normal(size=(SAMPLES, 2))
+VOTES = GENERATOR.integers(0, CLASSES, size=(PARTIES, SAMPLES))
+CEREMONY = hold_ceremony(PARTIES, holders=3, threshold=2, key_bits=512, test_key=True)
+ROUND = vote_round(CEREMONY.threshold_key, CEREMONY.roster, AUXILIARY, CLASSES, test_key=True)
+VICTIM = VoteLayout(SAMPLES, CLASSES).encode(VOTES[0]).tolist()
+"""What party 0's ballot holds."""
 
-def world() -> tuple[Setup, Round, list[Ballot], NDArray[np.int64]]:
-    """A round with everybody's ballot."""
-    generator = np.random.default_rng(10)
-    auxiliary = generator.normal(size=(SAMPLES, 2))
-    votes = generator.integers(0, CLASSES, size=(PARTIES, SAMPLES))
-    made = setup(SimulationRandomness(10, "single ballot"), PARTIES)
-    keys = made.ceremony.signing_keys
-    round_ = vote_round(made.ceremony.threshold_key, made.ceremony.roster, auxiliary, CLASSES, test_key=True)
-    ballots = [
-        Party(p, keys[p], classes=range(CLASSES), voter=FixedVoter(votes[p])).cast(round_, auxiliary)
-        for p in range(PARTIES)
-    ]
-    return made, round_, ballots, votes
+
+class Fixed:
+    """A classifier that votes as it was told."""
+
+    def __init__(self, party: int) -> None:
+        self.party = party
+
+    def predict_votes(self, X: object) -> object:
+        return VOTES[self.party]
+
+
+class Puppet(Role):
+    """Reads the ballots, and when it is quiet sends what it was made for."""
+
+    reads = frozenset({Kind.BALLOT})
+
+    def __init__(self, name: str, say: Callable[[tuple[bytes, ...]], Post]) -> None:
+        self.name, self.say = name, say
+
+    def start(self) -> Step:
+        return Step(())
+
+    def receive(self, state: tuple[bytes, ...] | None, entries: Sequence[Entry]) -> Step:
+        ballots = tuple(entry.data for entry in entries if entry.kind is Kind.BALLOT)
+        return Step(None if state is None else (*state, *ballots))
+
+    def quiet(self, state: tuple[bytes, ...] | None) -> Step | None:
+        return None if state is None else Step(None, (self.say(state),))
+
+
+def roles() -> list[Role]:
+    """An honest round."""
+    voters = []
+    for number in range(PARTIES):
+        party = Party(number, CEREMONY.signing_keys[number], classes=range(CLASSES), voter=Fixed(number))
+        voters.append(VotingParty(party, ROUND, AUXILIARY))
+    return [*voters, Tally(ROUND), *(KeyHolder(share, ROUND) for share in CEREMONY.shares)]
 
 
 def holders_that_obey() -> bool:
     """Two holders who open what they are sent: the curator reads the ballot of party 0."""
-    made, round_, ballots, votes = world()
-    parts = {share.holder: share.partially_decrypt(ballots[0].ciphertexts) for share in made.ceremony.shares[:2]}
-    opened = round_.plan.unpack(combine(round_.threshold_key, parts), 1)
-    return opened == VoteLayout(SAMPLES, CLASSES).encode(votes[0]).tolist()
+    ballot = Ballot.decode(roles()[0].start().posts[0].data, ROUND)
+    parts = {share.holder: share.partially_decrypt(ballot.ciphertexts) for share in CEREMONY.shares[:2]}
+    return ROUND.plan.unpack(combine(ROUND.threshold_key, parts), 1) == VICTIM
 
 
 def requests() -> dict[str, str]:
     """What the curator may try, and the name of the refusal."""
-    made, round_, ballots, _ = world()
 
-    def product(chosen: list[Ballot]) -> TallyRequest:
-        found, _ = BallotProduct(round_).add_all([ballot.encode() for ballot in chosen])
-        return TallyRequest(round_.digest, found.members, found.digest)
+    def product(ballots: Sequence[bytes]) -> TallyRequest:
+        found, _ = BallotProduct(ROUND).add_all(ballots)
+        return TallyRequest(ROUND.digest, found.members, found.digest)
 
-    tries = {
-        "one ballot": product(ballots[:1]),
-        "all but one": product(ballots[:-1]),
-        "one ballot under everybody's name": replace(product(ballots[:1]), parties=tuple(range(PARTIES))),
+    everybody = (1 << PARTIES) - 1
+    tries: dict[str, Callable[[tuple[bytes, ...]], TallyRequest]] = {
+        "one ballot": lambda ballots: product(ballots[:1]),
+        "all but one": lambda ballots: product(ballots[:-1]),
+        "one ballot under everybody's name": lambda ballots: replace(product(ballots[:1]), members=everybody),
     }
     refusals = {}
     for name, request in tries.items():
-        holder = KeyHolder(made.ceremony.shares[0], round_)
-        holder.observe_all(ballots)
-        try:
-            holder.partially_decrypt(request)
-            refusals[name] = ""
-        except PsephosError as error:
-            refusals[name] = type(error).__name__
+        greedy = Puppet("curator", lambda ballots, ask=request: Post("holder 1", ask(ballots).encode(ROUND)))
+        driver = Driver(replaced(roles(), {"curator": lambda honest, greedy=greedy: greedy}), strict=False)
+        driver.run()
+        refusals[name] = ", ".join(type(refusal.error).__name__ for _, refusal in driver.refused)
     return refusals
 
 
 def malicious_ballot() -> bool:
     """A lying party 3 cancels the ballots of 1 and 2: the honest opening gives party 0's votes. NOT protected."""
-    made, round_, ballots, votes = world()
-    key = round_.key
-    cancel = [mpz(1)] * round_.plan.ciphertexts
-    for ballot in ballots[1:3]:
-        inverses = [invert(b, key.modulus_squared) for b in ballot.ciphertexts]
-        cancel = [c * i % key.modulus_squared for c, i in zip(cancel, inverses, strict=True)]
-    vector = EncryptedVector(key, round_.plan, tuple(cancel))
-    lie = Ballot.sign(round_, 3, vector, made.ceremony.signing_keys[3])
-    board = [*ballots[:3], lie]
-    tally = Tally(round_)
-    tally.add_all(board)
-    request, parts = tally.close(), []
-    for share in made.ceremony.shares[:2]:
-        holder = KeyHolder(share, round_)
-        holder.observe_all(board)
-        parts.append(holder.partially_decrypt(request))
-    return list(tally.open(parts).sums) == VoteLayout(SAMPLES, CLASSES).encode(votes[0]).tolist()
+
+    def cancel(ballots: tuple[bytes, ...]) -> Post:
+        square, lie = ROUND.key.modulus_squared, [mpz(1)] * ROUND.plan.ciphertexts
+        for ballot in (Ballot.decode(data, ROUND) for data in ballots):
+            if ballot.party in (1, 2):
+                inverses = [invert(c, square) for c in ballot.ciphertexts]
+                lie = [c * i % square for c, i in zip(lie, inverses, strict=True)]
+        vector = EncryptedVector(ROUND.key, ROUND.plan, tuple(lie))
+        return Post(BOARD, Ballot.sign(ROUND, 3, vector, CEREMONY.signing_keys[3]).encode())
+
+    liar = Puppet("party 3", cancel)
+    opened = Driver(replaced(roles(), {"party 3": lambda honest: liar})).run()["curator"]
+    return list(opened.sums) == VICTIM
 
 
 if __name__ == "__main__":

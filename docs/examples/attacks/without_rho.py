@@ -7,6 +7,7 @@ difference which of two records the last one is. With rho in every step it is le
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,16 +19,14 @@ from psephos.parties.psgd import GradientParty
 from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulate.ceremony import hold_ceremony
-from tests.security.lab.editing import edited
 
-WITHOUT_RHO = (GradientParty, "vector", "[u + e + r for", "[u + e for")
 PARTIES, RECORDS = 3, 20
 POINTS = (np.array([0.0, 0.0]), np.array([0.8, -0.3]))
 
 Array = NDArray[np.float64]
 
 
-def right_guesses(runs: int) -> float:
+def right_guesses(runs: int, *, rho: bool) -> float:
     """How often the curator tells which of two records the last one of party 0 is."""
     generator = np.random.default_rng(12)
     X = generator.normal(size=(PARTIES, RECORDS, 2))
@@ -37,6 +36,8 @@ def right_guesses(runs: int) -> float:
     ceremony = hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
     options = DescentOptions(epsilon=1.0, delta=1e-5, lam=0.1, steps=2)
     series = agree(options, [RECORDS] * PARTIES, dimension=2).series
+    if not rho:
+        series = replace(series, step_law="none", step_scale=0.0)
     terms, right = Terms(series, ceremony.threshold_key, ceremony.roster, test_key=True), 0
     asked = [Announcement.create(terms, step, tuple(point.tolist())) for step, point in enumerate(POINTS, start=1)]
     for run in range(runs):
@@ -67,9 +68,7 @@ def _difference(X: Array, y: Array) -> Array:
 
 def attack(runs: int = 200) -> tuple[float, float]:
     """The share of right guesses without rho, and with it (0.5 is guessing)."""
-    with edited(*WITHOUT_RHO):
-        without = right_guesses(runs)
-    return without, right_guesses(runs)
+    return right_guesses(runs, rho=False), right_guesses(runs, rho=True)
 
 
 if __name__ == "__main__":

@@ -15,15 +15,28 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.checks import check_positive
-from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary
+from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary, gradient, risk
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import Huber, Logistic, Loss, Softmax
 from psephos.curator.psgd import gop
 from psephos.curator.psgd.bounds import compute_slack, sigma_from_density_ratio
-from psephos.curator.psgd.gop import perturbed_gradient, perturbed_minimiser, perturbed_risk
+from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, check_delta, choose_pitch, gaussian_sigma, release
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+
+
+def perturbed_risk(
+    X: np.ndarray, targets: np.ndarray, w: np.ndarray, ridge: float, eta: np.ndarray, loss: Loss
+) -> float:
+    return risk(X, targets, w, ridge, loss) + float(eta @ w) / len(X)
+
+
+def perturbed_gradient(
+    X: np.ndarray, targets: np.ndarray, w: np.ndarray, ridge: float, eta: np.ndarray, loss: Loss
+) -> np.ndarray:
+    return gradient(X, targets, w, ridge, loss) + eta / len(X)
+
 
 OUTPUT_SHARE = 0.01
 """The part of epsilon and delta that pays for the minimiser being approximate."""
@@ -86,7 +99,7 @@ def release_gop(
         raise InvalidParameter(f"delta = {delta:g} is below what the samplers cost; choose a larger one")
     eta = release(np.zeros(dimension), law, randomness)
     ridge = lam + slack.ridge
-    w, _ = perturbed_minimiser(rows, y, ridge=ridge, eta=eta, loss=loss, tolerance=tolerance)
+    w = perturbed_minimiser(rows, y, ridge=ridge, eta=eta, loss=loss, tolerance=tolerance).w
 
     # The drawn eta is the rounding of a real one half a pitch away at most, in every entry.
     distance = (tolerance + law.pitch * math.sqrt(dimension) / (2 * samples)) / ridge
@@ -117,10 +130,11 @@ def test_minimiser_against_scipy(loss: Logistic | Huber, ridge: float) -> None:
     X, y, eta = problem()
     eta = eta if ridge > 0.01 else eta / 20
     targets = one_hot((y > 0).astype(np.int64), 2)
-    w, certified = perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=loss)
+    found = perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=loss)
+    w, certified = found.w, found.gradient_norm
     assert certified <= gop.DEFAULT_TOLERANCE
     assert np.linalg.norm(perturbed_gradient(X, targets, w, ridge, eta, loss)) <= certified
-    found = minimize(
+    reference = minimize(
         lambda v: perturbed_risk(X, targets, v, ridge, eta, loss),
         np.zeros(5),
         jac=lambda v: perturbed_gradient(X, targets, v, ridge, eta, loss),
@@ -128,13 +142,13 @@ def test_minimiser_against_scipy(loss: Logistic | Huber, ridge: float) -> None:
         options={"gtol": 1e-10, "maxiter": 5000},
     )
     # The certificate: within tau/ridge of the minimiser, which the reference is only near to.
-    reached = np.linalg.norm(perturbed_gradient(X, targets, found.x, ridge, eta, loss))
-    assert np.linalg.norm(w - found.x) <= (certified + reached) / ridge * (1 + 1e-9) + 1e-12
+    reached = np.linalg.norm(perturbed_gradient(X, targets, reference.x, ridge, eta, loss))
+    assert np.linalg.norm(w - reference.x) <= (certified + reached) / ridge * (1 + 1e-9) + 1e-12
 
 
 def test_without_noise_it_is_logistic_regression() -> None:
     X, y, _ = problem()
-    w, _ = perturbed_minimiser(X, y, ridge=0.01, eta=np.zeros(5), loss=Logistic())
+    w = perturbed_minimiser(X, y, ridge=0.01, eta=np.zeros(5), loss=Logistic()).w
     reference = LogisticRegression(C=1 / (0.01 * len(y)), fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, y)
     assert w == pytest.approx(reference.coef_[0], abs=1e-6)
 

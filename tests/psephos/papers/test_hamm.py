@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from psephos.cli import show
+from psephos.cli.show import show
+from psephos.outcomes import HammOutcome, Mean, Outcome
+from psephos.outcomes.papers import Published
 from psephos.papers import hamm as module
-from psephos.papers.curves import draw_hamm
 from psephos.papers.hamm import EXPERIMENTS, Experiment, HammOptions, reproduce_hamm
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter, JournalError
 
@@ -25,37 +26,38 @@ def digits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def document() -> dict:
+def document() -> HammOutcome:
     with pytest.MonkeyPatch.context() as patch:
         small = Experiment("hamm-har", "digits", "6.1", 2, (40,), 12, 300, "one in ten")
         patch.setitem(module.EXPERIMENTS, "hamm-har", small)
         return reproduce_hamm(SMALL)
 
 
-def test_the_document_is_complete_and_labelled(document: dict) -> None:
-    json.dumps(document, allow_nan=False)
-    assert document["counts"] == "taken in the clear, for speed"
-    assert document["noise_source"] == "simulation"
-    assert "NOT epsilon-private" in document["families"]["exponential"]
-    assert document["inverse_epsilons"] == [0.0, 0.1, 10.0]
-    (panel,) = document["panels"]
-    assert panel["parties"] == 40
-    assert panel["auxiliary"] == 300
-    assert panel["curves"].keys() == {"stated", "exponential", "ours"}
+def test_the_document_is_complete_and_labelled(document: HammOutcome) -> None:
+    written = json.loads(json.dumps(document.as_json()))
+    assert Outcome.from_json(written).as_json() == written
+    assert document.counts == "taken in the clear, for speed"
+    assert document.noise_source == "simulation"
+    assert "NOT epsilon-private" in document.families["exponential"]
+    assert document.inverse_epsilons == [0.0, 0.1, 10.0]
+    (panel,) = document.sizes
+    assert panel.parties == 40
+    assert panel.auxiliary == 300
+    assert panel.curves.keys() == {"stated", "exponential", "ours"}
     for family, names in (("stated", module.PRINTED), ("exponential", module.PRINTED), ("ours", module.OURS)):
-        assert set(panel["curves"][family]) == set(names)
-        assert all(len(points) == 2 for points in panel["curves"][family].values())
-    assert panel["batch"]["mean"] > panel["indiv"]["mean"] > 0.2
-    assert panel["nonprivate"]["soft"]["mean"] > 0.5
-    assert {row["family"] for row in document["published"]} == {"none", "stated", "exponential", "ours"}
-    assert all(row["reproduces"] or row["why"] for row in document["published"])
+        assert set(panel.curves[family]) == set(names)
+        assert all(len(points) == 2 for points in panel.curves[family].values())
+    assert panel.batch.mean > panel.indiv.mean > 0.2
+    assert panel.nonprivate["soft"].mean > 0.5
+    assert {row.family for row in document.published} == {"none", "stated", "exponential", "ours"}
+    assert all(row.reproduces or row.why for row in document.published)
 
 
-def test_the_seed_decides_everything_and_workers_nothing(document: dict) -> None:
+def test_the_seed_decides_everything_and_workers_nothing(document: HammOutcome) -> None:
     again = reproduce_hamm(replace(SMALL, workers=2))
-    assert [p["curves"] for p in again["panels"]] == [p["curves"] for p in document["panels"]]
+    assert [p.curves for p in again.sizes] == [p.curves for p in document.sizes]
     other = reproduce_hamm(replace(SMALL, seed=50, trials=1))
-    assert other["panels"][0]["batch"] != document["panels"][0]["batch"]
+    assert other.sizes[0].batch != document.sizes[0].batch
 
 
 def test_noise_norms_follow_the_law_they_are_named_for() -> None:
@@ -77,62 +79,62 @@ def test_the_papers_own_bounds_scale_the_papers_own_noise() -> None:
 
 
 def test_encrypted_counts_are_the_clear_ones_and_kept(
-    document: dict, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    document: HammOutcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = replace(SMALL, encrypted=True, key_bits=256, test_key=True, journal=str(tmp_path / "journal"), trials=1)
     steps: list[tuple[str, int, int]] = []
     first = reproduce_hamm(options, progress=lambda *step: steps.append(step))
     assert ("encrypted ballots, M = 40, trial 0", 40, 40) in steps
-    (encrypted,) = first["panels"][0]["encrypted"]
-    assert encrypted["equals_plaintext"] is True
-    assert first["counts"] == "opened from encrypted ballots"
-    show.reproduction(first)
+    (encrypted,) = first.sizes[0].encrypted
+    assert encrypted.equals_plaintext is True
+    assert first.counts == "opened from encrypted ballots"
+    show(first)
     said = " ".join(capsys.readouterr().out.split())
-    assert "the counts opened from encrypted ballots equal the clear ones exactly" in said
+    assert "Counts: opened from encrypted ballots, equal to the clear ones" in said
     # The same split with clear counts gives the same classifiers.
     clear = reproduce_hamm(replace(SMALL, trials=1))
-    assert first["panels"][0]["curves"] == clear["panels"][0]["curves"]
+    assert first.sizes[0].curves == clear.sizes[0].curves
     again = reproduce_hamm(options)
-    assert again["panels"][0]["encrypted"][0]["continued_from"] == 40
+    assert again.sizes[0].encrypted[0].continued_from == 40
     with pytest.raises(JournalError, match="another run"):
         reproduce_hamm(replace(options, threshold=1))
 
 
-def test_a_statement_is_judged_at_the_papers_own_size_only(document: dict) -> None:
-    claims = [row for row in document["published"] if row["family"] == "exponential"]
-    assert not any("not tested" in row["why"] for row in claims)
-    elsewhere = module._published(SMALL, [{**document["panels"][0], "parties": 41}])
-    assert len(elsewhere) == len(document["published"])
-    assert all(row["why"].startswith("not tested") and not row["reproduces"] for row in elsewhere)
+def test_a_statement_is_judged_at_the_papers_own_size_only(document: HammOutcome) -> None:
+    claims = [row for row in document.published if row.family == "exponential"]
+    assert not any("not tested" in row.why for row in claims)
+    elsewhere = module._published(SMALL, [replace(document.sizes[0], parties=41)])
+    assert len(elsewhere) == len(document.published)
+    assert all(row.why.startswith("not tested") and not row.reproduces for row in elsewhere)
 
 
-def test_the_largest_panel_is_judged_in_whatever_order(document: dict) -> None:
-    panel = document["panels"][0]
-    for panels in ([panel, {**panel, "parties": 20}], [{**panel, "parties": 20}, panel]):
-        assert {row["parties"] for row in module._published(SMALL, panels)} == {40}
+def test_the_largest_panel_is_judged_in_whatever_order(document: HammOutcome) -> None:
+    panel = document.sizes[0]
+    for panels in ([panel, replace(panel, parties=20)], [replace(panel, parties=20), panel]):
+        assert {row.parties for row in module._published(SMALL, panels)} == {40}
 
 
-def test_what_the_noise_does_not_decide_is_not_called_reproduced(document: dict) -> None:
+def test_what_the_noise_does_not_decide_is_not_called_reproduced(document: HammOutcome) -> None:
     """The paper's "soft holds better than avg" where both have the same law would be decided by a coin."""
 
-    def row(soft: float, avg: float, spread: float) -> dict:
+    def row(soft: float, avg: float, spread: float) -> Published:
         curves = {
-            name: [{"mean": mean, "std": spread}] * len(SMALL.inverse_epsilons)
+            name: [Mean(mean, spread)] * len(SMALL.inverse_epsilons)
             for name, mean in (("soft", soft), ("avg", avg), ("vote", 0.5))
         }
-        panel = {**document["panels"][0], "parties": 20_000, "curves": {"stated": curves}}
+        panel = replace(document.sizes[0], parties=20_000, curves={"stated": curves})
         claims = module._claims(replace(SMALL, name="hamm-kdd99"), panel, "stated")
-        return next(claim for claim in claims if "better than avg" in claim["what"])
+        return next(claim for claim in claims if "better than avg" in claim.what)
 
     # Four releases: a standard error of half the deviation each.
-    assert (row(0.60, 0.50, 0.05)["reproduces"], row(0.60, 0.50, 0.05)["why"]) == (True, "")
-    assert (row(0.60, 0.50, 0.20)["reproduces"], row(0.60, 0.50, 0.20)["why"][:9]) == (False, "undecided")
-    assert (row(0.50, 0.60, 0.20)["reproduces"], row(0.50, 0.60, 0.20)["why"][:9]) == (False, "undecided")
-    assert (row(0.50, 0.60, 0.05)["reproduces"], "same noise" in row(0.50, 0.60, 0.05)["why"]) == (False, True)
+    assert (row(0.60, 0.50, 0.05).reproduces, row(0.60, 0.50, 0.05).why) == (True, "")
+    assert (row(0.60, 0.50, 0.20).reproduces, row(0.60, 0.50, 0.20).why[:9]) == (False, "undecided")
+    assert (row(0.50, 0.60, 0.20).reproduces, row(0.50, 0.60, 0.20).why[:9]) == (False, "undecided")
+    assert (row(0.50, 0.60, 0.05).reproduces, "same noise" in row(0.50, 0.60, 0.05).why) == (False, True)
 
 
 def test_an_interrupted_sweep_goes_on_after_its_last_trial(
-    document: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    document: HammOutcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = replace(SMALL, journal=str(tmp_path / "journal"))
     honest = module._run_trial
@@ -153,8 +155,8 @@ def test_an_interrupted_sweep_goes_on_after_its_last_trial(
     done = reproduce_hamm(options, progress=lambda *step: steps.append(step))
     assert (ran, again) == ([0], [1])
     assert steps == [("trials, M = 40", 1, 2), ("trials, M = 40", 2, 2)]
-    assert done["panels"][0]["curves"] == document["panels"][0]["curves"]
-    assert done["published"] == document["published"]
+    assert done.sizes[0].curves == document.sizes[0].curves
+    assert done.published == document.published
     for change in ({"draws": 3}, {"seed": 1}, {"inverse_epsilons": (1.0,)}, {"quick": True}):
         with pytest.raises(JournalError, match="another run"):
             reproduce_hamm(replace(options, **change))
@@ -162,17 +164,6 @@ def test_an_interrupted_sweep_goes_on_after_its_last_trial(
     file.write_bytes(file.read_bytes()[:5000])
     with pytest.raises(JournalError, match="damaged"):
         reproduce_hamm(options)
-
-
-def test_figures(document: dict, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    paths = draw_hamm(document, tmp_path / "figures")
-    assert [Path(path).name for path in paths] == [f"hamm-har-{f}.svg" for f in ("stated", "exponential", "ours")]
-    texts = [Path(path).read_text() for path in paths]
-    assert "NOT epsilon-private" in texts[1]
-    assert all("Privacy (1/eps)" in text for text in texts)
-    draw_hamm(document, tmp_path / "again")
-    assert (tmp_path / "again" / "hamm-har-ours.svg").read_text() == texts[2], "drawn twice, differs"
 
 
 def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,13 +177,12 @@ def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path, monkeypat
         lambda experiment: module.make_synthetic(classes=2, features=5, samples=600, test=300),
     )
     done = reproduce_hamm(HammOptions("hamm-url", stand_in=True, trials=1, draws=1, inverse_epsilons=(0.01, 100.0)))
-    assert done["data"].startswith("SYNTHETIC STAND-IN")
+    assert done.data.startswith("SYNTHETIC STAND-IN")
     # What the paper says of its data is not tested on others, whatever comes out.
-    assert {(row["reproduces"], row["why"]) for row in done["published"]} == {
+    assert {(row.reproduces, row.why) for row in done.published} == {
         (False, "not tested: the data are synthetic, not the paper's")
     }
-    pytest.importorskip("matplotlib")
-    assert "SYNTHETIC" in Path(draw_hamm(done, tmp_path / "f")[0]).read_text()
+    assert all(panel.title.startswith("SYNTHETIC STAND-IN") for panel in done.panels)
 
 
 @pytest.mark.parametrize(

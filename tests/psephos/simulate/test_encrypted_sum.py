@@ -11,18 +11,27 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from psephos.parties.old_holder import KeyHolder
+from psephos.parties.party import Party, RoundParty, VectorParty
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import EngineError, JournalError, SchedulerMissingError, WorkersLostError
 from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import Transcript
 from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.encrypted_sum import BATCH, EncryptedSum, VectorContribution, VoteContribution, run_encrypted_sum
+from psephos.simulate.encrypted_sum import (
+    BATCH,
+    Conditions,
+    EncryptedSum,
+    VectorContribution,
+    VoteContribution,
+    simulate_sum,
+)
 from psephos.simulate.engines import DaskEngine, LocalEngine, make_engine
 from psephos.simulate.journal import Journal
 
@@ -50,6 +59,10 @@ def ceremony() -> Ceremony:
     return hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
 
 
+def run(round_: Round, ceremony: Ceremony, what: Any, *, workers: int = 1, **how: Any) -> EncryptedSum:
+    return simulate_sum(round_, ceremony, what, Conditions(**{"engine": LocalEngine(workers), **how}))
+
+
 def fresh_round(ceremony: Ceremony) -> Round:
     return vote_round(ceremony.threshold_key, ceremony.roster, AUXILIARY, CLASSES, test_key=True)
 
@@ -67,7 +80,7 @@ def check(done: EncryptedSum) -> None:
 def test_votes_are_counted_exactly(ceremony: Ceremony, workers: int) -> None:
     seen: list[int] = []
     transcript = Transcript()
-    done = run_encrypted_sum(
+    done = run(
         fresh_round(ceremony), ceremony, contribution(), workers=workers, progress=seen.append, transcript=transcript
     )
     check(done)
@@ -84,31 +97,53 @@ def test_negative_and_very_large_entries(ceremony: Ceremony) -> None:
     vectors = np.array([[3**40 * (-1) ** j, j - 50, -(2**80)] for j in range(PARTIES)], dtype=object)
     plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=PARTIES, minimum=-(2**80), maximum=2**80)
     round_ = Round.create("statistic", ceremony.threshold_key, plan, ceremony.roster, context=bytes(32), test_key=True)
-    lists = VectorContribution("statistic", vectors)
 
     # numpy's object arrays are not packed, lists of Python's integers are.
     class Lists(VectorContribution):
-        def part(self, numbers: range) -> Lists:
-            return Lists(self.kind, self.vectors[numbers.start : numbers.stop], numbers.start)
+        def role(self, number: int, key: Any, round_: Round, encryptor: Any, coins: Any) -> RoundParty:
+            values = self.vectors[number - self.first].tolist()
+            return VectorParty(Party(number, key), round_, "statistic", round_.context, values, encryptor=encryptor)
 
-        def ballots(self, round_, numbers, keys, encryptor):  # type: ignore[no-untyped-def]
-            from psephos.parties.old_party import Party
-
-            for number, key in zip(numbers, keys, strict=True):
-                values = self.vectors[number - self.first].tolist()
-                yield Party(number, key, classes=()).contribute(
-                    round_, "statistic", round_.context, values, encryptor=encryptor
-                )
-
-    done = run_encrypted_sum(round_, ceremony, Lists(lists.kind, lists.vectors))
+    done = run(round_, ceremony, Lists("statistic", vectors))
     assert list(done.opened.sums) == vectors.sum(axis=0).tolist()
     assert done.equals_plaintext is True
 
 
-def test_a_wrong_clear_sum_is_noticed(ceremony: Ceremony, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = VoteContribution.clear_sum
-    monkeypatch.setattr(VoteContribution, "clear_sum", lambda *given: honest(*given) + 1)
-    assert run_encrypted_sum(fresh_round(ceremony), ceremony, contribution()).equals_plaintext is False
+class Liar(Role):
+    """A party that says it voted as told, and posts something else."""
+
+    def __init__(self, honest: Role) -> None:
+        self.name, self._honest = honest.name, honest
+
+    def start(self) -> Step:
+        return self._honest.start()
+
+    def receive(self, state: Any, entries: Any) -> Step:
+        return self._honest.receive(state, entries)
+
+    def result(self, state: Any) -> Any:
+        told = self._honest.result(state)
+        return (1 - told[0], *told[1:])
+
+
+def test_a_wrong_sum_is_noticed(ceremony: Ceremony) -> None:
+    assert run(fresh_round(ceremony), ceremony, contribution(), roles={"party 7": Liar}).equals_plaintext is False
+
+
+def test_one_run_of_all_roles_and_batches_send_the_same_messages(ceremony: Ceremony) -> None:
+    seen = []
+    for secrets in (False, True):
+        transcript = Transcript(secrets=secrets)
+        check(run(fresh_round(ceremony), ceremony, contribution(), transcript=transcript))
+        seen.append([(m.phase, m.sender, m.receiver, m.kind, m.size) for m in transcript.messages])
+    assert seen[0] == seen[1]
+
+
+def test_absent_parties_are_not_counted(ceremony: Ceremony) -> None:
+    present = range(0, PARTIES, 2)
+    done = run(fresh_round(ceremony), ceremony, contribution(), present=present)
+    assert done.opened.parties == tuple(present)
+    assert done.equals_plaintext is True
 
 
 # -- killed workers
@@ -118,9 +153,7 @@ def test_a_killed_worker_is_replaced_and_the_count_is_exact(ceremony: Ceremony, 
     trap = tmp_path / "trap"
     trap.touch()
     seen: list[int] = []
-    done = run_encrypted_sum(
-        fresh_round(ceremony), ceremony, contribution(trap), engine=LocalEngine(2), progress=seen.append
-    )
+    done = run(fresh_round(ceremony), ceremony, contribution(trap), engine=LocalEngine(2), progress=seen.append)
     assert not trap.exists(), "nobody was killed"
     check(done)
     assert sum(seen) == PARTIES
@@ -131,11 +164,9 @@ def test_workers_that_always_die_are_given_up_and_the_rest_is_kept(ceremony: Cer
     trap.touch()
     with Journal(tmp_path / "journal", {}) as journal:
         with pytest.raises(WorkersLostError, match="fewer workers"):
-            run_encrypted_sum(
-                fresh_round(ceremony), ceremony, contribution(trap), engine=LocalEngine(2), journal=journal
-            )
+            run(fresh_round(ceremony), ceremony, contribution(trap), engine=LocalEngine(2), journal=journal)
         trap.unlink()
-        done = run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal)
+        done = run(fresh_round(ceremony), ceremony, contribution(), journal=journal)
     check(done)
     assert done.continued_from % BATCH in (0, 5)
 
@@ -151,8 +182,8 @@ def stop_after(batches: int):  # type: ignore[no-untyped-def]
     left = [batches]
 
     def progress(parties: int) -> None:
-        left[0] -= 1
-        if left[0] == 0:
+        left[0] -= parties > 0
+        if left[0] == 0 and parties:
             raise Stop
 
     return progress
@@ -165,12 +196,10 @@ def test_an_interrupted_run_continues_and_counts_nothing_twice(
     path = tmp_path / "journal"
     transcript = Transcript()
     with Journal(path, {"seed": 1}) as journal, pytest.raises(Stop):
-        run_encrypted_sum(
-            fresh_round(ceremony), ceremony, contribution(), journal=journal, workers=workers, progress=stop_after(2)
-        )
+        run(fresh_round(ceremony), ceremony, contribution(), journal=journal, workers=workers, progress=stop_after(2))
     seen: list[int] = []
     with Journal(path, {"seed": 1}) as journal:
-        done = run_encrypted_sum(
+        done = run(
             fresh_round(ceremony),
             ceremony,
             contribution(),
@@ -186,18 +215,12 @@ def test_an_interrupted_run_continues_and_counts_nothing_twice(
     assert len(transcript.messages) == PARTIES + 4
 
 
-def test_a_finished_journal_gives_the_result_again_and_asks_no_holder(
-    ceremony: Ceremony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_journal_gives_the_result_again(ceremony: Ceremony, tmp_path: Path) -> None:
+    """Byte for byte: the holders repeat what they answered."""
     with Journal(tmp_path / "journal", {}) as journal:
         first, second = Transcript(), Transcript()
-        check(run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal, transcript=first))
-
-        def refuse(self: KeyHolder, request: object) -> None:
-            raise AssertionError("a holder was asked twice")
-
-        monkeypatch.setattr(KeyHolder, "partially_decrypt", refuse)
-        done = run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal, transcript=second)
+        check(run(fresh_round(ceremony), ceremony, contribution(), journal=journal, transcript=first))
+        done = run(fresh_round(ceremony), ceremony, contribution(), journal=journal, transcript=second)
     check(done)
     assert done.continued_from == PARTIES
     assert [m.digest for m in first.messages] == [m.digest for m in second.messages]
@@ -206,9 +229,9 @@ def test_a_finished_journal_gives_the_result_again_and_asks_no_holder(
 def test_another_round_or_ceremony_is_refused(ceremony: Ceremony, tmp_path: Path) -> None:
     other = hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
     with Journal(tmp_path / "journal", {}) as journal:
-        check(run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal))
+        check(run(fresh_round(ceremony), ceremony, contribution(), journal=journal))
         with pytest.raises(JournalError, match="another round"):
-            run_encrypted_sum(fresh_round(other), other, contribution(), journal=journal)
+            run(fresh_round(other), other, contribution(), journal=journal)
 
 
 SCRIPT = """
@@ -216,7 +239,8 @@ import os, sys, time
 import numpy as np
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import VoteContribution, run_encrypted_sum
+from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulate.engines import LocalEngine
 from psephos.simulate.journal import Journal
 
 class Slow:
@@ -229,11 +253,11 @@ X = np.ones((5, 2)) / 2
 with Journal(sys.argv[1], {"parties": 150}) as journal:
     ceremony = journal.ceremony(lambda: hold_ceremony(150, key_bits=256, holders=3, threshold=2, test_key=True))
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True)
-    done = run_encrypted_sum(
-        round_, ceremony, VoteContribution([Slow(j) for j in range(150)], X, 3), journal=journal,
-        workers=int(sys.argv[2]), progress=lambda n: print(n, flush=True),
+    conditions = Conditions(
+        journal=journal, engine=LocalEngine(int(sys.argv[2])), progress=lambda n: n and print(n, flush=True)
     )
-print(done.equals_plaintext, done.opened.sums, done.continued_from, flush=True)
+    done = simulate_sum(round_, ceremony, VoteContribution([Slow(j) for j in range(150)], X, 3), conditions)
+print(done.equals_plaintext, list(done.opened.sums), done.continued_from, flush=True)
 """
 
 
@@ -266,17 +290,17 @@ def test_a_full_disk_is_named_and_nothing_is_lost(ceremony: Ceremony, tmp_path: 
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with Journal(path, {}) as journal:
         with pytest.raises(Stop):
-            run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal, progress=stop_after(1))
+            run(fresh_round(ceremony), ceremony, contribution(), journal=journal, progress=stop_after(1))
         try:
             # The kernel itself refuses to write files beyond this size.
             resource.setrlimit(resource.RLIMIT_FSIZE, (600, before[1]))
             with pytest.raises(JournalError, match="is there room"):
-                run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal)
+                run(fresh_round(ceremony), ceremony, contribution(), journal=journal)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
             signal.signal(signal.SIGXFSZ, ignored)
         assert not list(path.rglob("*.begun"))
-        done = run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), journal=journal)
+        done = run(fresh_round(ceremony), ceremony, contribution(), journal=journal)
     check(done)
     assert done.continued_from == BATCH
 
@@ -310,7 +334,7 @@ def test_a_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
     assert engine.workers == 3
     transcript = Transcript()
     with Journal(tmp_path / "journal", {}) as journal:
-        done = run_encrypted_sum(
+        done = run(
             fresh_round(ceremony), ceremony, contribution(trap), engine=engine, journal=journal, transcript=transcript
         )
     assert not trap.exists(), "nobody was killed"
@@ -324,9 +348,7 @@ def test_a_cluster_whose_workers_keep_dying_is_given_up(cluster, ceremony: Cerem
     trap = tmp_path / "forever"
     trap.touch()
     with pytest.raises(WorkersLostError, match="cluster"):
-        run_encrypted_sum(
-            fresh_round(ceremony), ceremony, contribution(trap), engine=DaskEngine(cluster.scheduler_address)
-        )
+        run(fresh_round(ceremony), ceremony, contribution(trap), engine=DaskEngine(cluster.scheduler_address))
 
 
 @dask
@@ -339,7 +361,7 @@ def test_workers_of_another_version_are_refused(
     honest = versions._version_cached
     monkeypatch.setattr(versions, "_version_cached", lambda name: "99.0" if name == "psephos" else honest(name))
     with pytest.raises(EngineError, match=r"this is psephos 99\.0.*have 0\.1"):
-        run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(cluster.scheduler_address))
+        run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(cluster.scheduler_address))
 
 
 @dask
@@ -358,7 +380,7 @@ def test_a_cluster_of_one_thread_does_the_work_itself(ceremony: Ceremony) -> Non
 @quiet
 def test_a_scheduler_that_cannot_be_trusted(ceremony: Ceremony) -> None:
     with pytest.raises(EngineError, match="certificates"):
-        run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("tls://127.0.0.1:1"))
+        run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("tls://127.0.0.1:1"))
 
 
 @dask
@@ -366,7 +388,7 @@ def test_a_scheduler_that_cannot_be_trusted(ceremony: Ceremony) -> None:
 def test_a_scheduler_that_is_not_there(ceremony: Ceremony) -> None:
     started = time.monotonic()
     with pytest.raises(SchedulerMissingError, match=r"127.0.0.1:1\b"):
-        run_encrypted_sum(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("127.0.0.1:1", timeout=1))
+        run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("127.0.0.1:1", timeout=1))
     assert time.monotonic() - started < 30
     assert issubclass(SchedulerMissingError, EngineError)
 
@@ -380,6 +402,4 @@ def test_a_cluster_without_workers(ceremony: Ceremony) -> None:
         LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as empty,
         pytest.raises(SchedulerMissingError, match="no workers"),
     ):
-        run_encrypted_sum(
-            fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(empty.scheduler_address, timeout=1)
-        )
+        run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(empty.scheduler_address, timeout=1))

@@ -41,7 +41,7 @@ from psephos.protocol.pathak.terms import Terms, role
 from psephos.protocol.roles import Post
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
-from psephos.security.case_pathak import AddsNothing, World
+from psephos.security.pathak_runs import AddsNothing, World
 from psephos.simulate.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 from tests.security.lab.puppets import Change, tampering
 

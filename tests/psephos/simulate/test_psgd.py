@@ -192,9 +192,11 @@ def test_fixed_point_sum_is_within_its_bound(ceremony: Ceremony, loss: Any) -> N
     quiet = replace(
         agreement.series, fixed_sigmas=(0.0,) * len(SIZES), step_law="none", step_scale=0.0, fraction_bits=12
     )
-    found = walk_with(ceremony, options, replace(agreement, series=quiet))
+    transcript = Transcript(secrets=True)
+    found = walk_with(ceremony, options, replace(agreement, series=quiet), transcript=transcript)
+    points = [np.frombuffer(m.data[-32:], ">f8") for m in transcript.messages if m.kind == "announcement"]
     worst = 0.0
-    for point, opened in zip(found.points, found.opened, strict=True):
+    for point, opened in zip(points, found.opened, strict=True):
         plain = [math.fsum(c) for c in zip(*(local.gradient(point) for local in private(options)), strict=True)]
         worst = max(worst, *(abs(u - exact / quiet.pitch) for u, exact in zip(opened.sums, plain, strict=True)))
     assert 0.5 < worst <= len(SIZES) / 2
@@ -317,6 +319,11 @@ def test_the_outcome() -> None:
     assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
 
 
+def test_the_holders_may_make_their_key_themselves() -> None:
+    found = simulate_psgd(replace(OPTIONS, keys="ceremony", key_bits=512, fraction_bits=8, steps=2))
+    assert (found.steps, found.sums_equal_reference) == (2, True)
+
+
 def test_noise_is_the_systems_by_default() -> None:
     options = replace(OPTIONS, simulate_noise=False, steps=2)
     first, second = simulate_psgd(options), simulate_psgd(options)
@@ -371,6 +378,8 @@ def test_what_is_clipped_or_weak_is_said() -> None:
         ({"stop_tolerance": -1.0}, InvalidParameter),
         ({"party_bound": float("inf")}, InvalidParameter),
         ({"on_excess": "ignore"}, InvalidParameter),
+        ({"randomness": "none"}, InvalidParameter),
+        ({"keys": "mine"}, InvalidParameter),
         ({"test_key": False}, WeakKeyError),
         ({"holders": 6}, InvalidParameter),
     ],

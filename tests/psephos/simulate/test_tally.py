@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from psephos.outcomes import Outcome
 from psephos.protocol.errors import DataSetMissingError, InvalidParameter, JournalError, WeakKeyError
+from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
-from psephos.simulate.tally import RunOptions, Stage, run_tally
+from psephos.simulate.average import AverageOptions, simulate_average
+from psephos.simulate.sums import Quiet
+from psephos.simulate.tally import TallyOptions, simulate_tally
 
-SMALL = RunOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
+SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
 METHODS = ("vote", "soft", "avg", "statistic", "pate")
+
+
+def run_tally(options: TallyOptions, **more) -> dict:
+    """The run's JSON, its accuracies and ledger as the tests look at them."""
+    return simulate_tally(options, **more).as_json()
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +38,10 @@ def test_everything_promised_is_in_the_result(result: dict) -> None:
     }  # fmt: skip
     assert promised <= result.keys()
     assert {"batch", "indiv", "ensemble", *METHODS} <= result["accuracy"].keys()
-    assert all({"nonprivate", "private"} == result["accuracy"][name].keys() for name in METHODS)
+    assert all(None not in (result["accuracy"][m]["nonprivate"], result["accuracy"][m]["private"]) for m in METHODS)
     assert result["sensitivity"].keys() == result["privacy"].keys() == set(METHODS)
     assert result["seconds"].keys() == {"keygen", "train", "encrypt", "aggregate", "decrypt", "fit"}
-    assert json.loads(json.dumps(result)) == json.loads(json.dumps(result, allow_nan=False))
+    assert Outcome.from_json(json.loads(json.dumps(result, allow_nan=False))).as_json() == result
 
 
 def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
@@ -42,24 +49,37 @@ def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
     assert result["ballots"] == 7
 
 
-def test_a_wrong_count_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from psephos.curator.old_tally import Tally
+class OffByOne(Role):
+    """A curator that says another sum than it opened."""
 
-    honest = Tally.open
+    def __init__(self, honest: Role) -> None:
+        self.name, self.reads, self._honest = honest.name, honest.reads, honest
 
-    def off_by_one(self, parts):
-        opened = honest(self, parts)
-        return replace(opened, sums=(opened.sums[0] ^ 1, *opened.sums[1:]))
+    def start(self) -> Step:
+        return self._honest.start()
 
-    monkeypatch.setattr(Tally, "open", off_by_one)
-    assert run_tally(SMALL)["tally_equals_plaintext"] is False
+    def receive(self, state, entries) -> Step:
+        return self._honest.receive(state, entries)
+
+    def quiet(self, state) -> Step | None:
+        return self._honest.quiet(state)
+
+    def result(self, state):
+        opened = self._honest.result(state)
+        return opened and replace(opened, sums=(opened.sums[0] ^ 1, *opened.sums[1:]))
+
+
+def test_a_wrong_count_would_be_noticed() -> None:
+    outcome = simulate_tally(SMALL, roles={"curator": OffByOne})
+    assert outcome.tally_equals_plaintext is False
+    assert outcome.exact is False
 
 
 def test_classifiers_learn_something(result: dict) -> None:
     # Always saying the larger class scores 0.63 on this data.
     for name in METHODS:
         assert result["accuracy"][name]["nonprivate"] > 0.85
-    assert result["accuracy"]["batch"] > 0.9
+    assert result["accuracy"]["batch"]["nonprivate"] > 0.9
 
 
 def test_workers_do_not_change_the_result(result: dict) -> None:
@@ -140,6 +160,16 @@ def test_bad_options_are_refused_by_name(wrong: dict) -> None:
         run_tally(replace(SMALL, **wrong))
 
 
+@pytest.mark.parametrize(("keys", "proofs"), [("dealer", "knowledge"), ("dealer", "valid"), ("ceremony", "knowledge")])
+def test_proofs_and_a_key_nobody_held_change_no_count(keys: str, proofs: str) -> None:
+    options = replace(SMALL, parties=5, holders=3, threshold=2, auxiliary=20, keys=keys, proofs=proofs)
+    plain, outcome = simulate_tally(replace(options, keys="dealer", proofs="none")), simulate_tally(options)
+    assert outcome.tally_equals_plaintext
+    assert (outcome.keys, outcome.proofs) == (keys, proofs)
+    assert outcome.accuracy["soft"].nonprivate == plain.accuracy["soft"].nonprivate
+    assert outcome.bytes_per_ballot > plain.bytes_per_ballot
+
+
 def test_small_keys_are_refused_unless_named_test_keys() -> None:
     with pytest.raises(WeakKeyError, match="2048"):
         run_tally(replace(SMALL, test_key=False))
@@ -148,77 +178,6 @@ def test_small_keys_are_refused_unless_named_test_keys() -> None:
 def test_a_missing_data_set_says_where_to_put_it(tmp_path) -> None:
     with pytest.raises(DataSetMissingError, match=str(tmp_path)):
         run_tally(replace(SMALL, dataset="har", data_dir=str(tmp_path)))
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "from psephos.cli.main import main; main()"
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-
-
-def test_the_command_prints_one_json_object_and_nothing_else() -> None:
-    done = command("run", "--parties", "6", "--key-bits", "512", "--test-key", "--json")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert json.loads(done.stdout)["tally_equals_plaintext"] is True
-    assert done.stdout.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "says"),
-    [
-        (["run", "--epsilon", "0"], 2, "epsilon"),
-        (["run", "--key-bits", "1024"], 2, "2048"),
-        (["run", "--holders", "3", "--threshold", "4"], 2, "threshold"),
-        (["run", "--dataset", "har", "--data-dir", "/nonexistent"], 1, "/nonexistent"),
-        (["run", "--no-such-option"], 2, "no-such-option"),
-        (["run", "--report", "/proc/nowhere"], 1, "/proc/nowhere"),
-        (["reproduce", "hamm-mnist"], 2, "hamm-har"),
-        (["reproduce", "pathak-adult", "--encrypted"], 2, "--encrypted"),
-        (["reproduce", "hamm-url", "--stand-in", "--figures", "/proc/nowhere"], 1, "/proc/nowhere"),
-        (["reproduce", "hamm-har", "--parties", "ten"], 2, "ten"),
-        (["reproduce", "hamm-har", "--trials", "0"], 2, "--trials"),
-        (["reproduce", "rajkumar-wdbc", "--trials", "1"], 2, "at least 2"),
-        (["report", "/nowhere.json"], 1, "/nowhere.json"),
-        (["audit", "rsa"], 2, "tally"),
-        (["audit", "tally", "--privacy"], 2, "privacy"),
-        (["plan", "--parties", "1", "--samples", "5"], 2, "parties"),
-        (["run", "--parties", "100000"], 2, "parties"),
-    ],
-    ids=str,
-)
-def test_errors_are_one_line_with_a_status(arguments: list[str], status: int, says: str) -> None:
-    done = command(*arguments)
-    assert done.returncode == status
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-
-
-def test_a_wrong_count_is_shown_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    from typer.testing import CliRunner
-
-    from psephos.cli import main as cli
-
-    wrong = {"tally_equals_plaintext": False}
-    monkeypatch.setattr(cli, "run_tally", lambda *options, **more: wrong)
-    done = CliRunner().invoke(cli.app, ["run", "--json"])
-    assert (done.exit_code, json.loads(done.stdout)["tally_equals_plaintext"]) == (1, False)
-    monkeypatch.setattr(cli, "run_tally", lambda *options, **more: {"tally_equals_plaintext": True})
-    assert CliRunner().invoke(cli.app, ["run", "--json"]).exit_code == 0
-
-
-def test_a_finished_walk_is_shown_again(tmp_path) -> None:
-    walk = ["run", "--protocol", "psgd", "--parties", "3", "--steps", "1", "--key-bits", "1024", "--test-key"]
-    first, again = (command(*walk, "--journal", str(tmp_path / "journal")) for _ in range(2))
-    assert "the opened sums equal their references" in " ".join(first.stdout.split())
-    assert again.returncode == 0, again.stderr
-    assert "all found in the journal" in " ".join(again.stdout.split())
-
-
-def test_help_has_examples() -> None:
-    done = command("run", "--help")
-    assert done.returncode == 0
-    assert "psephos run --dataset" in " ".join(done.stdout.split())
 
 
 def test_private_accuracies_are_over_draws() -> None:
@@ -235,7 +194,7 @@ def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
     assert joint["mechanism"] == "discrete-laplace"
     assert joint["tally_equals_plaintext"] is True
     assert {"vote", "soft", "avg", "pate"}.isdisjoint(joint["accuracy"])
-    assert joint["privacy"]["statistic"]["contributors"] == 6
+    assert joint["privacy"]["statistic"]["chosen"]["contributors"] == 6
     assert joint["privacy"]["statistic"]["delta"] <= 2.0**-64
     assert joint["min_ballots"] == SMALL.parties
 
@@ -252,7 +211,7 @@ def test_every_key_holder_and_curator_sees_noise_in_the_joint_sum() -> None:
 def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
     joint = run_tally(replace(SMALL, reveal="statistic", mechanism="gaussian", colluders=2, dropouts=1))
     assert joint["min_ballots"] == SMALL.parties - 1
-    assert joint["privacy"]["statistic"]["contributors"] == SMALL.parties - 4
+    assert joint["privacy"]["statistic"]["chosen"]["contributors"] == SMALL.parties - 4
     assert joint["privacy"]["statistic"]["delta"] >= SMALL.delta
 
 
@@ -271,7 +230,7 @@ def test_gaussian_noise_states_its_delta() -> None:
 
 def test_lambda_fixed_as_in_the_papers_is_used_everywhere() -> None:
     fixed = run_tally(replace(SMALL, lam=1e-2, bound="paper"))
-    assert fixed["privacy"]["soft"]["lam"] == fixed["privacy"]["vote"]["lam"] == 1e-2
+    assert fixed["privacy"]["soft"]["chosen"]["lam"] == fixed["privacy"]["vote"]["chosen"]["lam"] == 1e-2
     # Hamm, Theorem 3: 2/(M lambda).
     assert fixed["sensitivity"]["soft"] == pytest.approx(2 / (7 * 1e-2), rel=1e-5)
     assert fixed["sensitivity"]["vote"] == pytest.approx(2 / 1e-2, rel=1e-5)
@@ -280,9 +239,9 @@ def test_lambda_fixed_as_in_the_papers_is_used_everywhere() -> None:
 def test_the_rule_without_lambda_looks_at_public_numbers_only(result: dict) -> None:
     # Other private labels (another seed deals other samples): the sensitivity can only change through X.
     again = run_tally(replace(SMALL, learners=("tree",)))
-    assert again["privacy"]["soft"]["lam"] == result["privacy"]["soft"]["lam"]
-    assert again["privacy"]["statistic"]["rank"] == result["privacy"]["statistic"]["rank"]
-    assert again["privacy"]["pate"]["queries"] == result["privacy"]["pate"]["queries"]
+    assert again["privacy"]["soft"]["chosen"]["lam"] == result["privacy"]["soft"]["chosen"]["lam"]
+    assert again["privacy"]["statistic"]["chosen"]["rank"] == result["privacy"]["statistic"]["chosen"]["rank"]
+    assert again["privacy"]["pate"]["chosen"]["queries"] == result["privacy"]["pate"]["chosen"]["queries"]
 
 
 def test_protecting_auxiliary_samples_learns_no_scaling_from_them() -> None:
@@ -297,6 +256,23 @@ def test_all_releases_together_cost_more_than_each(result: dict) -> None:
     assert SMALL.epsilon < result["composed"]["epsilon"] <= len(METHODS) * SMALL.epsilon
 
 
+def test_the_average_alone_is_the_same_method(result: dict) -> None:
+    names = ("parties", "key_bits", "test_key", "holders", "threshold", "workers", "epsilon")
+    outcome = simulate_average(AverageOptions(**{name: getattr(SMALL, name) for name in names}))
+    assert outcome.exact is True
+    assert outcome.accuracy.keys() == {"batch", "indiv", "ensemble", "avg"}
+    assert outcome.accuracy["avg"].nonprivate == result["accuracy"]["avg"]["nonprivate"]
+    assert outcome.as_json()["sensitivity"]["avg"] == result["sensitivity"]["avg"]
+
+
+def test_curves_and_alpha_are_for_a_report() -> None:
+    outcome = simulate_tally(replace(SMALL, curves=True, simulate_noise=True))
+    assert {curve.algorithm for curve in outcome.curves} == set(METHODS)
+    assert outcome.alpha is not None
+    assert sum(outcome.alpha.samples_per_share) == outcome.auxiliary
+    assert simulate_tally(replace(SMALL, reveal="statistic")).alpha is None
+
+
 # -- interrupted and continued
 
 
@@ -304,17 +280,17 @@ def test_an_interrupted_run_is_continued_and_counts_nobody_twice(tmp_path) -> No
     class Stopped(Exception):
         pass
 
-    class StopsInTheSecondSum(Stage):
+    class StopsInTheSecondSum(Quiet):
         def phase(self, name: str, total: int):
             def done(parties: int) -> None:
-                if name == "sum parameters":
+                if name == "sum parameters" and parties:
                     raise Stopped
 
             return done
 
     journaled = replace(SMALL, journal=str(tmp_path / "journal"))
     with pytest.raises(Stopped):
-        run_tally(journaled, stage=StopsInTheSecondSum())
+        run_tally(journaled, progress=StopsInTheSecondSum())
     again = run_tally(journaled)
     assert again["continued_from"] == 2 * SMALL.parties
     assert again["ballots"] == SMALL.parties
@@ -328,31 +304,3 @@ def test_an_engine_that_is_not_there_is_named() -> None:
         run_tally(replace(SMALL, engine="dask"))
     with pytest.raises(InvalidParameter, match="engine"):
         run_tally(replace(SMALL, engine="abacus"))
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--protocol", "elgamal"],
-        ["--protocol", "pathak", "--learner", "tree"],
-        ["--protocol", "psgd", "--noise", "laplace"],
-        ["--steps", "3"],
-        ["--variant", "printed"],
-    ],
-    ids=str,
-)
-def test_options_of_another_protocol_are_not_ignored(arguments: list[str]) -> None:
-    done = command("run", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("psephos: ")
-
-
-@pytest.mark.parametrize(
-    ("protocol", "exact"), [("pathak", "shares_equal_reference"), ("psgd", "sums_equal_reference")]
-)
-def test_the_other_protocols_run_by_the_same_command(protocol: str, exact: str) -> None:
-    small = ["--key-bits", "1024", "--test-key", "--parties", "3", "--json"]
-    steps = ["--steps", "2"] if protocol == "psgd" else []
-    done = command("run", "--protocol", protocol, *small, *steps)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)[exact] is True

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -24,16 +25,18 @@ from typing import Any
 
 import numpy as np
 
+from psephos.protocol.ceremony.terms import SMALLEST_CEREMONY, CeremonyTerms
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.votes import vote_round
-from psephos.protocol.errors import PsephosError
+from psephos.protocol.errors import CheatingError, PsephosError
 from psephos.protocol.pathak.comparison import Answer
 from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
 from psephos.protocol.pathak.terms import Terms
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import Entry, Post, Role, Step
 from psephos.protocol.storage.keyfiles import (
     read_key_share,
     read_private_key,
@@ -47,9 +50,11 @@ from psephos.protocol.storage.keyfiles import (
 from psephos.protocol.transcript import Message
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security import case_psgd
-from psephos.security.case_pathak import decoded, keys_of, real_runs
 from psephos.security.model import Context
+from psephos.security.pathak_runs import decoded, keys_of, real_runs
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
+from psephos.simulate.ceremony import play_ceremony
+from tests.security.lab.puppets import tampering
 
 __all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]
 
@@ -70,7 +75,7 @@ class AcceptedError(Exception):
 @cache
 def decoders() -> dict[str, Decoder]:
     """Every decoder of the library, with valid messages to start from."""
-    found = [*_sums(), *_series(), *_pathak(), *_files()]
+    found = [*_sums(), *_series(), *_pathak(), *_ceremony(), *_files()]
     return {decoder.name: decoder for decoder in found}
 
 
@@ -159,6 +164,62 @@ def _pathak() -> list[Decoder]:
     ]
 
 
+class _Recorded(Role):
+    """An honest role, with the state in which it took the last message of each kind."""
+
+    def __init__(self, inner: Role, taken: dict[Kind, tuple[Role, Any, Entry]]) -> None:
+        self.inner, self.name, self.reads, self.taken = inner, inner.name, inner.reads, taken
+
+    def start(self) -> Step:
+        return self.inner.start()
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        posts: list[Post] = []
+        for entry in entries:
+            step = self.inner.receive(state, [entry])
+            if step.posts or step.refused or type(step.state.state) is not type(state.state):
+                self.taken[entry.kind] = (self.inner, state, entry)
+            if step.refused:
+                return replace(step, posts=(*posts, *step.posts))
+            state, posts = step.state, [*posts, *step.posts]
+        return Step(state, tuple(posts))
+
+    def result(self, state: Any) -> Any:
+        return self.inner.result(state)
+
+
+def _ceremony() -> list[Decoder]:
+    """A ceremony's messages are read in the state that they are due in: holder 1 is given the last one of each kind.
+
+    Seeds are opened where somebody lied about the key that was found: holder 3 does, and is named when they are.
+    """
+    terms = CeremonyTerms(SMALLEST_CEREMONY, 3, 2, bytes(32), test_key=True)
+    taken: dict[Kind, tuple[Role, Any, Entry]] = {}
+
+    def lie(sender: str, post: Post) -> list[Post]:
+        if kind_of(post.data) is not Kind.EXPONENT_COMMITMENTS:
+            return [post]
+        data = bytearray(post.data)
+        data[HEADER_BYTES + 5 + terms.bits // 8] ^= 1  # batch and stage, theta, and now v^(Delta d_3)
+        return [replace(post, data=bytes(data))]
+
+    for liars in ({}, tampering(lie, "holder 3")):
+        roles = {"holder 1": lambda honest: _Recorded(honest, taken), **liars}
+        with suppress(CheatingError):
+            play_ceremony(terms, roles=roles, coins=lambda name: SimulationRandomness(2, name))
+
+    def target(kind: Kind) -> Decoder:
+        role, state, entry = taken[kind]
+
+        def run(data: bytes) -> None:
+            for refusal in role.receive(state, [replace(entry, data=data)]).refused:
+                raise refusal.error
+
+        return Decoder(kind.title, (entry.data,), run)
+
+    return [target(kind) for kind in taken]
+
+
 def _files() -> list[Decoder]:
     """Key files: read from a file of the owner's alone, as on disk."""
     memory = Path("/dev/shm")  # noqa: S108 - only because it is fast
@@ -210,6 +271,18 @@ DECODERS: tuple[str, ...] = (
     "masked noise",
     "reshare",
     "published share",
+    "seed commitments",
+    "seed contributions",
+    "residue products",
+    "residue differences",
+    "modulus shares",
+    "test commitment",
+    "test values",
+    "opened candidates",
+    "exponent commitments",
+    "exponent share",
+    "test decryption",
+    "opened seeds",
     "terms",
     "comparison answer",
     "comparison key",

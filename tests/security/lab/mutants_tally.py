@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import psephos.parties.old_party
+import psephos.parties.party
 import psephos.protocol.encrypted_sum.messages
 import psephos.protocol.encrypted_sum.product
 import psephos.protocol.paillier.comb
 import psephos.protocol.paillier.encryption
 import psephos.protocol.paillier.sharing
-from psephos.parties.old_holder import KeyHolder
+from psephos.parties.holder import KeyHolder
 from tests.security.lab.editing import SEEDED, Mutant
 
 __all__ = ["MUTANTS"]
@@ -81,12 +81,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "threshold, curator and t - 1 holders",
     ),
     Mutant(
-        "a round opened twice",
+        "a second product of a round opened",
         "tally",
         KeyHolder,
-        "partially_decrypt",
-        "if not self._openings.claim(self.round.digest):",
-        "if False:",
+        "open",
+        "self._openings.first(self.round.digest,",
+        "self._openings.first(request.product_digest,",
         _DEVIATING,
     ),
     Mutant(
@@ -102,8 +102,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "a product opened whose ballots were not observed",
         "tally",
         KeyHolder,
-        "partially_decrypt",
-        "if request.product_digest != self._seen.digest:",
+        "open",
+        "if request.product_digest != seen.digest:",
         "if False:",
         _DEVIATING,
     ),
@@ -120,9 +120,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "a party counted twice",
         "tally",
         psephos.protocol.encrypted_sum.product.BallotProduct,
-        "add_all",
-        "if party in accepted or self.members >> party & 1:",
-        "if party in accepted:",
+        "_first_of_each",
+        "[], [], self.members",
+        "[], [], 0",
         _DEVIATING,
     ),
     Mutant(
@@ -137,10 +137,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "two ballots on one auxiliary set",
         "tally",
-        psephos.parties.old_party.Party,
-        "cast",
-        "if not self._once.claim(",
-        "if not bytes(",
+        psephos.parties.party.Party,
+        "ballot",
+        "return self._once.first(claim, round_.digest, signed)",
+        "return signed()",
         "second ballot, curator and t - 1 holders",
     ),
 )

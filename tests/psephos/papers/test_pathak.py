@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 
 import psephos.papers.pathak as experiment
 from psephos.data.datasets import Dataset
-from psephos.papers.pathak import reproduce_pathak_adult
+from psephos.outcomes import Outcome
+from psephos.papers.pathak import AdultOptions, reproduce_pathak_adult
 from psephos.protocol.errors import InvalidParameter
+
+OPTIONS = AdultOptions(deals=2, draws=10, epsilons=(0.1, 1.0, 1e6))
 
 
 @pytest.fixture
@@ -38,24 +42,22 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small")
 def test_the_experiment_has_every_series_and_repeats() -> None:
     told: list[Any] = []
-    result = reproduce_pathak_adult(
-        executions=20, deals=2, epsilons=(0.1, 1.0, 1e6), progress=lambda *step: told.append(step)
-    )
-    assert json.loads(json.dumps(result)) == result
-    assert len(result["settings"]) == 3
+    result = reproduce_pathak_adult(OPTIONS, progress=lambda *step: told.append(step))
+    written = json.loads(json.dumps(result.as_json()))
+    assert Outcome.from_json(written).as_json() == written
+    assert len(result.settings) == 3
     assert len(told) == 12
-    assert result["ones_per_row"] == [11, 14]
-    assert result["epsilon_real_per_epsilon"] == pytest.approx(20**0.5 / 10)
-    for setting in result["settings"]:
-        assert {(p["series"], p["epsilon"]) for p in setting["points"]} == {
+    assert result.ones_per_row == [11, 14]
+    assert result.epsilon_real_per_epsilon == pytest.approx(20**0.5 / 10)
+    for setting in result.settings:
+        assert {(p.series, p.epsilon) for p in setting.points} == {
             (s, e) for s in ("pooled + noise", "even (20 %)", "15 %", "10 %") for e in (0.1, 1.0, 1e6)
         }
-        pooled = next(p for p in setting["points"] if p["series"] == "pooled + noise" and p["epsilon"] == 1e6)
-        assert pooled["error"] == pytest.approx(setting["pooled_error"], abs=0.01)
-        assert pooled["std"] < 0.01
-        assert len(setting["theorems"]) == 4
-    again = reproduce_pathak_adult(executions=20, deals=2, epsilons=(0.1, 1.0, 1e6))
-    assert {**again, "seconds": 0} == {**result, "seconds": 0}
+        pooled = next(p for p in setting.points if p.series == "pooled + noise" and p.epsilon == 1e6)
+        assert pooled.error == pytest.approx(setting.pooled_error, abs=0.01)
+        assert pooled.std < 0.01
+        assert len(setting.theorems) == 4
+    assert replace(reproduce_pathak_adult(OPTIONS), seconds={}) == replace(result, seconds={})
 
 
 @pytest.mark.usefixtures("small")
@@ -63,15 +65,14 @@ def test_raw_rows_are_the_same_problem_rescaled() -> None:
     """Minimising on raw rows equals minimising on scaled ones with lambda over the square of the scale."""
     raw = experiment.SETTINGS[0]
     X, y = experiment.load("adult", None).X_train, experiment.load("adult", None).y_train
-    run = experiment._Run(raw, X, y, X, y, 2, 1, (1.0,), 0, None)
+    run = experiment._Run(raw, X, y, X, y, OPTIONS, lambda *told: None)
     w = run._train(np.arange(700), (700,))[0]
     signs = 2.0 * y - 1
     slope = -(X.T @ (signs / (1 + np.exp(signs * (X @ w))))) / 700 + 2 * raw.lam * w
     assert np.linalg.norm(slope) < 1e-8
 
 
-def test_bad_options_are_refused() -> None:
+@pytest.mark.parametrize("wrong", [{"deals": 0}, {"draws": 0}, {"epsilons": ()}, {"epsilons": (-1.0,)}], ids=str)
+def test_bad_options_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
-        reproduce_pathak_adult(executions=5, deals=10)
-    with pytest.raises(InvalidParameter):
-        reproduce_pathak_adult(epsilons=())
+        reproduce_pathak_adult(replace(OPTIONS, **wrong))

@@ -1,0 +1,5 @@
+"""`python -m psephos`: the command."""
+
+from psephos.cli.main import main
+
+main()

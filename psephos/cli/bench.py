@@ -1,0 +1,32 @@
+"""`psephos bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from psephos.bench import PHASES, measure
+from psephos.cli.generate import Grouped, examples, list_of
+from psephos.cli.shared import AsJson, Progress, finish
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the command."""
+
+    @app.command(
+        cls=Grouped, epilog=examples("psephos bench", "psephos bench --bits 2048,3072,4096 --repetitions 15 --json")
+    )
+    def bench(
+        bits: Annotated[str, typer.Option(help="Key sizes.", parser=list_of(int), metavar="N[,...]")] = "2048,3072",
+        repetitions: Annotated[int, typer.Option(help="Interleaved repetitions; medians are shown.")] = 7,
+        as_json: AsJson = False,
+    ) -> None:
+        """Speed and size on this machine, beside the Paillier libraries that are installed."""
+        with Progress() as progress:
+            sizes: Sequence[int] = bits  # type: ignore[assignment] # parsed
+            outcome = measure(sizes, repetitions, progress.phase("benchmarks", PHASES * len(sizes)))
+        finish(outcome, as_json=as_json)

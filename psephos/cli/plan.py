@@ -1,0 +1,25 @@
+"""`psephos plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.shared import AsJson, finish
+from psephos.plan import PlanOptions, plan
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the command."""
+
+    @app.command(
+        "plan", cls=Grouped, epilog=examples("psephos plan --parties 20000 --samples 43000 --randomness short")
+    )
+    @with_options(PlanOptions)
+    def _(options: PlanOptions, *, as_json: AsJson = False) -> None:
+        """Predict the time, bytes and memory of a counting round, from a short calibration on this machine."""
+        finish(plan(options), as_json=as_json)

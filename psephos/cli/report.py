@@ -1,0 +1,36 @@
+"""`psephos report`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psephos.cli.generate import Grouped, examples
+from psephos.cli.shared import AsJson, emit
+from psephos.outcomes import FORMAT
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the command."""
+
+    @app.command(
+        cls=Grouped, epilog=examples("psephos run --json > result.json", "psephos report result.json --output out")
+    )
+    def report(
+        file: Annotated[Path, typer.Argument(help="What a command printed with --json, or a report's own JSON.")],
+        output: Annotated[Path, typer.Option(help="Directory to write into.")] = Path("report"),
+        as_json: AsJson = False,
+    ) -> None:
+        """Draw a report again from a saved JSON."""
+        from psephos.report import report_from_json
+
+        page = report_from_json(file, output)
+        figures = sorted(str(path) for path in (output / "figures").iterdir())
+        written = {"report": str(page), "json": str(output / "report.json"), "figures": figures}
+        emit((json.dumps({"format": FORMAT, "kind": "files", **written}) if as_json else str(page)) + "\n")

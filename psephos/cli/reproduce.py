@@ -1,0 +1,95 @@
+"""`psephos reproduce EXPERIMENT`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish, note
+from psephos.outcomes import Outcome
+
+__all__ = ["HELP", "register"]
+
+HELP = {
+    "hamm-har": "Hamm 2016, Figure 2: activity recognition, 1,000 parties.",
+    "hamm-kdd99": "Hamm 2016, Figure 3: network intrusion, up to 20,000 parties.",
+    "hamm-url": "Hamm 2016, Figure 4: malicious URLs, up to 20,000 parties.",
+    "pathak-adult": "Pathak 2010, Figure 2: incomes, even and uneven splits among 5 parties.",
+    "rajkumar-simulated": "Rajkumar 2012, Figure 1: simulated data, by parties and by skew.",
+    "rajkumar-wdbc": "Rajkumar 2012, Figure 2: breast cancer, by parties and by skew.",
+}
+EXAMPLES = {
+    "hamm-har": ("psephos reproduce hamm-har --data-dir DIR --quick --figures figures",),
+    "hamm-kdd99": ("psephos reproduce hamm-kdd99 --encrypted --mode short --journal DIR",),
+    "hamm-url": ("psephos reproduce hamm-url --stand-in",),
+    "pathak-adult": ("psephos reproduce pathak-adult --json",),
+    "rajkumar-simulated": ("psephos reproduce rajkumar-simulated",),
+    "rajkumar-wdbc": ("psephos reproduce rajkumar-wdbc --quick",),
+}
+
+Run = Callable[..., Outcome]
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the commands: with options that of the experiment that `words` name, of the others the name."""
+    group = typer.Typer(
+        help="A paper's experiment: its table and figures, with the paper's own numbers beside ours.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    chosen = next((word for word in words if word in HELP), None)
+    for name, help in HELP.items():
+        if name == chosen:
+            _add(group, name, *_parts(name))
+        else:
+            group.command(name, help=help)(lambda: None)
+    app.add_typer(group, name="reproduce")
+
+
+def _parts(name: str) -> tuple[type[Any], Run]:
+    """The options of an experiment and what runs it."""
+    if name.startswith("hamm-"):
+        from psephos.papers.hamm import HammOptions, reproduce_hamm
+
+        return HammOptions, reproduce_hamm
+    if name.startswith("pathak-"):
+        from psephos.papers.pathak import AdultOptions, reproduce_pathak_adult
+
+        return AdultOptions, reproduce_pathak_adult
+    from psephos.papers.rajkumar import SweepOptions, reproduce_rajkumar
+
+    return SweepOptions, reproduce_rajkumar
+
+
+def _add(app: typer.Typer, name: str, options: type[Any], run: Run) -> None:
+    known = [one.name for one in fields(options)]
+    fixed = {"name": name} if "name" in known else {}
+
+    @app.command(name, cls=Grouped, help=HELP[name], epilog=examples(*EXAMPLES[name]))
+    @with_options(options, [one for one in known if one != "name"], **fixed)
+    def _(
+        chosen: Any,
+        *,
+        figures: Annotated[
+            Path | None, typer.Option(help="Draw the figures into this directory.", rich_help_panel="Output")
+        ] = None,
+        report: ReportDir = None,
+        as_json: AsJson = False,
+    ) -> None:
+        check_directory(report)
+        check_directory(figures, "a figure")
+        with Progress() as progress:
+            outcome = run(chosen, progress=progress)
+        try:
+            finish(outcome, as_json=as_json, report=report)
+        finally:
+            if figures is not None:
+                from psephos.report import write_figures
+
+                for path in write_figures(outcome, figures, name):
+                    note(f"figure: {path}")

@@ -1,0 +1,227 @@
+"""What all commands share: options for output, progress, logging, and how a result leaves."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import logging
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from psephos.protocol.errors import InvalidParameter, PsephosError, ReportError
+
+__all__ = [
+    "AsJson",
+    "DataDir",
+    "OutputError",
+    "Progress",
+    "ReportDir",
+    "check_directory",
+    "command_line",
+    "emit",
+    "finish",
+    "lazily",
+    "note",
+    "start_logging",
+]
+
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="One JSON object on standard output, and nothing else there.", rich_help_panel="Output"
+    ),
+]
+ReportDir = Annotated[
+    Path | None,
+    typer.Option(help="Write report.html, its figures and its JSON into this directory.", rich_help_panel="Output"),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where the data files lie.", show_default="$PSEPHOS_DATA, or the user's cache", rich_help_panel="Data"
+    ),
+]
+
+REPORT_NEEDS = ("jinja2", "matplotlib")
+
+_log = logging.getLogger("psephos.cli")
+
+
+class OutputError(PsephosError):
+    """Standard output cannot take the result: it was closed, or the disk behind it is full."""
+
+
+def lazily(app: typer.Typer, commands: Mapping[str, str], words: Sequence[str], package: str) -> None:
+    """Add the commands: the one that `words` name by its module's `register`, the others as a name with its help."""
+    chosen = next((word for word in words if word in commands), None)
+    for name, help in commands.items():
+        if name == chosen:
+            importlib.import_module(f"{package}.{name}").register(app, words[words.index(name) + 1 :])
+        else:
+            app.command(name, help=help)(lambda: None)
+
+
+def note(text: str) -> None:
+    """A line on standard error."""
+    print(text, file=sys.stderr)
+
+
+# -- progress
+
+
+class Progress:
+    """How far a long run is: bars on a terminal; elsewhere a line when it has been quiet for long.
+
+    Every phase is also logged.
+    """
+
+    def __init__(self, *, every: float = 30.0, stream: IO[str] | None = None) -> None:
+        """`every`: seconds between lines where `stream`, standard error by default, is no terminal."""
+        self._stream = sys.stderr if stream is None else stream
+        self._every = every
+        self._bars: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._done: dict[str, tuple[int, int]] = {}
+        self._begun = time.monotonic()
+        self._over = threading.Event()
+        self.last = ""
+
+    def __enter__(self) -> Progress:
+        if self._stream.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bars
+
+            columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+            self._bars = Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(file=self._stream))
+            self._bars.start()
+        else:
+            threading.Thread(target=self._tell, daemon=True).start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._over.set()
+        if self._bars is not None:
+            self._bars.stop()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """`what` is being done, `done` of `total`."""
+        if what != self.last:
+            _log.info("phase", extra={"about": {"phase": what, "of": total}})
+            self.last = what
+        self._done[what] = (done, total)
+        if self._bars is not None:
+            if what not in self._tasks:
+                self._tasks[what] = self._bars.add_task(what, total=total)
+            self._bars.update(self._tasks[what], completed=done, total=total)
+
+    def phase(self, name: str, total: int) -> Callable[[int], object]:
+        """A phase of `total` steps begins; the result is called with the number of steps done since the last call."""
+        self(name, 0, total)
+        return lambda steps: self(name, self._done[name][0] + steps, total)
+
+    def _tell(self) -> None:
+        while not self._over.wait(self._every):
+            done, total = self._done.get(self.last, (0, 0))
+            far = f"{self.last}, {done:,} of {total:,}" if self.last else "getting ready"
+            print(f"psephos: {far}, {time.monotonic() - self._begun:.0f} s", file=self._stream, flush=True)
+
+
+# -- logging
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and what the record says besides under "about"."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "about", {}),
+        }
+        return json.dumps(line)
+
+
+def start_logging(level: str) -> None:
+    """Log `psephos` and below on standard error; raises InvalidParameter for an unknown level."""
+    if level not in ("debug", "info", "warning", "error"):
+        raise InvalidParameter(f"--log-level is debug, info, warning or error, not {level!r}")
+    logger = logging.getLogger("psephos")
+    logger.handlers = [logging.StreamHandler()]
+    logger.handlers[0].setFormatter(_JsonLines())
+    logger.setLevel(level.upper())
+    logger.propagate = False
+
+
+# -- results
+
+
+def check_directory(directory: Path | None, what: str = "a report", needs: Sequence[str] = REPORT_NEEDS) -> None:
+    """Find out that a report cannot be written before hours are spent on what it is about: raises ReportError."""
+    if directory is None:
+        return
+    if directory.exists() and not directory.is_dir():
+        raise ReportError(f"{what} is written into a directory, and {directory} is a file; name another one")
+    if missing := [package for package in needs if find_spec(package) is None]:
+        raise ReportError(f"{what} needs {' and '.join(missing)}: {sys.executable} -m pip install {' '.join(missing)}")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise ReportError(f"{what} cannot be written to {directory}: {error.strerror}; choose another one") from None
+
+
+def command_line() -> list[str]:
+    """What was typed, for whoever repeats it."""
+    return ["psephos", *sys.argv[1:]]
+
+
+def emit(text: str) -> None:
+    """Write to standard output, now: raises OutputError where that cannot be."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # Python flushes once more when it leaves, and would complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputError(f"the result could not be written to standard output: {error.strerror}") from None
+
+
+def finish(outcome: Any, *, as_json: bool, report: Path | None = None, transcript: Any = None) -> None:
+    """Print the outcome, then write its report where one was asked for: one that fails loses nothing.
+
+    Leaves with status 1 where something opened or judged was not what it must be.
+    """
+    if as_json:
+        emit(json.dumps(outcome.as_json()) + "\n")
+        for text in outcome.warnings:
+            note(f"psephos: WARNING: {text}")
+    else:
+        from rich.console import Console
+
+        from psephos.cli.show import show
+
+        page = io.StringIO()
+        show(outcome, Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width))
+        emit(page.getvalue())
+    _log.info("outcome", extra={"about": {"kind": outcome.kind, "exact": outcome.exact}})
+    if report is not None:
+        from psephos.report import write_report
+
+        messages = None if transcript is None else transcript.redacted()
+        note(f"report written to {write_report(outcome, messages, report, command=command_line())}")
+    if outcome.exact is False:
+        raise typer.Exit(1)

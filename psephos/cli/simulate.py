@@ -1,0 +1,97 @@
+"""`psephos simulate PROTOCOL`: each protocol with all its options, as its options dataclass has them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, command_line, finish, note
+from psephos.outcomes import Interrupted, Outcome
+from psephos.protocol.transcript import Transcript
+
+__all__ = ["HELP", "add", "perform", "register"]
+
+HELP = {
+    "tally": "Votes on public samples, counted under encryption; every way to release a classifier from them.",
+    "average": "The encrypted sum of the parties' parameters, and their private average.",
+    "pathak": "Pathak 2010: parameters averaged under noise that nobody can remove.",
+    "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
+}
+EXAMPLES = {
+    "tally": (
+        "psephos simulate tally --draws 20",
+        "psephos simulate tally --dataset digits --parties 50 --learners logistic,tree,knn",
+        "psephos simulate tally --reveal statistic --colluders 3",
+    ),
+    "average": ("psephos simulate average --parties 50", "psephos simulate average --lam 1e-4 --bound paper"),
+    "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
+    "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
+}
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the commands: with options that of the protocol that `words` name, of the others the name."""
+    group = typer.Typer(
+        help="Experiments with one protocol: every role on this machine, all methods side by side.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    chosen = next((word for word in words if word in HELP), None)
+    for name, help in HELP.items():
+        if name == chosen:
+            add(group, name, *_parts(name), help=help, epilog=examples(*EXAMPLES[name]))
+        else:
+            group.command(name, help=help)(lambda: None)
+    app.add_typer(group, name="simulate")
+
+
+def _parts(protocol: str) -> tuple[Any, Any]:
+    """The options of a protocol and what runs it."""
+    module = importlib.import_module(f"psephos.simulate.{protocol}")
+    return getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
+
+
+def add(
+    app: typer.Typer,
+    name: str,
+    options: type[Any],
+    simulate: Any,
+    *,
+    help: str,
+    epilog: str,
+    only: tuple[str, ...] | None = None,
+) -> None:
+    """A command that simulates a protocol, with an option for each field (or for those of `only`)."""
+
+    @app.command(name, cls=Grouped, help=help, epilog=epilog)
+    @with_options(options, only)
+    def _(chosen: Any, *, report: ReportDir = None, as_json: AsJson = False) -> None:
+        perform(chosen, simulate, name, report=report, as_json=as_json)
+
+
+def perform(options: Any, simulate: Any, name: str, *, report: Path | None, as_json: bool) -> None:
+    """Check, simulate, print, and write the report; of a run that is stopped, the report of what there is."""
+    options.check()
+    check_directory(report)
+    if report is not None and hasattr(options, "curves"):
+        options = replace(options, curves=True)  # a report shows them; they cost nothing else
+    transcript = Transcript()
+    with Progress() as progress:
+        try:
+            outcome: Outcome = simulate(options, transcript=transcript, progress=progress)
+        except KeyboardInterrupt:
+            if report is not None:
+                from psephos.report import write_report
+
+                where = f"in the phase {progress.last!r}" if progress.last else "before anything was sent"
+                stopped = Interrupted(protocol=name, options=asdict(options), stopped=where)
+                page = write_report(stopped, transcript.redacted(), report, command=command_line())
+                note(f"report of what there is written to {page}")
+            raise
+    finish(outcome, as_json=as_json, report=report, transcript=transcript)

@@ -1,0 +1,117 @@
+"""The page of each protocol says what its roles take and what its runs send."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from psephos import hold_ceremony
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, VectorParty, VotingParty
+from psephos.protocol import PackingPlan, Round, vote_round
+from psephos.protocol.driver import Driver
+from psephos.protocol.pathak.terms import Variant
+from psephos.protocol.roles import Machine, Role
+from psephos.protocol.transcript import Transcript
+from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulate.psgd import PsgdOptions, simulate_psgd
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
+ROLES = [
+    (page.stem, heading, path)
+    for page in sorted(PAGES.glob("*.md"))
+    for heading in re.findall(r"^### .*$", page.read_text(encoding="utf-8"), re.M)
+    for path in re.findall(r"\(`(psephos\.[\w.]+)`\)", heading)
+]
+
+
+def section(page: str, heading: str) -> str:
+    text = (PAGES / f"{page}.md").read_text(encoding="utf-8").split(f"{heading}\n")[1]
+    return re.split(r"^##", text, maxsplit=1, flags=re.M)[0]
+
+
+def rows(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize(("page", "heading", "path"), ROLES, ids=lambda value: value.strip("# ").split(" (")[0])
+def test_a_role_takes_what_its_page_says(page: str, heading: str, path: str) -> None:
+    module, _, name = path.rpartition(".")
+    role: type[Machine] = getattr(importlib.import_module(module), name)
+    told = rows(section(page, heading))
+    if not told and "as in [the tally](tally.md" in section(page, heading).lower():
+        return
+    assert [(row[0], row[1]) for row in told] == [(f"`{rule.state.__name__}`", rule.kind.title) for rule in role.table]
+    assert {row[1] for row in told if "the board" in row[2]} == {kind.title for kind in role.reads}
+
+
+# -- what is sent, by runs
+
+KEY_BITS, PARTIES = 512, 4
+
+
+def a_round(page: str) -> Transcript:
+    """A round of four parties, of votes or of vectors."""
+    ceremony = hold_ceremony(PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True)
+    parties = [Party(number, key, classes=(0, 1)) for number, key in enumerate(ceremony.signing_keys)]
+    key, roster = ceremony.threshold_key, ceremony.roster
+    if page == "tally":
+        round_ = vote_round(key, roster, np.eye(3), 2, test_key=True)
+        trained = [party.train(np.eye(3), [0, 1, 0], "tree") for party in parties]
+        senders: list[Role] = [VotingParty(party, round_, np.eye(3)) for party in trained]
+    else:
+        plan = PackingPlan.for_key(key.key, length=3, addends=PARTIES, minimum=0, maximum=9)
+        round_ = Round.create("parameters", key, plan, roster, context=bytes(32), test_key=True)
+        senders = [VectorParty(party, round_, "parameters", bytes(32), [1, 2, 3]) for party in parties]
+    holders = [KeyHolder(share, round_) for share in ceremony.shares]
+    Driver([*senders, Tally(round_), *holders], transcript=(transcript := Transcript())).run()
+    return transcript
+
+
+def a_descent(page: str) -> Transcript:
+    options = PsgdOptions(parties=PARTIES, steps=2, epsilon=1.0, key_bits=KEY_BITS, test_key=True)
+    simulate_psgd(options, transcript=(transcript := Transcript()))
+    return transcript
+
+
+@pytest.mark.parametrize(("page", "run"), [("tally", a_round), ("average", a_round), ("psgd", a_descent)])
+def test_a_run_sends_what_its_page_says(page: str, run: Callable[[str], Transcript]) -> None:
+    """Kinds, senders and receivers; and lengths, which are a fixed part and a multiple of something."""
+    told = {(row[0], row[1], row[2]): row[3] for row in rows(section(page, "## The messages"))}
+    messages = [((m.kind, m.sender.split()[0], m.receiver.split()[0]), m.size) for m in run(page).messages]
+    assert {which for which, _ in messages} == set(told)
+    for which, size in messages:
+        fixed, unit = told[which].split(" + ")
+        if unit == "M/8":
+            assert size == int(fixed) + -(-PARTIES // 8), which
+        else:
+            step = {"768 per ciphertext": 2 * KEY_BITS // 8, "8 d": 8}[unit]
+            assert size > int(fixed), which
+            assert (size - int(fixed)) % step == 0, which
+
+
+def test_pathaks_runs_send_what_their_page_says() -> None:
+    """`public-bound` three kinds of messages, `printed` all but the rungs, `repaired` all."""
+    told = {(row[0], row[1], row[2]) for row in rows(section("pathak", "## The messages"))}
+    keys = PathakKeys.generate(512, test_key=True)
+    records = [(np.eye(2) / 2, np.array([0, 1])), *[(np.zeros((n, 2)), np.zeros(n, dtype=int)) for n in (3, 5, 9)]]
+    sent = {}
+    for variant in get_args(Variant):
+        terms = make_terms(
+            parties=4, features=2, lam=0.1, epsilon=1.0, variant=variant, smallest_size=2, largest_size=9
+        )
+        transcript = Transcript()
+        needed = keys if terms.finds_smallest else None
+        run_protocol(records, terms, needed, test_key=True, transcript=transcript)
+        sent[variant] = {(m.kind, m.sender.split()[0], m.receiver.split()[0]) for m in transcript.messages}
+    assert sent["public-bound"] == {row for row in told if row[0] in ("proposal", "reshare", "published share")}
+    assert sent["printed"] == {row for row in told if "`repaired`" not in row[0]}
+    assert sent["repaired"] == {(row[0].removesuffix(" (`repaired`)"), *row[1:]) for row in told}

@@ -1,0 +1,101 @@
+"""The own-data statistic end to end, with joint noise and with the curator's; test keys that say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from psephos.parties.statistic import OwnDataParty
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.errors import AlreadyCastError, InvalidParameter
+from psephos.simulate.average import AverageOptions, simulate_average
+from psephos.simulate.tally import TallyOptions, simulate_tally
+
+JOINT = TallyOptions(
+    parties=40, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, epsilon=5.0, reveal="statistic"
+)
+CURATOR = AverageOptions(parties=40, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, of="own-data")
+
+
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
+def test_parties_sum_their_own_data_with_shares_of_the_noise(mechanism: str) -> None:
+    outcome = simulate_tally(replace(JOINT, method="own-data", mechanism=mechanism, colluders=2)).as_json()
+    assert outcome["tally_equals_plaintext"] is True
+    assert outcome["accuracy"].keys() == {"batch", "indiv", "ensemble", "own-data"}
+    assert outcome["accuracy"]["own-data"]["nonprivate"] > 0.8
+    entry = outcome["privacy"]["own-data"]
+    assert entry["epsilon"] == 5.0
+    assert entry["sensitivity"] == pytest.approx(
+        2 / 40 * (np.sqrt(3) if mechanism == "discrete-laplace" else 1), rel=0.8
+    )
+
+
+def test_auto_takes_own_data_where_all_learn_something_linear() -> None:
+    assert "own-data" in simulate_tally(replace(JOINT, method="auto")).as_json()["accuracy"]
+    mixed = replace(JOINT, method="auto", learners=("logistic", "tree"))
+    assert "statistic" in simulate_tally(mixed).as_json()["accuracy"]
+    with pytest.raises(InvalidParameter, match="--method"):
+        simulate_tally(replace(JOINT, reveal="alpha", method="own-data"))
+    with pytest.raises(InvalidParameter, match="method"):
+        simulate_tally(replace(JOINT, method="magic"))  # type: ignore[arg-type]
+
+
+def test_the_curator_adds_the_noise_to_an_exact_sum() -> None:
+    outcome = simulate_average(replace(CURATOR, epsilon=5.0, draws=2)).as_json()
+    assert outcome["tally_equals_plaintext"] is True
+    assert outcome["accuracy"]["own-data"]["nonprivate"] > 0.8
+    assert outcome["privacy"]["own-data"]["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
+    with pytest.raises(InvalidParameter, match="of is one of"):
+        simulate_average(replace(CURATOR, of="gossip"))  # type: ignore[arg-type]
+
+
+def test_a_party_says_nothing_of_its_rows_but_their_direction() -> None:
+    """Ten times the rows, and each ten times as long: the same integers, so the same message for any size and scale."""
+    generator = np.random.default_rng(0)
+    grid = OwnDataGrid(np.linalg.qr(generator.normal(size=(5, 3)))[0], 3)
+    X, y = generator.normal(size=(4, 5)), np.array([0, 1, 2, 0])
+    once, often = grid.contribution(X, y), grid.contribution(np.tile(10 * X, (10, 1)), np.tile(y, 10))
+    assert np.abs(np.array(once) - np.array(often)).max() <= 1
+
+
+def test_an_exact_sum_gets_a_party_s_own_data_once() -> None:
+    """Asked again in the same round it answers the identical ballot; in another round it refuses."""
+    seen: list[OwnDataParty] = []
+
+    def keep(role):  # type: ignore[no-untyped-def]
+        seen.append(role)
+        return role
+
+    options = replace(CURATOR, parties=3, holders=3)
+    simulate_average(options, roles={"party 0": keep})
+    simulate_average(options, roles={"party 0": keep})
+    one, two = seen
+    again = OwnDataParty(one.party, one.round, two._rows, two._grid, None).begin()
+    assert again.posts == one.begin().posts
+    other = replace(one.round, nonce=two.round.nonce)
+    with pytest.raises(AlreadyCastError):
+        OwnDataParty(one.party, other, one._rows, one._grid, None).begin()
+
+
+def test_a_journal_keeps_the_salt(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """A run on private auxiliary samples goes on from its journal: the round is about the same commitment."""
+    options = replace(JOINT, reveal="alpha", parties=5, protect_auxiliary=True, journal=str(tmp_path / "journal"))
+    assert simulate_tally(options).as_json()["continued_from"] == 0
+    assert simulate_tally(options).as_json()["continued_from"] > 0
+
+
+def test_private_auxiliary_samples_are_committed_to_and_not_confirmed() -> None:
+    """Two runs on the same samples name different rounds: a guess of the samples cannot be compared with the board."""
+    options = replace(JOINT, reveal="alpha", parties=5, protect_auxiliary=True)
+    rounds = []
+
+    def seen(role):  # type: ignore[no-untyped-def]
+        rounds.append(role.round)
+        return role
+
+    for _ in range(2):
+        simulate_tally(options, roles={"party 0": seen})
+    votes = [one for one in rounds if one.kind == "votes"]
+    assert len({one.context for one in votes}) == len(votes) == 2
