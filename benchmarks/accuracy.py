@@ -7,8 +7,7 @@ rivals of `benchmarks.rivals` are simulated. Results are written after every spl
     python -m benchmarks.accuracy har digits --data-dir DIR --splits 10 --draws 20
     python -m benchmarks.accuracy --page
 
-The rules' constants (`psephos.curator.hamm.statistic`) were chosen on the development half: HAR, digits, Adult and
-breast cancer. The other half, KDD-99, `who`, `tall` and `wide`, was measured once they were fixed.
+Which data sets the rules' constants were chosen on is said on the page.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import argparse
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -27,18 +27,20 @@ from sklearn.datasets import make_multilabel_classification
 
 from benchmarks.rivals import ROUNDS, confident, rounds
 from psephos.curator.hamm.averaging import average_of
+from psephos.curator.hamm.erm import Minimiser
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
-from psephos.curator.hamm.statistic import MechanismName, plan_statistic
+from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
 from psephos.parties.training import train_parties, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
-from psephos.protocol.encrypted_sum.own_data import unit_rows
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, unit_rows
 from psephos.protocol.randomness import SYSTEM
 from psephos.simulate.linear import count_votes
 from psephos.simulate.methods import (
+    Method,
     Request,
     average_method,
     erm_fit,
@@ -102,7 +104,7 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
         scaler = PublicScaler(scaling="unit-rows")
     elif task == "wide":
         X, Y = make_multilabel_classification(
-            n_samples=8000, n_features=1000, n_classes=4, n_labels=1, allow_unlabeled=False, random_state=seed
+            n_samples=8000, n_features=1000, n_classes=4, n_labels=1, allow_unlabeled=False, random_state=0
         )
         data = Dataset("wide", X.astype(float), Y.argmax(axis=1), None, None, tuple("abcd"), "scikit-learn")
         scaler = PublicScaler(scaling="unit-rows", components=100)
@@ -146,14 +148,13 @@ def prepare(task: str, seed: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def one_split(task: str, seed: int, draws: int, folder: Path) -> dict[str, list[float]]:
+def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) -> dict[str, list[float]]:
     """{'law epsilon method': accuracies of `draws` releases}, of a rival's fewer; hindsight takes the best mean."""
     problem = prepare(task, seed, folder)
     classes, parties, auxiliary = problem["classes"], problem["parties"], problem["auxiliary"]
     loss = loss_named("logistic", classes)
     fit = erm_fit("soft", problem["counts"], auxiliary, loss)
     generator = np.random.default_rng(seed)
-    edges = problem["edges"]
 
     def accuracy(w: Any) -> float:
         w = w[1] - w[0] if w.ndim == 2 and len(w) == 2 else w
@@ -165,29 +166,44 @@ def one_split(task: str, seed: int, draws: int, folder: Path) -> dict[str, list[
         for epsilon in TASKS[task][law]:
             request = Request(epsilon, 1e-6, mechanism, None, "certified", False)
             plan = plan_statistic(auxiliary, classes, parties, epsilon=epsilon, mechanism=mechanism, source="own-data")
-            vectors = [
-                np.array(plan.grid.contribution(problem["X"][a:b], problem["y"][a:b]), dtype=np.int64)
-                for a, b in pairwise(edges)
-            ]
-            ours = {
-                "own-data": own_data_method(np.sum(vectors, axis=0).tolist(), plan),
-                "statistic": statistic_method(problem["counts"], auxiliary, request),
-                "avg": average_method(problem["average"], HAMM_LAMBDA, request),
-                "soft": erm_method("soft", problem["counts"], auxiliary, loss, request, fit),
-                "pate": pate_method(problem["counts"], auxiliary, request, seed),
-            }
+            ours = _ours(problem, plan, request, seed, fit)
             cell = f"{law} {epsilon:g}"
             few = max(2, draws // 4)  # of the rivals: they are slow, and their mean is all that is asked
-            for name, method in ours.items():
+            for name in wanted & ours.keys():
+                method = ours[name]()
                 times = draws if name in ("own-data", "statistic") else few
                 results[f"{cell} {name}"] = [accuracy(method.draw(SYSTEM)) for _ in range(times)]
             for name, rival, choices in (("rounds", rounds, ROUNDS), ("confident", confident, (0.5, 1.0, 2.0))):
+                if name not in wanted:
+                    continue
                 tried = [
                     [accuracy(rival(law, epsilon, choice, problem, generator)) for _ in range(few)]  # type: ignore[operator]
                     for choice in choices
                 ]
                 results[f"{cell} {name}"] = max(tried, key=np.mean)
     return results
+
+
+def _ours(
+    problem: dict[str, Any], plan: StatisticPlan, request: Request, seed: int, fit: Callable[[float], Minimiser]
+) -> dict[str, Callable[[], Method]]:
+    counts, auxiliary = problem["counts"], problem["auxiliary"]
+    loss = loss_named("logistic", problem["classes"])
+    return {
+        "own-data": lambda: own_data_method(_own_sum(problem, plan), plan),
+        "statistic": lambda: statistic_method(counts, auxiliary, request),
+        "avg": lambda: average_method(problem["average"], HAMM_LAMBDA, request),
+        "soft": lambda: erm_method("soft", counts, auxiliary, loss, request, fit),
+        "pate": lambda: pate_method(counts, auxiliary, request, seed),
+    }
+
+
+def _own_sum(problem: dict[str, Any], plan: StatisticPlan) -> list[int]:
+    assert isinstance(plan.grid, OwnDataGrid)
+    X, y = problem["X"], problem["y"]
+    vectors = [np.array(plan.grid.contribution(X[a:b], y[a:b]), dtype=np.int64) for a, b in pairwise(problem["edges"])]
+    total: list[int] = np.sum(vectors, axis=0).tolist()
+    return total
 
 
 GOALS: dict[str, dict[str, tuple[float, ...]]] = {
@@ -204,24 +220,31 @@ def page(results: dict[str, Any]) -> str:
     lines, near, above, cells, missed = [_INTRODUCTION], 0, 0, 0, []
     for task, splits in results.items():
         asked = TASKS[task]
-        lines += [f"\n## {task}\n", f"M = {asked['parties']}, {len(splits)} splits.\n"]
+        measured = [sum(any(cell.endswith(f" {m}") for cell in s) for s in splits) for m in METHODS]
+        told = ", ".join(f"{m} {n}" for m, n in zip(METHODS, measured, strict=True))
+        lines += [f"\n## {task}\n", f"M = {asked['parties']}. Splits: {told}.\n"]
         lines += [f"| noise | epsilon | {' | '.join(METHODS)} |", "| --- " * (2 + len(METHODS)) + "|"]
         for law in ("pure", "gaussian"):
             for place, epsilon in enumerate(asked[law]):
-                drawn = {m: np.concatenate([s[f"{law} {epsilon:g} {m}"] for s in splits]) for m in METHODS}
-                means = {m: float(d.mean()) for m, d in drawn.items()}
+                drawn = {
+                    m: np.concatenate([s[cell] for s in splits if (cell := f"{law} {epsilon:g} {m}") in s])
+                    for m in METHODS
+                }
+                whole = [s for s in splits if all(f"{law} {epsilon:g} {m}" in s for m in METHODS)]
+                means = {m: float(np.concatenate([s[f"{law} {epsilon:g} {m}"] for s in whole]).mean()) for m in METHODS}
                 best = max(means.values())
                 cells += 1
                 near += means["own-data"] >= best - 0.01
                 above += means["own-data"] >= best - 0.005
-                goal = GOALS.get(task, {}).get(law, (0.0,) * 9)[place]
-                if means["own-data"] < goal:
-                    missed.append(f"{task}, {law}, epsilon {epsilon:g}: {means['own-data']:.3f} for {goal:g}")
+                goal, found = GOALS.get(task, {}).get(law, (0.0,) * 9)[place], float(drawn["own-data"].mean())
+                if found < goal:
+                    missed.append(f"{task}, {law}, epsilon {epsilon:g}: {found:.3f} for {goal:g}")
                 shown = [f"{np.median(d):.3f}, {d.mean():.3f} ± {d.std():.3f}" for d in drawn.values()]
                 lines.append(f"| {law} | {epsilon:g} | {' | '.join(shown)} |")
     lines += [
         "\n## What the rule reached\n",
-        f"* own-data, which is what the rule picks here, is within 0.01 of the best column in {near} of {cells} cells.",
+        f"* own-data, which is what the rule picks here, is within 0.01 of the best column in {near} of {cells} cells,",
+        "  on the splits that all columns have.",
         f"* No column is above it by more than 0.005 in {above} of them.",
         f"* Cells below what was asked of them: {'; '.join(missed) if missed else 'none'}.",
     ]
@@ -240,10 +263,12 @@ privacy, each the best of three settings **in hindsight**, which no real run cou
 confident aggregation and a semi-supervised student on the same public rows, rounds is clipped averaging over 2, 5 or
 15 rounds.
 
-The constants of the rules were chosen on HAR, digits, Adult and breast cancer. The other half, KDD-99, who, tall and
-wide, was measured once they were fixed. who: HAR's features, which of 21 people it is. tall: 40,000 rows of 10
-features, made here. wide: bags of 1,000 words, made by scikit-learn. har-subjects: a party is a person with their own
-rows."""
+**What is not blind.** The rules see public numbers only when they run, but their constants were chosen while looking at
+accuracies: those of the rank on HAR, digits, Adult and breast cancer, with KDD-99 looked at; the student's form, its
+constant and when it is used on HAR and tall, with wide and digits looked at. who and har-subjects played no part.
+
+who: HAR's features, which of 21 people it is. tall: 40,000 rows of 10 features, made here. wide: bags of 1,000 words,
+made by scikit-learn. har-subjects: a party is a person with their own rows."""
 
 
 def main() -> None:
@@ -251,6 +276,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", choices=[[], *TASKS])
     parser.add_argument("--data-dir")
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS, help="only these columns")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--page", action="store_true", help="only draw docs/accuracy.md from what has been measured")
@@ -263,10 +289,12 @@ def main() -> None:
     for seed in range(options.splits):
         for task in options.tasks or TASKS:
             done = results.setdefault(task, [])
-            if len(done) > seed:
-                continue
-            done.append(one_split(task, seed, options.draws, folder))
-            RESULTS.write_text(json.dumps(results) + "\n")
+            if len(done) <= seed:
+                done.append({})
+            known = {cell.split(" ", 2)[2] for cell in done[seed]}
+            if missing := set(options.methods) - known:
+                done[seed] |= one_split(task, seed, options.draws, folder, missing)
+                RESULTS.write_text(json.dumps(results) + "\n")
     PAGE.write_text(page(results))
 
 

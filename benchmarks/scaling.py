@@ -61,7 +61,7 @@ def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) 
     )
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
-    whole = VoteContribution(voters, auxiliary, classes)
+    whole = VoteContribution(voters, auxiliary, classes, proofs="none")
     common = encrypted_sum._common(whole, range(parties))
     shared = encrypted_sum._Shared(round_, VoteContribution, common, "half", 1 << 20, 5)
     batch = encrypted_sum._batch(whole, set(common), ceremony, range(parties))
@@ -145,7 +145,7 @@ from psephos.protocol.encrypted_sum.votes import vote_round
 M = {parties}
 X = np.random.default_rng(0).normal(size=(20000, 20)) / 20
 ceremony = hold_ceremony(M, key_bits=512, holders=5, threshold=3, test_key=True)
-round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 2, test_key=True)
+round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 2, test_key=True, proofs="none")
 voters = [LinearVoter(w) for w in np.random.default_rng(1).normal(size=(M, 20))]
 done = simulate_sum(round_, ceremony, VoteContribution(voters, X, 2), Conditions("short"))
 assert done.equals_plaintext
@@ -185,12 +185,15 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
     ceremony = hold_ceremony(parties, key_bits=bits)
     generator = np.random.default_rng(0)
     auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
-    round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes)
+    round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, proofs="none")
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
     started = time.perf_counter()
     done = simulate_sum(
-        round_, ceremony, VoteContribution(voters, auxiliary, classes), Conditions(engine=LocalEngine(workers))
+        round_,
+        ceremony,
+        VoteContribution(voters, auxiliary, classes, proofs="none"),
+        Conditions(engine=LocalEngine(workers)),
     )
     taken = time.perf_counter() - started
     predicted = foreseen.known("total") - foreseen.known("keygen")

@@ -250,6 +250,11 @@ class VotingParty(RoundParty):
             raise WrongRoundError(
                 f"the round's plan is not that of votes on {layout.samples} samples and {layout.classes} classes"
             )
+        if self.round.proofs == "valid" and self.round.group != layout.classes - 1:
+            raise WrongRoundError(
+                f"the round lets a valid ballot have one vote per {self.round.group} entries, and a sample has "
+                f"{layout.classes - 1}"
+            )
         values = layout.encode(self.party.votes(public))
         return self._posted(context, values, _claim(b"votes cast", self.party, public.digest))
 

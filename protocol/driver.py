@@ -11,6 +11,7 @@ it was. No paper behind it; docs/design.md, section 2.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
@@ -25,6 +26,8 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
 __all__ = ["Board", "Driver", "MemoryBoard", "Phase", "StoredBoard", "replaced"]
+
+_log = logging.getLogger("psephos.driver")
 
 
 class Board(Protocol):
@@ -223,6 +226,8 @@ class Driver:
         taken = time.perf_counter() - begun
         self.clock[name] += taken
         self.phases.setdefault(self._phase, Phase()).seconds += taken
+        for refusal in step.refused:
+            _log.info("refused", extra={"about": {"role": name, "error": type(refusal.error).__name__}})
         for post, entry in zip(step.posts, entries, strict=True):
             self._note(post.phase, entry)
             self._watch(post.phase, entry)
@@ -234,6 +239,9 @@ class Driver:
         except MessageError:
             title = "no message"
         self._transcript.send(phase, entry.sender, entry.receiver, title, entry.data)
+        # What travels is never logged, only that it does.
+        sent = {"phase": phase, "sender": entry.sender, "receiver": entry.receiver, "kind": title}
+        _log.debug("posted", extra={"about": sent | {"bytes": len(entry.data)}})
         counted = self.phases.setdefault(phase, Phase())
         counted.messages += 1
         counted.bytes += len(entry.data)

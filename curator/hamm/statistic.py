@@ -24,9 +24,10 @@ to scale, and the minimisers of the logistic and softmax risks were measured to 
   and their energy at the j-th principal coordinate is taken to fall like 1/(4 j^2). r is at least K/2 + 2 and at most
   N/10, ten rows for each coordinate. With the spherical Laplace the noise norm grows with the dimension, so few
   coordinates at small epsilon is the main gain.
-* `Student`: self-training for three classes or more, where noise has cost coordinates (r is below the most there could
-  be). The released classifier labels the public rows, and least squares in all coordinates learns from the labels.
-  It takes out noise in directions along which the rows do not cluster; of two overlapping classes it learns the errors.
+* `Student`: self-training for three classes or more, where there are ten public rows for every direction they have. The
+  released classifier labels the public rows, and Fisher's discriminant learns from the labels in all coordinates. It
+  takes out noise in directions along which the rows do not cluster, and weighs the class means by what is left within
+  the classes, which least squares does not; of two overlapping classes it would learn the errors.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ SOURCES: tuple[Source, ...] = ("votes", "own-data")
 
 _SIGNAL = 0.25
 _ROWS_PER_COORDINATE = 10
+_BETWEEN = 0.8
 _CONTRAST_BITS = 16
 _FEATURE_BITS = 24
 _NUMERICAL_RANK = 1e-9
@@ -96,16 +98,27 @@ _NUMERICAL_RANK = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Student:
-    """Self-training on the public rows: post-processing, so free. `rows`: (N, d), unit length. `transform`: (d, r)."""
+    """Self-training on the public rows: post-processing, so free.
+
+    `rows`: float64 (N, d), unit length. `transform`: (d, r), every whitened coordinate there is.
+    """
 
     rows: Array = field(repr=False)
     transform: Array = field(repr=False)
 
     def refit(self, W: Array) -> Array:
-        """The least-squares classifier (K, d) of the labels that the classifier W (K, d) gives to the public rows."""
-        labels = np.eye(len(W))[(self.rows @ W.T).argmax(axis=1)] - 1 / len(W)
-        learned: Array = labels.T @ self.rows / len(self.rows) @ self.transform @ self.transform.T
-        return learned
+        """The discriminant (K, d) of the labels that the classifier W (K, d) gives to the public rows.
+
+        Class means through the inverse of their within-class moment. Labels that a classifier gave itself separate
+        better than true ones, so of the moment between classes only `_BETWEEN` is taken off.
+        """
+        labels = np.eye(len(W))[(self.rows @ W.T).argmax(axis=1)]
+        counts = labels.sum(axis=0)
+        means = labels.T @ self.rows @ self.transform / np.maximum(counts, 1.0)[:, None]
+        within = np.eye(means.shape[1]) - _BETWEEN * (means.T * (counts / len(self.rows))) @ means
+        learned = np.linalg.solve(within, means.T).T @ self.transform.T
+        centred: Array = learned - learned.mean(axis=0)
+        return centred
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +312,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
             f"{parties} parties choose a smaller epsilon"
         )
     delta = delta if mechanism == "gaussian" else 0.0
-    student = Student(rows, axes[:, :most]) if classes > 2 and rank < most else None
+    student = Student(rows, axes) if classes > 2 and most == axes.shape[1] else None
     return StatisticPlan(grid, transform, classes, unit, parties, l1, l2, epsilon, delta, noise, joint, student)
 
 

@@ -20,7 +20,7 @@ PACKAGES = {
 }
 
 ORDER: list[tuple[str, list[str]]] = [
-    ("", ["index.md", "start.md", "report.md"]),
+    ("", ["index.md", "start.md", "report.md", "json.md"]),
     ("How it works", ["how-it-works.md", "protocols/", "pathak.md", "rajkumar.md", "theory.md"]),
     ("Using it", ["choosing.md", "library.md", "own-data.md", "papers.md", "examples/"]),
     ("Security", ["security/"]),

@@ -9,11 +9,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from psephos import hold_ceremony
-from psephos.curator.tally import Tally
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party, VotingParty
-from psephos.protocol import Transcript, VoteLayout, vote_round
-from psephos.protocol.driver import Driver
+from psephos.curator import Tally
+from psephos.parties import KeyHolder, Party, VotingParty
+from psephos.protocol import Driver, Transcript, VoteLayout, vote_round
 from psephos.report.sequence import contents_of, size_text
 
 PARTIES, CLASSES = 6, list(range(10))

@@ -83,35 +83,34 @@ class BallotProduct:
                 received.append((place, Ballot.decode(data, self.round)))
             except (BallotError, CiphertextError, MessageError) as error:
                 rejections.append(Rejection(place, error))
-        accepted, twice = self._first_of_each(received)
+        accepted, refused = self._first_of_each(received)
         columns = self._times(accepted)
         if not self._sound(accepted, columns):
-            # Looked at one by one, as an observer of single ballots would: who is counted must not depend on how the
-            # board was cut into batches.
-            sound: list[tuple[int, Ballot]] = []
-            for place, ballot in received:
-                try:
-                    self._check(ballot)
-                    sound.append((place, ballot))
-                except (CiphertextError, ProofError) as error:
-                    rejections.append(Rejection(place, error))
-            accepted, twice = self._first_of_each(sound)
+            # Looked at one by one, as an observer of single ballots would: who is counted, and why somebody is not,
+            # must not depend on how the board was cut into batches.
+            accepted, refused = self._first_of_each(received, checked=True)
             columns = self._times(accepted)
-        rejections += twice
+        rejections += refused
         members = self.members | sum(1 << ballot.party for _place, ballot in accepted)
         return BallotProduct(self.round, members, columns), rejections
 
-    def _first_of_each(self, ballots: Sequence[tuple[int, Ballot]]) -> tuple[list[tuple[int, Ballot]], list[Rejection]]:
-        """One ballot per party that has none yet, and the others."""
-        chosen, twice, members = [], [], self.members
+    def _first_of_each(
+        self, ballots: Sequence[tuple[int, Ballot]], *, checked: bool = False
+    ) -> tuple[list[tuple[int, Ballot]], list[Rejection]]:
+        """One ballot per party that has none yet, and the others; `checked`: the first that is sound."""
+        chosen, refused, members = [], [], self.members
         for place, ballot in ballots:
-            if members >> ballot.party & 1:
-                error = DuplicateBallotError(f"party {ballot.party} has a ballot in this round already")
-                twice.append(Rejection(place, error))
-            else:
-                members |= 1 << ballot.party
-                chosen.append((place, ballot))
-        return chosen, twice
+            try:
+                if members >> ballot.party & 1:
+                    raise DuplicateBallotError(f"party {ballot.party} has a ballot in this round already")
+                if checked:
+                    self._check(ballot)
+            except (CiphertextError, DuplicateBallotError, ProofError) as error:
+                refused.append(Rejection(place, error))
+                continue
+            members |= 1 << ballot.party
+            chosen.append((place, ballot))
+        return chosen, refused
 
     def _sound(self, ballots: Sequence[tuple[int, Ballot]], columns: tuple[mpz, ...]) -> bool:
         """Whether all these ballots are units with proofs that hold; `columns` is the product with them in it."""

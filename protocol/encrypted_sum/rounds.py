@@ -65,6 +65,8 @@ class Round:
         for name, chosen, known in (("kind", self.kind, get_args(RoundKind)), ("proofs", self.proofs, PROOFS)):
             if chosen not in known:
                 raise InvalidParameter(f"a round's {name} is one of {', '.join(known)}, not {chosen!r}")
+        if not 1 <= self.group < 1 << 24:
+            raise InvalidParameter(f"a group has at least one entry and fewer than 2^24, not {self.group}")
         if self.proofs == "valid":
             if self.kind != "votes" or self.key.form != "psephos":
                 raise InvalidParameter("only votes are proved valid, and only under a key of form 'psephos'")

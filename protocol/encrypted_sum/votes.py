@@ -138,7 +138,7 @@ def vote_round(
     *,
     minimum_ballots: int | None = None,
     test_key: bool = False,
-    proofs: Proofs = "none",
+    proofs: Proofs = "knowledge",
     randomness: Randomness = SYSTEM,
 ) -> Round:
     """A fresh counting round over a public auxiliary set.

@@ -3,10 +3,11 @@
 The holders share over the integers an exponent d that is a multiple of lambda; theta = d mod n is public. A dealer
 takes the d with theta = 1, keeps nothing, and is the one role that ever saw p and q: it has its own row in the table of
 who learns what. A ceremony without one (`psephos.protocol.ceremony`) ends with d = beta (p - 1)(q - 1), for a beta that
-nobody knows. A partial decryption of c by holder j is c^(2 Delta f(j)); t of them multiply, with integer Lagrange
-exponents, to c^(2 Delta^3 d) = 1 + 2 Delta^3 theta m n. That value must be 1 mod n, and m must be a sum the plan
-allows: a wrong partial decryption makes the first fail but with probability about 1/n. One that is wrong *on purpose*
-can be shaped to pass; the verification values v_j are what a proof against that is made with.
+nobody knows. A partial decryption of c by holder j is c^(2 Delta f(j)); the squares of t of them multiply, with integer
+Lagrange exponents, to c^(4 Delta^3 d) = 1 + 4 Delta^3 theta m n. That value must be 1 mod n, and m must be a sum the
+plan allows: a wrong partial decryption makes the first fail but with probability about 1/n. One that is wrong *on
+purpose* can be shaped to pass; the verification values v_j are what a proof against that is made with. No such proof
+sees a sign, everybody knowing -1 of order 2, so the squares are combined, which have none (Shoup 2000).
 """
 
 from __future__ import annotations
@@ -175,8 +176,8 @@ def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> 
     if len(counts) != 1:
         raise WrongPartialDecryptionError("the holders opened different numbers of ciphertexts")
     n, modulus = key.modulus, key.modulus_squared
-    exponents = lagrange_numerators(chosen, threshold_key.holders)
-    inverse = gmpy2.invert(2 * mpz(threshold_key.delta) ** 3 * threshold_key.theta, n)
+    exponents = {j: 2 * power for j, power in lagrange_numerators(chosen, threshold_key.holders).items()}
+    inverse = gmpy2.invert(4 * mpz(threshold_key.delta) ** 3 * threshold_key.theta, n)
     plaintexts = []
     for place in range(counts.pop()):
         top = bottom = mpz(1)

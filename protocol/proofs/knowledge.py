@@ -41,7 +41,7 @@ WEIGHT_BITS = 64
 """Of the checker's own coins, when it checks many proofs at once: a wrong one passes with probability 2^-64."""
 
 _LABEL = "psephos knowledge of plaintexts"
-_COMB_SLACK = 64  # a comb's exponents may be a few bits longer than asked for
+_COMB_SLACK = 160  # a comb's exponents may be some bits longer than asked for
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ one random combination of their plaintexts. No trusted set-up and no group but P
    every committed entry and the sum of each sample's entries satisfy x^2 = x, and that the equations of step 3 hold.
 5. Challenges: which columns to open.
 
-Everything is one hash chain (Fiat-Shamir). Soundness error below 2^-100 per hash that a cheater computes, zero
+Everything is one hash chain (Fiat-Shamir). Soundness error below 2^-97 per hash that a cheater computes, zero
 knowledge up to 2^-79: docs/security/zero-knowledge.md, theorem 3.
 """
 
@@ -50,8 +50,11 @@ QUERIES = 152
 RATE = 8
 """Codewords are so many times longer than the degree of their polynomials."""
 
+DEGREES = tuple(1 << bits for bits in range(8, 13))
+"""Of the polynomials that rows are: the largest says how likely a random combination errs."""
+
 REPEATS = 2
-"""Of each random combination: one errs with probability 2^-52 at most (its codeword's length over the field's size)."""
+"""Of each random combination: one errs with probability 2^-49 at most (the longest codeword over the field's size)."""
 
 PRIMES = 6
 """Of 31 bits: a wrong equation holds modulo all of them with probability below 2^-112."""
@@ -83,7 +86,7 @@ class Layout:
     degree: int
 
     def __post_init__(self) -> None:
-        if self.plan.minimum != 0 or self.plan.length % self.group or self.plan.length >= 1 << 24:
+        if self.group < 1 or self.plan.minimum != 0 or self.plan.length % self.group or self.plan.length >= 1 << 24:
             raise InvalidParameter(
                 "validity is proved for votes: entries from 0, a whole number of samples, below 2^24"
             )
@@ -91,7 +94,7 @@ class Layout:
     @classmethod
     def of(cls, key: PublicKey, plan: PackingPlan, group: int) -> Self:
         """The layout with the shortest proof."""
-        layouts = [cls(key, plan, group, 1 << bits) for bits in range(8, 13)]
+        layouts = [cls(key, plan, group, degree) for degree in DEGREES]
         return min(layouts, key=lambda layout: layout._least_bytes)
 
     @property
@@ -218,9 +221,10 @@ class _Chain:
         return primes[:PRIMES]
 
     def elements(self, name: str, shape: tuple[int, ...]) -> Words:
-        data = stream(f"{_LABEL}: {name}", (self._state,), 8 * int(np.prod(shape)))
-        drawn = np.frombuffer(data, dtype="<u8").astype(np.uint64)
-        return np.where(drawn >= np.uint64(PRIME), drawn - np.uint64(PRIME), drawn).reshape(shape)
+        count = int(np.prod(shape))
+        # A word lies outside the field with probability 2^-32: 16 spare ones are enough for any proof.
+        drawn = np.frombuffer(stream(f"{_LABEL}: {name}", (self._state,), 8 * (count + 16)), dtype="<u8")
+        return drawn[drawn < np.uint64(PRIME)][:count].astype(np.uint64).reshape(shape)
 
     def columns(self, size: int) -> list[int]:
         drawn = np.frombuffer(stream(f"{_LABEL}: columns", (self._state,), 4 * 64 * QUERIES), dtype="<u4")

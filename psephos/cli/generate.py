@@ -79,6 +79,8 @@ def _plain_type(hint: Any) -> tuple[Any, Any]:
 
 
 def list_of(kind: Any) -> Callable[[Any], Any]:
+    """Reads A,B,C as a tuple of `kind`."""
+
     def parse(text: Any) -> Any:
         if isinstance(text, tuple):
             return text

@@ -27,6 +27,7 @@ COMMANDS = {
     "bench": "Speed and size on this machine, beside the Paillier libraries that are installed.",
     "report": "Draw a report again from a saved JSON.",
 }
+"""Each with the line that `psephos --help` says of it."""
 
 _FAILED, _BAD_USAGE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 

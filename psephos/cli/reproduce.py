@@ -23,6 +23,7 @@ HELP = {
     "rajkumar-simulated": "Rajkumar 2012, Figure 1: simulated data, by parties and by skew.",
     "rajkumar-wdbc": "Rajkumar 2012, Figure 2: breast cancer, by parties and by skew.",
 }
+"""Each experiment with its line of help."""
 EXAMPLES = {
     "hamm-har": ("psephos reproduce hamm-har --data-dir DIR --quick --figures figures",),
     "hamm-kdd99": ("psephos reproduce hamm-kdd99 --encrypted --mode short --journal DIR",),

@@ -140,18 +140,18 @@ class Progress:
 # -- logging
 
 
-class _JsonLines(logging.Formatter):
+class _JsonLines(logging.Handler):
     """One JSON object a line: time, level, logger, message, and what the record says besides under "about"."""
 
-    def format(self, record: logging.LogRecord) -> str:
+    def emit(self, record: logging.LogRecord) -> None:
         line = {
-            "time": self.formatTime(record),
+            "time": logging.Formatter().formatTime(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
             **getattr(record, "about", {}),
         }
-        return json.dumps(line)
+        note(json.dumps(line))
 
 
 def start_logging(level: str) -> None:
@@ -159,8 +159,7 @@ def start_logging(level: str) -> None:
     if level not in ("debug", "info", "warning", "error"):
         raise InvalidParameter(f"--log-level is debug, info, warning or error, not {level!r}")
     logger = logging.getLogger("psephos")
-    logger.handlers = [logging.StreamHandler()]
-    logger.handlers[0].setFormatter(_JsonLines())
+    logger.handlers = [_JsonLines()]
     logger.setLevel(level.upper())
     logger.propagate = False
 

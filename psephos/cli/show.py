@@ -23,11 +23,11 @@ def show(outcome: Outcome, console: Console | None = None) -> None:
 
     for text in outcome.warnings:
         say(f"WARNING: {text}", "bold red")
-    grids = [_accuracies(outcome), *map(_panel, outcome.panels), _comparison(outcome), *map(_grid, outcome.tables)]
+    grids = [_accuracies(outcome), *map(_panel, outcome.panels), _comparison(outcome)]
     for matrix in outcome.matrices:
         rows = [[name, *map(_cell, cells)] for name, _, cells in matrix.rows]
         grids.append(_lay(matrix.name, ["coalition", *matrix.secrets], rows))
-    grids.append(_phases(outcome))
+    grids += [*map(_grid, outcome.tables), _phases(outcome)]
     for grid in grids:
         if grid.row_count:
             console.print(grid)

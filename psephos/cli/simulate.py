@@ -23,13 +23,15 @@ HELP = {
     "pathak": "Pathak 2010: parameters averaged under noise that nobody can remove.",
     "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
 }
+"""Each protocol with its line of help."""
 EXAMPLES = {
     "tally": (
         "psephos simulate tally --draws 20",
         "psephos simulate tally --dataset digits --parties 50 --learners logistic,tree,knn",
         "psephos simulate tally --reveal statistic --colluders 3",
+        "psephos simulate tally --reveal statistic --method own-data --mechanism gaussian",
     ),
-    "average": ("psephos simulate average --parties 50", "psephos simulate average --lam 1e-4 --bound paper"),
+    "average": ("psephos simulate average --of own-data", "psephos simulate average --lam 1e-4 --bound paper"),
     "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
     "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
 }

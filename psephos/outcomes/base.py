@@ -56,6 +56,7 @@ METHODS = {
     "soft": "Hamm's Algorithm 2: soft labels",
     "avg": "the average of the parties' parameters",
     "statistic": "the linear statistic of the votes",
+    "own-data": "the statistic of the parties' own rows",
     "pate": "PATE: a student of the noisy answers",
     "pathak": "Pathak 2010: the average of the parties' parameters",
     "psgd": "Rajkumar's private gradient descent",
@@ -76,7 +77,13 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Of one method on the test set: without noise, private, and the private one's standard deviation over draws."""
+    """Of one method on the test set; null where there is no such number.
+
+    Attributes:
+        nonprivate: without noise.
+        private: as released; a mean over draws.
+        private_std: standard deviation over draws.
+    """
 
     nonprivate: Share | None = None
     private: Share | None = None

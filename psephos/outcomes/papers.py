@@ -55,7 +55,7 @@ class Experiment(Outcome):
         test: test samples.
         seed: drives splits, training and noise.
         options: everything that was asked for.
-        figures: files that were drawn beside.
+        noise_source: always the seed.
     """
 
     experiment: str
@@ -65,7 +65,6 @@ class Experiment(Outcome):
     test: Count
     seed: int
     options: dict[str, Any] = field(default_factory=dict)
-    figures: list[str] = field(default_factory=list)
     noise_source: Literal["simulation"] = "simulation"
 
     @property

@@ -55,6 +55,7 @@ class Composed:
     Attributes:
         releases: how many there were.
         epsilon: at `delta`, the accountant's own error included; None where no finite one holds.
+        delta: at which that is stated.
     """
 
     releases: Count
@@ -68,8 +69,12 @@ class Run(Outcome):
 
     Attributes:
         protocol: the name under which the security analysis knows it.
-        dataset, parties, features, test: the data set, M, d, and the number of test samples.
-        epsilon, delta: asked for; delta 0 for a pure epsilon.
+        dataset: its name.
+        parties: data owners, M.
+        features: d.
+        test: test samples.
+        epsilon: asked for.
+        delta: asked for; 0 for a pure epsilon.
         key_bits: of the Paillier modulus.
         accuracy: on the test set, by method. Without noise: measured by the simulation, for no role to know.
         noise_source: "simulation" means drawn from the seed, which protects nobody.
@@ -157,10 +162,18 @@ class Summed(Run):
     Attributes:
         ballots: counted.
         auxiliary: public samples, N.
-        mechanism, scaling, lam, randomness: as chosen, by the caller or by rule.
-        holders, threshold, min_ballots: who opens, how many it takes, and of how many ballots at least.
-        keys, proofs: who made the key, and what ballots prove.
-        slots_per_plaintext, ciphertexts_per_ballot, bytes_per_ballot: of the packing and of one ballot.
+        mechanism: the noise, chosen by the caller or by rule.
+        scaling: how rows came into the unit ball.
+        lam: the ridge of the parties' own classifiers.
+        randomness: of the encryption.
+        holders: of the key.
+        threshold: how many of them open a sum.
+        min_ballots: they open no sum of fewer.
+        keys: who made the key.
+        proofs: what ballots and parts of openings prove.
+        slots_per_plaintext: of the packing.
+        ciphertexts_per_ballot: of the packing.
+        bytes_per_ballot: as it travels.
         tally_equals_plaintext: whether every opened sum is the clear one, entry by entry.
         privacy: what each release costs.
         composed: what all of them cost together.
@@ -207,7 +220,7 @@ class Summed(Run):
             ("Public auxiliary samples", self.auxiliary),
             ("epsilon", self.epsilon, *delta, " per release and party"),
             ("Paillier key", self.key_bits, f" bits, randomness {self.randomness}"),
-            ("One ballot", self.ciphertexts_per_ballot, " ciphertexts, ", self.bytes_per_ballot, " bytes"),
+            ("One ballot, in ciphertexts", self.ciphertexts_per_ballot, "; in bytes ", self.bytes_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
             ("Model", _MODELS[self.proofs], _KEYS[self.keys]),
             *self._memory,
@@ -226,7 +239,9 @@ class Summed(Run):
     @property
     def notes(self) -> list[str]:
         said = [f"Private accuracies are means over {self.draws} noise draws."] if self.draws > 1 else []
-        said += [f"{name} is measured on {rows:,} rows chosen at random." for name, rows in self.measured_on.items()]
+        if self.measured_on:
+            rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
+            said.append(f"Rows behind the figures: {rows}; chosen at random where there are more.")
         if self.composed is not None:
             total = self.composed
             cost = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"

@@ -477,7 +477,9 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         begun = time.perf_counter()
         ceremony = hold() if journal is None else journal.ceremony(hold)
         seconds["keygen"] = time.perf_counter() - begun
-        round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=options.test_key)
+        round_ = vote_round(
+            ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=options.test_key, proofs="none"
+        )
         conditions = Conditions(options.mode, engine or LocalEngine(options.workers), journal, progress=step)
         summed = simulate_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), conditions)
     layout = VoteLayout(len(auxiliary.samples), classes)

@@ -163,6 +163,13 @@ class SweepOptions:
             raise InvalidParameter("a sweep has at least one data set, draw, lambda and epsilon")
 
     @property
+    def shortened(self) -> SweepOptions:
+        """As they are run: `quick` leaves most of it out."""
+        if not self.quick:
+            return self
+        return replace(self, datasets=min(2, self.datasets), draws=1, steps=min(1000, self.steps))
+
+    @property
     def runs(self) -> int:
         """How many runs the sweep has: the total that `progress` counts up to."""
         return self.datasets * len(self.lambdas) * len(self.epsilons) * (len(PARTIES) + len(SKEWS))
@@ -248,9 +255,7 @@ def reproduce_rajkumar(
 
     Raises InvalidParameter for numbers out of range.
     """
-    begun = time.perf_counter()
-    if options.quick:
-        options = replace(options, datasets=min(2, options.datasets), draws=1, steps=min(1000, options.steps))
+    begun, options = time.perf_counter(), options.shortened
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]
     sweep, done = _Sweep(options, transcript), 0
@@ -279,7 +284,7 @@ def reproduce_rajkumar(
         experiment=options.name,
         paper="Rajkumar and Agarwal 2012, section 6, Figures 1 and 2; the text at hand holds no numbers",
         quick=options.quick,
-        draws_per_point=options.draws,
+        draws_per_point=options.draws * len(problems),
         test=len(first.y_test),
         seed=options.seed,
         options=asdict(options),

@@ -102,7 +102,7 @@ def draw_figures(document: Document) -> dict[str, Drawn]:
         wanted["alpha"] = ("How united the votes were", partial(_alpha, result.histogram))
     # A time per step is no phase: beside the phases it would look like one more.
     seconds = {n: taken for n, taken in result.seconds.items() if taken is not None and not n.startswith("per_")}
-    if seconds:
+    if len(seconds) > 1:
         texts = [f"{taken:.3g} s" for taken in seconds.values()]
         wanted["seconds"] = ("Seconds per phase", partial(_bars, seconds, texts, "seconds", "blue"))
     if document.transcript:

@@ -6,7 +6,7 @@ level AA; a test computes it. No meaning hangs on a colour alone: marks have sha
 
 from __future__ import annotations
 
-__all__ = ["DARK", "LIGHT", "MARKS", "SURFACES", "TEXTS", "contrast"]
+__all__ = ["DARK", "LIGHT", "MARKS", "SURFACES", "TEXTS"]
 
 # For a light screen and for paper.
 LIGHT = {
@@ -44,15 +44,3 @@ DARK = {
 SURFACES = ("paper", "raised")
 TEXTS = ("ink", "quiet", "blue", "orange", "green", "violet", "rose", "olive")
 MARKS = (*TEXTS, "rule")
-
-
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of two colours "#rrggbb", 1 to 21 (WCAG 2.1, definition of contrast ratio)."""
-
-    def luminance(colour: str) -> float:
-        channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)

@@ -40,7 +40,7 @@ from psephos.security.ideal import ideal_psgd_step, joint_skellam, spherical_noi
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.sums import Extra, Members, compare_views, comparison_result, deviations, fresh, lowered_threshold
-from psephos.security.worlds import Setup, SumRun, setup
+from psephos.security.worlds import Recorded, Setup, SumRun, setup
 from psephos.simulate.psgd import PsgdOptions, descend
 
 __all__ = ["PSGD", "PSGD_GAUSSIAN", "agreement_of", "party_of", "real_walks", "terms_of"]
@@ -101,25 +101,13 @@ def _said(announcement: Announcement) -> list[Entry]:
     return [Entry(announcement.step, "curator", BOARD, announcement.encode())]
 
 
-class _Recorded(Transcript):
-    """Keeps every role's secrets; their coins are the context's, so that a view can be had again."""
-
-    def __init__(self, context: Context, label: str) -> None:
-        super().__init__(secrets=True)
-        self._context, self._label = context, label
-
-    def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
-        """The role's coins, recorded."""
-        return super().coins(role, self._context.coins(self._label, role))
-
-
 def real_walks(context: Context, variant: Variant = "paper", inputs: str = "honest") -> list[list[SumRun]]:
     """Runs of the real protocol, each a list of its steps."""
 
     def one(i: int) -> list[SumRun]:
         label = f"psgd {variant} {inputs} {i}"
         agreement, world = agreement_of(context, label, variant), _world(context)
-        transcript = _Recorded(context, label)
+        transcript = Recorded(context, label)
         walk = descend(OPTIONS, _private(context, inputs), agreement, world.ceremony, transcript=transcript)
         return _by_step(context, agreement, transcript, walk.opened)
 

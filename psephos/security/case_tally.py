@@ -117,6 +117,7 @@ def _round(context: Context, label: str) -> Round:
         _auxiliary(context),
         CLASSES,
         test_key=True,
+        proofs="none",
         randomness=context.coins(label, "round"),
     )
 

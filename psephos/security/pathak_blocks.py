@@ -34,6 +34,7 @@ def plain_table(key: DgkPrivateKey) -> dict[mpz, int]:
 
 
 def plain_answer(keys: PathakKeys, given: Answer, table: Mapping[mpz, int]) -> list[int]:
+    """The plaintexts of an answer, which the owner of the key looks up in `plain_table`."""
     key = keys.comparison
     return [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
 

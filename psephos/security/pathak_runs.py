@@ -72,7 +72,9 @@ __all__ = [
 
 PARTIES, FEATURES = 4, 2
 SIZES = (24, 30, 17, 20)
+"""Records of parties 1 to 4."""
 SMALLEST = 3
+"""Which of them has the fewest."""
 LAMBDA, EPSILON = 0.1, 1.0
 
 PathakKind = Literal["public-bound", "repaired", "all-pairs", "printed", "spherical"]
@@ -191,6 +193,7 @@ class Members:
 
 
 HONEST = Members()
+"""Nobody colludes, nobody lies."""
 
 
 @dataclass(frozen=True)
@@ -274,6 +277,7 @@ def keys_of(context: Context) -> PathakKeys:
 
 
 def made_up_records(generator: np.random.Generator, size: int, turn: float) -> Records:
+    """(X, y) of `size` records: float64 (size, d), rows below 1, int64 (size,); `turn`: angle of the boundary."""
     X = generator.normal(size=(size, FEATURES))
     X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
     y = (X @ np.array([np.cos(turn), np.sin(turn)]) > 0).astype(np.int64)
@@ -294,6 +298,7 @@ def records_of(context: Context, inputs: str) -> list[Records]:
 
 
 def terms_of(context: Context, kind: PathakKind, label: str) -> Terms:
+    """What is agreed on in the runs of one kind."""
     return make_terms(
         parties=PARTIES,
         features=FEATURES,
@@ -318,6 +323,7 @@ def play(
     label: str,
     puppets: Mapping[str, Puppet],
 ) -> Run:
+    """One run of the real protocol on these data sets, with coins named by `label`."""
     transcript, world = SeededTranscript(lambda name: context.coins(label, name)), World()
     terms, keys = terms_of(context, kind, label), keys_of(context)
     names = [*(role(number) for number in range(PARTIES + 1)), CONSUMERS]
@@ -328,6 +334,7 @@ def play(
 
 
 def liars(members: Members) -> dict[str, Puppet]:
+    """The puppets of a coalition that does not keep to the protocol, by role."""
     return {role(number): AddsNothing for number in members.parties} if members.lying else {}
 
 

@@ -143,6 +143,7 @@ def run_tally_round(
         auxiliary,
         classes,
         test_key=True,
+        proofs="none",
         randomness=context.coins(label, "round"),
     )
     return run_sum(world, round_, VoteContribution(voters, auxiliary, classes), Recorded(context, label))

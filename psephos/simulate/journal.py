@@ -4,7 +4,7 @@ A journal is a folder with one `Store` (psephos.protocol.storage.store), so that
 
 * **A sum**, after every batch of parties: the curator's and each holder's product so far with who is counted in it, the
   clear sum, and the digests of the batch's messages. Parties that are in it are not asked again; a batch that was being
-  worked on when the run ended leaves no trace and is worked on again. What the holders answered.
+  worked on when the run ended leaves no trace and is worked on again.
 * **A run of a driver** (`Driver(store=journal.store)`): the roles' states and their messages.
 * **A sweep of many trials** (`psephos reproduce`): what each came to.
 
@@ -178,14 +178,6 @@ class SumJournal:
             self._store.put(
                 self._space, b"state", encode((blobs, values, tuple(state.seconds.items()), float(state.memory_mb)))
             )
-
-    def partial(self, holder: int) -> bytes | None:
-        """What this holder answered, encoded; None when it was not asked yet."""
-        return self._store.get(self._space, b"partial %d" % holder)
-
-    def keep_partial(self, holder: int, answer: bytes) -> None:
-        """Keep what a holder answered, so that it is not asked to open a second time."""
-        self._store.put(self._space, b"partial %d" % holder, answer)
 
     def __repr__(self) -> str:
         return f"<SumJournal of {self.round.kind} in {self._store}>"

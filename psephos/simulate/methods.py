@@ -1,8 +1,9 @@
 """The methods that `psephos run` compares, each ready to be released as often as a figure needs draws.
 
-vote and soft are Hamm's Algorithms 1 and 2, avg is clipped parameter averaging, statistic is the noisy linear statistic
-and pate the student of noisy majorities. Their parameters follow the public rules of `psephos.curator.hamm.rules`,
-`psephos.curator.hamm.statistic` and `psephos.curator.hamm.pate`, unless the caller fixes lambda as the papers do.
+vote and soft are Hamm's Algorithms 1 and 2, avg is clipped parameter averaging, statistic and own-data are the noisy
+linear statistics of votes and of own rows, and pate is the student of noisy majorities. Their parameters follow the
+public rules of `psephos.curator.hamm.rules`, `psephos.curator.hamm.statistic` and `psephos.curator.hamm.pate`, unless
+the caller fixes lambda as the papers do.
 """
 
 from __future__ import annotations

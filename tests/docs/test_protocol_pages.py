@@ -18,10 +18,12 @@ from psephos.parties.party import Party, VectorParty, VotingParty
 from psephos.protocol import PackingPlan, Round, vote_round
 from psephos.protocol.driver import Driver
 from psephos.protocol.pathak.terms import Variant
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Machine, Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
 from psephos.simulate.psgd import PsgdOptions, simulate_psgd
+from psephos.simulate.tally import TallyOptions, simulate_tally
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
 ROLES = [
@@ -64,7 +66,7 @@ def a_round(page: str) -> Transcript:
     parties = [Party(number, key, classes=(0, 1)) for number, key in enumerate(ceremony.signing_keys)]
     key, roster = ceremony.threshold_key, ceremony.roster
     if page == "tally":
-        round_ = vote_round(key, roster, np.eye(3), 2, test_key=True)
+        round_ = vote_round(key, roster, np.eye(3), 2, test_key=True, proofs="none")
         trained = [party.train(np.eye(3), [0, 1, 0], "tree") for party in parties]
         senders: list[Role] = [VotingParty(party, round_, np.eye(3)) for party in trained]
     else:
@@ -76,13 +78,23 @@ def a_round(page: str) -> Transcript:
     return transcript
 
 
+def of_statistics(page: str) -> Transcript:
+    options = TallyOptions(
+        reveal="statistic", parties=PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True
+    )
+    simulate_tally(options, transcript=(transcript := Transcript()))
+    return transcript
+
+
 def a_descent(page: str) -> Transcript:
     options = PsgdOptions(parties=PARTIES, steps=2, epsilon=1.0, key_bits=KEY_BITS, test_key=True)
     simulate_psgd(options, transcript=(transcript := Transcript()))
     return transcript
 
 
-@pytest.mark.parametrize(("page", "run"), [("tally", a_round), ("average", a_round), ("psgd", a_descent)])
+@pytest.mark.parametrize(
+    ("page", "run"), [("tally", a_round), ("average", a_round), ("statistic", of_statistics), ("psgd", a_descent)]
+)
 def test_a_run_sends_what_its_page_says(page: str, run: Callable[[str], Transcript]) -> None:
     """Kinds, senders and receivers; and lengths, which are a fixed part and a multiple of something."""
     told = {(row[0], row[1], row[2]): row[3] for row in rows(section(page, "## The messages"))}
@@ -98,6 +110,13 @@ def test_a_run_sends_what_its_page_says(page: str, run: Callable[[str], Transcri
             assert (size - int(fixed)) % step == 0, which
 
 
+class Seeded(Transcript):
+    """Coins with which pi_1 is not the identity: then no size share travels."""
+
+    def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
+        return super().coins(role, SimulationRandomness(2, role))
+
+
 def test_pathaks_runs_send_what_their_page_says() -> None:
     """`public-bound` three kinds of messages, `printed` all but the rungs, `repaired` all."""
     told = {(row[0], row[1], row[2]) for row in rows(section("pathak", "## The messages"))}
@@ -108,7 +127,7 @@ def test_pathaks_runs_send_what_their_page_says() -> None:
         terms = make_terms(
             parties=4, features=2, lam=0.1, epsilon=1.0, variant=variant, smallest_size=2, largest_size=9
         )
-        transcript = Transcript()
+        transcript = Seeded()
         needed = keys if terms.finds_smallest else None
         run_protocol(records, terms, needed, test_key=True, transcript=transcript)
         sent[variant] = {(m.kind, m.sender.split()[0], m.receiver.split()[0]) for m in transcript.messages}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,3 +169,15 @@ def test_an_infinite_epsilon_is_none() -> None:
 def test_what_a_reader_must_not_miss_is_a_warning(change: dict[str, Any], words: str) -> None:
     assert not TALLY.warnings
     assert [said for said in dataclasses.replace(TALLY, **change).warnings if words in said]
+
+
+def test_the_documentation_of_the_json_is_that_of_the_types() -> None:
+    root = Path(__file__).resolve().parents[2] / "docs"
+    spec = importlib.util.spec_from_file_location("json_page", root / "config" / "json_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    written = "python docs/config/json_page.py > docs/json.md"
+    assert (root / "json.md").read_text(encoding="utf-8") == module.page(), written
+    assert not re.findall(r"^.*\|\s+\|$", module.page(), re.M), "a field that no docstring describes"

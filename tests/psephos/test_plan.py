@@ -27,7 +27,7 @@ def small() -> PlanOutcome:
 def test_bytes_are_those_of_a_run(small: PlanOutcome) -> None:
     X = np.random.default_rng(0).normal(size=(400, 4)) / 10
     ceremony = hold_ceremony(12, key_bits=256, holders=4, threshold=3, test_key=True)
-    round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True)
+    round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True, proofs="none")
     transcript = Transcript()
     voters = [LinearVoter(np.random.default_rng(j).normal(size=(3, 4))) for j in range(12)]
     done = simulate_sum(round_, ceremony, VoteContribution(voters, X, 3), Conditions(transcript=transcript))

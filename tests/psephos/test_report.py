@@ -57,7 +57,7 @@ from psephos.protocol.wire import Kind
 from psephos.report import report_from_json, write_report
 from psephos.report.charts import style_of
 from psephos.report.document import Message
-from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS, contrast
+from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
@@ -399,6 +399,18 @@ def test_nothing_in_the_json_becomes_markup(
     page = Page(write_report(changed, messages, tmp_path, command=[evil]))
     assert page.tags["script"] == 0
     assert evil in page.text
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours "#rrggbb", 1 to 21 (WCAG 2.1, definition of contrast ratio)."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos import Ceremony, hold_ceremony
-from psephos.curator.tally import Tally
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party, VotingParty
+from psephos.curator import Tally
+from psephos.parties import KeyHolder, Party, VotingParty
 from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.errors import AlreadyCastError

@@ -18,9 +18,8 @@ import numpy as np
 from gmpy2 import invert, mpz
 
 from psephos import hold_ceremony
-from psephos.curator.tally import Tally
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party, VotingParty
+from psephos.curator import Tally
+from psephos.parties import KeyHolder, Party, VotingParty
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
@@ -36,7 +35,7 @@ GENERATOR = np.random.default_rng(10)
 AUXILIARY = GENERATOR.normal(size=(SAMPLES, 2))
 VOTES = GENERATOR.integers(0, CLASSES, size=(PARTIES, SAMPLES))
 CEREMONY = hold_ceremony(PARTIES, holders=3, threshold=2, key_bits=512, test_key=True)
-ROUND = vote_round(CEREMONY.threshold_key, CEREMONY.roster, AUXILIARY, CLASSES, test_key=True)
+ROUND = vote_round(CEREMONY.threshold_key, CEREMONY.roster, AUXILIARY, CLASSES, test_key=True, proofs="none")
 VICTIM = VoteLayout(SAMPLES, CLASSES).encode(VOTES[0]).tolist()
 """What party 0's ballot holds."""
 

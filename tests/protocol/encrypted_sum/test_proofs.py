@@ -11,21 +11,29 @@ import numpy as np
 import pytest
 from gmpy2 import mpz
 
-from psephos.curator.tally import Tally
+from psephos.curator.tally import Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party, VotingParty
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.proofs import _statement, encrypt_with_proof, proof_bytes
+from psephos.protocol.encrypted_sum.proofs import (
+    _statement,
+    check_opening,
+    encrypt_with_proof,
+    proof_bytes,
+    prove_opening,
+)
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import (
+    CiphertextError,
     DuplicateBallotError,
     InvalidParameter,
     MessageError,
     ProofError,
     WrongPartialDecryptionError,
+    WrongRoundError,
 )
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode
 from psephos.protocol.paillier.sharing import lagrange_numerators
@@ -161,6 +169,33 @@ def test_who_is_counted_does_not_depend_on_batches(election: Any, proofs: Proofs
 
 
 @proofs
+def test_why_a_ballot_is_refused_does_not_depend_on_batches(election: Any, proofs: Proofs) -> None:
+    """A bad second ballot of a party that is counted is a second ballot, whatever else is in its batch."""
+    round_ = round_of(election, proofs)
+    good = [cast(election, round_, party) for party in range(3)]
+    factor, one = mpz(election.private_key.factors()[0]), Ballot.decode(good[1], round_)
+    bad = [signed(election, round_, party, (factor, *one.ciphertexts[1:]), one.proof) for party in (0, 2)]
+    board = [good[0], bad[0], good[1], bad[1], good[1], good[2]]
+    refused = []
+    for size in range(1, len(board) + 1):
+        product, found = BallotProduct(round_), dict[int, type[Exception]]()
+        for at in range(0, len(board), size):
+            product, rejections = product.add_all(board[at : at + size])
+            found |= {at + r.place: type(r.error) for r in rejections}
+        refused.append(found)
+    assert refused == [{1: DuplicateBallotError, 3: CiphertextError, 4: DuplicateBallotError}] * len(board)
+
+
+def test_a_voter_refuses_a_round_that_lets_a_sample_have_two_votes(election: Any) -> None:
+    round_ = round_of(election, "valid")
+    with pytest.raises(WrongRoundError, match="one vote per 1 entries, and a sample has 2"):
+        cast(election, replace(round_, group=1), 0)
+    for group in (0, -1, 1 << 32):
+        with pytest.raises(InvalidParameter, match="a group has at least one entry"):
+            replace(round_, group=group)
+
+
+@proofs
 def test_proofs_have_a_length(election: Any, proofs: Proofs) -> None:
     round_ = round_of(election, proofs)
     vector, proof = encrypt_with_proof(round_, 0, [0] * round_.plan.length, Encryptor(round_.key, expected=8))
@@ -200,6 +235,23 @@ class Shaper(Role):
         n, modulus, lagrange = key.key.modulus, key.key.modulus_squared, lagrange_numerators([1, 2], key.holders)[1]
         shift = 2 * 2 * mpz(key.delta) ** 3 * key.theta * gmpy2.invert(lagrange, n) % n
         return replace(part, values=(part.values[0] * (1 + shift * n) % modulus, *part.values[1:])).encode(self._round)
+
+
+@pytest.mark.parametrize("others", [2, 3])
+def test_a_sign_that_no_proof_sees_does_not_matter(election: Any, others: int) -> None:
+    """-1 is a residue that everybody knows: a flipped sign passes, and must neither spoil nor change what is opened."""
+    round_ = round_of(election, "knowledge")
+    product, _ = BallotProduct(round_).add_all(cast(election, round_, party) for party in range(5))
+    parts = []
+    for holder in (1, others):
+        share = election.shares[holder - 1]
+        values = share.partially_decrypt(product.columns)
+        if holder == 1:
+            values = (round_.key.modulus_squared - values[0], *values[1:])
+        proof = prove_opening(round_, share, product.columns, values)
+        check_opening(round_, holder, product.columns, values, proof)
+        parts.append(PartialDecryption(round_.digest, holder, product.digest, values, proof))
+    assert list(open_product(product, parts).sums) == product.vector().decrypt(election.private_key)
 
 
 @proofs

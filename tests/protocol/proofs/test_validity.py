@@ -200,8 +200,10 @@ def test_the_numbers_behind_the_theorem(ballot: Ballot) -> None:
     """Soundness and hiding, from the constants that are in use (docs/security/zero-knowledge.md, theorem 3)."""
     layout = ballot.layout
     assert (5 / 8) ** validity.QUERIES < 2**-103
-    assert 2 * layout.degree * 2 < layout.size  # the masks of double degree decode uniquely from 5/8 of the places
-    assert (layout.size / PRIME) ** validity.REPEATS < 2**-100
+    assert 2 / validity.RATE <= 2 * (5 / 8) - 1  # 5/8 of the places determine the masks of double degree
+    assert (1 - 1 / validity.RATE) / 2 > 3 / 8  # and more than 3/8 may not be spoiled in a row that is decoded uniquely
+    assert (validity.RATE * max(validity.DEGREES) / PRIME) ** validity.REPEATS < 2**-97
+    assert layout.degree in validity.DEGREES
     assert layout.used + validity.QUERIES == layout.degree  # as many random entries as are ever opened
     factors = (layout.mask_bits + 2) // 30 + 1
     assert (factors / 50_000_000) ** validity.PRIMES < 2**-110  # there are 50,697,537 primes in [2^30, 2^31)
@@ -240,6 +242,8 @@ def test_only_votes_have_a_layout(private_key: PrivateKey) -> None:
     for plan, group in (
         (PackingPlan.for_key(key, length=10, addends=3, minimum=-1, maximum=1), 1),
         (PackingPlan.for_key(key, length=10, addends=3), 3),
+        (PackingPlan.for_key(key, length=10, addends=3), 0),
+        (PackingPlan.for_key(key, length=10, addends=3), -1),
     ):
         with pytest.raises(InvalidParameter, match="validity is proved for votes"):
             Layout.of(key, plan, group)

@@ -92,6 +92,7 @@ def _sums() -> list[Decoder]:
         auxiliary[:3],
         3,
         test_key=True,
+        proofs="none",
         randomness=context.coins("o"),
     )
     assert other.digest != round_.digest

@@ -1,48 +1,44 @@
-"""The audit as Markdown, for docs/security/matrix.md: `python -m tests.security.lab.tables AUDIT.json`."""
+"""What follows the introduction of docs/security/matrix.md: `python -m tests.security.lab.tables`.
+
+The verdicts are the expected ones, and the mutants' checks the ones that catch them; the suite holds both.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
-from typing import Any
 
-from psephos.security.audit import PROTOCOLS
+from psephos.security.audit import CASES, NOT_EXAMINED, PROTOCOLS
+from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, expected
 from tests.security.lab.mutants import EQUIVALENT, MUTANTS
 
-__all__ = ["matrix", "mutants"]
+__all__ = ["page"]
 
-_MARKS = {"hidden": "hidden", "revealed by design": "*by design*", "LEAK": "**LEAK**"}
+_MARKS = {HIDDEN: "hidden", REVEALED: "*by design*", LEAK: "**LEAK**"}
 
 
-def matrix(protocol: dict[str, Any]) -> str:
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _matrix(case: Case) -> str:
     """Coalitions against secrets."""
-    secrets = list(protocol["coalitions"][0]["cells"])
-    lines = [f"| coalition | {' | '.join(secrets)} |", "| --- " * (len(secrets) + 1) + "|"]
-    for coalition in protocol["coalitions"]:
-        cells = [_MARKS[coalition["cells"][secret]["verdict"]] for secret in secrets]
-        lines.append(f"| {coalition['name']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [_row("coalition", *case.secrets), "| --- " * (len(case.secrets) + 1) + "|"]
+    for coalition in case.coalitions:
+        rows.append(_row(coalition.name, *(_MARKS[expected(coalition, secret)] for secret in case.secrets)))
+    return "\n".join(rows)
 
 
-def mutants() -> str:
-    """Which check catches which mutant; the suite holds that it does."""
-    lines = ["| protocol | broken | caught by |", "| --- | --- | --- |"]
-    lines += [
-        f"| {mutant.protocol} | {mutant.name} | {mutant.check} |"
-        for mutant in sorted(MUTANTS, key=lambda mutant: PROTOCOLS.index(mutant.protocol))
-    ]
-    return "\n".join(lines)
-
-
-def page(report: dict[str, Any]) -> str:
-    """All tables of one audit."""
-    parts = [f"## {protocol['name']}\n\n{matrix(protocol)}" for protocol in report["protocols"]]
-    parts.append(f"## Mutants\n\n{mutants()}")
-    for title, told in (("What was not looked at", report["not_examined"]), ("Breaks that leak nothing", EQUIVALENT)):
+def page() -> str:
+    """All tables."""
+    parts = [f"## {case.name}\n\n{_matrix(case)}" for case in CASES.values()]
+    ordered = sorted(MUTANTS, key=lambda mutant: PROTOCOLS.index(mutant.protocol))
+    rows = [_row("protocol", "broken", "caught by"), "| --- | --- | --- |"]
+    rows += [_row(mutant.protocol, mutant.name, mutant.check) for mutant in ordered]
+    parts.append("## Mutants\n\n" + "\n".join(rows))
+    for title, told in (("What was not looked at", NOT_EXAMINED), ("Breaks that leak nothing", EQUIVALENT)):
         parts.append(f"## {title}\n\n" + "\n".join(f"* **{what}**: {why}." for what, why in told.items()))
     return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    sys.stdout.write(page())

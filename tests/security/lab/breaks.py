@@ -1,0 +1,177 @@
+"""Edits under which one of the analysis' checks must change its mind: `tests/security/test_checks_can_fail.py`.
+
+Mutants do that for the leaks one would make by mistake. Here are the kinds of checks that no mutant needs: a check that
+hides must find a leak, a check that reveals must fail to read what is no longer there. Views are few and the leaks
+gross, so the fixed seed is not what makes a test pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psephos.curator.hamm.statistic
+import psephos.curator.psgd.agreement
+import psephos.parties.pathak_noise
+import psephos.parties.statistic
+import psephos.protocol.paillier.sharing
+import psephos.protocol.pathak.resharing
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party
+from psephos.parties.pathak import PathakParty
+from psephos.parties.psgd import GradientParty
+from psephos.protocol.paillier.encryption import Encryptor
+
+__all__ = ["BREAKS", "Break"]
+
+# The plaintext decides the randomness: a guessed vote can be encrypted and compared.
+CONVERGENT = (
+    Encryptor,
+    "_encrypt",
+    "(1 + m * n) * r.value % modulus for m, r",
+    "(1 + m * n) * gmpy2.powmod(m + 2, n, modulus) % modulus for m, r",
+)
+NO_NOISE = (psephos.parties.statistic, "with_share", "[value + noise for", "[value for")
+NO_RANDOMNESS = (Encryptor, "_encrypt", "(1 + m * n) * r.value % modulus", "(1 + m * n) % modulus")
+OPENED_TWICE = (KeyHolder, "open", "openings.first(self.round.digest,", "openings.first(request.product_digest,")
+LOW_DEGREE = (psephos.protocol.paillier.sharing, "integer_polynomial", "range(threshold - 1)", "range(threshold - 2)")
+F0_IS_S = (
+    psephos.protocol.paillier.sharing,
+    "integer_polynomial",
+    "return [delta * secret]",
+    "return [secret]",
+)
+# Votes for the next class: whoever reads anything does not read the votes that were given.
+OTHER_VOTES = (
+    Party,
+    "votes",
+    "self._voter.predict_votes(auxiliary.samples)",
+    "(self._voter.predict_votes(auxiliary.samples) + 1) % len(self.classes)",
+)
+ZEROS = (Party, "ballot", "self.number, values, encryptor", "self.number, [0] * len(values), encryptor")
+
+
+Edit = tuple[Any, str, str, str]
+
+
+@dataclass(frozen=True, init=False)
+class Break:
+    """Edits, and the check that must answer differently while they last."""
+
+    protocol: str
+    check: str
+    edits: tuple[Edit, ...]
+    views: int
+
+    def __init__(self, protocol: str, check: str, *edits: Edit, views: int = 24) -> None:
+        for name, value in (("protocol", protocol), ("check", check), ("edits", edits), ("views", views)):
+            object.__setattr__(self, name, value)
+
+
+BREAKS = (
+    Break("tally", "simulation, curator", CONVERGENT),
+    Break("tally", "votes swapped, curator", CONVERGENT),
+    Break(
+        "tally",
+        "other data, same votes, curator",
+        (
+            Party,
+            "votes",
+            "self._voter.predict_votes(auxiliary.samples)",
+            "np.roll(self._voter.predict_votes(auxiliary.samples), len(getattr(self._voter, 'samples', ())) // 100)",
+        ),
+    ),
+    Break(
+        "tally",
+        "messages replayed, party",
+        (Encryptor, "randomizers", "comb.draw(self.randomness)", "comb.draw(SYSTEM)"),
+    ),
+    Break(
+        "tally",
+        "noise replayed, curator",
+        (
+            psephos.curator.hamm.statistic,
+            "release_sum",
+            "plan.mechanism.sample(randomness)",
+            "plan.mechanism.sample(SYSTEM)",
+        ),
+    ),
+    Break("tally", "parameters simulated, curator", CONVERGENT),
+    Break("tally", "sum read, curator", ZEROS),
+    Break("tally", "last party's parameters, curator and all parties but one", ZEROS),
+    Break("tally", "opening parameters, t holders", ZEROS),
+    Break("tally", "opening parameters, dealer", ZEROS),
+    Break("tally", "output, curator", OTHER_VOTES),
+    Break("tally", "alpha read, curator", OTHER_VOTES),
+    Break("tally", "last party, curator and all parties but one", OTHER_VOTES),
+    Break("tally", "opening, t holders", OTHER_VOTES),
+    Break("tally", "opening, dealer", OTHER_VOTES),
+    Break(
+        "statistic",
+        "same votes, curator",
+        (
+            psephos.parties.statistic.StatisticParty,
+            "begin",
+            "noisy_contribution(self._grid, votes,",
+            "noisy_contribution(self._grid, np.roll(votes, len(self.party._voter.samples) // 100),",
+        ),
+    ),
+    Break("statistic", "votes swapped, outsider (the board)", CONVERGENT, NO_NOISE),
+    Break("statistic", "freshness, curator", NO_RANDOMNESS),
+    Break("statistic", "threshold, curator and t - 1 holders", LOW_DEGREE),
+    Break("statistic", "deviating requests, curator and t - 1 holders", OPENED_TWICE),
+    Break("statistic", "dealt shares, curator and t - 1 holders", F0_IS_S, views=60),
+    Break("statistic", "opening, t holders", ZEROS),
+    Break("statistic", "opening, dealer", ZEROS),
+    Break(
+        "pathak-printed",
+        "simulation but for the total, party 3 (the smallest)",
+        # Party 3 is handed every vector whole, and everybody else zeros.
+        (
+            psephos.protocol.pathak.resharing,
+            "split_vector",
+            "[*drawn, last]",
+            "[[0] * len(vector)] * (parts - 2) + [[v & mask for v in vector], [0] * len(vector)]",
+        ),
+        views=36,
+    ),
+    Break(
+        "pathak-repaired",
+        "insider, party 3 (the smallest)",
+        (
+            psephos.parties.pathak_noise,
+            "noise_share",
+            "shares.share(randomness)",
+            "[0] * terms.features",
+        ),
+    ),
+    Break(
+        "pathak-printed",
+        "insider, party 3 (the smallest)",
+        (PathakParty, "outcome", "state.noise)", "tuple(tuple(e + 1 for e in n) for n in state.noise))"),
+    ),
+    Break(
+        "pathak-repaired",
+        "sizes read, curator and a party",
+        (PathakParty, "_share_size", "self._size << TIE_BITS", "16 << TIE_BITS"),
+    ),
+    Break(
+        "pathak-repaired",
+        "noise read, curator and party 1",
+        (PathakParty, "outcome", "self._parameters, state", "tuple(w + 1 for w in self._parameters), state"),
+    ),
+    # Weighted by the party's number, and without noise: the sum tells whose gradient was whose.
+    Break(
+        "psgd",
+        "data swapped, curator",
+        (GradientParty, "vector", "[u + e + r for", "[u * (1 + self.number) for"),
+    ),
+    Break("psgd", "freshness, curator", NO_RANDOMNESS),
+    Break("psgd", "threshold, party", LOW_DEGREE),
+    Break("psgd", "deviating requests, curator and a party, t - 1 holders", OPENED_TWICE),
+    Break(
+        "psgd",
+        "sizes read, curator",
+        (psephos.curator.psgd.agreement._Asked, "__init__", "loss.lipschitz * largest * (1", "self.records * (1"),
+    ),
+)
