@@ -48,6 +48,10 @@ NOT_EXAMINED: dict[str, str] = {
         "an audit sees that noise has the law and the amount that were promised, not that the sensitivity behind the "
         "promise is right: docs/theory.md proves it, `psephos audit --privacy` bounds the mechanisms from below"
     ),
+    "the own-data statistic": (
+        "its messages, rounds, shares and opening are the statistic's, which is audited; the vector that a party posts "
+        "is another one, of which docs/theory.md and tests say what it holds"
+    ),
     "small differences": "`power` says what sampling sees; a leak below it passes, such as a mask 40 bits too narrow",
     "deviations that nobody wrote down": (
         "coalitions follow the protocol but for the requests, ballots and shares that the deviating checks try; "
