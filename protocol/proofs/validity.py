@@ -376,6 +376,10 @@ class _Verification:
     """One look at one proof, step by step."""
 
     def __init__(self, statement: bytes, layout: Layout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
+        if len(ciphertexts) != layout.plan.ciphertexts:
+            raise ProofError(
+                f"a ballot of this round has {layout.plan.ciphertexts} ciphertexts, not {len(ciphertexts)}"
+            )
         self.layout, self.ciphertexts = layout, ciphertexts
         self.chain = _Chain(layout, statement, ciphertexts)
         self._proof, self._at = proof, 0

@@ -9,6 +9,7 @@ from joblib import Parallel, cpu_count, delayed
 
 from psephos.outcomes import AuditedCoalition, AuditedProtocol, AuditOutcome
 from psephos.protocol.errors import InvalidParameter
+from psephos.security.case_ceremony import CEREMONY
 from psephos.security.case_pathak import PATHAK
 from psephos.security.case_psgd import PSGD, PSGD_GAUSSIAN
 from psephos.security.case_statistic import STATISTIC, STATISTIC_GAUSSIAN
@@ -18,7 +19,7 @@ from psephos.security.model import Case, Context, Result, judge
 
 __all__ = ["CASES", "NOT_EXAMINED", "PROTOCOLS", "as_expected", "audit"]
 
-_ALL = (TALLY, STATISTIC, STATISTIC_GAUSSIAN, *PATHAK, PSGD, PSGD_GAUSSIAN)
+_ALL = (CEREMONY, TALLY, STATISTIC, STATISTIC_GAUSSIAN, *PATHAK, PSGD, PSGD_GAUSSIAN)
 CASES: dict[str, Case] = {case.name: case for case in _ALL}
 """Every audited protocol by its name."""
 PROTOCOLS = tuple(CASES)

@@ -194,7 +194,9 @@ def flipped(at: int) -> Callable[[Post], Sequence[Post]]:
 
     def twist(post: Post) -> Sequence[Post]:
         data = bytearray(post.data)
-        data[at if at < 0 else HEADER_BYTES + 5 + at] ^= 1
+        place = at if at < 0 else HEADER_BYTES + 5 + at
+        if place < len(data):  # a batch may have no candidate to test
+            data[place] ^= 1
         return (replace(post, data=bytes(data)),)
 
     return twist

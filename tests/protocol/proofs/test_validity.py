@@ -164,6 +164,13 @@ def test_lengths(ballot: Ballot) -> None:
             ballot.verify(bad)
 
 
+def test_as_many_ciphertexts_as_the_plan_says(ballot: Ballot) -> None:
+    proof = ballot.prove()
+    for wrong in (ballot.ciphertexts[:-1], (*ballot.ciphertexts, mpz(1)), ()):
+        with pytest.raises(ProofError, match="ciphertexts, not"):
+            verify(HERE, ballot.layout, wrong, proof)
+
+
 def test_parts_of_two_proofs_do_not_go_together(ballot: Ballot) -> None:
     first, second = ballot.prove(), ballot.prove()
     for cut in (32, 64, 64 + ballot.key.ciphertext_bytes, len(first) // 4, len(first) // 2, len(first) - 4000):

@@ -6,12 +6,13 @@ analysis cannot see at all is `psephos.security.audit.NOT_EXAMINED`.
 
 from __future__ import annotations
 
-from tests.security.lab import mutants_pathak, mutants_psgd, mutants_statistic, mutants_tally
+from tests.security.lab import mutants_ceremony, mutants_pathak, mutants_psgd, mutants_statistic, mutants_tally
 from tests.security.lab.editing import Mutant
 
 __all__ = ["EQUIVALENT", "MUTANTS"]
 
 MUTANTS: tuple[Mutant, ...] = (
+    *mutants_ceremony.MUTANTS,
     *mutants_tally.MUTANTS,
     *mutants_statistic.MUTANTS,
     *mutants_pathak.MUTANTS,

@@ -1,0 +1,264 @@
+"""The arithmetic of a ceremony against the clear numbers, with the pieces of all sets in hand."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from math import factorial
+from typing import Any
+
+import gmpy2
+import numpy as np
+import pytest
+from gmpy2 import mpz
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from psephos.protocol.ceremony import search
+from psephos.protocol.ceremony.exponent import committed, committed_share, share_bound
+from psephos.protocol.ceremony.messages import pack_residues, packed_bytes, unpack_residues
+from psephos.protocol.ceremony.replicated import home, product_share, stream, zero_share
+from psephos.protocol.ceremony.search import Batch, choose, exponent_share_bits, flat_primes, is_good
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.errors import ShareRangeError
+from psephos.protocol.paillier.private_key import odd_primorial
+from psephos.protocol.paillier.sharing import evaluate, integer_polynomial
+
+
+def terms(bits: int = 256, holders: int = 5) -> CeremonyTerms:
+    return CeremonyTerms(bits, holders, holders // 2 + 1, bytes(32), test_key=True)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A batch with everybody's secrets."""
+
+    terms: CeremonyTerms
+    own: dict[int, Batch]
+    whole: Batch
+    products: Any
+    differences: Any
+    numbers: dict[int, Any]
+    p: Any
+    q: Any
+    moduli: tuple[mpz, ...]
+
+    @property
+    def holders(self) -> range:
+        return range(1, self.terms.holders + 1)
+
+
+def opened_batch(agreed: CeremonyTerms) -> Opened:
+    seeds = {s: secrets.token_bytes(32) for s in range(len(agreed.subsets))}
+    own = {
+        j: Batch(agreed, {s: seed for s, seed in seeds.items() if j in agreed.subsets[s]})
+        for j in range(1, agreed.holders + 1)
+    }
+    primes = flat_primes(agreed)
+    products = sum(batch.product_share(j) for j, batch in own.items()) % primes
+    differences = sum(batch.difference_share(j, products) for j, batch in own.items()) % primes
+    chosen = choose(agreed, products, differences)
+    numbers = {j: batch.numbers(chosen) for j, batch in own.items()}
+    rests = sum(batch.modulus_share(j, numbers[j]) for j, batch in own.items()) % (mpz(1) << agreed.rest_bits)
+    whole = Batch(agreed, seeds)
+    clear = whole.numbers(chosen)
+    p, q = (agreed.offset + sum(pieces[i] for pieces in clear.values()) for i in (0, 1))
+    found = search.moduli(agreed, products, chosen, list(rests))
+    return Opened(agreed, own, whole, products, differences, numbers, p, q, found)
+
+
+@pytest.fixture(scope="module", params=[(128, 3), (256, 4), (256, 5), (512, 6)], ids=str)
+def batch(request: pytest.FixtureRequest) -> Opened:
+    return opened_batch(terms(*request.param))
+
+
+def test_moduli_are_the_products(batch: Opened) -> None:
+    assert list(batch.p * batch.q) == list(batch.moduli)
+    assert {int(n).bit_length() for n in batch.moduli} == {batch.terms.bits}
+
+
+def test_the_sieve_leaves_no_small_factor_of_p_and_p_minus_1(batch: Opened) -> None:
+    small = batch.terms.step // 4
+    for p in (*batch.p, *batch.q):
+        assert p % 12 == 11
+        assert gmpy2.gcd(p * (p - 1), small) == 1
+
+
+def test_what_is_opened_of_residues_is_what_it_should_be(batch: Opened) -> None:
+    for found, right in zip((batch.products, batch.differences), batch.whole.opened(), strict=True):
+        assert np.array_equal(found, right)
+
+
+def test_a_share_says_nothing_without_the_others(batch: Opened) -> None:
+    """All but one holder's shares do not give the sum: each is masked."""
+    primes = flat_primes(batch.terms)
+    for left_out in batch.holders:
+        rest = sum(b.product_share(j) for j, b in batch.own.items() if j != left_out) % primes
+        assert np.mean(rest == batch.products) < 0.3
+
+
+def test_the_biprimality_test_is_right(batch: Opened) -> None:
+    """Against gmpy2's primality test, one base each: a composite passes with probability 1/2 at most, 2^-40 with 40."""
+    places = search.survivors(batch.terms, batch.moduli)
+    clear = [gmpy2.gcd(odd_primorial(2**20) % n, n) == 1 for n in batch.moduli]
+    assert places == tuple(np.flatnonzero(clear))
+    for place in places[:40]:
+        n = batch.moduli[place]
+        chosen = search.bases(batch.terms, n, 40)
+        values = [batch.own[j].test_values(j, batch.numbers[j], place, n, chosen) for j in batch.holders]
+        prime = gmpy2.is_prime(batch.p[place]) and gmpy2.is_prime(batch.q[place])
+        assert search.passes(batch.terms, place, n, values) == prime
+
+
+def test_good_form_is_that_of_the_numbers() -> None:
+    """Numbers whose phi has a prime of the form's in it, or a large one in common, are not good; others are."""
+    agreed = terms(256, 3)
+    batch = opened_batch(agreed)
+    good = bad = 0
+    for place, n in enumerate(batch.moduli):
+        shares = [batch.own[j].form_share(j, batch.numbers[j], place, n) for j in batch.holders]
+        phi = (batch.p[place] - 1) * (batch.q[place] - 1)
+        clean = gmpy2.gcd(phi, odd_primorial(2**16)) == 1 and not _large_common(phi, n - 1)
+        assert search.good_form(agreed, n, shares) == clean
+        good, bad = good + clean, bad + (not clean)
+    assert good > 0 < bad
+
+
+def _large_common(phi: mpz, other: mpz) -> bool:
+    common = gmpy2.gcd(phi, other)
+    while (small := gmpy2.gcd(common, 2 * odd_primorial(2**16))) != 1:
+        common //= small
+    return bool(common != 1)
+
+
+def test_good_keys_are_recognised() -> None:
+    agreed = terms(128, 3)
+    small = odd_primorial(256)
+    tried = (mpz(x) for x in range(2**63 + 3, 2**63 + 2**20, 12))
+    p, q = [x for x in tried if gmpy2.is_prime(x) and gmpy2.gcd(x >> 1, small) == 1][:2]
+    assert p % 12 == q % 12 == 11
+    assert is_good(agreed, p, q)
+    for other in (p, q + 12 * (q % 7 + 1), mpz(15)):
+        assert not is_good(agreed, p, other)
+
+
+def test_the_shared_exponent_is_a_multiple_of_phi(batch: Opened) -> None:
+    n = batch.moduli[0]
+    shares = [batch.own[j].exponent_share(j, batch.numbers[j], 0, n) for j in batch.holders]
+    phi = (batch.p[0] - 1) * (batch.q[0] - 1)
+    beta, rest = divmod(sum(shares), phi)
+    assert rest == 0
+    assert 0 < beta < len(batch.terms.subsets) << (batch.terms.bits + 128)
+    assert beta.bit_length() > batch.terms.bits + 100
+    bits = exponent_share_bits(batch.terms)
+    assert all(abs(share) < 1 << bits for share in shares)
+    assert max(abs(share) for share in shares) >> (bits - 2 * len(batch.terms.subsets).bit_length() - 24) > 0
+
+
+def test_shares_of_the_exponent_keep_their_commitments(batch: Opened) -> None:
+    n, n2, t = batch.moduli[0], batch.moduli[0] ** 2, batch.terms.threshold
+    bits = exponent_share_bits(batch.terms)
+    for secret in (-(1 << bits) + 1, -5, 0, (1 << bits) - 1):
+        f = integer_polynomial(secret, 1 << bits, holders=batch.terms.holders, threshold=t)
+        assert f[0] == secret * factorial(batch.terms.holders)
+        said = committed(mpz(4), f, n2)
+        for j in batch.holders:
+            assert committed_share(said, j, n2) == gmpy2.powmod(4, evaluate(f, j), n2)
+            assert evaluate(f, j) < share_bound(batch.terms)
+    assert n.bit_length() == batch.terms.bits
+
+
+# -- replicated sharing
+
+
+@pytest.mark.parametrize("holders", range(3, 10))
+def test_every_coalition_misses_one_set_and_every_product_has_one_owner(holders: int) -> None:
+    agreed = terms(128, holders)
+    for coalition in combinations(range(1, holders + 1), agreed.tolerated):
+        assert sum(not set(coalition) & set(members) for members in agreed.subsets) == 1
+    size = len(agreed.subsets)
+    x = {s: mpz(1) << s for s in range(size)}
+    y = {s: mpz(1) << (size * s) for s in range(size)}
+    parts = []
+    for j in range(1, holders + 1):
+        mine = {s for s in range(size) if j in agreed.subsets[s]}
+        parts.append(product_share(agreed, j, {s: x[s] for s in mine}, {s: y[s] for s in mine}))
+    assert sum(parts) == sum(x.values()) * sum(y.values())
+    assert all(home(agreed, s) in agreed.subsets[s] for s in range(size))
+
+
+@given(st.integers(3, 7), st.randoms(use_true_random=False))
+def test_zero_shares_add_up_to_zero(holders: int, source: Any) -> None:
+    agreed = terms(128, holders)
+    masks = {(s, i): source.getrandbits(200) for s, members in enumerate(agreed.subsets) for i in range(len(members))}
+    shares = [zero_share(agreed, j, lambda s, i: masks[s, i]) for j in range(1, holders + 1)]
+    assert sum(shares) == 0
+
+
+@pytest.mark.parametrize("prime", [5, 7, 181])
+def test_residues_are_uniform(prime: int) -> None:
+    """Chi-square over 64 fresh seeds; a fair sampler fails with probability 1e-6."""
+    agreed = terms(512, 3)
+    place = agreed.primes.index(prime)
+    start = sum(agreed.draws[:place])
+    seen: Counter[int] = Counter()
+    for seed in range(64):
+        drawn = search._uniform(agreed, seed.to_bytes(32, "big"), "a")
+        seen.update(drawn[start : start + agreed.draws[place]].tolist())
+    assert chisquare([seen[r] for r in range(prime)]).pvalue > 1e-6
+
+
+def test_streams_have_labels_of_their_own() -> None:
+    seed = bytes(32)
+    assert stream(seed, "a", 64)[:32] == stream(seed, "a", 32)
+    assert len({stream(seed, "a", 32), stream(seed, "b", 32), stream(bytes(31) + b"\1", "a", 32)}) == 3
+
+
+def test_residues_travel(batch: Opened) -> None:
+    data = pack_residues(batch.terms, batch.products)
+    assert len(data) == packed_bytes(batch.terms)
+    assert np.array_equal(unpack_residues(batch.terms, data, "holder 1"), batch.products)
+    with pytest.raises(ShareRangeError, match="holder 1"):
+        unpack_residues(batch.terms, b"\xff" * len(data), "holder 1")
+
+
+# -- terms
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512, 1024, 2048, 3072, 4096])
+@pytest.mark.parametrize("holders", range(3, 10))
+def test_numbers_have_the_length_that_was_agreed_on(bits: int, holders: int) -> None:
+    agreed = CeremonyTerms(bits, holders, holders // 2 + 1, bytes(32), test_key=bits < 2048)
+    largest = agreed.offset + len(agreed.subsets) * (agreed.step << agreed.top_bits)
+    assert agreed.offset**2 >> (bits - 1) == 1
+    assert largest <= 1 << (bits // 2)
+    assert agreed.top_bits >= 8
+    assert agreed.offset % 12 == 11
+    assert all(agreed.offset % prime == 0 for prime in agreed.primes)
+    assert (agreed.step // 4) << agreed.rest_bits > 1 << bits
+
+
+def test_terms_name_all_that_is_agreed_on() -> None:
+    changes: list[Callable[[], CeremonyTerms]] = [
+        lambda: CeremonyTerms(256, 5, 3, bytes(32), test_key=True),
+        lambda: CeremonyTerms(512, 5, 3, bytes(32), test_key=True),
+        lambda: CeremonyTerms(256, 4, 3, bytes(32), test_key=True),
+        lambda: CeremonyTerms(256, 5, 4, bytes(32), test_key=True),
+        lambda: CeremonyTerms(256, 5, 3, bytes(31) + b"\1", test_key=True),
+    ]
+    assert len({make().digest for make in changes}) == len(changes)
+
+
+def test_what_is_expected_of_a_real_ceremony() -> None:
+    """The chance of a candidate against its estimate, at a size where it can be measured: within a factor 1.5."""
+    agreed = terms(128, 3)
+    found = total = 0
+    while total < 6_000:
+        batch = opened_batch(agreed)
+        found += sum(is_good(agreed, p, q) for p, q in zip(batch.p, batch.q, strict=True))
+        total += len(batch.moduli)
+    assert 1 / 1.5 < found / total / agreed.success < 1.5

@@ -1,0 +1,69 @@
+"""The ceremony without a dealer, broken in one line."""
+
+from __future__ import annotations
+
+import psephos.protocol.paillier.sharing
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.protocol.ceremony.search import Batch
+from tests.security.lab.editing import Mutant
+
+__all__ = ["MUTANTS"]
+
+_SIMULATED = "simulation, t - 1 holders"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "a sieve residue used again as its own mask",
+        "ceremony",
+        Batch,
+        "difference_share",
+        'self._residues("c")',
+        'self._residues("a")',
+        "residues, t - 1 holders",
+    ),
+    Mutant(
+        "pieces of p and q that are too short",
+        "ceremony",
+        Batch,
+        "numbers",
+        ">> (32 - terms.top_bits)",
+        ">> 31",
+        _SIMULATED,
+    ),
+    Mutant(
+        "the form opened without its mask",
+        "ceremony",
+        Batch,
+        "form_share",
+        'draw(s, f"mask {time}")',
+        "mpz(s == 0)",
+        _SIMULATED,
+    ),
+    Mutant(
+        "theta is phi",
+        "ceremony",
+        Batch,
+        "exponent_share",
+        'draw(s, "beta", terms.bits + STATISTICAL_BITS)',
+        "mpz(s == 0)",
+        _SIMULATED,
+    ),
+    Mutant(
+        "shares of the exponent with coefficients that everybody knows",
+        "ceremony",
+        psephos.protocol.paillier.sharing,
+        "integer_polynomial",
+        "randomness.below(width)",
+        "width - 1",
+        _SIMULATED,
+    ),
+    Mutant(
+        "rejected candidates that nobody checks",
+        "ceremony",
+        CeremonyHolder,
+        "check",
+        "not self._looks_right(state, batch)",
+        "False",
+        "rejected candidates opened, t - 1 holders",
+    ),
+)
