@@ -14,7 +14,7 @@ one random combination of their plaintexts. No trusted set-up and no group but P
    every committed entry and the sum of each sample's entries satisfy x^2 = x, and that the equations of step 3 hold.
 5. Challenges: which columns to open.
 
-Everything is one hash chain (Fiat-Shamir). Soundness error below 2^-97 per hash that a cheater computes, zero
+Everything is one hash chain (Fiat-Shamir). Soundness error below 2^-100 per hash that a cheater computes, zero
 knowledge up to 2^-79: docs/security/zero-knowledge.md, theorem 3.
 """
 
@@ -50,11 +50,11 @@ QUERIES = 152
 RATE = 8
 """Codewords are so many times longer than the degree of their polynomials."""
 
-DEGREES = tuple(1 << bits for bits in range(8, 13))
+DEGREES = (256, 512, 1024)
 """Of the polynomials that rows are: the largest says how likely a random combination errs."""
 
 REPEATS = 2
-"""Of each random combination: one errs with probability 2^-49 at most (the longest codeword over the field's size)."""
+"""Of each random combination: one errs with probability 2^-51 at most (the longest codeword over the field's size)."""
 
 PRIMES = 6
 """Of 31 bits: a wrong equation holds modulo all of them with probability below 2^-112."""

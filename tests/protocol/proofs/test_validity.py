@@ -209,7 +209,7 @@ def test_the_numbers_behind_the_theorem(ballot: Ballot) -> None:
     assert (5 / 8) ** validity.QUERIES < 2**-103
     assert 2 / validity.RATE <= 2 * (5 / 8) - 1  # 5/8 of the places determine the masks of double degree
     assert (1 - 1 / validity.RATE) / 2 > 3 / 8  # and more than 3/8 may not be spoiled in a row that is decoded uniquely
-    assert (validity.RATE * max(validity.DEGREES) / PRIME) ** validity.REPEATS < 2**-97
+    assert (validity.RATE * max(validity.DEGREES) / PRIME) ** validity.REPEATS < 2**-101.9
     assert layout.degree in validity.DEGREES
     assert layout.used + validity.QUERIES == layout.degree  # as many random entries as are ever opened
     factors = (layout.mask_bits + 2) // 30 + 1
