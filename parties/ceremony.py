@@ -426,7 +426,8 @@ class CeremonyHolder(Machine):
         for j, (name, data) in zip(self._others(), said.items(), strict=True):
             reader = self._read(Kind.EXPONENT_SHARE, state.evidence.search.batch, 0, name, data, byte_length(bound))
             (told,) = unpack_integers(reader, 1, bound, name)
-            if gmpy2.powmod_sec(state.key.verification_base, told, n**2) != committed_share(
+            # powmod_sec takes no 0, which only a liar sends.
+            if not told or gmpy2.powmod_sec(state.key.verification_base, told, n**2) != committed_share(
                 state.committed[j - 1], self.number, n**2
             ):
                 raise CheatingError(f"{name} gave {self.name} another share than the one it committed to")

@@ -28,7 +28,7 @@ from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Step
 from psephos.protocol.transcript import Transcript
-from psephos.protocol.wire import Kind, kind_of
+from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security import case_psgd
 from psephos.security.model import Context
 from psephos.security.pathak_runs import keys_of, records_of
@@ -63,6 +63,16 @@ def test_decoders_with_changed_messages(name: str, seed: int) -> None:
     decoder = decoders()[name]
     chance = random.Random(seed)
     attempt(decoder, mutate(chance.choice(decoder.samples), decoder.samples, chance))
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\xff"])
+@pytest.mark.parametrize("name", DECODERS)
+def test_decoders_with_a_body_of_one_byte(name: str, byte: bytes) -> None:
+    """From the session on, and from some way into the body on."""
+    decoder = decoders()[name]
+    for sample in decoder.samples[:2]:
+        for kept in (HEADER_BYTES, HEADER_BYTES + 5, len(sample) // 2):
+            attempt(decoder, sample[:kept] + byte * (len(sample) - kept))
 
 
 @pytest.mark.parametrize("name", DECODERS)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from psephos.curator.hamm import direct, pate
+from psephos.curator.hamm import pate
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, gaussian_delta
 from psephos.protocol.randomness import SimulationRandomness
+from tests.curator.hamm import direct
 
 
 def votes(classes: int, parties: int, samples: int, seed: int = 0):

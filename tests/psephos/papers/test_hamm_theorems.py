@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from psephos.curator.bounds import equation_11, lemma_5, lemma_6, theorem_4
 from psephos.curator.hamm.erm import minimise, risk
 from psephos.curator.hamm.labels import alpha, majority, one_hot
 from psephos.curator.losses import Huber, Logistic, Loss
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_spherical_laplace
+from tests.psephos.papers.hamm_theorems import equation_11, lemma_5, lemma_6, theorem_4
 
 BASE: dict[str, Any] = {
     "dimension": 5,
