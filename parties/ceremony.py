@@ -68,8 +68,8 @@ from psephos.protocol.wire import Kind, Reader, kind_of
 
 __all__ = ["CeremonyHolder"]
 
-FIRST, AGAIN = 0, 1
-"""Stages of the tests in a batch: one base for every candidate, `CONFIRMATIONS` and the form for who passed."""
+FIRST, AGAIN, MODULI = 0, 1, 2
+"""Stages of a batch: its moduli; one base for every candidate; `CONFIRMATIONS` and the form for who passed."""
 
 CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kind <= Kind.OPENED_SEEDS)
 
@@ -116,8 +116,8 @@ class Searching:
         pieces: of p and q of all candidates, by set.
         moduli: all candidates.
         tested: the places of the candidates that are tested; passed: of those that are tested again.
-        stage: FIRST or AGAIN.
-        values: this holder's message with its values, until it is due.
+        stage: MODULI, FIRST or AGAIN.
+        values: this holder's message with its shares of n or its values, until all have committed to theirs.
         winner: the place of the modulus.
         due: the kind of message that this holder has sent and waits for from the others.
     """
@@ -132,7 +132,7 @@ class Searching:
     moduli: tuple[mpz, ...] = field(default=(), repr=False)
     tested: tuple[int, ...] = ()
     passed: tuple[int, ...] = ()
-    stage: int = FIRST
+    stage: int = MODULI
     values: bytes = field(default=b"", repr=False)
     winner: int | None = None
     due: int = Kind.RESIDUE_PRODUCTS.value
@@ -279,7 +279,10 @@ class CeremonyHolder(Machine):
 
     @gathers(Searching, Kind.RESIDUE_DIFFERENCES, lambda self, state: self.terms.names)
     def multiply(self, state: Searching, said: Said) -> Step:
-        """Put candidates together from the residues that were found good, and open their products."""
+        """Put candidates together from the residues that were found good, and commit to the shares of their products.
+
+        Who chose its share of n after it saw the others' could make n what it likes: a number whose factors it knows.
+        """
         total = np.zeros_like(flat_primes(self.terms))
         for name, data in said.items():
             reader = self._read(Kind.RESIDUE_DIFFERENCES, state.batch, FIRST, name, data, packed_bytes(self.terms))
@@ -292,7 +295,16 @@ class CeremonyHolder(Machine):
         batch = self._batch(state)
         numbers = batch.numbers(self._chosen(state))
         pieces = tuple((tuple(numbers[s][0]), tuple(numbers[s][1])) for s in self._sets)
-        return self._next(replace(state, pieces=pieces), self._say_moduli(state, batch, self.number, numbers))
+        values = self._say_moduli(state, batch, self.number, numbers)
+        return self._commit(replace(state, pieces=pieces), values)
+
+    @gathers(Searching, Kind.COMMITMENT, lambda self, state: self.terms.names)
+    def show(self, state: Searching, said: Said) -> Step:
+        """When all have committed, show the shares of n, or the values."""
+        for name, data in said.items():
+            self._read(Kind.COMMITMENT, state.batch, state.stage, name, data, SEED_BYTES)
+        heard = _hear(state.heard, Kind.COMMITMENT, state.stage, said)
+        return self._next(replace(state, heard=heard), state.values)
 
     @gathers(Searching, Kind.MODULUS_SHARES, lambda self, state: self.terms.names)
     def test(self, state: Searching, said: Said) -> Step:
@@ -302,36 +314,29 @@ class CeremonyHolder(Machine):
         for name, data in said.items():
             reader = self._read(Kind.MODULUS_SHARES, state.batch, FIRST, name, data, len(chosen) * byte_length(bound))
             rests = rests + as_array(unpack_integers(reader, len(chosen), bound, name))
+        self._check_promises(state, said)
         found = moduli(self.terms, _flat(state.products), chosen, list(rests % bound))
         state = replace(
             state,
             moduli=found,
             tested=survivors(self.terms, found),
+            stage=FIRST,
             heard=_hear(state.heard, Kind.MODULUS_SHARES, FIRST, said),
         )
-        return self._commit(state)
+        return self._try(state)
 
-    def _commit(self, state: Searching) -> Step:
-        values = self._say_values(state, self._batch(state), self.number, self._numbers(state))
-        return self._next(replace(state, values=values), self._say_commitment(state, values))
+    def _try(self, state: Searching) -> Step:
+        return self._commit(state, self._say_values(state, self._batch(state), self.number, self._numbers(state)))
 
-    @gathers(Searching, Kind.TEST_COMMITMENT, lambda self, state: self.terms.names)
-    def show(self, state: Searching, said: Said) -> Step:
-        """When all have committed, show the values."""
-        for name, data in said.items():
-            self._read(Kind.TEST_COMMITMENT, state.batch, state.stage, name, data, SEED_BYTES)
-        heard = _hear(state.heard, Kind.TEST_COMMITMENT, state.stage, said)
-        return self._next(replace(state, heard=heard), state.values)
+    def _commit(self, state: Searching, values: bytes) -> Step:
+        return self._next(replace(state, values=values), self._say_commitment(state, self.name, values))
 
     @gathers(Searching, Kind.TEST_VALUES, lambda self, state: self.terms.names)
     def judge(self, state: Searching, said: Said) -> Step:
         """Confirm who passed; open the batch when nobody is left, and all of it but the winner when somebody is."""
         places = state.tested if state.stage == FIRST else state.passed
         values = [self._read_values(state, name, data) for name, data in said.items()]
-        promised = {h.sender: h.digest for h in state.heard if (h.kind, h.stage) == (Kind.TEST_COMMITMENT, state.stage)}
-        for name, data in said.items():
-            if _digest(self._say_commitment(state, data)) != promised[name]:
-                raise CheatingError(f"{name} shows other values than those it committed to")
+        self._check_promises(state, said)
         passed = []
         for at, place in enumerate(places):
             n = state.moduli[place]
@@ -341,7 +346,7 @@ class CeremonyHolder(Machine):
                 passed.append(place)
         state = replace(state, values=b"", heard=_hear(state.heard, Kind.TEST_VALUES, state.stage, said))
         if state.stage == FIRST and passed:
-            return self._commit(replace(state, passed=tuple(passed), stage=AGAIN))
+            return self._try(replace(state, passed=tuple(passed), stage=AGAIN))
         state = replace(state, winner=passed[0] if passed else None)
         return self._next(state, self._say_opening(state))
 
@@ -535,26 +540,37 @@ class CeremonyHolder(Machine):
                 parts.append(pack_integers(shares, form_modulus(self.terms, n)))
         return self._say(Kind.TEST_VALUES, state, *parts)
 
-    def _say_commitment(self, state: Searching, values: bytes) -> bytes:
-        return self._say(Kind.TEST_COMMITMENT, state, hashlib.sha256(values).digest())
+    def _say_commitment(self, state: Searching, name: str, values: bytes) -> bytes:
+        """With the name, so that nobody commits to what another said."""
+        return self._say(Kind.COMMITMENT, state, hashlib.sha256(name.encode() + b"\0" + values).digest())
+
+    def _check_promises(self, state: Searching, said: Said) -> None:
+        promised = {h.sender: h.digest for h in state.heard if (h.kind, h.stage) == (Kind.COMMITMENT, state.stage)}
+        for name, data in said.items():
+            if _digest(self._say_commitment(state, name, data)) != promised[name]:
+                raise CheatingError(f"{name} shows something else than it committed to")
 
     def _say(self, kind: Kind, state: Searching, *parts: bytes) -> bytes:
-        stage = state.stage if kind in (Kind.TEST_COMMITMENT, Kind.TEST_VALUES) else FIRST
+        stage = state.stage if kind in (Kind.COMMITMENT, Kind.TEST_VALUES) else FIRST
         return written(self.terms, kind, state.batch, stage, *parts)
 
     def _read_values(self, state: Searching, name: str, data: bytes) -> tuple[list[list[mpz]], list[list[mpz]]]:
-        """Of every candidate under test its values, and in the second stage its multiples of phi."""
+        """Of every candidate under test its values, and in the second stage its multiples of phi.
+
+        A value that is no unit is refused: two of 0 would make any n pass.
+        """
         places, count = (state.tested, 1) if state.stage == FIRST else (state.passed, CONFIRMATIONS)
         moduli_ = [state.moduli[k] for k in places]
         bounds = [form_modulus(self.terms, n) for n in moduli_] if state.stage == AGAIN else []
         length = count * sum(map(byte_length, moduli_)) + FORM_MASKS * sum(map(byte_length, bounds))
         reader = self._read(Kind.TEST_VALUES, state.batch, state.stage, name, data, length)
-        if state.stage == FIRST:
-            return [unpack_integers(reader, 1, n, name) for n in moduli_], []
         tests, forms = [], []
-        for n, bound in zip(moduli_, bounds, strict=True):
+        for at, n in enumerate(moduli_):
             tests.append(unpack_integers(reader, count, n, name))
-            forms.append(unpack_integers(reader, FORM_MASKS, bound, name))
+            if any(gmpy2.gcd(value, n) != 1 for value in tests[-1]):
+                raise CheatingError(f"{name} shows a test value that is no unit")
+            if state.stage == AGAIN:
+                forms.append(unpack_integers(reader, FORM_MASKS, bounds[at], name))
         return tests, forms
 
     def _say_opening(self, state: Searching) -> bytes:

@@ -75,6 +75,7 @@ class Store:
                     self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
+                self._connection.execute("PRAGMA secure_delete = ON")  # seeds that a ceremony forgets; not the default
             with self.transaction():
                 self._begin(wanted)
         except BaseException:

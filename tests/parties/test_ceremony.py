@@ -240,7 +240,7 @@ def test_a_message_of_another_length_ceremony_or_batch_is_refused(kind: Kind) ->
         (Kind.SEED_CONTRIBUTIONS, 0),
         (Kind.RESIDUE_PRODUCTS, 0),  # its commitment to a batch's seed
         (Kind.MODULUS_SHARES, 0),
-        (Kind.TEST_COMMITMENT, 0),
+        (Kind.COMMITMENT, 0),
         (Kind.TEST_VALUES, 0),
         (Kind.OPENED_CANDIDATES, 0),
         (Kind.EXPONENT_COMMITMENTS, 0),  # theta
@@ -316,6 +316,13 @@ LIED = "said something else than follows from the seeds"
 def test_who_computes_something_else_is_named(kind: type[Batch]) -> None:
     with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
         play(terms(), {"holder 2": deviating(kind)})
+
+
+@pytest.mark.parametrize("kind", [Kind.MODULUS_SHARES, Kind.TEST_VALUES])
+def test_nobody_shows_something_else_than_it_committed_to(kind: Kind) -> None:
+    """Not even what nobody could say is wrong by itself."""
+    with pytest.raises(CheatingError, match=r"^holder 2 shows something else than it committed to"):
+        play(terms(), lie(kind, flipped(0)))
 
 
 def test_all_who_lie_are_named() -> None:

@@ -221,6 +221,17 @@ def test_others_cannot_look(tmp_path: Path) -> None:
         Store(tmp_path / "folder" / "store")
 
 
+def test_what_was_replaced_is_gone_from_the_file(tmp_path: Path) -> None:
+    """The seeds of a ceremony are; whoever steals the file later has the share alone."""
+    secret, path = os.urandom(20_000), tmp_path / "store"
+    with Store(path) as store:
+        store.put("states", b"x", secret)
+    assert secret[5_000:5_032] in path.read_bytes()
+    with Store(path) as store:
+        store.put("states", b"x", b"a share")
+    assert all(secret[5_000:5_032] not in file.read_bytes() for file in tmp_path.iterdir())
+
+
 def test_alone(tmp_path: Path) -> None:
     with Store(tmp_path / "store", alone=True) as opened:
         opened.put("a", b"x", b"1")

@@ -1,0 +1,124 @@
+"""Two liars of five who speak last: they may not make n a number whose factors they know.
+
+Holder 2 waits for everybody else's residues and shares of n, and answers so that the first candidate is its own p q;
+holders 1 and 2 then say 0 for every test, and 0 = 0 would pass. It worked, whatever the size of the key, before
+shares of n were committed to and test values had to be units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from gmpy2 import mpz
+
+from psephos.parties.ceremony import CeremonyHolder, Searching
+from psephos.protocol.ceremony.messages import byte_length, pack_integers, pack_residues, packed_bytes, unpack_residues
+from psephos.protocol.ceremony.search import Batch, flat_primes
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.driver import Driver
+from psephos.protocol.errors import CheatingError
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.roles import Entry, Post, Role, Step
+from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
+
+TERMS = CeremonyTerms(128, 5, 3, bytes(32), test_key=True)
+BODY = HEADER_BYTES + 5
+
+
+class Zeros(Batch):
+    """0 for every test; of the first candidate it is holder 1 that takes the public part on."""
+
+    def test_values(self, holder: int, numbers: Any, place: int, n: mpz, chosen: Any) -> list[mpz]:
+        return [mpz(0)] * len(list(chosen))
+
+
+class SayingZero(CeremonyHolder):
+    """The holder that computes so."""
+
+    def _batch(self, state: Searching) -> Batch:
+        return Zeros(self.terms, self._batch_seeds(state))
+
+
+class Last(Role):
+    """Holder 2, which posts some messages of the first batch when it has those of all others, and changed."""
+
+    reads = CeremonyHolder.reads
+
+    def __init__(self, inner: CeremonyHolder, twists: Mapping[Kind, Callable[[Post, list[bytes]], Post]]) -> None:
+        self.inner, self.name, self.twists = inner, inner.name, dict(twists)
+
+    def start(self) -> Step:
+        return replace(step := self.inner.start(), state=(step.state, (), ()))
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        held, waiting, seen = state
+        step = self.inner.receive(held, entries)
+        seen = (*seen, *(e for e in entries if e.kind in self.twists and e.sender != self.name))
+        posts, later = [], []
+        for post in (*waiting, *step.posts):
+            others = [e.data for e in seen if e.kind is kind_of(post.data)]
+            if kind_of(post.data) not in self.twists or post.data[HEADER_BYTES : HEADER_BYTES + 4] != bytes(4):
+                posts.append(post)
+            elif len(others) == TERMS.holders - 1:
+                posts.append(self.twists[kind_of(post.data)](post, others))
+            else:
+                later.append(post)
+        return replace(step, state=(step.state, tuple(later), seen), posts=tuple(posts))
+
+    def result(self, state: Any) -> Any:
+        return self.inner.result(state[0])
+
+
+def chosen_residue(value: int) -> Callable[[Post, list[bytes]], Post]:
+    """The first draw modulo every prime becomes this number."""
+
+    def twist(post: Post, others: list[bytes]) -> Post:
+        size = packed_bytes(TERMS)
+        total = np.sum([unpack_residues(TERMS, data[-size:], "") for data in others], axis=0)
+        mine, first = unpack_residues(TERMS, post.data[-size:], ""), np.cumsum((0, *TERMS.draws))[:-1]
+        mine[first] = (np.array([value % prime for prime in TERMS.primes]) - total[first]) % flat_primes(TERMS)[first]
+        return replace(post, data=post.data[:-size] + pack_residues(TERMS, mine))
+
+    return twist
+
+
+def chosen_modulus(n: int) -> Callable[[Post, list[bytes]], Post]:
+    """The first candidate becomes this number."""
+
+    def twist(post: Post, others: list[bytes]) -> Post:
+        bound = mpz(1) << TERMS.rest_bits
+        end = BODY + byte_length(bound)
+        mine = (n - sum(int.from_bytes(data[BODY:end], "little") for data in others)) % bound
+        return replace(post, data=post.data[:BODY] + pack_integers([mine], bound) + post.data[end:])
+
+    return twist
+
+
+@pytest.mark.parametrize(
+    ("chosen", "zeros", "error"),
+    [
+        (True, True, r"^holder 2 shows something else than it committed to"),
+        (True, False, r"^holder 2 shows something else than it committed to"),
+        (False, True, r"^holder [12] shows a test value that is no unit"),
+    ],
+)
+def test_nobody_who_speaks_last_chooses_the_modulus(chosen: bool, zeros: bool, error: str) -> None:
+    kind = SayingZero if zeros else CeremonyHolder
+    liar: Role = kind(TERMS, 2)
+    if chosen:
+        n = 3
+        while n % 3 != 1:  # as p = q = 2 modulo 3 make it
+            n = generate_private_key(TERMS.bits, test_key=True).public_key.n
+        twists = {
+            Kind.RESIDUE_PRODUCTS: chosen_residue(n),
+            Kind.RESIDUE_DIFFERENCES: chosen_residue(1),
+            Kind.MODULUS_SHARES: chosen_modulus(n),
+        }
+        liar = Last(kind(TERMS, 2), twists)
+    roles: list[Role] = [kind(TERMS, 1), liar, *(CeremonyHolder(TERMS, j) for j in (3, 4, 5))]
+    with pytest.raises(CheatingError, match=error):
+        Driver(roles).run()
