@@ -164,7 +164,7 @@ def _check_strength(bits: int, test_key: bool) -> None:
     if bits < MINIMUM_KEY_BITS and not test_key:
         raise WeakKeyError(
             f"a {bits}-bit modulus protects nothing; use {MINIMUM_KEY_BITS} bits or more (default {DEFAULT_KEY_BITS}), "
-            "or say test_key=True where only a test will ever see it"
+            "or say test_key=True (--test-key) where only a test will ever see it"
         )
 
 

@@ -277,4 +277,4 @@ def _make_private(path: Path) -> None:
                     f"others can look into {place}, and what is kept there is secret: chmod {mode} {place}"
                 )
     except OSError as error:
-        raise JournalError(f"{path} cannot be made: {error.strerror}; nothing was done") from None
+        raise JournalError(f"{path} cannot be made: {error.strerror}; nothing was done; name another folder") from None

@@ -58,7 +58,9 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         with Progress() as progress:
             outcome: Outcome
             if privacy:
-                outcome = audit_privacy(1.0 if epsilon is None else epsilon, samples or 100_000, progress)
+                outcome = audit_privacy(
+                    1.0 if epsilon is None else epsilon, 100_000 if samples is None else samples, progress
+                )
             else:
                 outcome = run_audit(protocol, thorough, progress)
         finish(outcome, as_json=as_json, report=report)

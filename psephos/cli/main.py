@@ -97,7 +97,7 @@ def main() -> None:
             _leave(_INTERRUPTED, stopped)
         raise
     except MemoryError:
-        _say("this takes more memory than there is; `psephos plan` says how much a round needs")
+        _say("this takes more memory than there is: ask for less; `psephos plan` says how much a round needs")
         sys.exit(_FAILED)
     except OSError as error:
         _say(f"{error.filename or 'input or output'}: {error.strerror or error}")

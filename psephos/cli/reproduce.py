@@ -26,7 +26,7 @@ HELP = {
 """Each experiment with its line of help."""
 EXAMPLES = {
     "hamm-har": ("psephos reproduce hamm-har --data-dir DIR --quick --figures figures",),
-    "hamm-kdd99": ("psephos reproduce hamm-kdd99 --encrypted --mode short --journal DIR",),
+    "hamm-kdd99": ("psephos reproduce hamm-kdd99 --encrypted --randomness short --journal DIR",),
     "hamm-url": ("psephos reproduce hamm-url --stand-in",),
     "pathak-adult": ("psephos reproduce pathak-adult --json",),
     "rajkumar-simulated": ("psephos reproduce rajkumar-simulated",),

@@ -111,7 +111,7 @@ def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
     folder = Path(chosen).expanduser()
     if not folder.is_dir():
         origin = "--data-dir" if data_dir is not None else "PSEPHOS_DATA"
-        raise DataSetMissingError(f"the data folder {folder} ({origin}) does not exist; create it or name another one")
+        raise DataSetMissingError(f"the data folder {folder} ({origin}) is no folder; create it or name another one")
     return folder
 
 

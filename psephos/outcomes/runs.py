@@ -155,6 +155,15 @@ _MODELS = {
 _KEYS = {"dealer": "a dealer made the key, and could read every ballot", "ceremony": "the holders made the key"}
 
 
+def _threshold_warning(threshold: int, holders: int) -> list[str]:
+    if 2 * threshold > holders:
+        return []
+    return [
+        "Two groups of holders without a common member could open this key: a curator that lies could have two "
+        "parts of the board opened and see the difference. Take a threshold above half of the holders."
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Summed(Run):
     """A run around an encrypted sum that key holders open.
@@ -228,13 +237,7 @@ class Summed(Run):
 
     @property
     def warnings(self) -> list[str]:
-        said = super().warnings
-        if 2 * self.threshold <= self.holders:
-            said.append(
-                "Two groups of holders without a common member could open this key: a curator that lies could have two "
-                "parts of the board opened and see the difference. Take a threshold above half of the holders."
-            )
-        return said
+        return super().warnings + _threshold_warning(self.threshold, self.holders)
 
     @property
     def notes(self) -> list[str]:
@@ -439,6 +442,7 @@ class PsgdOutcome(Run):
         on_excess, gradients_clipped_here: what a party does above the bound, and how often it did.
         sums_equal_reference: whether every opened sum is the clear one; None where all steps were in the journal.
         holders, threshold: who opens a step's sum, and how many it takes.
+        keys: who made the key.
         ciphertexts_per_ballot, bytes_per_ballot, bytes_posted: sizes.
         w: the classifier, (d,).
     """
@@ -468,6 +472,7 @@ class PsgdOutcome(Run):
     bytes_per_ballot: Count
     bytes_posted: Count
     w: list[float]
+    keys: Literal["dealer", "ceremony"] = "dealer"
 
     @property
     def exact(self) -> bool | None:
@@ -484,6 +489,10 @@ class PsgdOutcome(Run):
         return self.guarantee.epsilon_transcript
 
     @property
+    def warnings(self) -> list[str]:
+        return super().warnings + _threshold_warning(self.threshold, self.holders)
+
+    @property
     def facts(self) -> list[Fact]:
         opened = _opened("Opened sums against the clear ones", self.exact)
         per_step = self.seconds.get("per_step")
@@ -495,6 +504,7 @@ class PsgdOutcome(Run):
             ("epsilon", self.epsilon, " at delta = ", self.delta),
             ("Paillier key", self.key_bits, " bits"),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+            ("Model", _MODELS["none"], _KEYS[self.keys]),
             *self._memory,
         ]
 

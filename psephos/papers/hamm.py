@@ -50,7 +50,7 @@ from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulate.ceremony import hold_ceremony
@@ -122,7 +122,7 @@ class HammOptions:
     )
     seed: int = option(0, "Drives splits and noise.", group="Data")
     encrypted: bool = option(False, "Count encrypted ballots, not clear ones.", group="Encryption")
-    mode: RandomnessMode = option("half", "Randomness of the encryption.", group="Encryption")
+    randomness: RandomnessMode = option("half", "Randomness of the encryption.", group="Encryption")
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     holders: int = option(5, "Key holders, the first parties.", group="Encryption")
@@ -144,8 +144,11 @@ class HammOptions:
             raise InvalidParameter(f"each panel has at least {max(2, self.holders)} parties")
         if not self.inverse_epsilons or not all(0 < point < np.inf for point in self.inverse_epsilons):
             raise InvalidParameter("the points of the axis are positive numbers; 0 is always there")
-        if self.mode not in RANDOMNESS_MODES:
-            raise InvalidParameter(f"randomness is one of {', '.join(RANDOMNESS_MODES)}, not {self.mode!r}")
+        if self.randomness not in RANDOMNESS_MODES:
+            raise InvalidParameter(f"randomness is one of {', '.join(RANDOMNESS_MODES)}, not {self.randomness!r}")
+        check_key_bits(self.key_bits, test_key=self.test_key)
+        if not 1 <= self.threshold <= self.holders:
+            raise InvalidParameter(f"the threshold ({self.threshold}) lies between 1 and the holders ({self.holders})")
         if self.stand_in and self.name != "hamm-url":
             raise InvalidParameter("the synthetic stand-in is for hamm-url only; the other data sets are published")
 
@@ -480,7 +483,7 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         round_ = vote_round(
             ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=options.test_key, proofs="none"
         )
-        conditions = Conditions(options.mode, engine or LocalEngine(options.workers), journal, progress=step)
+        conditions = Conditions(options.randomness, engine or LocalEngine(options.workers), journal, progress=step)
         summed = simulate_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), conditions)
     layout = VoteLayout(len(auxiliary.samples), classes)
     return _Counted(

@@ -83,8 +83,7 @@ def lower_bound(first: Array, second: Array, delta: float, confidence: float = C
     Events are {score >= t} and {score <= t}; t and the direction are chosen on the even-numbered outputs, the bound is
     computed on the odd-numbered ones. Raises InvalidParameter for fewer than 10 outputs a side.
     """
-    if len(first) < 10 or len(second) < 10:
-        raise InvalidParameter("an audit needs at least 10 outputs for each input")
+    _check_samples(min(len(first), len(second)))
     risk = (1 - confidence) / 2
 
     def bound(hits: int, total: int, other: int, other_total: int) -> float:
@@ -104,8 +103,14 @@ def lower_bound(first: Array, second: Array, delta: float, confidence: float = C
     return max(0.0, bound(hits, len(one), other, len(two)))
 
 
+def _check_samples(samples: int) -> None:
+    if samples < 10:
+        raise InvalidParameter(f"an audit needs at least 10 outputs for each input, not {samples}")
+
+
 def audit(experiment: Experiment, samples: int, randomness: Randomness = SYSTEM) -> AuditedMechanism:
     """Run `experiment` 2 * `samples` times and bound its epsilon from below."""
+    _check_samples(samples)
     outputs = [np.array([experiment.run(which, randomness) for _ in range(samples)]) for which in (0, 1)]
     first, second = (experiment.score(o) for o in outputs)
     found = lower_bound(first, second, experiment.delta)

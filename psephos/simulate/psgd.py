@@ -326,7 +326,7 @@ def simulate_psgd(
             threshold=options.threshold,
             keys=options.keys,
             test_key=options.test_key,
-            progress=lambda tried, expected: progress("key candidates", tried, expected),
+            progress=lambda tried, expected: progress("key candidates", tried, max(tried, expected)),
         )
 
     with ExitStack() as opened:
@@ -396,7 +396,7 @@ def _outcome(
     asked = ("dataset", "parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
     found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
     return PsgdOutcome(
-        **{name: getattr(options, name) for name in (*asked, "holders", "threshold")},
+        **{name: getattr(options, name) for name in (*asked, "holders", "threshold", "keys")},
         **{name: getattr(walk, name) for name in found},
         seconds=seconds,
         protocol="psgd",

@@ -160,7 +160,7 @@ class SumOptions:
             raise InvalidParameter(f"the threshold ({self.threshold}) lies between 1 and the holders ({self.holders})")
         if self.holders > self.parties:
             raise InvalidParameter(
-                f"key holders are some of the parties: {self.holders} of {self.parties} is too many; lower holders"
+                f"key holders are some of the parties: {self.holders} of {self.parties} is too many; lower --holders"
             )
         if self.auxiliary is not None and self.auxiliary < 1:
             raise InvalidParameter(f"auxiliary samples are needed: --auxiliary is at least 1, not {self.auxiliary}")
@@ -385,10 +385,12 @@ class Sums:
         self._transcript = Transcript() if transcript is None else transcript
         self._roles, self._journal = dict(roles or {}), journal
         self._engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
+        with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
+            self.population = populate(options, self.progress)
+        made = self.progress.phase("make the key", 1)
         with self.timed("keygen"):
             self.ceremony = self._hold() if journal is None else journal.ceremony(self._hold)
-        with self.timed("train"):
-            self.population = populate(options, self.progress)
+        made(1)
 
     def _hold(self) -> Ceremony:
         options = self.options

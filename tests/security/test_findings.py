@@ -22,6 +22,7 @@ from psephos.curator.hamm import sensitivity
 from psephos.curator.psgd.bounds import pure_composition, sigma_as_printed, sigma_from_density_ratio
 from psephos.data.datasets import Dataset, load
 from psephos.papers import pathak as reproduce_pathak
+from psephos.papers.pathak import AdultOptions
 from psephos.parties.training import train_parties
 from psephos.protocol.privacy.mechanisms import simulate_spherical_laplace
 
@@ -125,7 +126,7 @@ def test_7_at_lambda_1_the_pooled_classifier_says_nothing_but_the_majority(monke
     data = Dataset("adult", X, y, X_test, y_test, ("<=50K", ">50K"), "made up")
     monkeypatch.setattr(reproduce_pathak, "load", lambda name, data_dir: data)
     monkeypatch.setattr(reproduce_pathak, "SPLITS", dict.fromkeys(reproduce_pathak.SPLITS, (800,) * 5))
-    result = reproduce_pathak.reproduce_pathak_adult(executions=1, deals=1, epsilons=(1.0,))
+    result = reproduce_pathak.reproduce_pathak_adult(AdultOptions(deals=1, draws=1, epsilons=(1.0,))).as_json()
     _check_finding_7(result, data, float(y_test.mean()))
 
 
@@ -133,7 +134,9 @@ def test_7_on_adult_itself() -> None:
     folder = os.environ.get("PSEPHOS_DATA")
     if folder is None or not (Path(folder) / "a9a").exists():
         pytest.skip("PSEPHOS_DATA names no folder with Adult")
-    result = reproduce_pathak.reproduce_pathak_adult(data_dir=folder, executions=1, deals=1, epsilons=(1.0,))
+    result = reproduce_pathak.reproduce_pathak_adult(
+        AdultOptions(data_dir=folder, deals=1, draws=1, epsilons=(1.0,))
+    ).as_json()
     _check_finding_7(result, load("adult", folder), 0.236)
 
 

@@ -190,7 +190,8 @@ def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path, monkeypat
     [
         {"name": "hamm-mnist"}, {"trials": 0}, {"draws": 0}, {"workers": 0}, {"parties": (2,)}, {"parties": ()},
         {"inverse_epsilons": (0.0,)}, {"inverse_epsilons": ()}, {"inverse_epsilons": (float("nan"),)},
-        {"mode": "none"}, {"stand_in": True}, {"parties": (1000,)},
+        {"randomness": "none"}, {"key_bits": 100, "test_key": False}, {"threshold": 0}, {"threshold": 9},
+        {"stand_in": True}, {"parties": (1000,)},
     ],
     ids=str,
 )  # fmt: skip
