@@ -80,7 +80,7 @@ _KINDS: Mapping[str, Contents] = {
     "modulus shares": Contents(
         "part", "A share of each candidate modulus.", "the candidate moduli, which are public, and not their factors"
     ),
-    "test commitment": Contents("masked", "A hash of the test values, before any is shown."),
+    "commitment": Contents("masked", "A hash of shares of moduli or of test values, before any is shown."),
     "test values": Contents(
         "part", "A power of the test base for each candidate.", "which candidates are products of two primes"
     ),

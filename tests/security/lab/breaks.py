@@ -21,6 +21,7 @@ from psephos.parties.party import Party
 from psephos.parties.pathak import PathakParty
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.threshold import KeyShare
 
 __all__ = ["BREAKS", "Break"]
 
@@ -173,5 +174,11 @@ BREAKS = (
         "psgd",
         "sizes read, curator",
         (psephos.curator.psgd.agreement._Asked, "__init__", "loss.lipschitz * largest * (1", "self.records * (1"),
+    ),
+    Break(
+        "ceremony",
+        "opening, t holders",
+        (KeyShare, "share", "return self._share", "return self._share + self.threshold_key.key.n"),
+        views=2,
     ),
 )

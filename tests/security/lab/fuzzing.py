@@ -277,7 +277,7 @@ DECODERS: tuple[str, ...] = (
     "residue products",
     "residue differences",
     "modulus shares",
-    "test commitment",
+    "commitment",
     "test values",
     "opened candidates",
     "exponent commitments",
