@@ -54,17 +54,18 @@ def encrypt_with_proof(
     """
     if round_.proofs == "valid" and encryptor.mode == "full":
         raise InvalidParameter("a valid ballot is proved for the randomness modes half and short, not for full")
+    if round_.proofs == "none":
+        return EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers), b""
     ciphertexts, witness = encryptor.encrypt_with_witness(round_.plan.pack(values), randomizers)
-    vector, proof = EncryptedVector(round_.key, round_.plan, ciphertexts), b""
     statement, randomness = _statement(round_, party), encryptor.randomness
     if round_.proofs == "knowledge":
         found = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)
         proof = found.encode(round_.key)
-    elif round_.proofs == "valid":
+    else:
         layout = validity.Layout.of(round_.key, round_.plan, round_.group)
         entries = np.asarray(values, dtype=np.int64)
         proof = validity.prove(statement, layout, entries, ciphertexts, witness, randomness=randomness)
-    return vector, proof
+    return EncryptedVector(round_.key, round_.plan, ciphertexts), proof
 
 
 def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], bytes]]) -> None:
