@@ -280,3 +280,25 @@ def test_a_holder_that_shapes_its_answer(election: Any, proofs: Proofs) -> None:
         assert who == "curator"
         assert isinstance(refusal.error, WrongPartialDecryptionError)
         assert "holder 1 lies" in str(refusal.error)
+
+
+@proofs
+def test_a_ballot_is_not_proved_in_another_round(election: Any, proofs: Proofs) -> None:
+    """The same ciphertexts, signed anew by their own party for a second round of the same terms."""
+    first, second = round_of(election, proofs), round_of(election, proofs)
+    ballot = Ballot.decode(cast(election, first, 0), first)
+    again = signed(election, second, 0, ballot.ciphertexts, ballot.proof)
+    _, rejections = BallotProduct(second).add_all([again])
+    assert [type(r.error) for r in rejections] == ([] if proofs == "none" else [ProofError])
+
+
+def test_an_opening_is_proved_for_one_round_and_one_holder(election: Any) -> None:
+    first, second = round_of(election, "knowledge"), round_of(election, "knowledge")
+    ciphertexts = Ballot.decode(cast(election, first, 0), first).ciphertexts
+    share, other = election.shares[:2]
+    values = share.partially_decrypt(ciphertexts)
+    proof = prove_opening(first, share, ciphertexts, values)
+    check_opening(first, share.holder, ciphertexts, values, proof)
+    for round_, holder in ((second, share.holder), (first, other.holder)):
+        with pytest.raises(ProofError):
+            check_opening(round_, holder, ciphertexts, values, proof)
