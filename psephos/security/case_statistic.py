@@ -41,7 +41,7 @@ from psephos.security.sums import (
     opened_ballot,
 )
 from psephos.security.worlds import FixedVoter, Recorded, Setup, SumRun, TrainedVoter, cast, run_sum, setup
-from psephos.simulate.encrypted_sum import StatisticContribution
+from psephos.simulation.encrypted_sum import StatisticContribution
 
 __all__ = ["STATISTIC", "STATISTIC_GAUSSIAN"]
 
