@@ -44,7 +44,7 @@ from psephos.security.sums import (
     opened_ballot,
 )
 from psephos.security.worlds import FixedVoter, Recorded, Setup, SumRun, TrainedVoter, cast, run_sum, setup
-from psephos.simulate.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution
+from psephos.simulation.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution
 
 __all__ = ["OWN_DATA", "OWN_DATA_EXACT", "STATISTIC", "STATISTIC_GAUSSIAN"]
 

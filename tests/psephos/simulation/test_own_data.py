@@ -12,8 +12,8 @@ from psephos.parties.statistic import OwnDataParty
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import AlreadyCastError, InvalidParameter
 from psephos.protocol.roles import Role
-from psephos.simulate.average import AverageOptions, simulate_average
-from psephos.simulate.tally import TallyOptions, simulate_tally
+from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.tally import TallyOptions, simulate_tally
 
 JOINT = TallyOptions(
     parties=40, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, epsilon=5.0, reveal="statistic"

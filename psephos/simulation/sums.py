@@ -41,12 +41,12 @@ from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulate.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
-from psephos.simulate.engines import make_engine
-from psephos.simulate.journal import Journal
-from psephos.simulate.linear import LinearVoter, count_votes
-from psephos.simulate.methods import Method, Request, check_mechanism
+from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
+from psephos.simulation.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
+from psephos.simulation.engines import make_engine
+from psephos.simulation.journal import Journal
+from psephos.simulation.linear import LinearVoter, count_votes
+from psephos.simulation.methods import Method, Request, check_mechanism
 
 __all__ = ["KDD99_SPLIT", "Population", "Progress", "Quiet", "SumOptions", "Sums", "populate"]
 

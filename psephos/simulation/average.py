@@ -25,9 +25,9 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.encrypted_sum import OwnDataContribution, VectorContribution
-from psephos.simulate.methods import Method, average_method, own_data_method
-from psephos.simulate.sums import Progress, SumOptions, Sums, journal_of, one_of
+from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribution
+from psephos.simulation.methods import Method, average_method, own_data_method
+from psephos.simulation.sums import Progress, SumOptions, Sums, journal_of, one_of
 
 __all__ = ["FRACTION_BITS", "AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]
 
