@@ -17,6 +17,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +30,7 @@ from benchmarks.rivals import ROUNDS, confident, rounds
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import Minimiser
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
-from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic
+from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic, quieter_noise
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
@@ -63,10 +64,17 @@ TASKS: dict[str, dict[str, Any]] = {
     "who": {"parties": 200, "pure": (1.0, 3.0, 10.0), "gaussian": (1.0, 3.0, 10.0)},
     "tall": {"parties": 2000, "pure": SMALL, "gaussian": SMALL},
     "wide": {"parties": 500, "pure": (0.3, 1.0, 3.0), "gaussian": (0.3, 1.0, 3.0)},
+    "moving": {"parties": 500, "pure": SMALL, "gaussian": SMALL},
+    "occupation": {"parties": 1000, "pure": MIDDLE, "gaussian": MIDDLE},
+    "har-60": {"parties": 60, "pure": (1.0, 3.0, 10.0), "gaussian": (1.0, 3.0, 10.0)},
     "har-subjects": {"parties": 30, "pure": (1.0, 3.0, 10.0), "gaussian": (1.0, 3.0, 10.0)},
 }
 """By epsilon, pure and at delta = 1e-6. `who`: HAR's features, and which of 21 people it is. `tall`: 40,000 rows of 10
-features. `wide`: bags of words, 1,000 features, made by scikit-learn. `har-subjects`: a party is a person."""
+features. `wide`: bags of words, 1,000 features, made by scikit-learn. `moving`: HAR's features, moving or still.
+`occupation`: Adult's other features, which of 14. `har-subjects`: a party is a person."""
+
+DEVELOPMENT = ("har", "digits", "adult", "tall", "moving", "occupation", "har-60")
+"""On these the rules' constants are chosen (`benchmarks.constants`); the others report."""
 
 METHODS = ("own-data", "statistic", "avg", "soft", "pate", "confident", "rounds")
 
@@ -99,6 +107,18 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
         har = _load("har", folder)
         _, label = np.unique(_har_subjects(folder)[0], return_inverse=True)
         data = Dataset("har", har.X_train, label, None, None, tuple(map(str, range(label.max() + 1))), har.source)
+    elif task == "moving":
+        har = _load("har", folder)
+        y = (har.y_train > 2).astype(np.int64)
+        data = Dataset("moving", har.X_train, y, None, None, ("moving", "still"), har.source)
+    elif task == "occupation":
+        adult = _load("adult", folder)
+        own = np.arange(46, 60)  # a9a's columns of the 14 occupations
+        named = adult.X_train[:, own].any(axis=1)
+        X, y = np.delete(adult.X_train[named], own, axis=1), adult.X_train[named][:, own].argmax(axis=1)
+        data = Dataset("occupation", X, y, None, None, tuple(map(str, range(14))), adult.source)
+    elif task == "har-60":
+        data = _load("har", folder)
     elif task == "tall":
         data = make_synthetic(classes=5, features=10, samples=40_000, test=10_000, seed=seed)
         scaler = PublicScaler(scaling="unit-rows")
@@ -114,15 +134,31 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
     return dealt, scaler
 
 
-def prepare(task: str, seed: int, folder: Path) -> dict[str, Any]:
-    """One split, scaled and trained: what every method starts from."""
+def prepare(task: str, seed: int, folder: Path, *, trained: bool = True) -> dict[str, Any]:
+    """One split, scaled: what every method starts from. `trained`: with what the parties' classifiers say."""
     dealt, scaler = _dealt(task, seed, folder)
-    classes, parties = len(dealt.dataset.classes), TASKS[task]["parties"]
     auxiliary = scaler.fit(dealt.X_auxiliary).transform(dealt.X_auxiliary)
     chosen = np.random.default_rng(seed).permutation(len(dealt.y_test))[:TEST_ROWS]
     X, y, sizes = dealt.private()
     X = scaler.transform(X)
-    edges = np.concatenate([[0], np.cumsum(sizes)])
+    problem = {
+        "X": X,
+        "y": y,
+        "edges": np.concatenate([[0], np.cumsum(sizes)]),
+        "unit private": unit_rows(X),
+        "classes": len(dealt.dataset.classes),
+        "parties": TASKS[task]["parties"],
+        "auxiliary": auxiliary,
+        "teacher": None,
+        "X_test": scaler.transform(dealt.X_test[chosen]),
+        "y_test": dealt.y_test[chosen],
+    }
+    return problem | _trained(problem, sizes) if trained else problem
+
+
+def _trained(problem: dict[str, Any], sizes: Any) -> dict[str, Any]:
+    X, y, edges, classes = problem["X"], problem["y"], problem["edges"], problem["classes"]
+    auxiliary, parties = problem["auxiliary"], problem["parties"]
     parameters = [
         train_parties(X[edges[a] : edges[b]], y[edges[a] : edges[b]], sizes[a:b], classes=classes, lam=HAMM_LAMBDA)
         for a in range(0, parties, 500)
@@ -131,53 +167,56 @@ def prepare(task: str, seed: int, folder: Path) -> dict[str, Any]:
     W = np.concatenate(parameters)
     radius, fixed_point = averaging_radius(HAMM_LAMBDA, classes), FixedPoint(24)
     sums = np.sum([np.array(fixed_point.encode(project(w, radius), radius), dtype=object) for w in W], axis=0)
-    counts = count_votes((block for _, block in votes_in_blocks(W, auxiliary)), len(auxiliary), classes)
     return {
-        "X": X,
-        "y": y,
-        "edges": edges,
-        "unit private": unit_rows(X),
-        "classes": classes,
-        "parties": parties,
-        "auxiliary": auxiliary,
-        "counts": counts,
-        "teacher": None,
+        "counts": count_votes((block for _, block in votes_in_blocks(W, auxiliary)), len(auxiliary), classes),
         "average": average_of(list(sums), parties, radius, fixed_point, features=auxiliary.shape[1], classes=classes),
-        "X_test": scaler.transform(dealt.X_test[chosen]),
-        "y_test": dealt.y_test[chosen],
     }
+
+
+def accuracy(problem: dict[str, Any], w: Any) -> float:
+    """Of the classifier (d,) or (K, d), on the test rows."""
+    w = w[1] - w[0] if w.ndim == 2 and len(w) == 2 else w
+    return float(np.mean(votes(w[None], problem["X_test"])[0] == problem["y_test"]))
+
+
+def _noise(problem: dict[str, Any], law: str, epsilon: float) -> MechanismName:
+    if law == "pure":
+        return "spherical-laplace"
+    return quieter_noise(problem["auxiliary"], problem["classes"], problem["parties"], epsilon=epsilon, delta=1e-6)
+
+
+def own_data_at(problem: dict[str, Any], law: str, epsilon: float) -> Method:
+    """The own-data statistic by the public rules, its noise included."""
+    auxiliary, classes, parties = problem["auxiliary"], problem["classes"], problem["parties"]
+    mechanism = _noise(problem, law, epsilon)
+    plan = plan_statistic(auxiliary, classes, parties, epsilon=epsilon, mechanism=mechanism, source="own-data")
+    return own_data_method(_own_sum(problem, plan), plan)
 
 
 def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) -> dict[str, list[float]]:
     """{'law epsilon method': accuracies of `draws` releases}, of a rival's fewer; hindsight takes the best mean."""
-    problem = prepare(task, seed, folder)
-    classes, parties, auxiliary = problem["classes"], problem["parties"], problem["auxiliary"]
+    problem = prepare(task, seed, folder, trained=wanted != {"own-data"})
+    classes = problem["classes"]
     loss = loss_named("logistic", classes)
-    fit = erm_fit("soft", problem["counts"], auxiliary, loss)
+    fit = erm_fit("soft", problem["counts"], problem["auxiliary"], loss) if "soft" in wanted else None
     generator = np.random.default_rng(seed)
-
-    def accuracy(w: Any) -> float:
-        w = w[1] - w[0] if w.ndim == 2 and len(w) == 2 else w
-        return float(np.mean(votes(w[None], problem["X_test"])[0] == problem["y_test"]))
-
     results: dict[str, list[float]] = {}
     laws: dict[str, MechanismName] = {"pure": "spherical-laplace", "gaussian": "gaussian"}
     for law, mechanism in laws.items():
         for epsilon in TASKS[task][law]:
             request = Request(epsilon, 1e-6, mechanism, None, "certified", False)
-            plan = plan_statistic(auxiliary, classes, parties, epsilon=epsilon, mechanism=mechanism, source="own-data")
-            ours = _ours(problem, plan, request, seed, fit)
+            ours = _ours(problem, law, request, seed, fit)
             cell = f"{law} {epsilon:g}"
             few = max(2, draws // 4)  # of the rivals: they are slow, and their mean is all that is asked
             for name in wanted & ours.keys():
                 method = ours[name]()
                 times = draws if name in ("own-data", "statistic") else few
-                results[f"{cell} {name}"] = [accuracy(method.draw(SYSTEM)) for _ in range(times)]
+                results[f"{cell} {name}"] = [accuracy(problem, method.draw(SYSTEM)) for _ in range(times)]
             for name, rival, choices in (("rounds", rounds, ROUNDS), ("confident", confident, (0.5, 1.0, 2.0))):
                 if name not in wanted:
                     continue
                 tried = [
-                    [accuracy(rival(law, epsilon, choice, problem, generator)) for _ in range(few)]  # type: ignore[operator]
+                    [accuracy(problem, rival(law, epsilon, choice, problem, generator)) for _ in range(few)]  # type: ignore[arg-type]
                     for choice in choices
                 ]
                 results[f"{cell} {name}"] = max(tried, key=np.mean)
@@ -185,17 +224,20 @@ def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) 
 
 
 def _ours(
-    problem: dict[str, Any], plan: StatisticPlan, request: Request, seed: int, fit: Callable[[float], Minimiser]
+    problem: dict[str, Any], law: str, request: Request, seed: int, fit: Callable[[float], Minimiser] | None
 ) -> dict[str, Callable[[], Method]]:
-    counts, auxiliary = problem["counts"], problem["auxiliary"]
+    counts, auxiliary = problem.get("counts"), problem["auxiliary"]
     loss = loss_named("logistic", problem["classes"])
-    return {
-        "own-data": lambda: own_data_method(_own_sum(problem, plan), plan),
-        "statistic": lambda: statistic_method(counts, auxiliary, request),
-        "avg": lambda: average_method(problem["average"], HAMM_LAMBDA, request),
-        "soft": lambda: erm_method("soft", counts, auxiliary, loss, request, fit),
-        "pate": lambda: pate_method(counts, auxiliary, request, seed),
-    }
+    ours: dict[str, Callable[[], Method]] = {"own-data": lambda: own_data_at(problem, law, request.epsilon)}
+    if counts is not None:
+        quiet = replace(request, mechanism=_noise(problem, law, request.epsilon))
+        ours |= {
+            "statistic": lambda: statistic_method(counts, auxiliary, quiet),
+            "avg": lambda: average_method(problem["average"], HAMM_LAMBDA, request),
+            "soft": lambda: erm_method("soft", counts, auxiliary, loss, request, fit),
+            "pate": lambda: pate_method(counts, auxiliary, request, seed),
+        }
+    return ours
 
 
 def _own_sum(problem: dict[str, Any], plan: StatisticPlan) -> list[int]:

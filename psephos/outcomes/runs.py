@@ -266,6 +266,7 @@ class TallyOutcome(Summed):
         reveal: what the curator is given.
         classes: K.
         curves: accuracy against epsilon, for a report: a simulation, since every point is a release of its own.
+        curves_composed: what all releases behind the curves would cost together.
         alpha: how the opened counts are distributed, for a report; the curator knows it, nobody else may.
     """
 
@@ -274,6 +275,7 @@ class TallyOutcome(Summed):
     reveal: Literal["alpha", "statistic"]
     classes: Annotated[int, Meta(ge=2)]
     curves: list[Curve] = field(default_factory=list)
+    curves_composed: Composed | None = None
     alpha: Alpha | None = None
 
     @property
@@ -284,6 +286,10 @@ class TallyOutcome(Summed):
     def panels(self) -> list[Panel]:
         label = "epsilon (log scale; more private to the left)"
         note = "the same votes, released anew with fresh noise at each epsilon"
+        if (total := self.curves_composed) is not None:
+            note += (
+                f"; whoever published all {total.releases} would spend epsilon {total.epsilon:.4g}, the sum of theirs"
+            )
         return [Panel("", label, "accuracy", self.curves, note=note)] if self.curves else []
 
     @property

@@ -8,6 +8,7 @@ statistics instead, and the curator never sees anything else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,10 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.rules import choose_method
-from psephos.curator.hamm.statistic import StatisticPlan, fit_statistic, plan_statistic, release_sum, release_total
+from psephos.curator.hamm.statistic import (
+    StatisticPlan,
+    fit_statistic,
+    plan_statistic,
+    quieter_noise,
+    release_sum,
+    release_total,
+)
 from psephos.curator.losses import loss_named
 from psephos.options import option
-from psephos.outcomes import Alpha, Curve, TallyOutcome
+from psephos.outcomes import Alpha, Composed, Curve, TallyOutcome
 from psephos.parties.learners import LEARNERS
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.statistic import Shares, entry_range
@@ -29,6 +37,7 @@ from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.privacy.accounting import PrivacyEvent
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Role
@@ -66,7 +75,7 @@ class TallyOptions(SumOptions):
     method: Literal["statistic", "own-data", "auto"] = option(
         "statistic",
         "What parties sum with --reveal statistic: the statistic of their votes, of their own data (which learns "
-        "something linear), or auto: own-data where all learn logistic regression.",
+        "something linear), or auto: own-data where all learn logistic regression, with the quieter noise for --delta.",
         group="Privacy",
     )
     colluders: int = option(0, "Parties whose noise shares may be known (joint noise).", group="Privacy")
@@ -156,12 +165,14 @@ def simulate_tally(
     with run.timed("fit"):
         accuracy, measured_on = run.population.references(options.loss)
         accuracy |= run.released(revealed.methods)
+    curves, cost = _curves(run, revealed.at, options.noise_coins) if options.curves and revealed.at else ([], None)
     return TallyOutcome(
         protocol="statistic" if options.joint else "tally",
         reveal=options.reveal,
         classes=run.population.classes,
         measured_on=measured_on,
-        curves=_curves(run, revealed.at, options.noise_coins) if options.curves and revealed.at else [],
+        curves=curves,
+        curves_composed=cost,
         alpha=None if revealed.counts is None else Alpha.of(revealed.counts),
         **run.outcome(revealed.methods, accuracy),
     )
@@ -207,14 +218,25 @@ def _reveal_alpha(run: Sums, options: TallyOptions) -> _Revealed:
 def _reveal_statistic(run: Sums, options: TallyOptions) -> _Revealed:
     """The curator learns the private statistic and nothing before it: the parties add the noise in shares."""
     population = run.population
-    chosen = choose_method(options.learners) if options.method == "auto" else options.method
+    chosen, noise = options.method, options.noise
+    if chosen == "auto":
+        chosen = choose_method(options.learners)
+        if noise == "gaussian":  # a delta is accepted, so either law will do
+            noise = quieter_noise(
+                population.auxiliary,
+                population.classes,
+                options.parties,
+                epsilon=options.epsilon,
+                delta=options.delta,
+                joint=True,
+            )
     plan = plan_statistic(
         population.auxiliary,
         population.classes,
         options.parties,
         epsilon=options.epsilon,
         delta=options.delta,
-        mechanism=options.noise,
+        mechanism=noise,
         source="own-data" if chosen == "own-data" else "votes",
         joint=True,
     )
@@ -248,7 +270,7 @@ def _reveal_statistic(run: Sums, options: TallyOptions) -> _Revealed:
         lambda randomness: released,
         plan.sensitivity,
         plan.event,
-        statistic_choices(plan, options.noise) | {"contributors": shares.contributors},
+        statistic_choices(plan, noise) | {"contributors": shares.contributors},
     )
     return _Revealed({chosen: method})
 
@@ -302,15 +324,18 @@ def statistic_round(
     )
 
 
-def _curves(run: Sums, methods_at: MethodsAt, noise: Randomness) -> list[Curve]:
-    """Accuracy against epsilon, for the report: a simulation, since every point is a release of its own."""
+def _curves(run: Sums, methods_at: MethodsAt, noise: Randomness) -> tuple[list[Curve], Composed]:
+    """Accuracy against epsilon, for the report, and what its releases would cost: epsilons and deltas add."""
     done = run.progress.phase("accuracy against epsilon", len(CURVE_EPSILONS))
     means: dict[str, list[float]] = {}
     deviations: dict[str, list[float]] = {}
+    events: list[PrivacyEvent] = []
     for epsilon in CURVE_EPSILONS:
         for name, method in methods_at(epsilon).items():
             drawn = [run.population.accuracy(method.draw(noise)) for _ in range(CURVE_DRAWS)]
+            events += [method.event] * CURVE_DRAWS
             means.setdefault(name, []).append(float(np.mean(drawn)))
             deviations.setdefault(name, []).append(float(np.std(drawn, ddof=1)))
         done(1)
-    return [Curve(name, list(CURVE_EPSILONS), mean, deviations[name]) for name, mean in means.items()]
+    cost = Composed(len(events), math.fsum(e.epsilon for e in events), math.fsum(e.delta for e in events))
+    return [Curve(name, list(CURVE_EPSILONS), mean, deviations[name]) for name, mean in means.items()], cost

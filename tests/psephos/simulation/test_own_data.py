@@ -36,6 +36,8 @@ def test_parties_sum_their_own_data_with_shares_of_the_noise(mechanism: str) -> 
 
 def test_auto_takes_own_data_where_all_learn_something_linear() -> None:
     assert "own-data" in simulate_tally(replace(JOINT, method="auto")).as_json()["accuracy"]
+    quiet = simulate_tally(replace(JOINT, method="auto", mechanism="gaussian", epsilon=0.5)).as_json()
+    assert quiet["privacy"]["own-data"]["mechanism"] == "discrete-laplace"  # two classes: few entries, so pure
     mixed = replace(JOINT, method="auto", learners=("logistic", "tree"))
     assert "statistic" in simulate_tally(mixed).as_json()["accuracy"]
     with pytest.raises(InvalidParameter, match="--method"):

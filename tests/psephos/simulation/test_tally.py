@@ -14,7 +14,7 @@ from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.sums import Quiet
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import CURVE_DRAWS, TallyOptions, simulate_tally
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
 METHODS = ("vote", "soft", "avg", "statistic", "pate")
@@ -268,6 +268,11 @@ def test_the_average_alone_is_the_same_method(result: dict) -> None:
 def test_curves_and_alpha_are_for_a_report() -> None:
     outcome = simulate_tally(replace(SMALL, curves=True, simulate_noise=True))
     assert {curve.algorithm for curve in outcome.curves} == set(METHODS)
+    points = [epsilon for curve in outcome.curves for epsilon in curve.x]
+    assert outcome.curves_composed is not None
+    assert outcome.curves_composed.releases == CURVE_DRAWS * len(points)
+    assert outcome.curves_composed.epsilon == pytest.approx(CURVE_DRAWS * sum(points))
+    assert f"spend epsilon {CURVE_DRAWS * sum(points):.4g}" in outcome.panels[0].note
     assert outcome.alpha is not None
     assert sum(outcome.alpha.samples_per_share) == outcome.auxiliary
     assert simulate_tally(replace(SMALL, reveal="statistic")).alpha is None
