@@ -259,36 +259,45 @@ GOALS: dict[str, dict[str, tuple[float, ...]]] = {
 
 def page(results: dict[str, Any]) -> str:
     """docs/accuracy.md: one table a task, and counts of what the rule reached."""
-    lines, near, above, cells, missed = [_INTRODUCTION], 0, 0, 0, []
-    for task, splits in results.items():
-        asked = TASKS[task]
-        measured = [sum(any(cell.endswith(f" {m}") for cell in s) for s in splits) for m in METHODS]
-        told = ", ".join(f"{m} {n}" for m, n in zip(METHODS, measured, strict=True))
-        lines += [f"\n## {task}\n", f"M = {asked['parties']}. Splits: {told}.\n"]
-        lines += [f"| noise | epsilon | {' | '.join(METHODS)} |", "| --- " * (2 + len(METHODS)) + "|"]
-        for law in ("pure", "gaussian"):
-            for place, epsilon in enumerate(asked[law]):
-                drawn = {
-                    m: np.concatenate([s[cell] for s in splits if (cell := f"{law} {epsilon:g} {m}") in s])
-                    for m in METHODS
-                }
-                whole = [s for s in splits if all(f"{law} {epsilon:g} {m}" in s for m in METHODS)]
-                means = {m: float(np.concatenate([s[f"{law} {epsilon:g} {m}"] for s in whole]).mean()) for m in METHODS}
-                best = max(means.values())
-                cells += 1
-                near += means["own-data"] >= best - 0.01
-                above += means["own-data"] >= best - 0.005
-                goal, found = GOALS.get(task, {}).get(law, (0.0,) * 9)[place], float(drawn["own-data"].mean())
-                if found < goal:
-                    missed.append(f"{task}, {law}, epsilon {epsilon:g}: {found:.3f} for {goal:g}")
-                shown = [f"{np.median(d):.3f}, {d.mean():.3f} ± {d.std():.3f}" for d in drawn.values()]
-                lines.append(f"| {law} | {epsilon:g} | {' | '.join(shown)} |")
+    lines, reached = [_INTRODUCTION], {True: [0, 0, 0], False: [0, 0, 0]}
+    behind, missed = [], []
+    for task in [t for half in (False, True) for t in results if (t in DEVELOPMENT) == half]:
+        splits, asked = results[task], TASKS[task]
+        shown = [m for m in METHODS if any(cell.endswith(f" {m}") for s in splits for cell in s)]
+        told = ", ".join(f"{m} {sum(any(cell.endswith(f' {m}') for cell in s) for s in splits)}" for m in shown)
+        half = "Development" if task in DEVELOPMENT else "Reporting"
+        lines += [f"\n## {task}\n", f"{half} half. M = {asked['parties']}. Splits: {told}.\n"]
+        lines += [f"| noise | epsilon | {' | '.join(shown)} |", "| --- " * (2 + len(shown)) + "|"]
+        for law, place, epsilon in [
+            (noise, i, e) for noise in ("pure", "gaussian") for i, e in enumerate(asked[noise])
+        ]:
+            cell = f"{law} {epsilon:g}"
+            drawn = {m: np.concatenate([s[f"{cell} {m}"] for s in splits if f"{cell} {m}" in s]) for m in shown}
+            row = [f"{np.median(d):.3f}, {d.mean():.3f} ± {d.std():.3f}" for d in drawn.values()]
+            lines.append(f"| {law} | {epsilon:g} | {' | '.join(row)} |")
+            goal, found = GOALS.get(task, {}).get(law, (0.0,) * 9)[place], float(drawn["own-data"].mean())
+            if found < goal:
+                missed.append(f"{task}, {law}, epsilon {epsilon:g}: {found:.4f} for {goal:g}")
+            whole = [s for s in splits if all(f"{cell} {m}" in s for m in METHODS)]
+            if not whole:
+                continue
+            means = {m: float(np.concatenate([s[f"{cell} {m}"] for s in whole]).mean()) for m in METHODS}
+            best = max(means, key=lambda m: means[m])
+            count = reached[task in DEVELOPMENT]
+            for i, short in enumerate((np.inf, 0.01, 0.005)):
+                count[i] += means["own-data"] >= means[best] - short
+            if means["own-data"] < means[best] - 0.005:
+                behind.append(f"{task}, {cell}: {means['own-data']:.3f}, {best} {means[best]:.3f}")
+    lines.append("\n## What the rule reached\n")
+    for development, (cells, near, level) in reached.items():
+        lines += [
+            f"* {'Development' if development else 'Reporting'} half: own-data, which is what the rule picks here, is",
+            f"  within 0.01 of the best column in {near} of {cells} cells, on the splits that all columns have, and no",
+            f"  column is above it by more than 0.005 in {level}.",
+        ]
     lines += [
-        "\n## What the rule reached\n",
-        f"* own-data, which is what the rule picks here, is within 0.01 of the best column in {near} of {cells} cells,",
-        "  on the splits that all columns have.",
-        f"* No column is above it by more than 0.005 in {above} of them.",
-        f"* Cells below what was asked of them: {'; '.join(missed) if missed else 'none'}.",
+        f"* A column is above it by more than 0.005 in: {'; '.join(behind) or 'none'}.",
+        f"* Cells below what was asked of them: {'; '.join(missed) or 'none'}.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -305,12 +314,17 @@ privacy, each the best of three settings **in hindsight**, which no real run cou
 confident aggregation and a semi-supervised student on the same public rows, rounds is clipped averaging over 2, 5 or
 15 rounds.
 
-**What is not blind.** The rules see public numbers only when they run, but their constants were chosen while looking at
-accuracies: those of the rank on HAR, digits, Adult and breast cancer, with KDD-99 looked at; the student's form, its
-constant and when it is used on HAR and tall, with wide and digits looked at. who and har-subjects played no part.
+**What is blind.** The rules see public numbers only when they run. Their constants were chosen on a development half
+of the data sets: HAR, digits, Adult, tall, and three tasks made of the same rows (moving, occupation, har-60);
+`python -m benchmarks.constants` prints the choice. The rules were committed (767768b) before the reporting half was run
+with them: breast cancer, KDD-99, wide, who, and har-subjects, whose rows are HAR's. Not blind to it is what went
+before: ten rows for a coordinate, at least K/2 + 2 of them, and the 0.8 of the discriminant were chosen earlier with
+breast cancer and KDD-99 looked at; and which cells an earlier rule had lost, on either half, was known when this one
+was thought of.
 
 who: HAR's features, which of 21 people it is. tall: 40,000 rows of 10 features, made here. wide: bags of 1,000 words,
-made by scikit-learn. har-subjects: a party is a person with their own rows."""
+made by scikit-learn. har-subjects: a party is a person with their own rows. moving: HAR's features, moving or still.
+occupation: Adult's other features, which of 14. har-60: HAR dealt to 60 parties."""
 
 
 def main() -> None:
