@@ -24,7 +24,7 @@ to scale, and the minimisers of the logistic and softmax risks were measured to 
   and their energy at the j-th principal coordinate is taken to fall like 1/(2 j^2). r is at least K/2 + 2 and at most
   N/10, ten rows for each coordinate. With the spherical Laplace the noise norm grows with the dimension, so few
   coordinates at small epsilon is the main gain.
-* `quieter_noise`: a pure epsilon is an (epsilon, delta) as well, and below about 17 entries the spherical Laplace is
+* `quieter_noise`: a pure epsilon is an (epsilon, delta) as well, and below some 13 entries the spherical Laplace is
   the quieter of the two. Where a delta is accepted, the release takes whichever has the smaller sum above.
 * `Student`: self-training on the public rows, where it explains the release (there). It is post-processing.
 """
