@@ -27,7 +27,7 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribution
 from psephos.simulation.methods import Method, average_method, own_data_method
-from psephos.simulation.sums import Progress, SumOptions, Sums, journal_of, one_of
+from psephos.simulation.sums import Progress, SumOptions, Sums, journal_of, one_of, settled
 
 __all__ = ["FRACTION_BITS", "AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]
 
@@ -62,7 +62,7 @@ def simulate_average(
 
     Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
-    options.check()
+    options = settled(options)
     with journal_of(options) as journal:
         run = Sums(options, transcript=transcript, progress=progress, roles=roles, journal=journal)
         if options.of == "own-data":
