@@ -98,6 +98,7 @@ def sum_own_data(run: Sums) -> Method:
         context=plan.grid.digest,
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
+        proofs=options.vector_proofs,
     )
     opened = run.sum(round_, OwnDataContribution(population.rows(), plan.grid, None), "sum own data").opened
     return own_data_method(list(opened.sums), plan)
