@@ -29,6 +29,7 @@ __all__ = [
     "KeyFileError",
     "KeyFilePermissionsError",
     "MessageError",
+    "ModelError",
     "NormError",
     "PackingError",
     "PackingOverflowError",
@@ -239,6 +240,10 @@ class JournalError(PsephosError):
 
 
 # -- reports
+
+
+class ModelError(PsephosError):
+    """A model file that is missing, too large or not of this program; or one that cannot be written."""
 
 
 class ReportError(PsephosError):
