@@ -49,7 +49,7 @@ class TableOptions:
     ignore: tuple[str, ...] = option((), "Columns that are no features, such as a number.", group="Your own data")
     text: tuple[str, ...] = option((), "Columns of numbers that stand for words, such as codes.", group="Your own data")
     held_out: float = option(
-        0.3, "Share of the private rows that nobody trains on, to measure on; 0 for none.", group="Your own data"
+        0.2, "Share of the private rows that nobody trains on, to measure on; 0 for none.", group="Your own data"
     )
 
     def check_table(self) -> None:
@@ -194,7 +194,16 @@ class OwnTable:
         y = np.array([numbers.get(label, -1) for label in self._labels], np.int64)
         test = _hold_out(held, y, options.held_out, generator)
         train = [np.setdiff1d(rows, test) for rows in held]
-        data = Dataset(self.name, encoding.apply(self._features), y, None, None, self.classes, f"the file {self.name}")
+        data = Dataset(
+            self.name,
+            encoding.apply(self._features),
+            y,
+            None,
+            None,
+            self.classes,
+            f"the file {self.name}",
+            tuple(encoding.features),
+        )
         return Split(
             data,
             seed,

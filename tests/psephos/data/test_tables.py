@@ -223,7 +223,7 @@ def test_a_column_names_the_parties_and_one_of_them_is_public(tmp_path: Path) ->
     dealt = table.deal(3, seed=1)
     assert len(dealt.auxiliary) == 30
     assert dealt.sizes.sum() + len(dealt.test) == 90
-    assert len(dealt.test) == 27
+    assert len(dealt.test) == 18
     rows = np.concatenate([*dealt.parties, dealt.test, dealt.auxiliary])
     assert sorted(rows.tolist()) == list(range(120))
     for number, mine in enumerate(dealt.parties):
@@ -231,7 +231,7 @@ def test_a_column_names_the_parties_and_one_of_them_is_public(tmp_path: Path) ->
     assert dealt.encoding is not None
     assert dealt.encoding.features == ["age", "city=Lima", "city=Oslo", "city=Rome"]
     assert dealt.cautions == ()
-    assert len(table.deal(3, seed=1).test) == 27
+    assert len(table.deal(3, seed=1).test) == 18
     assert OwnTable(options(tmp_path / "t.csv", held_out=0.0)).deal(3, seed=1).sizes.tolist() == [30, 30, 30]
 
 
