@@ -24,15 +24,15 @@ from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.dealing import one_of
+from psephos.simulation.dealing import one_of, settled
 from psephos.simulation.measure import Kept
-from psephos.simulation.sums import METHODS, settled
+from psephos.simulation.sums import METHODS
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
 __all__ = ["Job", "JobOptions"]
 
-WIDEST = 100_000
-"""Features of a model that is written as a file."""
+NEGLIGIBLE = 1e-15
+"""A delta so small is said in the card and the result, not in the answer: it is what a sampler may be off by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +67,7 @@ class Job:
     def __init__(self, options: JobOptions) -> None:
         """Read and deal the data, and choose the method by what is public. Raises the errors of what cannot be run."""
         options = settled(options)
+        options.check()
         self.dealt = options.deal()
         method = choose_method(options.learners) if options.method == "auto" else options.method
         self.method, self.outcome, self.model = method, None, None
@@ -125,27 +126,31 @@ class Job:
         assert self.outcome is not None
         result = json.dumps(self.outcome.as_json(), indent=1) + "\n"
         card = model_card(self.model, replace(self.outcome, cautions=[]), self.dealt, self._right_in_public())
-        files = {MODEL_FILE: written_model(self.model), "card.md": card.encode(), "result.json": result.encode()}
         try:
-            for name, content in files.items():
-                write_atomically(directory / name, content)
+            write_atomically(directory / MODEL_FILE, written_model(self.model))
+            write_atomically(directory / "card.md", card.encode())
+            write_atomically(directory / "result.json", result.encode(), mode=0o600)  # tells about private rows
             if onnx:
                 write_onnx(self.model, directory / "model.onnx")
         except OSError as error:
             raise ModelError(f"{directory}: {error.strerror}; what is not written is lost, and was paid for") from None
-        return [directory / name for name in (*files, *(["model.onnx"] if onnx else []))]
+        return [directory / name for name in (MODEL_FILE, "card.md", "result.json", *(["model.onnx"] * onnx))]
 
     @property
     def answer(self) -> str:
         """What came of it, in a sentence."""
         assert self.outcome is not None
         found, release = self.outcome.accuracy, self.outcome.privacy[self.method]
-        cost = f"epsilon {release.epsilon:g}" + (f", delta {release.delta:.3g}" if release.delta else "")
-        right = found[self.method].private
-        worth = "" if right is None else (
-            f": right on {right:.1%} of {self.outcome.test} held-out rows, where the most frequent class is "
-            f"{found['majority'].nonprivate or 0:.1%}"
-        )  # fmt: skip
+        cost = f"epsilon {release.epsilon:g}" + (
+            f", delta {release.delta:.3g}" if (release.delta or 0) > NEGLIGIBLE else ""
+        )
+        right, usual = found[self.method].private, found["majority"].nonprivate
+        worth = ""
+        if right is not None and usual is not None:
+            worth = (
+                f": right on {right:.1%} of {self.outcome.test} held-out rows, of which {usual:.1%} are of one class"
+            )
+            worth += "; more parties or a larger epsilon would help" if right <= usual else ""
         return f"One {self.method} classifier, private for each of {self.outcome.parties} parties at {cost}{worth}."
 
     def _encoding(self) -> Encoding:

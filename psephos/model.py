@@ -155,14 +155,14 @@ def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier:
         raise ModelError(f"{file} is no whole model of this version of psephos: {error}") from None
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write the whole file or none; raises OSError."""
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write the whole file, with these permissions, or none; raises OSError."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            os.chmod(file.name, 0o644)
+            os.chmod(file.name, mode)
             os.replace(file.name, path)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)

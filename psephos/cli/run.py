@@ -67,7 +67,9 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
             Path | None,
             typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
         ] = None,
-        onnx: Annotated[bool, typer.Option("--onnx", help="With --output: as ONNX too.", rich_help_panel="Output")] = False,
+        onnx: Annotated[
+            bool, typer.Option("--onnx", help="With --output: as ONNX too.", rich_help_panel="Output")
+        ] = False,
         report: ReportDir = None,
         as_json: AsJson = False,
     ) -> None:
@@ -75,19 +77,20 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
             raise InvalidParameter("--onnx is written into the directory of --output: name one")
         check_directory(output, "a classifier", ["onnx"] if onnx else [])
         if output is not None and (output / MODEL_FILE).exists():
-            raise InvalidParameter(f"{output} holds a released classifier: another release costs the parties epsilon once "
-                                   "more; name another directory, or take the file away")  # fmt: skip
+            raise InvalidParameter(
+                f"{output} holds a released classifier, and another one would cost the parties epsilon once more: name "
+                "another directory, or take the file away"
+            )
         job = Job(chosen)
         for line in job.said:
             note(line)
         perform(job.options, job.run, "run", report=report, as_json=as_json)
-        written = [] if output is None else job.write(output, onnx=onnx)
-        said = [
-            job.answer,
-            f"Written: {', '.join(map(str, written))}" if written else "It was not kept: --output DIR writes it.",
-            *([f"Next: read {output}/card.md; psephos predict {output} FILE.csv; psephos simulate tally compares methods"]
-              if written else []),
-        ]  # fmt: skip
+        said = [job.answer]
+        if output is None:
+            said.append("It was not kept: --output DIR writes it.")
+        else:
+            said.append(f"Written: {', '.join(map(str, job.write(output, onnx=onnx)))}")
+            said.append(f"Next: read {output / 'card.md'}, then psephos predict {output} FILE.csv")
         if as_json:
             for line in said:
                 note(line)

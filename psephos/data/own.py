@@ -25,7 +25,7 @@ FEWEST_ROWS = 3
 """Of a class: one of fewer rows is more likely a typing error."""
 
 FEWEST_PUBLIC = 10
-"""Rows to take for public at random where nobody names any."""
+"""Public rows that an encoding can be settled by, and a classifier be learned on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +177,11 @@ class OwnTable:
             cautions.append(
                 f"{len(auxiliary)} rows, chosen at random, are taken to be public: name those that are with --public"
             )
+        if len(auxiliary) < FEWEST_PUBLIC:
+            raise DataError(
+                f"{len(auxiliary)} public rows are too few to learn on: at least {FEWEST_PUBLIC}, named by "
+                "--public, or taken from parties that have several rows"
+            )
         if (least := min(map(len, held))) == 0:
             raise DataError(f"{len(private)} private rows are too few for {len(held)} parties, each of which needs one")
         if least == 1:
@@ -184,6 +189,8 @@ class OwnTable:
             who = f"the party {self.owners[single[0]]!r}" if self.owners else f"party {single[0]}"
             more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
             remarks.append(f"{who}{more} a single row: all that it can say is that row's class")
+        if len({name.lower() for name in self.classes}) < len(self.classes):
+            remarks.append(f"two classes differ by capital letters only: {', '.join(self.classes)}")
         encoding, said = Encoding.learn(self._features.iloc[auxiliary], options.text)
         unknown = encoding.unknown(self._features.iloc[np.concatenate(held)])
         remarks += [
