@@ -19,7 +19,7 @@ from psephos.curator.hamm.rules import choose_method
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_atomically, write_onnx, written_model
 from psephos.options import option
-from psephos.outcomes import TallyOutcome
+from psephos.outcomes import Accuracy, TallyOutcome
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.roles import Role
@@ -144,7 +144,7 @@ class Job:
         cost = f"epsilon {release.epsilon:g}" + (
             f", delta {release.delta:.3g}" if (release.delta or 0) > NEGLIGIBLE else ""
         )
-        right, usual = found[self.method].private, found["majority"].nonprivate
+        right, usual = found[self.method].private, found.get("majority", Accuracy()).nonprivate
         worth = ""
         if right is not None and usual is not None:
             worth = (

@@ -131,6 +131,8 @@ def test_the_statistic_of_votes_can_be_private_before_the_curator_sees_it(tmp_pa
     assert job.run(job.options).alpha is None
     with pytest.raises(InvalidParameter, match="soft needs the counts"):
         Job(options(tmp_path / "t.csv", method="soft", reveal="statistic"))
+    with pytest.raises(InvalidParameter, match="method is one of auto"):
+        Job(options(tmp_path / "t.csv", method="best"))
 
 
 def test_fewer_parties_than_holders_hold_the_key_all_together(tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         cards.append((tmp_path / "card.md").read_text())
         (tmp_path / "model.json").unlink()
     assert cards[0] == cards[1]
-    for said in ("512-bit key is a test key", "| epsilon | 10", "a party", "discrete-laplace", "| ward | text", "2/M",
+    for said in ("512-bit key is a test key", "| epsilon | 10", "| unit | party", "discrete-laplace", "| ward | text", "2/M",
                  "dealer of the key", "no proofs", "the median of the public rows"):  # fmt: skip
         assert said in cards[0]
     card = model_card(job.model, replace(outcome, noise_source="simulation", cautions=[]), job.dealt, 0.5)
@@ -204,7 +206,7 @@ def test_a_release_is_not_written_over_another(tmp_path: Path) -> None:
     [
         (("--epsilon", "1,2"), "one release is drawn"),
         (("--onnx",), "name one"),
-        (("--method", "best"), "method is one of auto"),
+        (("--method", "best"), "is not one of 'auto'"),
         (("--label", "y"), "--label is about your own table"),
         (("--data", "absent.csv"), "--data needs --label"),
     ],
