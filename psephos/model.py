@@ -157,16 +157,19 @@ def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier:
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Write the whole file, with these permissions, or none; raises OSError."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(file.name, mode)
-            os.replace(file.name, path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                os.chmod(file.name, mode)
+                os.replace(file.name, path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the user's name of it, not ours
 
 
 def written_model(model: Model) -> bytes:

@@ -11,6 +11,9 @@ import csv
 import io
 import re
 from collections.abc import Collection, Sequence
+from datetime import date
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -136,7 +139,7 @@ def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
     cells = {}
     for name, column in frame.items():
         values = column.astype(object)
-        if any(not np.isscalar(value) and not isinstance(value, pd.Timestamp) for value in values[column.notna()]):
+        if not all(isinstance(value, str | Real | np.bool | Decimal | date) for value in values[column.notna()]):
             raise DataError(f"the column {str(name)!r} holds something other than numbers, text and dates")
         cells[str(name)] = values.where(column.notna(), "").map(str).str.strip()
     return pd.DataFrame(cells, index=frame.index, dtype=str)

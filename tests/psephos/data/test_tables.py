@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -59,19 +60,21 @@ def test_a_parquet_file_says_what_the_csv_file_says(tmp_path: Path) -> None:
             "city": ["Lima", None],
             "ill": [True, False],
             "seen": pd.to_datetime(["2024-02-29 00:00", "2024-12-31 18:00"]),
+            "day": [date(2024, 2, 29), None],
         }
     )
     frame.to_parquet(tmp_path / "t.parquet")
     table = read_table(tmp_path / "t.parquet")
     assert table.to_numpy().tolist() == [
-        ["41.5", "1", "Lima", "True", "2024-02-29 00:00:00"],
-        ["", str(2**53), "", "False", "2024-12-31 18:00:00"],
+        ["41.5", "1", "Lima", "True", "2024-02-29 00:00:00", "2024-02-29"],
+        ["", str(2**53), "", "False", "2024-12-31 18:00:00", ""],
     ]
     encoding, _ = Encoding.learn(table)
-    assert [column.kind for column in encoding.columns] == ["number", "number", "text", "text", "date"]
-    pd.DataFrame({"a": [[1, 2]], "b": [1]}).to_parquet(tmp_path / "nested.parquet")
-    with pytest.raises(DataError, match="'a' holds something other"):
-        read_table(tmp_path / "nested.parquet")
+    assert [column.kind for column in encoding.columns] == ["number", "number", "text", "text", "date", "date"]
+    for cell in ([1, 2], b"bytes"):
+        pd.DataFrame({"a": [cell], "b": [1]}).to_parquet(tmp_path / "other.parquet")
+        with pytest.raises(DataError, match="'a' holds something other"):
+            read_table(tmp_path / "other.parquet")
 
 
 @pytest.mark.parametrize(
