@@ -170,8 +170,9 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         cards.append((tmp_path / "card.md").read_text())
         (tmp_path / "model.json").unlink()
     assert cards[0] == cards[1]
-    for said in ("512-bit key is a test key", "| epsilon | 10", "| unit | party", "discrete-laplace", "| ward | text", "2/M",
-                 "dealer of the key", "no proofs", "the median of the public rows"):  # fmt: skip
+    for said in ("512-bit key is a test key", "| epsilon | 10", "| unit | party", "discrete-laplace", "| ward | text"):
+        assert said in cards[0]
+    for said in ("2/M", "dealer of the key", "no proofs", "the median of the public rows"):
         assert said in cards[0]
     card = model_card(job.model, replace(outcome, noise_source="simulation", cautions=[]), job.dealt, 0.5)
     assert "from a SEED" in card
