@@ -50,8 +50,6 @@ from psephos.protocol.privacy.mechanisms import (
 )
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["CONFIDENCE", "Experiment", "audit", "audit_privacy", "experiments", "lower_bound"]
-
 CONFIDENCE = 0.9999
 """Of a lower bound, unless another is asked for: the chance that it does not exceed the true epsilon."""
 
