@@ -138,6 +138,6 @@ def tally_round(context: Context, world: Setup, auxiliary: NDArray[np.float64], 
 def run_tally_round(
     context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, voters: Sequence[Voter], label: str
 ) -> SumRun:
-    """One such round from beginning to end."""
+    """One such round on `auxiliary`, float64 (N, d), from beginning to end."""
     contribution = VoteContribution(voters, auxiliary, classes)
     return run_sum(context, world, tally_round(context, world, auxiliary, classes, label), contribution, label)
