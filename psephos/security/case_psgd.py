@@ -41,8 +41,8 @@ from psephos.security.model import Case, Check, Checks, Context, Members, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.sums import SumAnalysis, coalitions
 from psephos.security.worlds import Recorded, Setup, SumRun, setup
-from psephos.simulate.encrypted_sum import Contribution
-from psephos.simulate.psgd import PsgdOptions, descend
+from psephos.simulation.encrypted_sum import Contribution
+from psephos.simulation.psgd import PsgdOptions, descend
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
 SECRETS = ("data", "gradients", "noise", "sizes")

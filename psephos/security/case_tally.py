@@ -24,7 +24,7 @@ from psephos.security.ideal import ideal_sum, ideal_tally
 from psephos.security.model import Case, Check, Checks, Context, Members, Result
 from psephos.security.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.security.worlds import FixedVoter, SumRun, TrainedVoter, run_tally_round, tally_round
-from psephos.simulate.encrypted_sum import Contribution, VectorContribution, VoteContribution
+from psephos.simulation.encrypted_sum import Contribution, VectorContribution, VoteContribution
 
 PARTIES, SAMPLES, CLASSES = 5, 25, 3
 LAYOUT = VoteLayout(SAMPLES, CLASSES)

@@ -41,7 +41,7 @@ from psephos.protocol.transcript import Message, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security.model import Context, Members
 from psephos.security.worlds import Recorded
-from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 
 PARTIES, FEATURES = 4, 2
 SIZES = (24, 30, 17, 20)

@@ -1,7 +1,7 @@
 """What the analyses of all encrypted sums share: their runs, a coalition's view of them, and the checks they all pass.
 
 A protocol says what its parties put in and what the functionality hands out (`SumAnalysis`); its real runs are those of
-`psephos.simulate`, its simulated ones those of `simulators`.
+`psephos.simulation`, its simulated ones those of `simulators`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from psephos.security.model import Coalition, Context, Members, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.views import Sealed, jacobi, openable, stale, structure
 from psephos.security.worlds import KEY_BITS, Setup, SumRun, cast, run_sum, setup
-from psephos.simulate.encrypted_sum import Contribution
+from psephos.simulation.encrypted_sum import Contribution
 
 COALITIONS = {
     "outsider (the board)": Members(),
