@@ -185,7 +185,7 @@ def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_bad_options(wrong: dict) -> None:
     with pytest.raises(InvalidParameter):
-        reproduce_hamm(replace(SMALL, **wrong))
+        reproduced(replace(SMALL, **wrong))
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
