@@ -20,7 +20,7 @@ from psephos.report.charts import bytes_by_phase
 from psephos.report.document import Document, Message
 from psephos.report.knowledge import VERDICTS, expected_matrix
 from psephos.report.palette import DARK, LIGHT
-from psephos.report.sequence import LOOKS, arrange, contents_of, family, received, size_text, svg
+from psephos.report.sequence import arrange, contents_of, family, pictures, received, size_text
 
 LISTED = 2000
 """A longer transcript is listed up to here; report.json has the rest."""
@@ -38,11 +38,10 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
         figures=figures,
         methods=METHODS,
         curves=[(name, METHODS[name]) for name in drawn if name in METHODS and not page.accuracies],
-        sequence=svg(lanes, blocks, _members(lanes, transcript)) if transcript else None,
+        pictures=pictures(lanes, blocks, _members(lanes, transcript)) if transcript else [],
         inside=[
             (role, [(kind, contents_of(kind)) for kind in kinds]) for role, kinds in received(transcript or []).items()
         ],
-        looks=LOOKS,
         phases=_phases(document),
         matrices=page.matrices or expected_matrix(page.case),
         verdicts=VERDICTS,
