@@ -164,7 +164,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         path.write_text(path.read_text() + "0;9;;;attic;well\n" * seed)  # a ward that no public row has
         job = Job(options(path, public=str(public)))
         outcome = job.run(job.options)
-        assert f"{seed} private cells of the column 'ward'" in " ".join(outcome.warnings)
+        assert f"{seed} private cells of the column 'ward'" in " ".join(outcome.page().warnings)
         assert job.model is not None
         job.write(tmp_path)
         cards.append((tmp_path / "card.md").read_text())
