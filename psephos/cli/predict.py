@@ -29,6 +29,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
         file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns that the model takes.")],
         output: Annotated[Path | None, typer.Option(help="Write the CSV here.", show_default="standard output")] = None,
+        as_json: AsJson = False,
     ) -> None:
         """Use a model file: the rows of FILE as CSV, with the predicted class in one more column."""
         from psephos.data.tables import read_table
