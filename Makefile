@@ -32,7 +32,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml
-	@echo "Installing into $(VENV), once; a minute or so, most of it for NumPy, SciPy, pandas and scikit-learn:"
+	@echo "Installing into $(VENV), once; one to three minutes, most of it for NumPy, SciPy, pandas and scikit-learn:"
 	$(BIN)/python -m pip install --disable-pip-version-check --editable .
 	@touch $@
 
