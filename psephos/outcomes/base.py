@@ -83,11 +83,15 @@ class Accuracy:
         nonprivate: without noise.
         private: as released; a mean over draws.
         private_std: standard deviation over draws.
+        balanced: the mean recall of all classes: of what is released, otherwise without noise.
+        recall: of each class, the share of its test samples that is recognised; null where there are none.
     """
 
     nonprivate: Share | None = None
     private: Share | None = None
     private_std: Annotated[float, Meta(ge=0)] | None = None
+    balanced: Share | None = None
+    recall: list[Share | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -312,6 +316,11 @@ class Outcome:
         return taken
 
     # what is shown of it
+
+    @property
+    def cost(self) -> str:
+        """What everything that is shown would cost together; stands above it."""
+        return ""
 
     @property
     def title(self) -> str:

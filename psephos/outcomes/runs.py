@@ -22,6 +22,7 @@ from psephos.outcomes.base import (
     Release,
     Seconds,
     Share,
+    Table,
 )
 
 __all__ = [
@@ -110,7 +111,7 @@ class Run(Outcome):
 
     @property
     def title(self) -> str:
-        return f"Psephos: {self.protocol} on {self.dataset}"
+        return f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}"
 
     @property
     def _memory(self) -> list[Fact]:
@@ -186,7 +187,9 @@ class Summed(Run):
         tally_equals_plaintext: whether every opened sum is the clear one, entry by entry.
         privacy: what each release costs.
         composed: what all of them cost together.
-        draws: noise draws that each private accuracy is the mean of.
+        draws: releases that each private accuracy is the mean of.
+        class_names: of the K classes.
+        by_epsilon: `accuracy` at each epsilon, where several were asked for; it is that at the first.
         measured_on: rows that a method was trained or measured on, where they were not all.
         continued_from: batches that a journal already had.
     """
@@ -209,6 +212,8 @@ class Summed(Run):
     proofs: Literal["none", "knowledge", "valid"] = "none"
     composed: Composed | None = None
     draws: Count = 1
+    class_names: list[str] = field(default_factory=list)
+    by_epsilon: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     measured_on: dict[str, Count] = field(default_factory=dict)
     continued_from: Count = 0
 
@@ -241,21 +246,58 @@ class Summed(Run):
 
     @property
     def notes(self) -> list[str]:
-        said = [f"Private accuracies are means over {self.draws} noise draws."] if self.draws > 1 else []
+        said = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
         if self.measured_on:
             rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
             said.append(f"Rows behind the figures: {rows}; chosen at random where there are more.")
-        if self.composed is not None:
-            total = self.composed
-            cost = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
-            at = f"{cost} at delta {total.delta:.3g} on each party, the accountant's own error included"
-            said.append(
-                f"This run drew one release, which spends {at}."
-                if total.releases == 1
-                else f"Whoever published all {total.releases} classifiers that this run drew would spend {at}. A run "
-                "draws them side by side to compare them; release one."
-            )
         return [*said, *super().notes]
+
+    @property
+    def cost(self) -> str:
+        total = self.composed
+        if total is None:
+            return ""
+        spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
+        at = f"{spent} at delta {total.delta:.3g} on each party, the accountant's own error included"
+        if total.releases == 1:
+            return f"This run drew one release, which spends {at}."
+        return (
+            f"Whoever published all {total.releases} classifiers that this run drew would spend {at}. A run draws them "
+            "side by side to compare them; release one."
+        )
+
+    @property
+    def panels(self) -> list[Panel]:
+        label = "epsilon (log scale; more private to the left)"
+        note = "the same sums, released anew with fresh noise at each epsilon"
+        return [
+            Panel(title, label, title, curves, note=note)
+            for title, curves in (("accuracy", self._curves(False)), ("balanced accuracy", self._curves(True)))
+            if curves
+        ]
+
+    def _curves(self, balanced: bool) -> list[Curve]:
+        x = [float(epsilon) for epsilon in self.by_epsilon]
+        found = []
+        for name in self.privacy if x else ():
+            points = [at[name] for at in self.by_epsilon.values()]
+            mean = [(point.balanced if balanced else point.private) or 0.0 for point in points]
+            spread = None if balanced else [point.private_std or 0.0 for point in points]
+            found.append(Curve(name, x, mean, spread))
+        return found
+
+    @property
+    def tables(self) -> list[Table]:
+        found = []
+        for epsilon, accuracy in (self.by_epsilon or {f"{self.epsilon:g}": self.accuracy}).items():
+            shown = {name: one.recall for name, one in accuracy.items() if len(one.recall) == len(self.class_names) > 0}
+            rows: list[list[Any]] = [["method", *self.class_names], *([name, *r] for name, r in shown.items())]
+            if len(shown) < len(self.class_names):  # the way that is narrower
+                rows = [list(row) for row in zip(*rows, strict=True)]
+            if shown:
+                about = "share of its test samples; of private methods as released, a mean"
+                found.append(Table(f"Recall of each class at epsilon {epsilon}", rows[0], rows[1:], about))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,7 +307,6 @@ class TallyOutcome(Summed):
     Attributes:
         reveal: what the curator is given.
         classes: K.
-        curves: accuracy against epsilon, for a report: a simulation, since every point is a release of its own.
         alpha: how the opened counts are distributed, for a report; the curator knows it, nobody else may.
     """
 
@@ -273,18 +314,11 @@ class TallyOutcome(Summed):
 
     reveal: Literal["alpha", "statistic"]
     classes: Annotated[int, Meta(ge=2)]
-    curves: list[Curve] = field(default_factory=list)
     alpha: Alpha | None = None
 
     @property
     def histogram(self) -> Alpha | None:
         return self.alpha
-
-    @property
-    def panels(self) -> list[Panel]:
-        label = "epsilon (log scale; more private to the left)"
-        note = "the same votes, released anew with fresh noise at each epsilon"
-        return [Panel("", label, "accuracy", self.curves, note=note)] if self.curves else []
 
     @property
     def notes(self) -> list[str]:
