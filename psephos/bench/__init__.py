@@ -16,8 +16,6 @@ from psephos.progress import Progress, counted, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import check_key_bits
 
-__all__ = ["LIBRARIES", "SHAPES", "measure"]
-
 T = TypeVar("T")
 
 LIBRARIES = (

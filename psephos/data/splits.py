@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
+from psephos.data.tables import Encoding
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["AUXILIARY_SHARE", "DEALS", "TEST_SHARE", "Deal", "Split", "split"]
+__all__ = ["AUXILIARY_SHARE", "DEALS", "TEST_SHARE", "Deal", "Split", "deal_rows", "split"]
 
 AUXILIARY_SHARE = 0.1
 """Of the training rows (Hamm 2016, section 6)."""
@@ -36,7 +37,7 @@ class Split:
     """One way of dealing a data set. Rows are indices into `dataset.X_train` (test: into X_test where there is one).
 
     auxiliary: the public rows, whose labels nobody uses. parties: one array of rows per party. test: the rows
-    accuracy is measured on.
+    accuracy is measured on. encoding: how a table of one's own became numbers; cautions: what its reader should know.
     """
 
     dataset: Dataset
@@ -44,6 +45,8 @@ class Split:
     auxiliary: Indices
     parties: tuple[Indices, ...]
     test: Indices
+    encoding: Encoding | None = None
+    cautions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         sizes = sorted({len(rows) for rows in self.parties})
@@ -155,9 +158,9 @@ def split(
         )
     order = train[generator.permutation(n)]
     cuts = np.cumsum(sizes)
-    dealt = np.split(order[: cuts[-1]], cuts[:-1])
-    if deal != "equal":
-        dealt = _skewed(dealt, dataset.y_train, concentration if deal == "dirichlet" else None, generator)
+    private = order[: cuts[-1]]
+    by_size = sizes if deal == "equal" else deal
+    dealt = deal_rows(private, dataset.y_train[private], parties, by_size, concentration, generator)
     return Split(
         dataset,
         seed,
@@ -167,13 +170,27 @@ def split(
     )
 
 
-def _skewed(
-    dealt: list[Indices], classes: NDArray[np.int64], concentration: float | None, generator: np.random.Generator
+def deal_rows(
+    rows: Indices,
+    labels: NDArray[np.int64],
+    parties: int,
+    sizes: str | Sequence[int],
+    concentration: float,
+    generator: np.random.Generator,
 ) -> list[Indices]:
-    """The same rows dealt by a Dirichlet law, or without a concentration by shards."""
-    rows, parties = np.concatenate(dealt), len(dealt)
-    labels = classes[rows]
-    if concentration is None:
+    """Every party's of these rows (n,), which are in random order; `labels`: their classes, (n,).
+
+    `sizes`: of each party, or one of `DEALS`, as `split` tells. Raises InvalidParameter for another, or too few rows.
+    """
+    if not isinstance(sizes, str):
+        if sum(sizes) > len(rows) or len(sizes) != parties:
+            raise InvalidParameter(
+                f"{parties} parties of {sum(sizes)} rows in all were asked for; {len(rows)} are there"
+            )
+        return np.split(rows, np.cumsum(sizes))[:-1]
+    if sizes == "equal":
+        return np.array_split(rows, parties)
+    if sizes == "shards":
         if len(rows) < 2 * parties:
             raise InvalidParameter(f"{parties} parties cannot each hold two shards of {len(rows)} rows; ask for fewer")
         shards = np.array_split(rows[np.argsort(labels, kind="stable")], 2 * parties)

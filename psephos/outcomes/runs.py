@@ -25,19 +25,6 @@ from psephos.outcomes.base import (
     Table,
 )
 
-__all__ = [
-    "AverageOutcome",
-    "Composed",
-    "Guarantee",
-    "Interrupted",
-    "PathakOutcome",
-    "PsgdOutcome",
-    "Run",
-    "Summed",
-    "TallyOutcome",
-    "test_key_warning",
-]
-
 SAFE_BITS = 2048
 
 

@@ -50,11 +50,13 @@ class Kept:
     Attributes:
         measured: every classifier, one after the other.
         sums: what the curator opened, by what was summed; one entry for each sum that was taken.
+        counts: votes per auxiliary sample and class, (N, K), where the curator is given them.
         dealt, scaler, test: who held what, how it was scaled, and the scaled test samples, float64 (T, d).
     """
 
     measured: list[Measured] = field(default_factory=list, repr=False)
     sums: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+    counts: NDArray[np.int64] | None = field(default=None, repr=False)
     dealt: Split | None = field(default=None, repr=False)
     scaler: Any = None
     test: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)

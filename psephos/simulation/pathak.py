@@ -46,7 +46,7 @@ from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.dealing import DataOptions, scaler_for
+from psephos.simulation.dealing import DataOptions, scaler_for, settled
 from psephos.simulation.measure import Kept
 
 __all__ = ["PathakKeys", "PathakOptions", "PathakRun", "make_terms", "run_protocol", "simulate_pathak"]
@@ -324,6 +324,7 @@ def simulate_pathak(  # long: the fields of its outcome
     Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError
     and DataError as `psephos.data.datasets.load` does, and as `run_protocol`.
     """
+    options = settled(options)
     options.check()
     dealt = options.deal(data)
     name, classes = dealt.dataset.name, dealt.dataset.classes
@@ -368,7 +369,7 @@ def simulate_pathak(  # long: the fields of its outcome
         noise_source="simulation" if options.simulate_noise else "system",
         seed=options.seed,
         options=asdict(options),
-        cautions=[CAUTIONS[options.variant]] if options.variant in CAUTIONS else [],
+        cautions=[*dealt.cautions, *(CAUTIONS[v] for v in (options.variant,) if v in CAUTIONS)],
         variant=options.variant,
         noise=options.noise,
         comparisons=options.comparisons,

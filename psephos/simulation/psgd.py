@@ -40,7 +40,7 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulation.dealing import Absent, DataOptions, scaler_for
+from psephos.simulation.dealing import Absent, DataOptions, scaler_for, settled
 from psephos.simulation.journal import Journal
 from psephos.simulation.measure import Kept
 
@@ -312,6 +312,7 @@ def simulate_psgd(
     `psephos.data.datasets.load`; JournalError where the journal is of another run, or one that cannot go on.
     """
     begun = time.perf_counter()
+    options = settled(options)
     options.check()
     kept = Kept() if kept is None else kept
     dealt = _deal(options, kept, data)
@@ -357,6 +358,7 @@ class _Dealt:
     """Every party's records, as they are scaled."""
 
     dataset: str
+    cautions: tuple[str, ...]
     private: list[LocalLoss]
 
     @property
@@ -376,7 +378,8 @@ def _deal(options: PsgdOptions, kept: Kept, data: Dataset | None) -> _Dealt:
     scaler = scaler_for(name).fit(dealt.X_auxiliary)
     kept.begin(dealt, scaler, scaler.transform(dealt.X_test))
     own = [dealt.party(number) for number in range(options.parties)]
-    return _Dealt(name, [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own])
+    private = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own]
+    return _Dealt(name, dealt.cautions, private)
 
 
 def _measure(options: PsgdOptions, dealt: _Dealt, walk: Descended, kept: Kept) -> None:
@@ -412,7 +415,7 @@ def _outcome(
         accuracy=kept.accuracy(options.epsilon),
         noise_source="simulation" if options.simulate_noise else "system",
         options=asdict(options),
-        cautions=_cautions(options, agreement),
+        cautions=[*dealt.cautions, *_cautions(options, agreement)],
         remarks=_remarks(options, agreement),
         records=sum(dealt.sizes),
         party_sizes=dealt.sizes,

@@ -45,7 +45,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulation.dealing import DataOptions, one_of, scaler_for
+from psephos.simulation.dealing import DataOptions, one_of, scaler_for, settled
 from psephos.simulation.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
@@ -324,17 +324,20 @@ def populate(options: SumOptions, progress: Progress, data: Dataset | None = Non
     Raises DataSetMissingError and what else loading and dealing raise.
     """
     samples, auxiliary = None, options.auxiliary
-    if data is None:
+    if data is None and options.data is None:
         data = load(options.dataset, options.data_dir)
-    if data.name == "kdd99" and options.samples_per_party is None and auxiliary is None:
-        # Hamm 2016, section 6.2, where that many are there.
-        size, public = KDD99_SPLIT
-        if options.parties * size + public <= len(data.y_train):
-            samples, auxiliary = size, public
+        if data.name == "kdd99" and options.samples_per_party is None and auxiliary is None:
+            # Hamm 2016, section 6.2, where that many are there.
+            size, public = KDD99_SPLIT
+            if options.parties * size + public <= len(data.y_train):
+                samples, auxiliary = size, public
     dealt = options.deal(data, samples=samples, auxiliary=auxiliary)
+    if not len(dealt.y_test):
+        raise InvalidParameter("no rows are left to measure on: leave --held-out out")
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
-    scaler = PublicScaler() if options.private_auxiliary else scaler_for(data.name)
-    scaler.set_params(scaling=options.rows(data.name)).fit(dealt.X_auxiliary)
+    name = dealt.dataset.name
+    scaler = PublicScaler() if options.private_auxiliary else scaler_for(name)
+    scaler.set_params(scaling=options.rows(name)).fit(dealt.X_auxiliary)
     public_rows, test = scaler.transform(dealt.X_auxiliary), _transformed(scaler, dealt.X_test)
     check_auxiliary(public_rows)
     parameters, voters = _train(options, dealt, scaler, progress)
@@ -514,6 +517,7 @@ class Sums:
             "accuracy": next(iter(everywhere.values())),
             "by_epsilon": everywhere if len(everywhere) > 1 else {},
             "class_names": list(population.dealt.dataset.classes),
+            "cautions": list(population.dealt.cautions),
             "noise_source": "simulation" if options.simulate_noise else "system",
             "seed": options.seed,
             "options": options.plain(),
@@ -548,6 +552,7 @@ def play(
 
     `sums` takes those that every method needs, and returns the methods.
     """
+    options = settled(options)
     options.check()
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
     with threadpool_limits(limits=1), journal_of(options) as journal:

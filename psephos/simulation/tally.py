@@ -130,13 +130,11 @@ def simulate_tally(options: TallyOptions, **how: Unpack[Playing]) -> TallyOutcom
     `how`: see `Playing`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
     run, fields = play(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, how)
-    counts = run.kept.sums.get("cast and count votes")
-    layout = VoteLayout(len(run.population.auxiliary), run.population.classes)
     return TallyOutcome(
         protocol="statistic" if options.joint else "tally",
         reveal=options.reveal,
         classes=run.population.classes,
-        alpha=Alpha.of(layout.decode(counts[0].sums, counts[0].ballots)) if counts else None,
+        alpha=None if run.kept.counts is None else Alpha.of(run.kept.counts),
         **fields,
     )
 
@@ -177,7 +175,8 @@ def _count(run: Sums) -> NDArray[np.int64]:
         proofs=options.proofs,
     )
     opened = run.sum(round_, VoteContribution(population.voters, auxiliary, classes), "cast and count votes").opened
-    return VoteLayout(len(auxiliary.samples), classes).decode(opened.sums, opened.ballots)
+    run.kept.counts = VoteLayout(len(auxiliary.samples), classes).decode(opened.sums, opened.ballots)
+    return run.kept.counts
 
 
 def _reveal_statistic(run: Sums) -> MethodsAt:
