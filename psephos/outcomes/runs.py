@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
@@ -16,6 +17,7 @@ from psephos.outcomes.base import (
     Curve,
     Fact,
     Outcome,
+    Page,
     Panel,
     Phase,
     Positive,
@@ -97,41 +99,27 @@ class Run(Outcome):
         return {name: release.sensitivity for name, release in self.releases.items()}
 
     @property
-    def title(self) -> str:
-        return f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}"
+    @abstractmethod
+    def releases(self) -> dict[str, Release]:
+        """What each release costs."""
 
-    @property
-    def _memory(self) -> list[Fact]:
-        peak = self.peak_memory_mb
-        return [] if peak is None else [("Peak memory, workers included", peak, " MB")]
-
-    @property
-    def accuracies(self) -> dict[str, Accuracy]:
-        return self.accuracy
-
-    @property
-    def case(self) -> str | None:
-        return self.protocol
-
-    @property
-    def notes(self) -> list[str]:
-        return self.remarks
-
-    @property
-    def warnings(self) -> list[str]:
+    def page(self) -> Page:
         said = [*self.cautions, *test_key_warning(self.key_bits)]
         if self.noise_source == "simulation":
             said.append("The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private.")
         if self.exact is False:
             said.append("What was opened is not what the clear computation says. Do not use this result.")
-        return said
-
-    @property
-    def repeat(self) -> str:
-        noise = "" if self.noise_source == "simulation" else ", the noise"
-        return (
-            f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the keys, the "
-            f"ciphertexts{noise} and the times comes out the same."
+        noise, peak = "" if self.noise_source == "simulation" else ", the noise", self.peak_memory_mb
+        return Page(
+            title=f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}",
+            facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
+            warnings=said,
+            notes=self.remarks,
+            accuracies=self.accuracy,
+            releases=self.releases,
+            case=self.protocol,
+            repeat=f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the "
+            f"keys, the ciphertexts{noise} and the times comes out the same.",
         )
 
 
@@ -212,10 +200,9 @@ class Summed(Run):
     def releases(self) -> dict[str, Release]:
         return self.privacy
 
-    @property
-    def facts(self) -> list[Fact]:
-        delta = (" at delta = ", self.delta) if self.delta else ()
-        return [
+    def page(self) -> Page:
+        page, delta = super().page(), (" at delta = ", self.delta) if self.delta else ()
+        facts: list[Fact] = [
             _opened("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
@@ -224,25 +211,26 @@ class Summed(Run):
             ("One ballot, in ciphertexts", self.ciphertexts_per_ballot, "; in bytes ", self.bytes_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
             ("Model", _MODELS[self.proofs], _KEYS[self.keys]),
-            *self._memory,
         ]
+        return replace(
+            page,
+            facts=[*facts, *page.facts],
+            warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
+            notes=[*self._draws_notes(), *page.notes],
+            cost=self._cost(),
+            panels=self._panels(),
+            tables=self._recall(),
+        )
 
-    @property
-    def warnings(self) -> list[str]:
-        return super().warnings + _threshold_warning(self.threshold, self.holders)
-
-    @property
-    def notes(self) -> list[str]:
+    def _draws_notes(self) -> list[str]:
         said = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
         if self.measured_on:
             rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
             said.append(f"Rows behind the figures: {rows}; chosen at random where there are more.")
-        return [*said, *super().notes]
+        return said
 
-    @property
-    def cost(self) -> str:
-        total = self.composed
-        if total is None:
+    def _cost(self) -> str:
+        if (total := self.composed) is None:
             return ""
         spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
         at = f"{spent} at delta {total.delta:.3g} on each party, the accountant's own error included"
@@ -253,28 +241,19 @@ class Summed(Run):
             "side by side to compare them; release one."
         )
 
-    @property
-    def panels(self) -> list[Panel]:
-        label = "epsilon (log scale; more private to the left)"
-        note = "the same sums, released anew with fresh noise at each epsilon"
-        return [
-            Panel(title, label, title, curves, note=note)
-            for title, curves in (("accuracy", self._curves(False)), ("balanced accuracy", self._curves(True)))
-            if curves
-        ]
-
-    def _curves(self, balanced: bool) -> list[Curve]:
-        x = [float(epsilon) for epsilon in self.by_epsilon]
-        found = []
+    def _panels(self) -> list[Panel]:
+        """Accuracy and balanced accuracy against epsilon."""
+        label, x = "epsilon (log scale; more private to the left)", [float(epsilon) for epsilon in self.by_epsilon]
+        note, accuracy, balanced = "the same sums, released anew with fresh noise at each epsilon", [], []
         for name in self.privacy if x else ():
             points = [at[name] for at in self.by_epsilon.values()]
-            mean = [(point.balanced if balanced else point.private) or 0.0 for point in points]
-            spread = None if balanced else [point.private_std or 0.0 for point in points]
-            found.append(Curve(name, x, mean, spread))
-        return found
+            spread = [point.private_std or 0.0 for point in points]
+            accuracy.append(Curve(name, x, [point.private or 0.0 for point in points], spread))
+            balanced.append(Curve(name, x, [point.balanced or 0.0 for point in points]))
+        drawn = (("accuracy", accuracy), ("balanced accuracy", balanced))
+        return [Panel("", label, title, curves, note=note) for title, curves in drawn if curves]
 
-    @property
-    def tables(self) -> list[Table]:
+    def _recall(self) -> list[Table]:
         found = []
         for epsilon, accuracy in (self.by_epsilon or {f"{self.epsilon:g}": self.accuracy}).items():
             shown = {name: one.recall for name, one in accuracy.items() if len(one.recall) == len(self.class_names) > 0}
@@ -303,21 +282,17 @@ class TallyOutcome(Summed):
     classes: Annotated[int, Meta(ge=2)]
     alpha: Alpha | None = None
 
-    @property
-    def histogram(self) -> Alpha | None:
-        return self.alpha
-
-    @property
-    def notes(self) -> list[str]:
-        if self.reveal == "statistic":
-            return [*super().notes, "Nobody in this protocol is given the counts, the curator included."]
-        said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
-        if "avg" in self.accuracy:
-            said += (
-                " For avg the parties add their parameters in a second encrypted sum; the curator learns that sum as "
-                "it learns alpha, and it is as little for release."
-            )
-        return [*super().notes, said]
+    def page(self) -> Page:
+        page = super().page()
+        said = "Nobody in this protocol is given the counts, the curator included."
+        if self.reveal == "alpha":
+            said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
+            if "avg" in self.accuracy:
+                said += (
+                    " For avg the parties add their parameters in a second encrypted sum; the curator learns that sum "
+                    "as it learns alpha, and it is as little for release."
+                )
+        return replace(page, histogram=self.alpha, notes=[*page.notes, said])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,20 +341,6 @@ class PathakOutcome(Run):
         return self.shares_equal_reference
 
     @property
-    def phases(self) -> dict[str, Phase]:
-        return self.stages
-
-    @property
-    def facts(self) -> list[Fact]:
-        return [
-            _opened("Published shares against the clear sum", self.exact),
-            ("Parties", self.parties),
-            ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
-            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
-            *self._memory,
-        ]
-
-    @property
     def privacy(self) -> dict[str, Release]:
         """One release, two notions of privacy. Where its sensitivity is the smallest size's, it is a secret."""
         own = "one party's own noise" if self.variant == "printed" else "a share of noise from every party"
@@ -405,17 +366,21 @@ class PathakOutcome(Run):
             )
         return found
 
-    @property
-    def releases(self) -> dict[str, Release]:
-        return self.privacy
+    releases = privacy
 
-    @property
-    def notes(self) -> list[str]:
-        return [
-            *super().notes,
-            "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
-            "of one party's, can change. They are not added up.",
+    def page(self) -> Page:
+        page = super().page()
+        facts: list[Fact] = [
+            _opened("Published shares against the clear sum", self.exact),
+            ("Parties", self.parties),
+            ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
+            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
         ]
+        ledger = (
+            "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
+            "of one party's, can change. They are not added up."
+        )
+        return replace(page, phases=self.stages, facts=[*facts, *page.facts], notes=[*page.notes, ledger])
 
 
 @dataclass(frozen=True)
@@ -510,26 +475,6 @@ class PsgdOutcome(Run):
         return self.guarantee.epsilon_transcript
 
     @property
-    def warnings(self) -> list[str]:
-        return super().warnings + _threshold_warning(self.threshold, self.holders)
-
-    @property
-    def facts(self) -> list[Fact]:
-        opened = _opened("Opened sums against the clear ones", self.exact)
-        per_step = self.seconds.get("per_step")
-        return [
-            opened if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
-            ("Parties", self.parties),
-            ("Gradient steps", self.steps, " on ", self.records, " records"),
-            *([("A step", per_step, " s")] if per_step is not None else []),
-            ("epsilon", self.epsilon, " at delta = ", self.delta),
-            ("Paillier key", self.key_bits, " bits"),
-            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            ("Model", _MODELS["none"], _KEYS[self.keys]),
-            *self._memory,
-        ]
-
-    @property
     def privacy(self) -> dict[str, Release]:
         """The final classifier and everything that led to it: two statements about one run, which do not add up."""
         promised, found = self.guarantee, {}
@@ -559,17 +504,31 @@ class PsgdOutcome(Run):
         )
         return found
 
-    @property
-    def releases(self) -> dict[str, Release]:
-        return self.privacy
+    releases = privacy
 
-    @property
-    def notes(self) -> list[str]:
-        return [
-            *super().notes,
-            "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
-            "sums, as the curator did, counts with the second.",
+    def page(self) -> Page:
+        page, per_step = super().page(), self.seconds.get("per_step")
+        opened = _opened("Opened sums against the clear ones", self.exact)
+        facts: list[Fact] = [
+            opened if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
+            ("Parties", self.parties),
+            ("Gradient steps", self.steps, " on ", self.records, " records"),
+            *([("A step", per_step, " s")] if per_step is not None else []),
+            ("epsilon", self.epsilon, " at delta = ", self.delta),
+            ("Paillier key", self.key_bits, " bits"),
+            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+            ("Model", _MODELS["none"], _KEYS[self.keys]),
         ]
+        promises = (
+            "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
+            "sums, as the curator did, counts with the second."
+        )
+        return replace(
+            page,
+            facts=[*facts, *page.facts],
+            warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
+            notes=[*page.notes, promises],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -589,21 +548,13 @@ class Interrupted(Outcome):
     stopped: str
     seconds: dict[str, Seconds | None] = field(default_factory=dict)
 
-    @property
-    def title(self) -> str:
-        return f"Psephos: {self.protocol}, interrupted"
-
-    @property
-    def lead(self) -> str:
-        return "Nothing was released: the run ended before. The transcript has what was sent until then."
-
-    @property
-    def warnings(self) -> list[str]:
-        return [f"This run was interrupted: stopped {self.stopped}. What follows is what there was."]
-
-    @property
-    def case(self) -> str | None:
-        return self.protocol
+    def page(self) -> Page:
+        return Page(
+            title=f"Psephos: {self.protocol}, interrupted",
+            lead="Nothing was released: the run ended before. The transcript has what was sent until then.",
+            warnings=[f"This run was interrupted: stopped {self.stopped}. What follows is what there was."],
+            case=self.protocol,
+        )
 
 
 def _opened(words: str, equal: bool | None) -> Fact:

@@ -287,7 +287,7 @@ def test_the_average_alone_is_the_same_method(result: dict) -> None:
 
 def test_curves_and_alpha_are_for_a_report() -> None:
     outcome = simulate_tally(replace(SMALL, epsilon=(1.0, 10.0), simulate_noise=True))
-    accuracy, balanced = outcome.panels
+    accuracy, balanced = outcome.page().panels
     assert {curve.algorithm for curve in accuracy.curves} == set(METHODS)
     assert [curve.x for curve in (*accuracy.curves, *balanced.curves)] == [[1.0, 10.0]] * 2 * len(METHODS)
     assert outcome.by_epsilon["1"] == outcome.accuracy != outcome.by_epsilon["10"]
@@ -378,7 +378,7 @@ def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
     assert [draw.draw for draw in kept.measured if draw.method == "soft"] == [None, 0, 1]
     private = [draw.accuracy for draw in kept.measured if draw.method == "soft" and draw.epsilon == 5.0]
     assert outcome.accuracy["soft"].private == pytest.approx(np.mean(private))
-    (table,) = outcome.tables
+    (table,) = outcome.page().tables
     assert [row[0] for row in table.rows] == list(outcome.accuracy)
     assert table.columns[1:] == outcome.class_names
 
