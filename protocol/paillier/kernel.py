@@ -2,7 +2,7 @@
 
 An *array* is what a `Ring` computes with: a numpy array whose elements are numbers, indexed and reshaped like any
 other. Under gmpy2 they are mpz objects. With AVX-512 IFMA (ifma.c) an element is a row of 52-bit limbs in Montgomery
-form, a R modulo the modulus with R = 2^(52 limbs) (Montgomery 1985), and a product takes an eighth of the time. What
+form, a R modulo the modulus with R = 2^(52 limbs) (Montgomery 1985, section 1), and a product takes an eighth of the time. What
 comes out by `numbers` is the same, bit by bit. The C extension is built where there is a compiler; the environment
 variable PSEPHOS_KERNEL and `use` choose.
 """
@@ -67,17 +67,17 @@ class Ring:
         self.modulus = mpz(modulus)
 
     def array(self, numbers: Sequence[mpz]) -> Array:
-        """Numbers as an array of one dimension."""
+        """`count` numbers as an array, shape (count,), of Python objects; ifma.c's is (count, limbs) of uint64."""
         elements = np.empty(len(numbers), dtype=object)
         elements[:] = numbers
         return elements
 
     def numbers(self, elements: Array) -> list[mpz]:
-        """The inverse."""
+        """The inverse, of an array of shape (count,)."""
         return list(elements % self.modulus)
 
     def multiply(self, left: Array, right: Array) -> Array:
-        """Element by element; `right` has the shape of `left`, or is an array of one element."""
+        """Element by element; `right` has the shape of `left`, or shape (1,): one element."""
         product: Array = left * right % self.modulus
         return product
 
