@@ -136,17 +136,26 @@ class FixedBaseComb:
         return mpz.from_bytes(np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes(), "little")
 
     def _evaluate(self, digits: Array) -> list[mpz]:
-        # digits[:, table * columns + column] are the powers' indices into that table at that column.
-        columns, tables, multiply = self.shape.columns, self._tables, self._ring.multiply
+        # digits[:, table * columns + column] are the powers' indices into that table at that column. Fewer powers than
+        # the ring has lanes share them out: a power is then the product of as many parts, each of its own tables.
+        columns, multiply, powers = self.shape.columns, self._ring.multiply, len(digits)
+        parts = max(1, self._ring.lanes >> (powers - 1).bit_length())
+        each = -(-self.shape.tables // parts)
+        padded: Array = np.zeros((powers, parts * each, columns), dtype=digits.dtype)  # entry 0 is 1
+        padded[:, : self.shape.tables] = digits.reshape(powers, self.shape.tables, columns)
+        tables = np.minimum(np.arange(parts * each), self.shape.tables - 1).reshape(parts, each)
+        padded = padded.reshape(powers, parts, each, columns)
         result: Array | None = None
         for column in range(columns - 1, -1, -1):
             if result is not None:
                 result = multiply(result, result)
-            for number, table in enumerate(tables):
-                entries = table[digits[:, number * columns + column]]
+            for place in range(each):
+                entries = self._tables[tables[:, place], padded[:, :, place, column]]
                 result = entries if result is None else multiply(result, entries)
         assert result is not None
-        return self._ring.numbers(result)
+        while result.shape[1] > 1:
+            result = multiply(result[:, ::2], result[:, 1::2])
+        return self._ring.numbers(result[:, 0])
 
     def __repr__(self) -> str:
         return f"<FixedBaseComb {self.shape}>"

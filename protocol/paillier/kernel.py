@@ -2,9 +2,9 @@
 
 An *array* is what a `Ring` computes with: a numpy array whose elements are numbers, indexed and reshaped like any
 other. Under gmpy2 they are mpz objects. With AVX-512 IFMA (ifma.c) an element is a row of 52-bit limbs in Montgomery
-form, a R modulo the modulus with R = 2^(52 limbs) (Montgomery 1985, section 1), and a product takes an eighth of the time. What
-comes out by `numbers` is the same, bit by bit. The C extension is built where there is a compiler; the environment
-variable PSEPHOS_KERNEL and `use` choose.
+form: a R modulo the modulus, R = 2^(52 limbs) (Montgomery 1985, section 1). What comes out by `numbers` is the same,
+bit by bit, several times faster. The C extension is built where there is a compiler; the environment variable
+PSEPHOS_KERNEL ("ifma" or "gmpy2") and `use` choose.
 """
 
 from __future__ import annotations
@@ -61,7 +61,14 @@ def use(name: str) -> Iterator[None]:
 
 
 class Ring:
-    """The integers modulo `modulus`, by gmpy2. Elements are in [0, modulus) wherever they can be seen."""
+    """The integers modulo `modulus`, by gmpy2. Elements are in [0, modulus) wherever they can be seen.
+
+    Attributes:
+        modulus: any; what ifma.c takes is odd.
+        lanes: how many products cost no more than one.
+    """
+
+    lanes = 1
 
     def __init__(self, modulus: mpz) -> None:
         self.modulus = mpz(modulus)
@@ -92,6 +99,8 @@ class Ring:
 
 class _IfmaRing(Ring):
     """The same by ifma.c: elements below twice the modulus, as rows of limbs along a last axis of their own."""
+
+    lanes = 8
 
     def __init__(self, modulus: mpz) -> None:
         super().__init__(modulus)

@@ -13,6 +13,7 @@ from psephos.bench.core import addition, encryption
 from psephos.bench.peers import peers
 from psephos.outcomes import BenchOutcome
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.kernel import kernel
 from psephos.protocol.paillier.keys import check_key_bits
 
 __all__ = ["LIBRARIES", "PHASES", "SHAPES", "measure"]
@@ -63,6 +64,7 @@ def measure(
     return BenchOutcome(
         machine=platform.machine(),
         python=platform.python_version(),
+        kernel=kernel(),
         libraries={name: _version(name) for name in LIBRARIES},
         encryption=[told(encryption(size, repetitions)) for size in bits],
         addition=[told(addition(name, size, *shape, repetitions)) for size in bits for name, shape in SHAPES.items()],

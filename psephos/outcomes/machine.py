@@ -80,7 +80,10 @@ class Comb:
 
 @dataclass(frozen=True)
 class Encryption:
-    """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run."""
+    """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run.
+
+    Where the kernel is not gmpy2, "half, gmpy2" and so on are the modes without it.
+    """
 
     key_bits: Count
     milliseconds_per_ciphertext: dict[str, float]
@@ -128,6 +131,7 @@ class BenchOutcome(Outcome):
 
     Attributes:
         machine, python, libraries: what was measured.
+        kernel: what multiplies modulo n^2, "ifma" (AVX-512) or "gmpy2".
         encryption, addition, peers, comparisons: one entry per key size (two for addition).
     """
 
@@ -135,6 +139,7 @@ class BenchOutcome(Outcome):
 
     machine: str
     python: str
+    kernel: str
     libraries: dict[str, str]
     encryption: list[Encryption]
     addition: list[Addition]
@@ -144,6 +149,10 @@ class BenchOutcome(Outcome):
     @property
     def title(self) -> str:
         return "Psephos: speed and size on this machine"
+
+    @property
+    def facts(self) -> list[Fact]:
+        return [("Multiplications modulo n^2", self.kernel)]
 
     @property
     def notes(self) -> list[str]:
