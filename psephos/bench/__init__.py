@@ -16,8 +16,6 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import kernel
 from psephos.protocol.paillier.keys import check_key_bits
 
-__all__ = ["LIBRARIES", "PHASES", "SHAPES", "measure"]
-
 T = TypeVar("T")
 
 LIBRARIES = (

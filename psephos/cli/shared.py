@@ -206,7 +206,7 @@ def finish(outcome: Any, *, as_json: bool, report: Path | None = None, transcrip
     """
     if as_json:
         emit(json.dumps(outcome.as_json()) + "\n")
-        for text in outcome.warnings:
+        for text in outcome.page().warnings:
             note(f"psephos: WARNING: {text}")
     else:
         from rich.console import Console

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
@@ -16,6 +17,7 @@ from psephos.outcomes.base import (
     Curve,
     Fact,
     Outcome,
+    Page,
     Panel,
     Phase,
     Positive,
@@ -23,19 +25,6 @@ from psephos.outcomes.base import (
     Seconds,
     Share,
 )
-
-__all__ = [
-    "AverageOutcome",
-    "Composed",
-    "Guarantee",
-    "Interrupted",
-    "PathakOutcome",
-    "PsgdOutcome",
-    "Run",
-    "Summed",
-    "TallyOutcome",
-    "test_key_warning",
-]
 
 SAFE_BITS = 2048
 
@@ -109,41 +98,27 @@ class Run(Outcome):
         return {name: release.sensitivity for name, release in self.releases.items()}
 
     @property
-    def title(self) -> str:
-        return f"Psephos: {self.protocol} on {self.dataset}"
+    @abstractmethod
+    def releases(self) -> dict[str, Release]:
+        """What each release costs."""
 
-    @property
-    def _memory(self) -> list[Fact]:
-        peak = self.peak_memory_mb
-        return [] if peak is None else [("Peak memory, workers included", peak, " MB")]
-
-    @property
-    def accuracies(self) -> dict[str, Accuracy]:
-        return self.accuracy
-
-    @property
-    def case(self) -> str | None:
-        return self.protocol
-
-    @property
-    def notes(self) -> list[str]:
-        return self.remarks
-
-    @property
-    def warnings(self) -> list[str]:
+    def page(self) -> Page:
         said = [*self.cautions, *test_key_warning(self.key_bits)]
         if self.noise_source == "simulation":
             said.append("The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private.")
         if self.exact is False:
             said.append("What was opened is not what the clear computation says. Do not use this result.")
-        return said
-
-    @property
-    def repeat(self) -> str:
-        noise = "" if self.noise_source == "simulation" else ", the noise"
-        return (
-            f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the keys, the "
-            f"ciphertexts{noise} and the times comes out the same."
+        noise, peak = "" if self.noise_source == "simulation" else ", the noise", self.peak_memory_mb
+        return Page(
+            title=f"Psephos: {self.protocol} on {self.dataset}",
+            facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
+            warnings=said,
+            notes=self.remarks,
+            accuracies=self.accuracy,
+            releases=self.releases,
+            case=self.protocol,
+            repeat=f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the "
+            f"keys, the ciphertexts{noise} and the times comes out the same.",
         )
 
 
@@ -220,10 +195,9 @@ class Summed(Run):
     def releases(self) -> dict[str, Release]:
         return self.privacy
 
-    @property
-    def facts(self) -> list[Fact]:
-        delta = (" at delta = ", self.delta) if self.delta else ()
-        return [
+    def page(self) -> Page:
+        page, delta = super().page(), (" at delta = ", self.delta) if self.delta else ()
+        facts: list[Fact] = [
             _opened("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
@@ -232,21 +206,20 @@ class Summed(Run):
             ("One ballot, in ciphertexts", self.ciphertexts_per_ballot, "; in bytes ", self.bytes_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
             ("Model", _MODELS[self.proofs], _KEYS[self.keys]),
-            *self._memory,
         ]
+        return replace(
+            page,
+            facts=[*facts, *page.facts],
+            warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
+            notes=[*self._draws_notes(), *page.notes],
+        )
 
-    @property
-    def warnings(self) -> list[str]:
-        return super().warnings + _threshold_warning(self.threshold, self.holders)
-
-    @property
-    def notes(self) -> list[str]:
+    def _draws_notes(self) -> list[str]:
         said = [f"Private accuracies are means over {self.draws} noise draws."] if self.draws > 1 else []
         if self.measured_on:
             rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
             said.append(f"Rows behind the figures: {rows}; chosen at random where there are more.")
-        if self.composed is not None:
-            total = self.composed
+        if (total := self.composed) is not None:
             cost = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
             at = f"{cost} at delta {total.delta:.3g} on each party, the accountant's own error included"
             said.append(
@@ -255,7 +228,7 @@ class Summed(Run):
                 else f"Whoever published all {total.releases} classifiers that this run drew would spend {at}. A run "
                 "draws them side by side to compare them; release one."
             )
-        return [*said, *super().notes]
+        return said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,27 +249,19 @@ class TallyOutcome(Summed):
     curves: list[Curve] = field(default_factory=list)
     alpha: Alpha | None = None
 
-    @property
-    def histogram(self) -> Alpha | None:
-        return self.alpha
-
-    @property
-    def panels(self) -> list[Panel]:
-        label = "epsilon (log scale; more private to the left)"
-        note = "the same votes, released anew with fresh noise at each epsilon"
-        return [Panel("", label, "accuracy", self.curves, note=note)] if self.curves else []
-
-    @property
-    def notes(self) -> list[str]:
-        if self.reveal == "statistic":
-            return [*super().notes, "Nobody in this protocol is given the counts, the curator included."]
-        said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
-        if "avg" in self.accuracy:
-            said += (
-                " For avg the parties add their parameters in a second encrypted sum; the curator learns that sum as "
-                "it learns alpha, and it is as little for release."
-            )
-        return [*super().notes, said]
+    def page(self) -> Page:
+        page, note = super().page(), "the same votes, released anew with fresh noise at each epsilon"
+        curves = Panel("", "epsilon (log scale; more private to the left)", "accuracy", self.curves, note=note)
+        said = "Nobody in this protocol is given the counts, the curator included."
+        if self.reveal == "alpha":
+            said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
+            if "avg" in self.accuracy:
+                said += (
+                    " For avg the parties add their parameters in a second encrypted sum; the curator learns that sum "
+                    "as it learns alpha, and it is as little for release."
+                )
+        panels = [curves] if self.curves else []
+        return replace(page, histogram=self.alpha, panels=panels, notes=[*page.notes, said])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,20 +310,6 @@ class PathakOutcome(Run):
         return self.shares_equal_reference
 
     @property
-    def phases(self) -> dict[str, Phase]:
-        return self.stages
-
-    @property
-    def facts(self) -> list[Fact]:
-        return [
-            _opened("Published shares against the clear sum", self.exact),
-            ("Parties", self.parties),
-            ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
-            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
-            *self._memory,
-        ]
-
-    @property
     def privacy(self) -> dict[str, Release]:
         """One release, two notions of privacy. Where its sensitivity is the smallest size's, it is a secret."""
         own = "one party's own noise" if self.variant == "printed" else "a share of noise from every party"
@@ -384,17 +335,21 @@ class PathakOutcome(Run):
             )
         return found
 
-    @property
-    def releases(self) -> dict[str, Release]:
-        return self.privacy
+    releases = privacy
 
-    @property
-    def notes(self) -> list[str]:
-        return [
-            *super().notes,
-            "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
-            "of one party's, can change. They are not added up.",
+    def page(self) -> Page:
+        page = super().page()
+        facts: list[Fact] = [
+            _opened("Published shares against the clear sum", self.exact),
+            ("Parties", self.parties),
+            ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
+            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
         ]
+        ledger = (
+            "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
+            "of one party's, can change. They are not added up."
+        )
+        return replace(page, phases=self.stages, facts=[*facts, *page.facts], notes=[*page.notes, ledger])
 
 
 @dataclass(frozen=True)
@@ -489,26 +444,6 @@ class PsgdOutcome(Run):
         return self.guarantee.epsilon_transcript
 
     @property
-    def warnings(self) -> list[str]:
-        return super().warnings + _threshold_warning(self.threshold, self.holders)
-
-    @property
-    def facts(self) -> list[Fact]:
-        opened = _opened("Opened sums against the clear ones", self.exact)
-        per_step = self.seconds.get("per_step")
-        return [
-            opened if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
-            ("Parties", self.parties),
-            ("Gradient steps", self.steps, " on ", self.records, " records"),
-            *([("A step", per_step, " s")] if per_step is not None else []),
-            ("epsilon", self.epsilon, " at delta = ", self.delta),
-            ("Paillier key", self.key_bits, " bits"),
-            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            ("Model", _MODELS["none"], _KEYS[self.keys]),
-            *self._memory,
-        ]
-
-    @property
     def privacy(self) -> dict[str, Release]:
         """The final classifier and everything that led to it: two statements about one run, which do not add up."""
         promised, found = self.guarantee, {}
@@ -538,17 +473,31 @@ class PsgdOutcome(Run):
         )
         return found
 
-    @property
-    def releases(self) -> dict[str, Release]:
-        return self.privacy
+    releases = privacy
 
-    @property
-    def notes(self) -> list[str]:
-        return [
-            *super().notes,
-            "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
-            "sums, as the curator did, counts with the second.",
+    def page(self) -> Page:
+        page, per_step = super().page(), self.seconds.get("per_step")
+        opened = _opened("Opened sums against the clear ones", self.exact)
+        facts: list[Fact] = [
+            opened if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
+            ("Parties", self.parties),
+            ("Gradient steps", self.steps, " on ", self.records, " records"),
+            *([("A step", per_step, " s")] if per_step is not None else []),
+            ("epsilon", self.epsilon, " at delta = ", self.delta),
+            ("Paillier key", self.key_bits, " bits"),
+            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+            ("Model", _MODELS["none"], _KEYS[self.keys]),
         ]
+        promises = (
+            "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
+            "sums, as the curator did, counts with the second."
+        )
+        return replace(
+            page,
+            facts=[*facts, *page.facts],
+            warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
+            notes=[*page.notes, promises],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -568,21 +517,13 @@ class Interrupted(Outcome):
     stopped: str
     seconds: dict[str, Seconds | None] = field(default_factory=dict)
 
-    @property
-    def title(self) -> str:
-        return f"Psephos: {self.protocol}, interrupted"
-
-    @property
-    def lead(self) -> str:
-        return "Nothing was released: the run ended before. The transcript has what was sent until then."
-
-    @property
-    def warnings(self) -> list[str]:
-        return [f"This run was interrupted: stopped {self.stopped}. What follows is what there was."]
-
-    @property
-    def case(self) -> str | None:
-        return self.protocol
+    def page(self) -> Page:
+        return Page(
+            title=f"Psephos: {self.protocol}, interrupted",
+            lead="Nothing was released: the run ended before. The transcript has what was sent until then.",
+            warnings=[f"This run was interrupted: stopped {self.stopped}. What follows is what there was."],
+            case=self.protocol,
+        )
 
 
 def _opened(words: str, equal: bool | None) -> Fact:

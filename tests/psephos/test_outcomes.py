@@ -167,8 +167,8 @@ def test_an_infinite_epsilon_is_none() -> None:
     ],
 )
 def test_what_a_reader_must_not_miss_is_a_warning(change: dict[str, Any], words: str) -> None:
-    assert not TALLY.warnings
-    assert [said for said in dataclasses.replace(TALLY, **change).warnings if words in said]
+    assert not TALLY.page().warnings
+    assert [said for said in dataclasses.replace(TALLY, **change).page().warnings if words in said]
 
 
 def test_the_documentation_of_the_json_is_that_of_the_types() -> None:

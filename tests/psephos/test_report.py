@@ -61,9 +61,9 @@ from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
-from psephos.simulate.pathak import PathakOptions, simulate_pathak
-from psephos.simulate.psgd import PsgdOptions, simulate_psgd
-from psephos.simulate.tally import TallyOptions, simulate_tally
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.tally import TallyOptions, simulate_tally
 
 Row = list[tuple[str, str | None]]
 
@@ -265,7 +265,7 @@ def test_arrows_add_up_to_the_messages_however_many(messages: list[dict[str, Any
     kinds: Counter[str] = Counter()
     for arrow in arrows:
         kinds[arrow.kind] += arrow.count
-        assert arrow.smallest * arrow.count <= arrow.total <= arrow.largest * arrow.count
+        assert min(arrow.sizes) * arrow.count <= arrow.total <= max(arrow.sizes) * arrow.count
         assert {arrow.sender, arrow.receiver} <= set(lanes)
     assert kinds == Counter(m["kind"] for m in messages)
 

@@ -42,7 +42,7 @@ from psephos.protocol.roles import Post
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security.pathak_runs import AddsNothing, World
-from psephos.simulate.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
+from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 from tests.security.lab.puppets import Change, tampering
 
 KEYS = PathakKeys(
@@ -502,8 +502,8 @@ def test_the_job_on_breast_cancer(variant: Any, noise: Any) -> None:
     assert nonprivate is not None
     assert nonprivate > 0.85
     # What one liar can do stands first; there is no key to warn of with a public size.
-    assert ("liar" in result.warnings[0] or "lies" in result.warnings[0]) == (variant != "public-bound")
-    assert any("test key" in warning for warning in result.warnings) == (variant != "public-bound")
+    assert ("liar" in result.page().warnings[0] or "lies" in result.page().warnings[0]) == (variant != "public-bound")
+    assert any("test key" in warning for warning in result.page().warnings) == (variant != "public-bound")
     assert simulate_pathak(options).accuracy == result.accuracy, "simulated noise repeats, ties included"
 
 
