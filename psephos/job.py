@@ -55,6 +55,10 @@ class JobOptions(TallyOptions):
             raise InvalidParameter("one release is drawn, at one epsilon; psephos simulate tally compares several")
         super().check()
 
+    @property
+    def compares(self) -> bool:
+        return False
+
 
 class Job:
     """One run of the main job.
@@ -62,6 +66,8 @@ class Job:
     Attributes:
         options: with the method, and what it reveals, chosen.
         dealt: who holds what.
+        method: what is released.
+        model, outcome: once it has run.
     """
 
     def __init__(self, options: JobOptions) -> None:
@@ -70,7 +76,9 @@ class Job:
         options.check()
         self.dealt = options.deal()
         method = choose_method(options.learners) if options.method == "auto" else options.method
-        self.method, self.outcome, self.model = method, None, None
+        self.method = method
+        self.outcome: TallyOutcome | None = None
+        self.model: Model | None = None
         # An exact sum of own data is more than its release needs: the parties add the noise.
         joint = options.joint or method == "own-data"
         if options.joint and method not in ("own-data", "statistic"):
@@ -113,8 +121,8 @@ class Job:
             parties=outcome.parties,
             release=outcome.privacy[self.method],
         )
-        self.outcome = replace(outcome, cautions=[*self.dealt.cautions, *self.dealt.remarks])
-        return self.outcome
+        self.outcome = outcome = replace(outcome, cautions=[*self.dealt.cautions, *self.dealt.remarks])
+        return outcome
 
     def write(self, directory: Path, *, onnx: bool = False) -> list[Path]:
         """Write what the run came to into a directory that there is, and return the paths: the model, as ONNX too where

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
-from psephos.data.splits import AUXILIARY_SHARE, Split
+from psephos.data.splits import AUXILIARY_SHARE, Split, deal_rows
 from psephos.data.tables import MANY_VALUES, Encoding, is_gap, read_table
 from psephos.options import option
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -153,11 +153,22 @@ class OwnTable:
             )
         self.classes = tuple(sorted(str(name) for name in counts.index))
 
-    def deal(self, parties: int, seed: int) -> Split:
+    def _held(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """Those of the rows that each owner holds, in their order."""
+        assert self._owners is not None
+        place = {name: number for number, name in enumerate(self.owners)}
+        owner = np.array([place[name] for name in self._owners.to_numpy()[rows]])
+        by_owner = rows[np.argsort(owner, kind="stable")]
+        return np.split(by_owner, np.cumsum(np.bincount(owner, minlength=len(place))))[:-1]
+
+    def deal(
+        self, parties: int, seed: int, *, sizes: str | Sequence[int] = "equal", concentration: float = 0.5
+    ) -> Split:
         """Who holds what. Public rows are encoded with the others, in the way that they alone settle.
 
         Args:
-            parties: M, as many as `owners`; without those the rows are dealt to them evenly, at random.
+            parties: M, as many as `owners`; without those the rows are dealt to them at random.
+            sizes, concentration: of that, as in `psephos.data.splits.deal_rows`.
             seed: of the dealing, of public rows that nobody named, and of the rows that are held out.
 
         Raises DataError for too few rows, and as `Encoding` does.
@@ -165,15 +176,11 @@ class OwnTable:
         generator, options = np.random.default_rng(seed), self._options
         cautions, remarks = [], []
         private = generator.permutation(np.flatnonzero(~self._is_public))
-        if self._owners is not None:
-            owner = self._owners.to_numpy()
-            held = [private[owner[private] == name] for name in self.owners]
-        else:
-            held = np.array_split(private, parties)
         auxiliary = np.flatnonzero(self._is_public)
         if options.public is None:
-            auxiliary = _loose(held, generator)[: max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))]
-            held = [rows[~np.isin(rows, auxiliary)] for rows in held]
+            loose = private if self._owners is None else _loose(self._held(private), generator)
+            auxiliary = loose[: max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))]
+            private = private[~np.isin(private, auxiliary)]
             cautions.append(
                 f"{len(auxiliary)} rows, chosen at random, are taken to be public: name those that are with --public"
             )
@@ -182,6 +189,11 @@ class OwnTable:
                 f"{len(auxiliary)} public rows are too few to learn on: at least {FEWEST_PUBLIC}, named by "
                 "--public, or taken from parties that have several rows"
             )
+        if self._owners is not None:
+            held = self._held(private)
+        else:
+            known = np.unique(self._labels.to_numpy()[private], return_inverse=True)[1]
+            held = deal_rows(private, known, parties, sizes, concentration, generator)
         if (least := min(map(len, held))) == 0:
             raise DataError(f"{len(private)} private rows are too few for {len(held)} parties, each of which needs one")
         if least == 1:

@@ -25,6 +25,7 @@ from psephos.cli.shared import Progress, finish
 from psephos.cli.show import show
 from psephos.outcomes import KINDS, Curve, Outcome, TallyOutcome
 from psephos.outcomes.base import Page, Panel
+from psephos.progress import counted
 from psephos.protocol.wire import Kind
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
@@ -283,7 +284,7 @@ class Heard(io.StringIO):
 def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
     heard = Heard()
     with Progress(every=0.01, stream=heard) as progress:
-        done = progress.phase("count", 7)
+        done = counted(progress, "count", 7)
         done(2)
         done(3)
         assert heard.said.wait(30)
