@@ -27,6 +27,7 @@ from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 __all__ = ["MODEL_FILE", "Model", "ReleasedClassifier", "load_model", "write_atomically", "write_onnx", "written_model"]
 
 MODEL_FILE = "model.json"
+"""In the directory that `psephos run --output` writes."""
 MOST_BYTES = 1 << 28
 """Of a model file; a larger one is not read."""
 

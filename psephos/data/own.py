@@ -153,6 +153,20 @@ class OwnTable:
             )
         self.classes = tuple(sorted(str(name) for name in counts.index))
 
+    def _remarks(self, held: Sequence[NDArray[np.intp]], encoding: Encoding) -> list[str]:
+        """What only who holds the private rows may know."""
+        found = [
+            f"{count} private cells of the column {name!r} hold a value that no public row has: 0 in all its features"
+            for name, count in encoding.unknown(self._features.iloc[np.concatenate(held)]).items()
+        ]
+        if single := [number for number, rows in enumerate(held) if len(rows) == 1]:
+            who = f"the party {self.owners[single[0]]!r}" if self.owners else f"party {single[0]}"
+            more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
+            found.append(f"{who}{more} a single row: all that it can say is that row's class")
+        if len({name.lower() for name in self.classes}) < len(self.classes):
+            found.append(f"two classes differ by capital letters only: {', '.join(self.classes)}")
+        return found
+
     def _held(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """Those of the rows that each owner holds, in their order."""
         assert self._owners is not None
@@ -174,7 +188,7 @@ class OwnTable:
         Raises DataError for too few rows, and as `Encoding` does.
         """
         generator, options = np.random.default_rng(seed), self._options
-        cautions, remarks = [], []
+        cautions = []
         private = generator.permutation(np.flatnonzero(~self._is_public))
         auxiliary = np.flatnonzero(self._is_public)
         if options.public is None:
@@ -194,21 +208,9 @@ class OwnTable:
         else:
             known = np.unique(self._labels.to_numpy()[private], return_inverse=True)[1]
             held = deal_rows(private, known, parties, sizes, concentration, generator)
-        if (least := min(map(len, held))) == 0:
+        if min(map(len, held)) == 0:
             raise DataError(f"{len(private)} private rows are too few for {len(held)} parties, each of which needs one")
-        if least == 1:
-            single = [n for n, rows in enumerate(held) if len(rows) == 1]
-            who = f"the party {self.owners[single[0]]!r}" if self.owners else f"party {single[0]}"
-            more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
-            remarks.append(f"{who}{more} a single row: all that it can say is that row's class")
-        if len({name.lower() for name in self.classes}) < len(self.classes):
-            remarks.append(f"two classes differ by capital letters only: {', '.join(self.classes)}")
         encoding, said = Encoding.learn(self._features.iloc[auxiliary], options.text)
-        unknown = encoding.unknown(self._features.iloc[np.concatenate(held)])
-        remarks += [
-            f"{count} private cells of the column {name!r} hold a value that no public row has: 0 in all its features"
-            for name, count in unknown.items()
-        ]
         numbers = {name: k for k, name in enumerate(self.classes)}
         y = np.array([numbers.get(label, -1) for label in self._labels], np.int64)
         test = _hold_out(held, y, options.held_out, generator)
@@ -231,7 +233,7 @@ class OwnTable:
             test,
             encoding=encoding,
             cautions=(*cautions, *said),
-            remarks=tuple(remarks),
+            remarks=tuple(self._remarks(held, encoding)),
         )
 
 
