@@ -81,7 +81,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LinearClassifier:
         """Refused, with InvalidParameter: to learn from other data is another release."""
-        raise InvalidParameter(f"a {type(self).__name__} was fitted by those who released it")
+        raise InvalidParameter(
+            f"a {type(self).__name__} was fitted when it was released: to learn from other data is another release"
+        )
 
     def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
         try:
