@@ -7,31 +7,32 @@ docs/security/proofs.md ("Encrypted sum with threshold opening") what the curato
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 from gmpy2 import mpz
 
-from psephos.protocol.encrypted_sum.messages import PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, Watching
+from psephos.protocol.encrypted_sum.messages import Close, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer, Watching
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     PackingError,
     ProofError,
     ThresholdError,
+    UnconfirmedError,
     WrongPartialDecryptionError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.permutation import random_permutation
-from psephos.protocol.roles import Entry, Post, Step, takes
+from psephos.protocol.roles import BOARD, Entry, Post, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["Asked", "Opened", "OpenedSum", "Tally", "open_product"]
+__all__ = ["Asked", "Closing", "Opened", "OpenedSum", "Tally", "open_product"]
 
 _MOST_SETS = 1000
 """Sets of t holders that are tried at most: of 12 in 24, the first 1.3 million all contain holder 1, who may lie."""
@@ -61,13 +62,22 @@ class OpenedSum:
 
 @storable
 @dataclass(frozen=True)
+class Closing:
+    """The end of the vote is on its way to the board; what comes before it there still counts."""
+
+    members: int = field(repr=False)
+    columns: tuple[mpz, ...] = field(repr=False)
+
+
+@storable
+@dataclass(frozen=True)
 class Asked:
-    """Voting is over, and holders 1 to `asked` are to open the product; `parts` are the answers so far."""
+    """Voting is over, and the holders `asked` are to open the product; `parts` are the answers so far."""
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
     request: TallyRequest
-    asked: int
+    asked: tuple[int, ...] = ()
     parts: tuple[PartialDecryption, ...] = ()
 
 
@@ -82,9 +92,13 @@ class Opened:
 class Tally(Observer):
     """The curator in one round.
 
-    When it is quiet it closes the vote and asks the first t holders; when it is quiet again and some are missing, or
-    when their answers do not combine, it asks all others too, and opens with whatever has come by the next quiet.
+    When it is quiet it closes the vote, for everybody at the place where that stands on the board. Then it asks t
+    holders, of those that have confirmed its product where the round asks for confirmations; when it is quiet and some
+    are missing, or when their answers do not combine, it asks all others too, and opens with whatever has come by the
+    next quiet.
     """
+
+    reads = frozenset({Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION})
 
     def __init__(self, round_: Round, *, seen: BallotProduct | None = None) -> None:
         """`round_`: the round to count. `seen`: ballots that another process of the curator has multiplied."""
@@ -95,18 +109,61 @@ class Tally(Observer):
 
         Raises:
             TooFewBallotsError: fewer ballots than the round's minimum were posted.
+            UnconfirmedError: too few holders confirmed the product.
             ThresholdError: fewer than t holders answered.
             WrongPartialDecryptionError: the answers of all holders that answered do not combine.
         """
         if isinstance(state, Watching):
-            product = self.product(state)
-            product.check_minimum()
-            request = TallyRequest(self.round.digest, product.members, product.digest)
-            return self._ask(Asked(product.members, product.columns, request, 0), self.round.threshold_key.threshold)
+            self.product(state).check_minimum()
+            close = Post(BOARD, Close(self.round.digest).encode(), f"{self.round.kind}: open")
+            return Step(Closing(state.members, state.columns), (close,))
+        if isinstance(state, Closed):
+            raise UnconfirmedError(
+                f"{len(state.agreeing(self.product(state).digest))} holders have confirmed the curator's product, and "
+                f"{self.round.confirmations} must; of {self.round.threshold_key.holders} these said anything: "
+                f"{', '.join(str(holder) for holder, _ in state.confirmed) or 'none'}"
+            )
         if isinstance(state, Asked):
-            everybody = self.round.threshold_key.holders
-            return self._ask(state, everybody) if state.asked < everybody else self._open(state)
+            return self._ask_others(state) or self._open(state)
         return None
+
+    @takes(Closing, Kind.BALLOT, batch=True)
+    def still(self, state: Closing, entries: Sequence[Entry]) -> Step:
+        """A ballot that came to the board before the end of the vote."""
+        step = self.observe(Watching(state.members, state.columns), entries)
+        return replace(step, state=Closing(step.state.members, step.state.columns))
+
+    @takes(Closing, Kind.CLOSE)
+    def shut(self, state: Closing, entry: Entry) -> Step:
+        """The end of the vote is on the board."""
+        return self.end(state, entry)
+
+    def closed(self, state: Closed) -> Step:
+        """Ask the first holders, or wait until enough have confirmed the product."""
+        if self.round.confirmations:
+            return Step(state)
+        return self._ask_first(state, self._holders()[: self.round.threshold_key.threshold])
+
+    @takes(Closed, Kind.CONFIRMATION)
+    def hear(self, state: Closed, entry: Entry) -> Step:
+        """Ask the first that have confirmed the product, when they are enough."""
+        state = state.with_confirmation(self.round, entry)
+        agreed = state.agreeing(self.product(state).digest)
+        if len(agreed) < self.round.confirmations:
+            return Step(state)
+        return self._ask_first(state, tuple(agreed)[: self.round.threshold_key.threshold])
+
+    @takes(Asked, Kind.BALLOT)
+    @takes(Opened, Kind.BALLOT)
+    def too_late(self, state: Asked | Opened, entry: Entry) -> Step:
+        """As before."""
+        raise self.lateness(entry)
+
+    @takes(Asked, Kind.CONFIRMATION)
+    @takes(Opened, Kind.CONFIRMATION)
+    def heard(self, state: Asked | Opened, entry: Entry) -> Step:
+        """One more than were needed."""
+        return Step(state)
 
     @takes(Asked, Kind.PARTIAL_DECRYPTION)
     def gather(self, state: Asked, entry: Entry) -> Step:
@@ -125,23 +182,35 @@ class Tally(Observer):
                 f"holder {part.holder} lies about its partial decryption: {error}"
             ) from None
         state = replace(state, parts=(*state.parts, part))
-        if len(state.parts) < state.asked:
+        if len(state.parts) < len(state.asked):
             return Step(state)
         try:
             return self._open(state)
         except WrongPartialDecryptionError:
-            everybody = self.round.threshold_key.holders
             # With everybody's answer here there is nobody left to ask: the next quiet raises this error.
-            return self._ask(state, everybody) if state.asked < everybody else Step(state)
+            return self._ask_others(state) or Step(state)
 
     def outcome(self, state: Any) -> OpenedSum | None:
         """What the curator learns."""
         return state.sum if isinstance(state, Opened) else None
 
-    def _ask(self, state: Asked, upto: int) -> Step:
+    def _holders(self) -> tuple[int, ...]:
+        return tuple(range(1, self.round.threshold_key.holders + 1))
+
+    def _ask_first(self, state: Closed, holders: tuple[int, ...]) -> Step:
+        product = self.product(state)
+        product.check_minimum()
+        request = TallyRequest(self.round.digest, product.members, product.digest)
+        return self._ask(Asked(product.members, product.columns, request), holders)
+
+    def _ask_others(self, state: Asked) -> Step | None:
+        others = tuple(holder for holder in self._holders() if holder not in state.asked)
+        return self._ask(state, others) if others else None
+
+    def _ask(self, state: Asked, holders: tuple[int, ...]) -> Step:
         request, phase = state.request.encode(self.round), f"{self.round.kind}: open"
-        posts = tuple(Post(f"holder {number}", request, phase) for number in range(state.asked + 1, upto + 1))
-        return Step(replace(state, asked=upto), posts)
+        posts = tuple(Post(f"holder {number}", request, phase) for number in holders)
+        return Step(replace(state, asked=(*state.asked, *holders)), posts)
 
     def _open(self, state: Asked) -> Step:
         return Step(Opened(open_product(self.product(state), state.parts)))

@@ -256,7 +256,7 @@ class Holding:
 class SeriesHolder(Machine):
     """One key holder in one series, "holder J": a `KeyHolder` in the round of each announced step."""
 
-    reads = frozenset({Kind.ANNOUNCEMENT, Kind.BALLOT})
+    reads = frozenset({Kind.ANNOUNCEMENT, *KeyHolder.reads})
 
     def __init__(self, share: KeyShare, terms: Terms, *, once: OnceLedger | None = None) -> None:
         """`share`: of the terms' key. `once`: where it remembers what it opened; on disk where it can be restarted."""
@@ -285,6 +285,8 @@ class SeriesHolder(Machine):
         return Step(Holding(announcement.step, announcement, self._holder(announcement).start().state))
 
     @takes(Holding, Kind.BALLOT, batch=True)
+    @takes(Holding, Kind.CLOSE, batch=True)
+    @takes(Holding, Kind.CONFIRMATION, batch=True)
     @takes(Holding, Kind.TALLY_REQUEST, batch=True)
     def hold(self, state: Holding, entries: Sequence[Entry]) -> Step:
         """What a `KeyHolder` does in the round of the latest step."""

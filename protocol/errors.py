@@ -28,6 +28,7 @@ __all__ = [
     "JournalError",
     "KeyFileError",
     "KeyFilePermissionsError",
+    "LateBallotError",
     "MessageError",
     "NormError",
     "PackingError",
@@ -42,6 +43,7 @@ __all__ = [
     "ShareRangeError",
     "ThresholdError",
     "TooFewBallotsError",
+    "UnconfirmedError",
     "UnexpectedMessageError",
     "UnknownPartyError",
     "UnseenBallotError",
@@ -150,6 +152,10 @@ class DuplicateBallotError(BallotError):
     """A second ballot from one party in one round."""
 
 
+class LateBallotError(BallotError):
+    """A ballot that came to the board after the vote was closed."""
+
+
 class AlreadyDoneError(PsephosError):
     """What is done once only was done before, about something else."""
 
@@ -167,6 +173,10 @@ class TooFewBallotsError(PsephosError):
 
 class UnseenBallotError(PsephosError):
     """A holder was asked to open a product other than that of the ballots it observed."""
+
+
+class UnconfirmedError(PsephosError):
+    """Fewer key holders than agreed have confirmed, on the board, what a request wants opened."""
 
 
 class AlreadyOpenedError(AlreadyDoneError):

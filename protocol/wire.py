@@ -29,6 +29,8 @@ class Kind(IntEnum):
     BALLOT = 1
     TALLY_REQUEST = 2
     PARTIAL_DECRYPTION = 3
+    CLOSE = 4
+    CONFIRMATION = 5
     # a series of them
     ANNOUNCEMENT = 16
     # Pathak 2010, in the order of the protocol

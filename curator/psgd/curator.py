@@ -54,7 +54,7 @@ class GradientCurator(Machine):
     """The curator of one series."""
 
     name = "curator"
-    reads = frozenset({Kind.BALLOT})
+    reads = Tally.reads
 
     def __init__(self, terms: Terms, descent: Descent, *, randomness: Randomness = SYSTEM) -> None:
         """`terms`, `descent`: what was agreed on. `randomness`: of the rounds' nonces."""
@@ -65,6 +65,8 @@ class GradientCurator(Machine):
         return self._announce(0, ((0.0,) * self.terms.series.dimension,), None)
 
     @takes(Walking, Kind.BALLOT, batch=True)
+    @takes(Walking, Kind.CLOSE, batch=True)
+    @takes(Walking, Kind.CONFIRMATION, batch=True)
     @takes(Walking, Kind.PARTIAL_DECRYPTION, batch=True)
     def count(self, state: Walking, entries: Sequence[Entry]) -> Step:
         """What a `Tally` does in the round of the announced step."""
