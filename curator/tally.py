@@ -190,6 +190,10 @@ class Tally(Observer):
             # With everybody's answer here there is nobody left to ask: the next quiet raises this error.
             return self._ask_others(state) or Step(state)
 
+    def full(self, state: Any) -> bool:
+        """Whether everybody on the roster has voted."""
+        return isinstance(state, Watching) and len(self.product(state)) == len(self.round.roster)
+
     def outcome(self, state: Any) -> OpenedSum | None:
         """What the curator learns."""
         return state.sum if isinstance(state, Opened) else None
@@ -209,7 +213,7 @@ class Tally(Observer):
 
     def _ask(self, state: Asked, holders: tuple[int, ...]) -> Step:
         request, phase = state.request.encode(self.round), f"{self.round.kind}: open"
-        posts = tuple(Post(f"holder {number}", request, phase) for number in holders)
+        posts = tuple(Post(f"holder {number}", request, phase, secret=False) for number in holders)
         return Step(replace(state, asked=(*state.asked, *holders)), posts)
 
     def _open(self, state: Asked) -> Step:

@@ -12,6 +12,7 @@ __all__ = [
     "AlreadyDoneError",
     "AlreadyOpenedError",
     "BallotError",
+    "BoardError",
     "BudgetExceededError",
     "CheatingError",
     "CiphertextError",
@@ -21,6 +22,7 @@ __all__ = [
     "DivergenceError",
     "DuplicateBallotError",
     "EngineError",
+    "EquivocationError",
     "ForgedSignatureError",
     "GradientBoundError",
     "GridTooCoarseError",
@@ -162,6 +164,17 @@ class AlreadyDoneError(PsephosError):
 
 class AlreadyCastError(AlreadyDoneError):
     """A party was asked to vote twice on one auxiliary set, or for its parameters twice: a difference opens them."""
+
+
+# -- boards
+
+
+class BoardError(PsephosError):
+    """A board that cannot be reached, read or written, or that is no board."""
+
+
+class EquivocationError(PsephosError):
+    """Somebody tells two stories: an author with two entries in one place, or one who was shown another board."""
 
 
 # -- opening a tally

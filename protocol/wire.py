@@ -66,6 +66,11 @@ class Kind(IntEnum):
     TEST_DECRYPTION = 74
     OPENED_SEEDS = 75
 
+    # a study, around the protocol that it agrees on
+    JOINED = 80
+    PUBLIC_KEY = 81
+    RESULT = 82
+
     @property
     def title(self) -> str:
         """The message's name in transcripts and errors."""

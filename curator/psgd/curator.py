@@ -90,6 +90,10 @@ class GradientCurator(Machine):
             ) from None
         return None if inner is None else self._follow(state, inner)
 
+    def full(self, state: Walking) -> bool:
+        """Whether everybody has answered the step."""
+        return state.announcement is not None and self._tally(state).complete(state.inner)
+
     def awaits(self, state: Any) -> Missing | None:
         """As the `Tally` of the announced step."""
         walking: Walking = state.state
