@@ -155,6 +155,10 @@ class KeyHolder(Observer):
     def _refusal(self) -> AlreadyOpenedError:
         return AlreadyOpenedError(f"{self.name} has opened round {self.round.digest.hex()[:12]} already")
 
+    def listens(self, state: Any) -> bool:
+        """What it is asked is no secret."""
+        return False
+
     def outcome(self, state: Any) -> None:
         """None: a holder learns nothing that others do not."""
         return

@@ -295,5 +295,9 @@ class SeriesHolder(Machine):
         step = self._holder(state.announcement).receive(state.inner, entries)
         return replace(step, state=replace(state, inner=step.state))
 
+    def listens(self, state: Any) -> bool:
+        """As `KeyHolder`."""
+        return False
+
     def _holder(self, announcement: Announcement) -> KeyHolder:
         return KeyHolder(self._share, self.terms.round(announcement), openings=self._once)

@@ -43,6 +43,7 @@ __all__ = [
     "ReportVersionError",
     "SchedulerMissingError",
     "ShareRangeError",
+    "StudyError",
     "ThresholdError",
     "TooFewBallotsError",
     "UnconfirmedError",
@@ -223,6 +224,10 @@ class ConvergenceError(PsephosError):
 
 
 # -- Pathak 2010
+
+
+class StudyError(PsephosError):
+    """A study that nobody should sign, that cannot be read, or that does not have whoever asks."""
 
 
 class AgreementError(PsephosError):

@@ -121,6 +121,10 @@ class Role(ABC):
         """Whether all that it waits for until it is quiet is there, so that there is nothing to wait for."""
         return False
 
+    def done(self, state: Any) -> bool:
+        """Whether it has come to its result and goes no further."""
+        return self.result(state) is not None
+
     def listens(self, state: Any) -> bool:
         """Whether secret messages to it may still come; afterwards the key to them is forgotten."""
         return True

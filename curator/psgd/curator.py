@@ -90,6 +90,10 @@ class GradientCurator(Machine):
             ) from None
         return None if inner is None else self._follow(state, inner)
 
+    def done(self, state: Any) -> bool:
+        """Whether the walk is over."""
+        return state.state.announcement is None
+
     def full(self, state: Walking) -> bool:
         """Whether everybody has answered the step."""
         return state.announcement is not None and self._tally(state).complete(state.inner)

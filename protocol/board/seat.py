@@ -151,7 +151,7 @@ class Seat:
         return note, entry if signed.receiver in (BOARD, self.name) else None
 
     def sign(self, post: Post) -> bytes:
-        """A message as an entry, in the next place of this role; raises MessageError for a reader who has not joined."""
+        """A message as this role's next entry; raises MessageError for a reader who has not joined."""
         secret = post.secret and post.receiver != BOARD
         entry = SignedEntry(
             self.members.session, self.name, post.receiver, self.place, self.head, post.phase, secret, post.data
