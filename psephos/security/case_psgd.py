@@ -27,10 +27,11 @@ from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError
+from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError, WrongPointError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger
@@ -75,7 +76,7 @@ def agreement_of(context: Context, label: str, variant: Variant = "paper", collu
 def terms_of(context: Context, agreement: Agreement) -> Terms:
     """The same with the world's keys."""
     ceremony = _world(context).ceremony
-    return Terms(agreement.series, ceremony.threshold_key, ceremony.roster, test_key=True)
+    return OPTIONS.terms(agreement, ceremony)
 
 
 def _private(context: Context, inputs: str = "honest") -> list[LocalLoss]:
@@ -97,8 +98,13 @@ def party_of(context: Context, agreement: Agreement, number: int, coins: Randomn
     return GradientParty(number, key, local, terms, encryptor=encryptor, noise=lambda step: coins)
 
 
-def _said(announcement: Announcement) -> list[Entry]:
-    return [Entry(announcement.step, "curator", BOARD, announcement.encode())]
+def _said(announcement: Announcement, sender: str = "curator") -> list[Entry]:
+    return [Entry(announcement.step, sender, BOARD, announcement.encode())]
+
+
+def _published(terms: Terms, step: int, sums: Sequence[int], *holders: int) -> list[Entry]:
+    said = {holder: PublishedSum(step, holder, tuple(sums)).encode(terms) for holder in holders}
+    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in said.items()]
 
 
 def real_walks(context: Context, variant: Variant = "paper", inputs: str = "honest") -> list[list[SumRun]]:
@@ -139,7 +145,9 @@ def _by_step(
 
 
 def _order(message: Message) -> int:
-    return ("announcement", "ballot", "tally request", "partial decryption").index(message.kind)
+    return ("announcement", "ballot", "close", "tally request", "partial decryption", "published sum").index(
+        message.kind
+    )
 
 
 def _simulated(context: Context, variant: Variant, members: Members) -> list[list[SumRun]]:
@@ -176,7 +184,12 @@ def _simulated(context: Context, variant: Variant, members: Members) -> list[lis
                 sums=sums,
                 coins=lambda name, step=step: context.coins(label, step, name),  # type: ignore[misc]
                 transcript=transcript,
+                public=True,
             )
+            for entry in _published(terms, step, sums, 1, 2, 3):
+                transcript.send("gradients: publish", entry.sender, BOARD, "published sum", entry.data)
+                for p, party in own.items():
+                    states[p] = party.receive(states[p], [entry]).state
             opened.append(OpenedSum(tuple(sums), tuple(range(PARTIES))))
             point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
         return _by_step(context, agreement, transcript, opened)
@@ -216,7 +229,7 @@ def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: in
 
 
 def _extra(members: Members, walks: dict[int, list[SumRun]]) -> Extra:
-    """What a coalition knows of a walk besides its messages: the points, and with the curator the sums."""
+    """What a coalition knows of a walk besides its messages: the points, and the sums between them."""
 
     def extra(run: SumRun) -> dict[str, float]:
         told: dict[str, float] = {}
@@ -224,7 +237,7 @@ def _extra(members: Members, walks: dict[int, list[SumRun]]) -> Extra:
         for step, one in enumerate(steps):
             for place, value in enumerate(_point(one)):
                 told[f"point {step}, {place}"] = value
-            for place, value in enumerate(one.opened.sums if members.curator else ()):
+            for place, value in enumerate(one.opened.sums):
                 told[f"sum {step}, {place}"] = float(value)
                 told[f"sum {step}, {place} less own"] = float(
                     value - sum(one.vectors[p][place] for p in members.parties)
@@ -287,7 +300,7 @@ def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[Pseph
 
 
 def _steps(context: Context, variant: Variant) -> Result:
-    """A party answers the next step, once, at one point; a holder opens one product of one round of a step."""
+    """A party answers the next step, once, at the point that follows; a holder opens one product of one round of it."""
     label = "psgd steps"
     agreement = agreement_of(context, label, variant)
     terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins(label))
@@ -296,16 +309,27 @@ def _steps(context: Context, variant: Variant) -> Result:
     def announce(step: int, point: tuple[float, ...], nonce: str) -> Announcement:
         return Announcement.create(terms, step, point, context.coins(label, nonce))
 
-    if not _refuses(party, start, _said(announce(STEPS, (9.0, 9.0), "last")), UnexpectedMessageError):
-        return Result(True, "a party answered a step before its turn, at whatever point")
-    first = announce(1, (0.0, 0.0), "first")
+    origin = (0.0, 0.0)
+    for wrong, sender, error in (
+        (announce(STEPS, origin, "last"), "curator", UnexpectedMessageError),
+        (announce(1, origin, "party"), "party 2", UnexpectedMessageError),
+        (announce(1, (9.0, 9.0), "chosen"), "curator", WrongPointError),
+    ):
+        if not _refuses(party, start, _said(wrong, sender), error):
+            where = f"step {wrong.step} at {wrong.point}, announced by {sender}"
+            return Result(True, f"a party answered what is not the next step of the curator: {where}")
+    first = announce(1, origin, "first")
     answered = party.receive(start, _said(first))
-    for state in (answered.state, start):
-        if party.receive(state, _said(first)).posts != answered.posts:
-            return Result(True, "asked again, a party sends another ballot: a release nobody paid for")
-        for again in (announce(1, (1.0, 0.0), "b"), announce(1, (0.0, 0.0), "c")):
-            if not _refuses(party, state, _said(again), AlreadyCastError):
-                return Result(True, f"a party answered one step twice, the second time at {again.point}")
+    if party.receive(start, _said(first)).posts != answered.posts:
+        return Result(True, "set back, a party sends another ballot: a release nobody paid for")
+    if not _refuses(party, start, _said(announce(1, origin, "c")), AlreadyCastError):
+        return Result(True, "set back, a party answers a step in a second round")
+    if party.receive(answered.state, _said(announce(1, origin, "c"))).posts:
+        return Result(True, "a party answers a step in a second round")
+    told = party.receive(answered.state, _published(terms, 1, (5, 5), 3)).state  # t - 1 holders, who lie
+    chosen = agreement.descent.step(np.zeros(FEATURES), np.array([5, 5]) * terms.series.pitch, 0)
+    if party.receive(told, _said(announce(2, tuple(chosen.tolist()), "chosen"))).posts:
+        return Result(True, "one holder that lies about a sum chooses the point at which a party answers")
     same, ballots = _ballots(context, variant, "one product")
     _, others = _ballots(context, variant, "one product")  # parties that lost their state: the same round, other noise
     elsewhere, third = _ballots(context, variant, "one product", "another round")

@@ -72,6 +72,7 @@ def simulate_sum(  # long: one view, message by message
     sums: Sequence[int],
     coins: Callable[[str], Randomness],
     transcript: Transcript | None = None,
+    public: bool = False,
 ) -> SumRun:
     """The messages of one encrypted sum for a coalition.
 
@@ -81,6 +82,7 @@ def simulate_sum(  # long: one view, message by message
         own_ballot: the ballot of a party of the coalition from its inputs; None for an honest party.
         sums: what the functionality gave; zeros for a coalition without the curator.
         coins: the simulator's own.
+        public: whether partial decryptions go to the board.
     """
     transcript = Transcript(secrets=True) if transcript is None else transcript
     key, threshold_key = round_.key, round_.threshold_key
@@ -126,5 +128,6 @@ def simulate_sum(  # long: one view, message by message
                 simulate_partial(threshold_key, known, holder, c, m) for c, m in zip(product, plaintexts, strict=True)
             )
         part = PartialDecryption(round_.digest, holder, request.product_digest, values)
-        transcript.send(phase, f"holder {holder}", "curator", "partial decryption", part.encode(round_))
+        receiver = BOARD if public else "curator"
+        transcript.send(phase, f"holder {holder}", receiver, "partial decryption", part.encode(round_))
     return SumRun(round_, transcript, OpenedSum(tuple(sums), seen.parties))

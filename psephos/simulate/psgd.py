@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,6 +79,9 @@ class PsgdOptions(DescentOptions):
     threshold: int = option(2, "How many holders open a sum; more than half.", group="Encryption")
     keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
+    proofs: Literal["none", "knowledge"] = option(
+        "none", "What ballots and partial decryptions prove.", group="Encryption"
+    )
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
         None, "Keep every step here; an interrupted run goes on from it. Holds secrets.", group="Machine"
@@ -87,9 +90,14 @@ class PsgdOptions(DescentOptions):
     def check(self) -> None:
         """Raise InvalidParameter for the first option at fault."""
         super().check()
-        for name, wanted in (("keys", Keys), ("randomness", RandomnessMode)):
+        for name, wanted in (("keys", Keys), ("randomness", RandomnessMode), ("proofs", Literal["none", "knowledge"])):
             if getattr(self, name) not in get_args(wanted):
                 raise InvalidParameter(f"{name} is one of {', '.join(get_args(wanted))}, not {getattr(self, name)!r}")
+
+    def terms(self, agreement: Agreement, ceremony: Ceremony) -> Terms:
+        """What is agreed on, with everybody's keys."""
+        key, roster = ceremony.threshold_key, ceremony.roster
+        return Terms(agreement.series, agreement.descent, key, roster, self.test_key, self.proofs)
 
     def identity(self) -> dict[str, Any]:
         """What makes it this run and no other, for its journal."""
@@ -178,7 +186,7 @@ def psgd_roles(
     store: Store,
 ) -> list[Role]:
     """Every role, honest; `store` keeps what each of them claims. Raises InvalidParameter as `descend`."""
-    terms = Terms(agreement.series, ceremony.threshold_key, ceremony.roster, options.test_key)
+    terms = options.terms(agreement, ceremony)
     if len(private) != len(ceremony.signing_keys):
         raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered and {len(private)} hold records")
     key = ceremony.threshold_key.key
@@ -201,7 +209,7 @@ def psgd_roles(
         )
         parties.append(party)
     holders = [SeriesHolder(s, terms, once=OnceLedger(store, f"holder {s.holder}")) for s in ceremony.shares]
-    return [*parties, *holders, GradientCurator(terms, agreement.descent, randomness=transcript.coins("curator"))]
+    return [*parties, *holders, GradientCurator(terms, randomness=transcript.coins("curator"))]
 
 
 def _noise(options: PsgdOptions, number: int, coins: Randomness) -> Callable[[int], Randomness]:
@@ -244,7 +252,7 @@ class _Observed:
         self._since, self._done = now, curator.steps
         self.opened.append(curator.opened)
         accounts = [results.get(f"party {number}") for number in curator.opened.parties]
-        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.step == self._done + 1 and a.vector]
+        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.answered == self._done and a.vector]
         if len(vectors) == len(accounts):  # a puppet's plaintext is its own
             clear = tuple(sum(column) for column in zip(*vectors, strict=True))
             self.equal = self.equal is not False and clear == curator.opened.sums
@@ -391,7 +399,7 @@ def _outcome(
 ) -> PsgdOutcome:
     X, y = (np.concatenate([getattr(local, part) for local in dealt.private]) for part in ("X", "y"))
     clean = perturbed_minimiser(X, y, ridge=options.lam, eta=np.zeros(dealt.dimension), loss=options.phi).w
-    terms = Terms(agreement.series, held.threshold_key, held.roster, options.test_key)
+    terms = options.terms(agreement, held)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
     asked = ("dataset", "parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
     found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
