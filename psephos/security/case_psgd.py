@@ -330,15 +330,15 @@ def _steps(context: Context, variant: Variant) -> Result:
     chosen = agreement.descent.step(np.zeros(FEATURES), np.array([5, 5]) * terms.series.pitch, 0)
     if party.receive(told, _said(announce(2, tuple(chosen.tolist()), "chosen"))).posts:
         return Result(True, "one holder that lies about a sum chooses the point at which a party answers")
-    same, ballots = _ballots(context, variant, "one product")
+    same, cast = _ballots(context, variant, "one product")
     _, others = _ballots(context, variant, "one product")  # parties that lost their state: the same round, other noise
     elsewhere, third = _ballots(context, variant, "one product", "another round")
     once = OnceLedger()
-    for announcement, chosen in ((same, ballots), (same, ballots)):
-        if not _opened(context, agreement_of(context, "one product", variant), announcement, chosen, once):
+    for announcement, counted in ((same, cast), (same, cast)):
+        if not _opened(context, agreement_of(context, "one product", variant), announcement, counted, once):
             return Result(True, "a holder refused to open, or to repeat its opening")
-    for announcement, chosen in ((same, others), (elsewhere, third)):
-        if _opened(context, agreement_of(context, "one product", variant), announcement, chosen, once):
+    for announcement, counted in ((same, others), (elsewhere, third)):
+        if _opened(context, agreement_of(context, "one product", variant), announcement, counted, once):
             return Result(True, "a holder opened a second product in one step")
     return Result(False, "the next step is answered once and one product of it is opened: the same again, or a refusal")
 
