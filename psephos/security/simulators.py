@@ -21,7 +21,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.curator.tally import OpenedSum
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.ciphertexts import add_ciphertexts
@@ -114,6 +114,7 @@ def simulate_sum(  # long: one view, message by message
     plaintexts = packed_sum(round_.plan, sums, len(round_.roster))
     asked = range(1, threshold_key.threshold + 1)
     phase = f"{round_.kind}: open"
+    transcript.send(phase, "curator", BOARD, "close", Close(round_.digest).encode())
     for holder in asked:
         transcript.send(phase, "curator", f"holder {holder}", "tally request", request.encode(round_))
     for holder in asked:
