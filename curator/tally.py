@@ -6,7 +6,6 @@ docs/security/proofs.md ("Encrypted sum with threshold opening") what the curato
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,16 +20,7 @@ from psephos.protocol.roles import BOARD, Entry, Post, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["Asked", "Closing", "Opened", "OpenedSum", "Tally", "open_product"]
-
-
-@storable
-@dataclass(frozen=True)
-class Closing:
-    """The end of the vote is on its way to the board; what comes before it there still counts."""
-
-    members: int = field(repr=False)
-    columns: tuple[mpz, ...] = field(repr=False)
+__all__ = ["Asked", "Opened", "OpenedSum", "Tally", "open_product"]
 
 
 @storable
@@ -77,10 +67,10 @@ class Tally(Observer):
             ThresholdError: fewer than t holders answered.
             WrongPartialDecryptionError: the answers of all holders that answered do not combine.
         """
-        if isinstance(state, Watching):
+        if isinstance(state, Watching) and not state.closing:
             self.product(state).check_minimum()
             close = Post(BOARD, Close(self.round.digest).encode(), f"{self.round.kind}: open")
-            return Step(Closing(state.members, state.columns), (close,))
+            return Step(replace(state, closing=True), (close,))
         if isinstance(state, Closed):
             raise UnconfirmedError(
                 f"{len(state.agreeing(self.product(state).digest))} holders have confirmed the curator's product, and "
@@ -90,17 +80,6 @@ class Tally(Observer):
         if isinstance(state, Asked):
             return self._ask_others(state) or self._open(state)
         return None
-
-    @takes(Closing, Kind.BALLOT, batch=True)
-    def still(self, state: Closing, entries: Sequence[Entry]) -> Step:
-        """A ballot that came to the board before the end of the vote."""
-        step = self.observe(Watching(state.members, state.columns), entries)
-        return replace(step, state=Closing(step.state.members, step.state.columns))
-
-    @takes(Closing, Kind.CLOSE)
-    def shut(self, state: Closing, entry: Entry) -> Step:
-        """The end of the vote is on the board."""
-        return self.end(state, entry)
 
     def closed(self, state: Closed) -> Step:
         """Ask the first holders, or wait until enough have confirmed the product."""
@@ -144,7 +123,7 @@ class Tally(Observer):
 
     def full(self, state: Any) -> bool:
         """Whether everybody on the roster has voted."""
-        return isinstance(state, Watching) and len(self.product(state)) == len(self.round.roster)
+        return isinstance(state, Watching) and not state.closing and len(self.product(state)) == len(self.round.roster)
 
     def outcome(self, state: Any) -> OpenedSum | None:
         """What the curator learns."""

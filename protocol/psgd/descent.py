@@ -18,8 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos.protocol.errors import DivergenceError, InvalidParameter
 
-__all__ = ["Descent", "StepSizes", "StoppingRule"]
-
 Array = NDArray[np.float64]
 
 _DOUBLE = gmpy2.context(precision=53)
