@@ -336,7 +336,8 @@ class NatsBoard:
             return BoardError(f"the server at {self._where} keeps no board {self._stream}")
         if isinstance(error, js_errors.APIError):
             return BoardError(f"the server at {self._where} refuses: {error.description or error}")
-        return BoardError(f"no answer from the board at {self._where}: {error}")
+        why = "nobody listens there" if isinstance(error, nats.errors.NoServersError) else str(error)
+        return BoardError(f"no answer from the board at {self._where}: {why}")
 
     def __repr__(self) -> str:
         return f"<NatsBoard {self._stream} at {self._where}>"

@@ -56,14 +56,19 @@ def write_server(
         for name, content in trial_certificates(hosts).items():
             (place / name).write_bytes(content)
         (place / "server.key").chmod(0o600)
-        (place / "nats.conf").write_text(_configuration(members, port, gigabytes, password), encoding="utf-8")
+        (place / "nats.conf").write_text(
+            _configuration(place.resolve(), members, port, gigabytes, password), encoding="utf-8"
+        )
         (place / "nats.conf").chmod(0o600)
     except OSError as error:
         raise BoardError(f"{place} cannot be written: {error.strerror}; name a new folder") from None
     return f"tls://reader:{password}@{hosts[0]}:{port}?ca={place / 'ca.pem'}"
 
 
-def _configuration(members: Members, port: int, gigabytes: int, password: str) -> str:
+def _configuration(place: Path, members: Members, port: int, gigabytes: int, password: str) -> str:
+    def at(name: str) -> str:
+        return json.dumps(str(place / name))  # JSON is a part of NATS' own format
+
     stream = stream_of(members.session)
     reads = [f"$JS.API.STREAM.INFO.{stream}", f"$JS.API.DIRECT.GET.{stream}"]
     begins = [f"$JS.API.STREAM.CREATE.{stream}"]
@@ -73,16 +78,20 @@ def _configuration(members: Members, port: int, gigabytes: int, password: str) -
     users = [_user({"nkey": user}, [*own, *reads, *begins], user) for user, own in owned.items()]
     users.append(_user({"user": "reader", "password": password}, reads, "reader"))
     syncs = "" if _server_version() >= _FIRST_THAT_SYNCS else "# from nats-server 2.10 on: "
-    return f"""# The board of study {members.session.hex()}. Start it here:  nats-server -c nats.conf
+    return f"""# The board of study {members.session.hex()}. Start it:  nats-server -c nats.conf
 # Entries are acknowledged when they are with the operating system: a server that is killed loses nothing. Before a loss
 # of power they are safe once written through to the disk, which `sync_interval` says; replicas help too.
 server_name: "{stream}"
 port: {port}
 max_connections: {4 * len(users) + 64}
 write_deadline: "30s"
-tls {{ cert_file: "server.pem", key_file: "server.key", timeout: 5 }}
+tls {{
+  cert_file: {at("server.pem")}
+  key_file: {at("server.key")}
+  timeout: 5
+}}
 jetstream {{
-  store_dir: "jetstream"
+  store_dir: {at("jetstream")}
   max_memory_store: 64MB
   max_file_store: {gigabytes}GB
   {syncs}sync_interval: always
@@ -97,7 +106,6 @@ authorization {{
 
 
 def _user(who: Mapping[str, str], publish: Sequence[str], name: str) -> str:
-    # JSON is a part of NATS' own format.
     user = {**who, "permissions": {"publish": {"allow": publish}, "subscribe": {"allow": [f"{inbox(name)}.>"]}}}
     return f"    {json.dumps(user)}"
 
@@ -118,11 +126,11 @@ def start_server(folder: str | os.PathLike[str], patience: float = 20.0) -> subp
     """
     if NATS_SERVER is None:
         raise BoardError("nats-server is not installed here (Debian: apt install nats-server)")
-    command = [NATS_SERVER, "-c", "nats.conf", "-a", "127.0.0.1"]
+    command = [NATS_SERVER, "-c", str(Path(folder) / "nats.conf"), "-a", "127.0.0.1"]
     log = Path(folder) / "nats.log"
     with log.open("ab") as said:
         begun = said.tell()
-        server = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)  # noqa: S603
+        server = subprocess.Popen(command, stdout=said, stderr=said)  # noqa: S603
     until = time.monotonic() + patience
     while b"Server is ready" not in log.read_bytes()[begun:]:
         if server.poll() is not None or time.monotonic() > until:

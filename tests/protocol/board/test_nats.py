@@ -179,7 +179,7 @@ def test_a_stream_that_forgets_is_refused(house: House) -> None:
     """On a server without permissions, somebody was first."""
     folder, port = house.folder.parent / "open", free_port()
     folder.mkdir()
-    (folder / "nats.conf").write_text(f'port: {port}\njetstream {{ store_dir: "js" }}\n')
+    (folder / "nats.conf").write_text(f'port: {port}\njetstream {{ store_dir: "{folder}" }}\n')
     server = start_server(folder)
     try:
         first = NatsBoard(f"nats://127.0.0.1:{port}", bytes(32), "curator", house.keys["curator"])
