@@ -7,7 +7,7 @@ docs/security/proofs.md ("Encrypted sum with threshold opening") what the curato
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -32,7 +32,7 @@ from psephos.protocol.roles import BOARD, Entry, Post, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["Asked", "Closing", "Opened", "OpenedSum", "Tally", "open_product"]
+__all__ = ["Asked", "Opened", "OpenedSum", "Tally", "open_product"]
 
 _MOST_SETS = 1000
 """Sets of t holders that are tried at most: of 12 in 24, the first 1.3 million all contain holder 1, who may lie."""
@@ -58,15 +58,6 @@ class OpenedSum:
     def ballots(self) -> int:
         """M, the number of counted ballots: the M of every sensitivity."""
         return len(self.parties)
-
-
-@storable
-@dataclass(frozen=True)
-class Closing:
-    """The end of the vote is on its way to the board; what comes before it there still counts."""
-
-    members: int = field(repr=False)
-    columns: tuple[mpz, ...] = field(repr=False)
 
 
 @storable
@@ -113,10 +104,10 @@ class Tally(Observer):
             ThresholdError: fewer than t holders answered.
             WrongPartialDecryptionError: the answers of all holders that answered do not combine.
         """
-        if isinstance(state, Watching):
+        if isinstance(state, Watching) and not state.closing:
             self.product(state).check_minimum()
             close = Post(BOARD, Close(self.round.digest).encode(), f"{self.round.kind}: open")
-            return Step(Closing(state.members, state.columns), (close,))
+            return Step(replace(state, closing=True), (close,))
         if isinstance(state, Closed):
             raise UnconfirmedError(
                 f"{len(state.agreeing(self.product(state).digest))} holders have confirmed the curator's product, and "
@@ -126,17 +117,6 @@ class Tally(Observer):
         if isinstance(state, Asked):
             return self._ask_others(state) or self._open(state)
         return None
-
-    @takes(Closing, Kind.BALLOT, batch=True)
-    def still(self, state: Closing, entries: Sequence[Entry]) -> Step:
-        """A ballot that came to the board before the end of the vote."""
-        step = self.observe(Watching(state.members, state.columns), entries)
-        return replace(step, state=Closing(step.state.members, step.state.columns))
-
-    @takes(Closing, Kind.CLOSE)
-    def shut(self, state: Closing, entry: Entry) -> Step:
-        """The end of the vote is on the board."""
-        return self.end(state, entry)
 
     def closed(self, state: Closed) -> Step:
         """Ask the first holders, or wait until enough have confirmed the product."""
@@ -192,7 +172,7 @@ class Tally(Observer):
 
     def full(self, state: Any) -> bool:
         """Whether everybody on the roster has voted."""
-        return isinstance(state, Watching) and len(self.product(state)) == len(self.round.roster)
+        return isinstance(state, Watching) and not state.closing and len(self.product(state)) == len(self.round.roster)
 
     def outcome(self, state: Any) -> OpenedSum | None:
         """What the curator learns."""

@@ -48,9 +48,6 @@ from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["Answering", "GradientParty", "SeriesHolder", "fixed_share", "step_share"]
-
-
 # -- noise
 
 

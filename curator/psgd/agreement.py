@@ -21,8 +21,6 @@ from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_delta, c
 from psephos.protocol.psgd.series import Series, StepLaw
 from psephos.protocol.randomness import SYSTEM
 
-__all__ = ["VARIANTS", "Agreement", "DescentOptions", "Guarantee", "Unit", "Variant", "agree"]
-
 Variant = Literal["paper", "footnote-4", "halving", "gaussian"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 """Of the noise; `DescentOptions` says what they are."""

@@ -22,8 +22,6 @@ from psephos.protocol.roles import BOARD, Entry, Machine, Missing, Post, Step, t
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["GradientCurator", "Walking"]
-
 
 @storable
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.curator.checks import check_positive
 from psephos.protocol.errors import DivergenceError, InvalidParameter
 
-__all__ = ["Descent", "StepSizes", "StoppingRule"]
-
 Array = NDArray[np.float64]
 
 

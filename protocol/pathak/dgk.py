@@ -21,14 +21,6 @@ from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = [
-    "DGK_MINIMUM_PLAINTEXTS",
-    "DgkPrivateKey",
-    "DgkPublicKey",
-    "generate_dgk_key",
-    "plaintext_modulus",
-]
-
 DGK_MINIMUM_PLAINTEXTS = 11
 """Room for comparisons of 3 bits; nobody needs less."""
 

@@ -31,8 +31,6 @@ from psephos.protocol.signing import VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["Announcement", "Series", "StepLaw", "Terms"]
-
 StepLaw = Literal["none", "spherical-laplace", "spherical-laplace-halving", "skellam"]
 
 _LOG_TAIL = 66 * math.log(2)

@@ -15,8 +15,6 @@ from psephos.outcomes import BenchOutcome
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import check_key_bits
 
-__all__ = ["LIBRARIES", "PHASES", "SHAPES", "measure"]
-
 T = TypeVar("T")
 
 LIBRARIES = (

@@ -25,8 +25,6 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.signing import SigningKey
 
-__all__ = ["addition", "encryption"]
-
 PARTIES = 20_000
 
 

@@ -18,27 +18,6 @@ from numpy.typing import NDArray
 
 from psephos.protocol.errors import ReportError, ReportVersionError
 
-__all__ = [
-    "ALPHA_NOTICE",
-    "FORMAT",
-    "KINDS",
-    "METHODS",
-    "Accuracy",
-    "Alpha",
-    "Cell",
-    "Comparison",
-    "Curve",
-    "Fact",
-    "Matrix",
-    "Mean",
-    "Outcome",
-    "Panel",
-    "Phase",
-    "Release",
-    "Table",
-    "plain",
-]
-
 FORMAT = 2
 """Of every JSON that a command writes. A change that a reader would misunderstand gets another number."""
 

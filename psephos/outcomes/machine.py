@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 from psephos.outcomes.base import Count, Fact, Outcome, Seconds, Table
 from psephos.outcomes.runs import test_key_warning
 
-__all__ = ["Addition", "BenchOutcome", "Comb", "Encryption", "Peers", "PlanOutcome", "SecureComparison"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOutcome(Outcome):

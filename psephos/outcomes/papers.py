@@ -22,23 +22,6 @@ from psephos.outcomes.base import (
 )
 from psephos.outcomes.runs import test_key_warning
 
-__all__ = [
-    "EncryptedTrial",
-    "Excess",
-    "Experiment",
-    "HammOutcome",
-    "HammPanel",
-    "PathakAdultOutcome",
-    "Point",
-    "Published",
-    "RajkumarClaims",
-    "RajkumarOutcome",
-    "RajkumarRow",
-    "Setting",
-    "Theorem",
-    "Theorems",
-]
-
 _RIGHT = "1/epsilon (log scale; more private to the right)"
 _LEFT = "epsilon (log scale; more private to the left)"
 

@@ -24,19 +24,6 @@ from psephos.outcomes.base import (
     Share,
 )
 
-__all__ = [
-    "AverageOutcome",
-    "Composed",
-    "Guarantee",
-    "Interrupted",
-    "PathakOutcome",
-    "PsgdOutcome",
-    "Run",
-    "Summed",
-    "TallyOutcome",
-    "test_key_warning",
-]
-
 SAFE_BITS = 2048
 
 

@@ -10,15 +10,6 @@ from msgspec import Meta
 
 from psephos.outcomes.base import Cell, Count, Fact, Matrix, Outcome, Positive, Share, Table
 
-__all__ = [
-    "AuditOutcome",
-    "AuditedCell",
-    "AuditedCoalition",
-    "AuditedProtocol",
-    "Mechanism",
-    "PrivacyAuditOutcome",
-]
-
 _SURPRISE = "Not everything is as expected: something leaks, or an epsilon does not hold."
 
 

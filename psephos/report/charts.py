@@ -27,8 +27,6 @@ from psephos.report.document import Document, Message
 from psephos.report.palette import LIGHT
 from psephos.report.sequence import size_text
 
-__all__ = ["Drawn", "bytes_by_phase", "draw_figures", "draw_panels", "style_of"]
-
 _WIDTH = 400 / 72  # inches
 
 _STYLE: dict[Any, Any] = {

@@ -22,8 +22,6 @@ from psephos.report.knowledge import VERDICTS, expected_matrix
 from psephos.report.palette import DARK, LIGHT
 from psephos.report.sequence import LOOKS, arrange, contents_of, family, received, size_text, svg
 
-__all__ = ["LISTED", "code", "number", "render", "share"]
-
 LISTED = 2000
 """A longer transcript is listed up to here; report.json has the rest."""
 

@@ -17,8 +17,6 @@ from markupsafe import Markup, escape
 
 from psephos.report.document import Message
 
-__all__ = ["Arrow", "Block", "Contents", "arrange", "contents_of", "family", "received", "size_text", "svg"]
-
 SINGLE = 12
 """Up to so many messages are drawn one by one."""
 
