@@ -1,6 +1,7 @@
 """What a NATS server needs to carry the board of a study: its configuration, and certificates for a trial.
 
 Every role may publish under its own subjects, read everything, and nothing else; nobody can delete over the network.
+No paper behind it.
 """
 
 from __future__ import annotations
