@@ -113,6 +113,8 @@ class Seat:
             self._sealing_keys.setdefault(note.author, note.sealing)
 
     def _checked(self, note: Note, number: int, data: bytes) -> tuple[Note, Entry | None]:
+        if not data:  # a place that a board keeps for itself, as for a part of a longer entry
+            return note, None
         if len(data) > MOST_BYTES:
             raise MessageError(f"entry {number} has {len(data)} bytes; none has more than {MOST_BYTES}")
         signed = SignedEntry.decode(data)
