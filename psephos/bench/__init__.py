@@ -14,6 +14,7 @@ from psephos.bench.peers import peers
 from psephos.outcomes import BenchOutcome
 from psephos.progress import Progress, counted, silent
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.kernel import kernel
 from psephos.protocol.paillier.keys import check_key_bits
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ def measure(bits: Sequence[int], repetitions: int = 7, progress: Progress = sile
     return BenchOutcome(
         machine=platform.machine(),
         python=platform.python_version(),
+        kernel=kernel(),
         libraries={name: _version(name) for name in LIBRARIES},
         encryption=[told(encryption(size, repetitions)) for size in bits],
         addition=[told(addition(name, size, *shape, repetitions)) for size in bits for name, shape in SHAPES.items()],
