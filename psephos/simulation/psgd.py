@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -72,6 +72,9 @@ class PsgdOptions(DataOptions, DescentOptions):
     threshold: int = option(2, "How many holders open a sum; more than half.", group="Encryption")
     keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
+    proofs: Literal["none", "knowledge"] = option(
+        "none", "What ballots and partial decryptions prove.", group="Encryption"
+    )
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
         None, "Keep every step here; an interrupted run goes on from it. Holds secrets.", group="Machine"
@@ -83,9 +86,14 @@ class PsgdOptions(DataOptions, DescentOptions):
         self.check_data()
         if len(self.away) > self.dropouts:
             raise InvalidParameter(f"{len(self.away)} parties are absent: with --dropouts {len(self.away)} they may be")
-        for name, wanted in (("keys", Keys), ("randomness", RandomnessMode)):
+        for name, wanted in (("keys", Keys), ("randomness", RandomnessMode), ("proofs", Literal["none", "knowledge"])):
             if getattr(self, name) not in get_args(wanted):
                 raise InvalidParameter(f"{name} is one of {', '.join(get_args(wanted))}, not {getattr(self, name)!r}")
+
+    def terms(self, agreement: Agreement, ceremony: Ceremony) -> Terms:
+        """What is agreed on, with everybody's keys."""
+        key, roster = ceremony.threshold_key, ceremony.roster
+        return Terms(agreement.series, agreement.descent, key, roster, self.test_key, self.proofs)
 
     def identity(self) -> dict[str, Any]:
         """What makes it this run and no other, for its journal."""
@@ -174,7 +182,7 @@ def psgd_roles(
     store: Store,
 ) -> list[Role]:
     """Every role, honest; `store` keeps what each of them claims. Raises InvalidParameter as `descend`."""
-    terms = Terms(agreement.series, ceremony.threshold_key, ceremony.roster, options.test_key)
+    terms = options.terms(agreement, ceremony)
     if len(private) != len(ceremony.signing_keys):
         raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered and {len(private)} hold records")
     key = ceremony.threshold_key.key
@@ -197,7 +205,7 @@ def psgd_roles(
         )
         parties.append(party)
     holders = [SeriesHolder(s, terms, once=OnceLedger(store, f"holder {s.holder}")) for s in ceremony.shares]
-    return [*parties, *holders, GradientCurator(terms, agreement.descent, randomness=transcript.coins("curator"))]
+    return [*parties, *holders, GradientCurator(terms, randomness=transcript.coins("curator"))]
 
 
 def _noise(options: PsgdOptions, number: int, coins: Randomness) -> Callable[[int], Randomness]:
@@ -240,7 +248,7 @@ class _Observed:
         self._since, self._done = now, curator.steps
         self.opened.append(curator.opened)
         accounts = [results.get(f"party {number}") for number in curator.opened.parties]
-        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.step == self._done + 1 and a.vector]
+        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.answered == self._done and a.vector]
         if len(vectors) == len(accounts):  # a puppet's plaintext is its own
             clear = tuple(sum(column) for column in zip(*vectors, strict=True))
             self.equal = self.equal is not False and clear == curator.opened.sums
@@ -400,7 +408,7 @@ def _outcome(
     seconds: dict[str, float | None],
     kept: Kept,
 ) -> PsgdOutcome:
-    terms = Terms(agreement.series, held.threshold_key, held.roster, options.test_key)
+    terms = options.terms(agreement, held)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
     asked = ("parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
     found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
@@ -414,7 +422,7 @@ def _outcome(
         test=len(kept.test),
         accuracy=kept.accuracy(options.epsilon),
         noise_source="simulation" if options.simulate_noise else "system",
-        options=asdict(options),
+        options=options.plain(),
         cautions=[*dealt.cautions, *_cautions(options, agreement)],
         remarks=_remarks(options, agreement),
         records=sum(dealt.sizes),
