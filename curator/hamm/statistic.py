@@ -308,7 +308,7 @@ def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, me
 
 
 def _most_coordinates(axes: Array, samples: int) -> int:
-    return max(1, min(axes.shape[1], samples // _ROWS_PER_COORDINATE))
+    return max(1, min(int(axes.shape[1]), samples // _ROWS_PER_COORDINATE))
 
 
 def plan_statistic(  # wide: every keyword is a public term of the release that may be left to its rule

@@ -35,7 +35,7 @@ from sklearn import datasets as bundled
 
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 
-__all__ = ["NAMES", "Dataset", "data_folder", "download", "load", "load_url_days", "make_synthetic"]
+__all__ = ["NAMES", "Dataset", "content_of", "data_folder", "download", "load", "load_url_days", "make_synthetic"]
 
 NAMES = ("breast-cancer", "digits", "adult", "har", "kdd99", "url", "synthetic")
 """What `load` takes: two that come with scikit-learn, four that are read from files, one that is made."""
@@ -49,7 +49,8 @@ class Dataset:
 
     X_train: (n, d) float64 (float32 for kdd99; CSR for url); y_train: (n,) int64 in 0 .. K-1.
     X_test, y_test: the published test split in the same form, or None where none was published (`splits.split`
-    then holds out 30 %). classes: the K class names in label order. source: what to cite.
+    then holds out 30 %). classes: the K class names in label order. source: what to cite. feature_names: d of them,
+    or none.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Dataset:
     y_test: NDArray[np.int64] | None
     classes: tuple[str, ...]
     source: str
+    feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         arrays: list[Any] = [self.X_train, self.y_train, self.X_test, self.y_test]
@@ -121,17 +123,19 @@ def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
 def _load_breast_cancer(name: str) -> Dataset:
     data = bundled.load_breast_cancer()
     source = "Wolberg, Street, Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI 1993"
-    return _without_test(name, data.data, data.target, tuple(map(str, data.target_names)), source)
+    return _without_test(name, data, source)
 
 
 def _load_digits(name: str) -> Dataset:
     data = bundled.load_digits()
     source = "Alpaydin, Kaynak, Optical Recognition of Handwritten Digits, UCI 1998"
-    return _without_test(name, data.data, data.target, tuple(map(str, data.target_names)), source)
+    return _without_test(name, data, source)
 
 
-def _without_test(name: str, X: Any, y: Any, classes: tuple[str, ...], source: str) -> Dataset:
-    return Dataset(name, np.array(X, np.float64), np.array(y, np.int64), None, None, classes, source)
+def _without_test(name: str, data: Any, source: str) -> Dataset:
+    X, y = np.array(data.data, np.float64), np.array(data.target, np.int64)
+    classes, features = (tuple(map(str, names)) for names in (data.target_names, data.feature_names))
+    return Dataset(name, X, y, None, None, classes, source, features)
 
 
 _BUNDLED: Mapping[str, Callable[[str], Dataset]] = {"breast-cancer": _load_breast_cancer, "digits": _load_digits}
@@ -228,8 +232,8 @@ def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path
     return [path for path in paths if path is not None]
 
 
-def _content(path: Path) -> bytes:
-    """The file's content, decompressed if its name ends in .gz."""
+def content_of(path: Path) -> bytes:
+    """The file's content, decompressed if its name ends in .gz; DataError where that cannot be had."""
     try:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
@@ -264,7 +268,7 @@ def _load_adult(folder: Path) -> Dataset:
     parts = []
     for file, path in zip((_ADULT_TRAIN, _ADULT_TEST), paths, strict=True):
         # The test file never mentions feature 123, so the width must be said.
-        X, y = bundled.load_svmlight_file(io.BytesIO(_check(file, _content(path), path)), n_features=123)
+        X, y = bundled.load_svmlight_file(io.BytesIO(_check(file, content_of(path), path)), n_features=123)
         parts.append((X.toarray(), (y > 0).astype(np.int64)))
     source = "Kohavi and Becker, Adult, UCI 1996, in LIBSVM's form a9a"
     return Dataset("adult", *parts[0], *parts[1], ("<=50K", ">50K"), source)
@@ -273,7 +277,7 @@ def _load_adult(folder: Path) -> Dataset:
 def _load_har(folder: Path) -> Dataset:
     """UCI Human Activity Recognition: 561 features in [-1, 1], 6 activities, test subjects unseen in training."""
     (path,) = _find("har", folder, [_HAR_ZIP], _HAR)
-    X_train, y_train, X_test, y_test = (_numbers(member) for member in _har_members(_content(path), path))
+    X_train, y_train, X_test, y_test = (_numbers(member) for member in _har_members(content_of(path), path))
     labels = [y.ravel().astype(np.int64) - 1 for y in (y_train, y_test)]
     source = "Anguita, Ghio, Oneto, Parra, Reyes-Ortiz, ESANN 2013; not for commercial use"
     return Dataset("har", X_train, labels[0], X_test, labels[1], _HAR_CLASSES, source)
@@ -320,11 +324,11 @@ def _load_kdd99(folder: Path) -> Dataset:
     float32, since 805,050 dense rows would need 792 MB in float64: counters over 2^24 are rounded to 24 bits.
     """
     paths = _find("kdd99", folder, [_KDD_TRAIN.name, _KDD_TEST.name], _KDD)
-    train = _KddTable(_check(_KDD_TRAIN, _content(paths[0]), paths[0]))
+    train = _KddTable(_check(_KDD_TRAIN, content_of(paths[0]), paths[0]))
     vocabulary = {c: sorted({row[c] for row in train.rows}) for c in _KDD_SYMBOLIC}
     X_train, y_train = train.encode(vocabulary)
     del train
-    X_test, y_test = _KddTable(_check(_KDD_TEST, _content(paths[1]), paths[1])).encode(vocabulary)
+    X_test, y_test = _KddTable(_check(_KDD_TEST, content_of(paths[1]), paths[1])).encode(vocabulary)
     source = "Stolfo, Fan, Lee, Prodromidis, Chan, KDD Cup 1999 Data, UCI"
     return Dataset("kdd99", X_train, y_train, X_test, y_test, ("normal", "attack"), source)
 
@@ -385,7 +389,7 @@ def _url_texts(folder: Path, days: Sequence[int]) -> dict[int, bytes]:
     names = {day: f"Day{day}.svm" for day in days}
     for place in (folder / "url", folder, folder / "url" / "url_svmlight", folder / "url_svmlight"):
         if all((place / name).is_file() for name in names.values()):
-            return {day: _content(place / name) for day, name in names.items()}
+            return {day: content_of(place / name) for day, name in names.items()}
     for archive in (folder / "url" / "url_svmlight.tar.gz", folder / "url_svmlight.tar.gz"):
         if archive.is_file():
             return _from_archive(archive, names)
@@ -477,10 +481,10 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, homes: M
 
 def _verify(file_name: str, file: _File, path: Path) -> None:
     if file_name == _HAR_ZIP:
-        for _ in _har_members(_content(path), path):
+        for _ in _har_members(content_of(path), path):
             pass
     else:
-        _check(file, _content(path), path)
+        _check(file, content_of(path), path)
 
 
 def _fetch(address: str, target: Path, verify: Callable[[Path], None]) -> None:
