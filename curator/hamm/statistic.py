@@ -26,7 +26,8 @@ to scale, and the minimisers of the logistic and softmax risks were measured to 
   coordinates at small epsilon is the main gain.
 * `quieter_noise`: a pure epsilon is an (epsilon, delta) as well, and below some 13 entries the spherical Laplace is
   the quieter of the two. Where a delta is accepted, the release takes whichever has the smaller sum above.
-* `Student`: self-training on the public rows, where it explains the release (there). It is post-processing.
+* `Student`: self-training on the public rows, for three classes or more and where it explains the release (there). It
+  is post-processing.
 """
 
 from __future__ import annotations
@@ -498,5 +499,7 @@ def _check_length(total: list[int], plan: StatisticPlan) -> None:
 def fit_statistic(release: StatisticRelease) -> Array:
     """The classifier of a released statistic, W = T A' or its student's: float64 (d,) binary or (K, d)."""
     plan = release.plan
-    W = plan.student.learn(release.T, plan.transform, 0.0 if plan.mechanism is None else plan.noise)
-    return W[1] - W[0] if len(W) == 2 else W
+    if plan.classes == 2:
+        w: Array = (release.T[1] - release.T[0]) @ plan.transform.T
+        return w
+    return plan.student.learn(release.T, plan.transform, 0.0 if plan.mechanism is None else plan.noise)

@@ -251,6 +251,12 @@ def test_the_student_learns_where_classes_are_clusters_and_declines_where_they_a
             assert np.mean(right) > np.mean(plain) - 0.02
 
 
+def test_two_classes_are_not_trained_again():
+    X, _, _, counts = problem(2, 200, samples=400)
+    released = st.release_statistic(counts, st.plan_statistic(X, 2, 200, epsilon=1.0), SimulationRandomness(3))
+    assert np.allclose(st.fit_statistic(released), (released.T[1] - released.T[0]) @ released.plan.transform.T)
+
+
 def test_the_quieter_noise_is_pure_in_few_dimensions_only():
     X = np.random.default_rng(1).normal(size=(2000, 40))
     assert st.quieter_noise(X, 2, 100, epsilon=0.3, delta=1e-6) == "spherical-laplace"
