@@ -30,7 +30,7 @@ def test_every_attack_of_the_page_has_its_test(path: str, test: str) -> None:
 
 def test_the_page_names_a_test_in_every_row() -> None:
     text = (ROOT / "docs/security/attacks.md").read_text(encoding="utf-8")
-    attacks = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    attacks = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert len(attacks) > 15
     assert all("::test_" in row for row in attacks)
 
