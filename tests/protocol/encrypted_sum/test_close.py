@@ -22,7 +22,7 @@ from psephos.protocol.errors import (
     UnexpectedMessageError,
 )
 from psephos.protocol.roles import BOARD, Entry, Post, Step
-from tests.conftest import Sends
+from psephos.testing import Sends
 
 
 def confirming(election: Any, confirmations: int) -> Round:
