@@ -83,8 +83,8 @@ class PsgdOptions(DataOptions, DescentOptions):
 
     def check(self) -> None:
         """Raise InvalidParameter for the first option at fault."""
-        super().check()
-        super().check()
+        DescentOptions.check(self)
+        DataOptions.check(self)
         if len(self.away) > self.dropouts:
             raise InvalidParameter(f"{len(self.away)} parties are absent: with --dropouts {len(self.away)} they may be")
         for name, wanted in (("keys", Keys), ("randomness", RandomnessMode), ("proofs", Literal["none", "knowledge"])):
