@@ -333,7 +333,8 @@ and draws. pure is epsilon without delta, gaussian is at delta = 1e-6; a party i
 clipped averaging, soft is Hamm's Algorithm 2, pate is GNMax or LNMax. The last two columns are rivals at equal total
 privacy, each the best of three settings **in hindsight**, which no real run could have: confident is PATE with
 confident aggregation and a semi-supervised student on the same public rows, rounds is clipped averaging over 2, 5 or
-15 rounds.
+15 rounds. propagation, where it was measured, is the statistic of votes of parties that spread their labels over the
+public rows; it is in no count below.
 
 **What is blind.** The rules see public numbers only when they run. Their constants were chosen on a development half
 of the data sets: HAR, digits, Adult, tall, and three tasks made of the same rows (moving, occupation, har-60);
