@@ -38,8 +38,8 @@ from psephos.parties.training import train_parties, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, unit_rows
 from psephos.protocol.randomness import SYSTEM
-from psephos.simulate.linear import count_votes
-from psephos.simulate.methods import (
+from psephos.simulation.linear import count_votes
+from psephos.simulation.methods import (
     Method,
     Request,
     average_method,

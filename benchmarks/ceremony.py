@@ -19,7 +19,7 @@ from typing import Any
 
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.ceremony import play_ceremony
+from psephos.simulation.ceremony import play_ceremony
 
 __all__ = ["ceremony_seconds"]
 

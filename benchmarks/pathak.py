@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 
 
 def records(parties: int, features: int) -> list[tuple[Any, Any]]:

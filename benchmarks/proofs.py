@@ -21,7 +21,7 @@ from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.proofs import knowledge, validity
-from psephos.simulate.ceremony import hold_ceremony
+from psephos.simulation.ceremony import hold_ceremony
 
 __all__ = ["proof_costs"]
 

@@ -18,8 +18,8 @@ import numpy as np
 from psephos.curator.psgd.agreement import VARIANTS, Variant, agree
 from psephos.parties.gradients import LocalLoss
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
-from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.psgd import PsgdOptions, descend
+from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.psgd import PsgdOptions, descend
 
 __all__ = ["step_seconds"]
 

@@ -22,11 +22,11 @@ from psephos.plan import PlanOptions, plan
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
-from psephos.simulate import encrypted_sum
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
-from psephos.simulate.engines import LocalEngine
-from psephos.simulate.linear import LinearVoter
+from psephos.simulation import encrypted_sum
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulation.engines import LocalEngine
+from psephos.simulation.linear import LinearVoter
 
 __all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
 
@@ -137,10 +137,10 @@ def wire() -> list[dict[str, Any]]:
 
 _MEMORY = """
 import numpy as np
-from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
-from psephos.simulate.engines import LocalEngine
-from psephos.simulate.linear import LinearVoter
+from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulation.engines import LocalEngine
+from psephos.simulation.linear import LinearVoter
 from psephos.protocol.encrypted_sum.votes import vote_round
 M = {parties}
 X = np.random.default_rng(0).normal(size=(20000, 20)) / 20

@@ -1,4 +1,4 @@
-from .simulate.ceremony import Ceremony as Ceremony
-from .simulate.ceremony import hold_ceremony as hold_ceremony
+from .simulation.ceremony import Ceremony as Ceremony
+from .simulation.ceremony import hold_ceremony as hold_ceremony
 
 __version__: str

@@ -35,8 +35,8 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.wire import HEADER_BYTES
-from psephos.simulate.encrypted_sum import BATCH, peak_memory_mb
-from psephos.simulate.engines import LocalEngine
+from psephos.simulation.encrypted_sum import BATCH, peak_memory_mb
+from psephos.simulation.engines import LocalEngine
 
 __all__ = ["PlanOptions", "plan"]
 

@@ -8,7 +8,7 @@ import typer
 
 from psephos.cli.generate import examples
 from psephos.cli.simulate import add
-from psephos.simulate.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import TallyOptions, simulate_tally
 
 __all__ = ["register"]
 

@@ -55,7 +55,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
 
 def _parts(protocol: str) -> tuple[Any, Any]:
     """The options of a protocol and what runs it."""
-    module = importlib.import_module(f"psephos.simulate.{protocol}")
+    module = importlib.import_module(f"psephos.simulation.{protocol}")
     return getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
 
 

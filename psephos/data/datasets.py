@@ -35,7 +35,7 @@ from sklearn import datasets as bundled
 
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 
-__all__ = ["NAMES", "Dataset", "data_folder", "download", "load", "load_url_days", "make_synthetic"]
+__all__ = ["NAMES", "Dataset", "content_of", "data_folder", "download", "load", "load_url_days", "make_synthetic"]
 
 NAMES = ("breast-cancer", "digits", "adult", "har", "kdd99", "url", "synthetic")
 """What `load` takes: two that come with scikit-learn, four that are read from files, one that is made."""
@@ -228,8 +228,8 @@ def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path
     return [path for path in paths if path is not None]
 
 
-def _content(path: Path) -> bytes:
-    """The file's content, decompressed if its name ends in .gz."""
+def content_of(path: Path) -> bytes:
+    """The file's content, decompressed if its name ends in .gz; DataError where that cannot be had."""
     try:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
@@ -264,7 +264,7 @@ def _load_adult(folder: Path) -> Dataset:
     parts = []
     for file, path in zip((_ADULT_TRAIN, _ADULT_TEST), paths, strict=True):
         # The test file never mentions feature 123, so the width must be said.
-        X, y = bundled.load_svmlight_file(io.BytesIO(_check(file, _content(path), path)), n_features=123)
+        X, y = bundled.load_svmlight_file(io.BytesIO(_check(file, content_of(path), path)), n_features=123)
         parts.append((X.toarray(), (y > 0).astype(np.int64)))
     source = "Kohavi and Becker, Adult, UCI 1996, in LIBSVM's form a9a"
     return Dataset("adult", *parts[0], *parts[1], ("<=50K", ">50K"), source)
@@ -273,7 +273,7 @@ def _load_adult(folder: Path) -> Dataset:
 def _load_har(folder: Path) -> Dataset:
     """UCI Human Activity Recognition: 561 features in [-1, 1], 6 activities, test subjects unseen in training."""
     (path,) = _find("har", folder, [_HAR_ZIP], _HAR)
-    X_train, y_train, X_test, y_test = (_numbers(member) for member in _har_members(_content(path), path))
+    X_train, y_train, X_test, y_test = (_numbers(member) for member in _har_members(content_of(path), path))
     labels = [y.ravel().astype(np.int64) - 1 for y in (y_train, y_test)]
     source = "Anguita, Ghio, Oneto, Parra, Reyes-Ortiz, ESANN 2013; not for commercial use"
     return Dataset("har", X_train, labels[0], X_test, labels[1], _HAR_CLASSES, source)
@@ -320,11 +320,11 @@ def _load_kdd99(folder: Path) -> Dataset:
     float32, since 805,050 dense rows would need 792 MB in float64: counters over 2^24 are rounded to 24 bits.
     """
     paths = _find("kdd99", folder, [_KDD_TRAIN.name, _KDD_TEST.name], _KDD)
-    train = _KddTable(_check(_KDD_TRAIN, _content(paths[0]), paths[0]))
+    train = _KddTable(_check(_KDD_TRAIN, content_of(paths[0]), paths[0]))
     vocabulary = {c: sorted({row[c] for row in train.rows}) for c in _KDD_SYMBOLIC}
     X_train, y_train = train.encode(vocabulary)
     del train
-    X_test, y_test = _KddTable(_check(_KDD_TEST, _content(paths[1]), paths[1])).encode(vocabulary)
+    X_test, y_test = _KddTable(_check(_KDD_TEST, content_of(paths[1]), paths[1])).encode(vocabulary)
     source = "Stolfo, Fan, Lee, Prodromidis, Chan, KDD Cup 1999 Data, UCI"
     return Dataset("kdd99", X_train, y_train, X_test, y_test, ("normal", "attack"), source)
 
@@ -385,7 +385,7 @@ def _url_texts(folder: Path, days: Sequence[int]) -> dict[int, bytes]:
     names = {day: f"Day{day}.svm" for day in days}
     for place in (folder / "url", folder, folder / "url" / "url_svmlight", folder / "url_svmlight"):
         if all((place / name).is_file() for name in names.values()):
-            return {day: _content(place / name) for day, name in names.items()}
+            return {day: content_of(place / name) for day, name in names.items()}
     for archive in (folder / "url" / "url_svmlight.tar.gz", folder / "url_svmlight.tar.gz"):
         if archive.is_file():
             return _from_archive(archive, names)
@@ -477,10 +477,10 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, homes: M
 
 def _verify(file_name: str, file: _File, path: Path) -> None:
     if file_name == _HAR_ZIP:
-        for _ in _har_members(_content(path), path):
+        for _ in _har_members(content_of(path), path):
             pass
     else:
-        _check(file, _content(path), path)
+        _check(file, content_of(path), path)
 
 
 def _fetch(address: str, target: Path, verify: Callable[[Path], None]) -> None:

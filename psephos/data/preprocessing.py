@@ -116,6 +116,25 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return project_on_unit_ball(np.divide(Z, norms, out=np.zeros_like(Z), where=norms > 0))
         return project_on_unit_ball(Z / self.scale_)
 
+    def fold(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A linear classifier of scaled rows as one of rows as they come, which decides the same.
+
+        w: (k, d') scores of scaled rows. Returns coefficients (k, d) and intercepts (k,). What a row is divided by, its
+        norm or the largest one, is positive and changes no decision.
+        """
+        check_is_fitted(self)
+        kept = w.shape[1] - (1 if self.intercept else 0)
+        w, intercept = w[:, :kept], w[:, kept:].sum(axis=1) * self.intercept
+        if self.pca_ is not None:
+            w = w @ self.pca_.components_
+            intercept = intercept - w @ self.pca_.mean_
+        w = w / self.deviation_
+        intercept = intercept - w @ self.mean_
+        if self.used_ is not None:
+            narrow, w = w, np.zeros((len(w), self.n_features_in_))
+            w[:, self.used_] = narrow
+        return w, intercept
+
     def _checked(self, X: Any, reset: bool) -> Any:
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
 
@@ -195,6 +214,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "kdd99": MappingProxyType({"scaling": "unit-rows", "columns": "max-abs"}),
         "url": MappingProxyType({"components": 50}),
         "synthetic": MappingProxyType({}),
+        "your own": MappingProxyType({"columns": "standardise", "intercept": 1.0}),
     }
 )
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
+from psephos.data.tables import Encoding
 from psephos.protocol.errors import DataError, InvalidParameter
 
 __all__ = ["AUXILIARY_SHARE", "TEST_SHARE", "Split", "split"]
@@ -32,7 +33,7 @@ class Split:
     """One way of dealing a data set. Rows are indices into `dataset.X_train` (test: into X_test where there is one).
 
     auxiliary: the public rows, whose labels nobody uses. parties: one array of rows per party. test: the rows
-    accuracy is measured on.
+    accuracy is measured on. encoding: how a table of one's own became numbers; cautions: what its reader should know.
     """
 
     dataset: Dataset
@@ -40,6 +41,8 @@ class Split:
     auxiliary: Indices
     parties: tuple[Indices, ...]
     test: Indices
+    encoding: Encoding | None = None
+    cautions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         sizes = sorted({len(rows) for rows in self.parties})

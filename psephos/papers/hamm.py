@@ -53,12 +53,12 @@ from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMod
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
-from psephos.simulate.engines import Engine, LocalEngine, make_engine
-from psephos.simulate.journal import Journal
-from psephos.simulate.linear import LinearVoter, count_votes
-from psephos.simulate.methods import Request, average_method, erm_fit, erm_method, pate_method, statistic_method
+from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulation.engines import Engine, LocalEngine, make_engine
+from psephos.simulation.journal import Journal
+from psephos.simulation.linear import LinearVoter, count_votes
+from psephos.simulation.methods import Request, average_method, erm_fit, erm_method, pate_method, statistic_method
 
 __all__ = ["EXPERIMENTS", "HammOptions", "reproduce_hamm"]
 

@@ -39,8 +39,8 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.privacy.mechanisms import simulate_laplace, simulate_spherical_laplace
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.psgd import PsgdOptions, clear_descent, descend, signed_labels
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.psgd import PsgdOptions, clear_descent, descend, signed_labels
 
 __all__ = ["EXPERIMENTS", "METHODS", "SKEWS", "SweepOptions", "reproduce_rajkumar", "sizes_from"]
 

@@ -12,14 +12,14 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.security.case_ceremony import CEREMONY
 from psephos.security.case_pathak import PATHAK
 from psephos.security.case_psgd import PSGD, PSGD_GAUSSIAN
-from psephos.security.case_statistic import STATISTIC, STATISTIC_GAUSSIAN
+from psephos.security.case_statistic import OWN_DATA, OWN_DATA_EXACT, STATISTIC, STATISTIC_GAUSSIAN
 from psephos.security.case_tally import TALLY
 from psephos.security.compare import detectable_accuracy
 from psephos.security.model import Case, Context, Result, judge
 
 __all__ = ["CASES", "NOT_EXAMINED", "PROTOCOLS", "as_expected", "audit"]
 
-_ALL = (CEREMONY, TALLY, STATISTIC, STATISTIC_GAUSSIAN, *PATHAK, PSGD, PSGD_GAUSSIAN)
+_ALL = (CEREMONY, TALLY, STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, *PATHAK, PSGD, PSGD_GAUSSIAN)
 CASES: dict[str, Case] = {case.name: case for case in _ALL}
 """Every audited protocol by its name."""
 PROTOCOLS = tuple(CASES)
@@ -47,10 +47,6 @@ NOT_EXAMINED: dict[str, str] = {
     "how far a release's noise protects": (
         "an audit sees that noise has the law and the amount that were promised, not that the sensitivity behind the "
         "promise is right: docs/theory.md proves it, `psephos audit --privacy` bounds the mechanisms from below"
-    ),
-    "the own-data statistic": (
-        "its messages, rounds, shares and opening are the statistic's, which is audited; the vector that a party posts "
-        "is another one, of which docs/theory.md and tests say what it holds"
     ),
     "small differences": "`power` says what sampling sees; a leak below it passes, such as a mask 40 bits too narrow",
     "deviations that nobody wrote down": (

@@ -41,7 +41,7 @@ from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.sums import Extra, Members, compare_views, comparison_result, deviations, fresh, lowered_threshold
 from psephos.security.worlds import Recorded, Setup, SumRun, setup
-from psephos.simulate.psgd import PsgdOptions, descend
+from psephos.simulation.psgd import PsgdOptions, descend
 
 __all__ = ["PSGD", "PSGD_GAUSSIAN", "agreement_of", "party_of", "real_walks", "terms_of"]
 

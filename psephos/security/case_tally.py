@@ -43,7 +43,7 @@ from psephos.security.worlds import (
     run_tally_round,
     setup,
 )
-from psephos.simulate.encrypted_sum import Contribution, VectorContribution, VoteContribution
+from psephos.simulation.encrypted_sum import Contribution, VectorContribution, VoteContribution
 
 __all__ = ["TALLY"]
 

@@ -17,7 +17,7 @@ from psephos.security.compare import outcomes, two_sample
 from psephos.security.model import Context, Result
 from psephos.security.pathak_runs import keys_of
 from psephos.security.sums import comparison_result
-from psephos.simulate.pathak import PathakKeys
+from psephos.simulation.pathak import PathakKeys
 
 __all__ = ["blinded_answers", "exact_comparison", "exact_resharing", "plain_answer", "plain_table", "wide_comparison"]
 

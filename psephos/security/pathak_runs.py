@@ -40,7 +40,7 @@ from psephos.protocol.roles import Entry, Missing, Post, Role, Step
 from psephos.protocol.transcript import Message, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security.model import Context
-from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 
 __all__ = [
     "EPSILON",

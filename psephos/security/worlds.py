@@ -1,6 +1,6 @@
 """The real protocols at test size, with every role's inputs, coins and messages recorded.
 
-Runs are those of `psephos.simulate`, whose transcript records them; only their coins come from the context, so that a
+Runs are those of `psephos.simulation`, whose transcript records them; only their coins come from the context, so that a
 view can be had again, and their keys have 128 to 512 bits, which protect nothing: the statistical checks look at
 thousands of messages, and nothing they look for depends on the size of a key.
 """
@@ -26,8 +26,8 @@ from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.transcript import Transcript
 from psephos.security.model import Context
-from psephos.simulate.ceremony import Ceremony
-from psephos.simulate.encrypted_sum import Conditions, Contribution, VoteContribution, simulate_sum
+from psephos.simulation.ceremony import Ceremony
+from psephos.simulation.encrypted_sum import Conditions, Contribution, VoteContribution, simulate_sum
 
 __all__ = ["FixedVoter", "Recorded", "Setup", "SumRun", "TrainedVoter", "cast", "run_sum", "run_tally_round", "setup"]
 
@@ -45,7 +45,7 @@ class Setup:
 def setup(
     coins: Randomness, parties: int = 5, holders: int = 3, threshold: int = 2, *, key_bits: int = KEY_BITS
 ) -> Setup:
-    """The ceremony of `psephos.simulate.ceremony`, the private key kept."""
+    """The ceremony of `psephos.simulation.ceremony`, the private key kept."""
     private_key = generate_private_key(key_bits, test_key=True, randomness=coins)
     threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=coins)
     keys = tuple(SigningKey.generate(coins) for _ in range(parties))
@@ -116,7 +116,7 @@ def run_sum(
     present: Sequence[int] | None = None,
     roles: Mapping[str, Callable[[Role], Role]] | None = None,
 ) -> SumRun:
-    """Cast, count, open, as `psephos.simulate` does. `present`: who votes, everybody by default."""
+    """Cast, count, open, as `psephos.simulation` does. `present`: who votes, everybody by default."""
     conditions = Conditions(transcript=transcript, present=present, roles=roles or {})
     done = simulate_sum(round_, world.ceremony, contribution, conditions)
     return SumRun(round_, transcript, done.opened, done.vectors)

@@ -21,9 +21,9 @@ from psephos.protocol.pathak.terms import Variant
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Machine, Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
-from psephos.simulate.psgd import PsgdOptions, simulate_psgd
-from psephos.simulate.tally import TallyOptions, simulate_tally
+from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.tally import TallyOptions, simulate_tally
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
 ROLES = [

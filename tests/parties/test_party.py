@@ -30,7 +30,7 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.privacy.accounting import Budget, pure_event
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.simulate.ceremony import hold_ceremony
+from psephos.simulation.ceremony import hold_ceremony
 
 CLASSES = ("bird", "cat", "dog")
 PARTIES = 5

@@ -16,7 +16,7 @@ from psephos.protocol.errors import GridTooCoarseError
 from psephos.protocol.pathak.noise import noise_bound, noise_scale
 from psephos.protocol.pathak.terms import Terms
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.simulate.pathak import make_terms
+from psephos.simulation.pathak import make_terms
 
 # Seeded throughout, so that verdicts are stable; each test's false-alarm rate over seeds is at most 1e-6.
 

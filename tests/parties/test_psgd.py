@@ -34,7 +34,7 @@ from psephos.protocol.psgd.series import Announcement, Series, Terms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
 
 SERIES = Series(
     parties=3,

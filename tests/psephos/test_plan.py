@@ -12,9 +12,9 @@ from psephos.plan import PlanOptions, plan
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
 from psephos.protocol.transcript import BOARD, Transcript
-from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
-from psephos.simulate.linear import LinearVoter
+from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulation.linear import LinearVoter
 
 
 @pytest.fixture(scope="module")

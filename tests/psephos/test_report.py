@@ -61,9 +61,9 @@ from psephos.report.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
 from psephos.report.sequence import arrange, contents_of, family, size_text
 from psephos.security.audit import CASES
 from psephos.security.model import expected
-from psephos.simulate.pathak import PathakOptions, simulate_pathak
-from psephos.simulate.psgd import PsgdOptions, simulate_psgd
-from psephos.simulate.tally import TallyOptions, simulate_tally
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.tally import TallyOptions, simulate_tally
 
 Row = list[tuple[str, str | None]]
 

@@ -22,7 +22,7 @@ from psephos.security.model import Context
 from psephos.security.simulators import packed_sum, simulate_partial
 from psephos.security.views import Sealed, jacobi, stale
 from psephos.security.worlds import FixedVoter, cast, run_tally_round, setup
-from psephos.simulate.encrypted_sum import VoteContribution
+from psephos.simulation.encrypted_sum import VoteContribution
 
 # -- exact distributions
 

@@ -33,7 +33,7 @@ from psephos.security import case_psgd
 from psephos.security.model import Context
 from psephos.security.pathak_runs import keys_of, records_of
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
-from psephos.simulate.pathak import make_terms, run_protocol
+from psephos.simulation.pathak import make_terms, run_protocol
 from tests.security.lab.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, fuzz, main, mutate
 from tests.security.lab.puppets import tampering
 

@@ -23,8 +23,8 @@ from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import step_share
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.psgd import PsgdOptions, clear_descent, descend
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.psgd import PsgdOptions, clear_descent, descend
 
 Array = NDArray[np.float64]
 D = 4

@@ -14,7 +14,7 @@ import numpy as np
 from psephos.protocol.pathak.messages import Ciphertexts
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 
 SIZES = (24, 30, 16, 28)
 SMALLEST = 3

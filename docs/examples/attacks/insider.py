@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.protocol.pathak.terms import Variant
-from psephos.simulate.pathak import PathakKeys, PathakRun, make_terms, run_protocol
+from psephos.simulation.pathak import PathakKeys, PathakRun, make_terms, run_protocol
 
 SIZES = (24, 30, 16, 28)
 Records = tuple[NDArray[np.float64], NDArray[np.int64]]

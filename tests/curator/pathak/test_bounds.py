@@ -22,7 +22,7 @@ from psephos.parties.pathak import PathakParty
 from psephos.parties.training import train_parties
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.pathak.noise import ROW_SLACK, noise_scale, record_sensitivity
-from psephos.simulate.pathak import make_terms
+from psephos.simulation.pathak import make_terms
 
 
 def terms(**changes: Any) -> Any:

@@ -21,8 +21,8 @@ from psephos.protocol.errors import DivergenceError, InvalidParameter
 from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD
-from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.psgd import clear_descent
+from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.psgd import clear_descent
 
 OPTIONS = DescentOptions(epsilon=0.5, delta=0.05, lam=0.1, steps=50)
 

@@ -43,7 +43,7 @@ from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_addends
 from psephos.protocol.pathak.terms import Terms
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame, kind_of
-from psephos.simulate.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 
 KEYS = PathakKeys(
     generate_private_key(448, test_key=True),

@@ -184,8 +184,25 @@ def test_bad_features(bad: float) -> None:
             call(X)
 
 
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("scaler", VARIANTS, ids=str)
+def test_a_folded_classifier_decides_the_same_on_rows_as_they_come(scaler: PublicScaler, sparse: bool) -> None:
+    generator = np.random.default_rng(3)
+    X = generator.normal(size=(40, 6)) * [1, 2, 0, 4, 5, 6] + 1
+    X[:, 3] = 0
+    rows = scipy.sparse.csr_array(X) if sparse else X
+    Z = scaler.fit(rows[:20]).transform(rows)
+    w = generator.normal(size=(3, Z.shape[1]))
+    coefficients, intercept = scaler.fold(w)
+    assert coefficients.shape == (3, 6)
+    inside = X @ coefficients.T + intercept
+    # A row is divided by something positive, which is another one for each row.
+    longest = np.abs(inside).max(axis=1)
+    np.testing.assert_allclose(inside / longest[:, None], Z @ w.T / np.abs(Z @ w.T).max(axis=1)[:, None], atol=1e-9)
+
+
 def test_defaults() -> None:
-    assert set(DEFAULTS) == set(NAMES)
+    assert set(DEFAULTS) == {*NAMES, "your own"}
     with pytest.raises(InvalidParameter):
         default_scaler("iris")
     for name in ("breast-cancer", "digits", "synthetic"):

@@ -53,7 +53,7 @@ from psephos.security import case_psgd
 from psephos.security.model import Context
 from psephos.security.pathak_runs import decoded, keys_of, real_runs
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
-from psephos.simulate.ceremony import play_ceremony
+from psephos.simulation.ceremony import play_ceremony
 from tests.security.lab.puppets import tampering
 
 __all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]

@@ -1,10 +1,12 @@
-"""The statistic with joint noise, broken in one line; both laws of the noise."""
+"""The statistics of votes and of own data, broken in one line; both laws of the joint noise, and the curator's."""
 
 from __future__ import annotations
 
 import psephos.parties.noise
 import psephos.parties.statistic
+import psephos.protocol.encrypted_sum.own_data
 from tests.security.lab.editing import SEEDED, Mutant, again
+from tests.security.lab.mutants_tally import MUTANTS as TALLY
 
 __all__ = ["MUTANTS"]
 
@@ -92,6 +94,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "bound = 20",
         "noise law",
     ),
+    Mutant(
+        "many rows weigh more than few",
+        "own-data",
+        psephos.protocol.encrypted_sum.own_data.OwnDataGrid,
+        "contribution",
+        "summed / norm if norm > 0 else summed",
+        "summed / 1000",
+        "same direction, curator",
+    ),
 )
 
-MUTANTS += again(MUTANTS, "statistic-gaussian", "no noise", "noise that everybody knows", "one's own share counted on")
+_NOISE = ("no noise", "noise that everybody knows", "one's own share counted on")
+MUTANTS += again(MUTANTS, "statistic-gaussian", *_NOISE)
+MUTANTS += again([m for m in MUTANTS if m.protocol == "statistic-gaussian"], "own-data", *(m.name for m in MUTANTS))
+MUTANTS += again([m for m in MUTANTS if m.protocol == "own-data"], "own-data-exact", "many rows weigh more than few")
+MUTANTS += again(
+    TALLY,
+    "own-data-exact",
+    "ballots without randomness",
+    "the same coins in every round",
+    "threshold off by one",
+    "a second product of a round opened",
+    "the minimum of ballots ignored",
+)

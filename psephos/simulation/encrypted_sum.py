@@ -41,9 +41,9 @@ from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import Message, Transcript
-from psephos.simulate.ceremony import Ceremony
-from psephos.simulate.engines import Engine, LocalEngine
-from psephos.simulate.journal import Journal, SumState
+from psephos.simulation.ceremony import Ceremony
+from psephos.simulation.engines import Engine, LocalEngine
+from psephos.simulation.journal import Journal, SumState
 
 __all__ = [
     "BATCH",

@@ -33,10 +33,10 @@ from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.average import sum_parameters
-from psephos.simulate.ceremony import Ceremony
-from psephos.simulate.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution, VoteContribution
-from psephos.simulate.methods import (
+from psephos.simulation.average import sum_parameters
+from psephos.simulation.ceremony import Ceremony
+from psephos.simulation.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution, VoteContribution
+from psephos.simulation.methods import (
     Method,
     average_method,
     erm_fit,
@@ -46,7 +46,7 @@ from psephos.simulate.methods import (
     statistic_method,
     statistic_nonprivate,
 )
-from psephos.simulate.sums import Progress, SumOptions, Sums, journal_of, one_of
+from psephos.simulation.sums import Progress, SumOptions, Sums, journal_of, one_of, settled
 
 __all__ = ["TallyOptions", "shares_of", "simulate_tally", "statistic_round"]
 
@@ -149,7 +149,7 @@ def simulate_tally(
     `roles` replaces roles by name (`psephos.protocol.driver.replaced`), in every sum. Raises the named errors of
     `psephos.protocol.errors` for anything that cannot be run.
     """
-    options.check()
+    options = settled(options)
     with journal_of(options) as journal:
         run = Sums(options, transcript=transcript, progress=progress, roles=roles, journal=journal)
         revealed = _reveal_statistic(run, options) if options.joint else _reveal_alpha(run, options)

@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from psephos.curator.tally import Tally
 from psephos.parties.statistic import OwnDataParty
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import AlreadyCastError, InvalidParameter
-from psephos.simulate.average import AverageOptions, simulate_average
-from psephos.simulate.tally import TallyOptions, simulate_tally
+from psephos.protocol.roles import Role
+from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.tally import TallyOptions, simulate_tally
 
 JOINT = TallyOptions(
     parties=40, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, epsilon=5.0, reveal="statistic"
@@ -49,6 +51,18 @@ def test_the_curator_adds_the_noise_to_an_exact_sum() -> None:
     assert outcome["privacy"]["own-data"]["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
     with pytest.raises(InvalidParameter, match="of is one of"):
         simulate_average(replace(CURATOR, of="gossip"))  # type: ignore[arg-type]
+
+
+def test_the_round_of_an_exact_sum_demands_the_proofs_that_were_asked_for() -> None:
+    asked = []
+
+    def keep(role: Role) -> Role:
+        assert isinstance(role, Tally)
+        asked.append(role.round.proofs)
+        return role
+
+    simulate_average(replace(CURATOR, parties=3, holders=3, proofs="knowledge"), roles={"curator": keep})
+    assert asked == ["knowledge"]
 
 
 def test_a_party_says_nothing_of_its_rows_but_their_direction() -> None:

@@ -18,8 +18,8 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.transcript import BOARD, Message
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.journal import Journal, SumState
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.journal import Journal, SumState
 
 PARTIES, HOLDERS = 6, 2
 IDENTITY = {"dataset": "digits", "seed": 3, "lam": 1e-4, "learners": ("tree", "knn")}

@@ -25,9 +25,9 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.encrypted_sum import OwnDataContribution, VectorContribution
-from psephos.simulate.methods import Method, average_method, own_data_method
-from psephos.simulate.sums import Progress, SumOptions, Sums, journal_of, one_of
+from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribution
+from psephos.simulation.methods import Method, average_method, own_data_method
+from psephos.simulation.sums import Progress, SumOptions, Sums, journal_of, one_of, settled
 
 __all__ = ["FRACTION_BITS", "AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]
 
@@ -62,7 +62,7 @@ def simulate_average(
 
     Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
-    options.check()
+    options = settled(options)
     with journal_of(options) as journal:
         run = Sums(options, transcript=transcript, progress=progress, roles=roles, journal=journal)
         if options.of == "own-data":
@@ -98,6 +98,7 @@ def sum_own_data(run: Sums) -> Method:
         context=plan.grid.digest,
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
+        proofs=options.vector_proofs,
     )
     opened = run.sum(round_, OwnDataContribution(population.rows(), plan.grid, None), "sum own data").opened
     return own_data_method(list(opened.sums), plan)

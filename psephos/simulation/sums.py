@@ -9,9 +9,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -25,6 +25,7 @@ from psephos.curator.hamm.rules import HAMM_LAMBDA
 from psephos.curator.hamm.statistic import MechanismName
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import load
+from psephos.data.own import OwnTable, TableOptions
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
 from psephos.options import option
@@ -41,14 +42,14 @@ from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulate.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
-from psephos.simulate.engines import make_engine
-from psephos.simulate.journal import Journal
-from psephos.simulate.linear import LinearVoter, count_votes
-from psephos.simulate.methods import Method, Request, check_mechanism
+from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
+from psephos.simulation.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
+from psephos.simulation.engines import make_engine
+from psephos.simulation.journal import Journal
+from psephos.simulation.linear import LinearVoter, count_votes
+from psephos.simulation.methods import Method, Request, check_mechanism
 
-__all__ = ["KDD99_SPLIT", "Population", "Progress", "Quiet", "SumOptions", "Sums", "populate"]
+__all__ = ["KDD99_SPLIT", "Population", "Progress", "Quiet", "SumOptions", "Sums", "populate", "settled"]
 
 KDD99_SPLIT = (22, 43_000)
 """Private rows of a party and auxiliary samples, as Hamm 2016 deals KDD-99 out."""
@@ -84,10 +85,12 @@ class Quiet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumOptions:
+class SumOptions(TableOptions):
     """What every simulation around an encrypted sum is asked for; a field is an option of its command."""
 
-    dataset: str = option("breast-cancer", "A bundled or a downloaded data set; your own CSV: docs/own-data.md.")
+    dataset: str = option(
+        "breast-cancer", "A bundled or a downloaded data set, where --data names no table of your own."
+    )
     parties: int = option(25, "Data owners, M.")
     samples_per_party: int | None = option(
         None, "Samples of each party.", shown="90 % of the training data, dealt evenly"
@@ -139,6 +142,7 @@ class SumOptions:
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
+        self.check_table()
         check_key_bits(self.key_bits, test_key=self.test_key)
         check_epsilon(self.epsilon)
         if self.lam is not None:
@@ -202,7 +206,11 @@ class SumOptions:
         """
         if self.private_auxiliary:
             return "unit-rows"
-        return self.scaling or ("unit-rows" if self.lam is None else str(default_scaler(self.dataset).scaling))
+        return self.scaling or ("unit-rows" if self.lam is None else str(self.scaler().scaling))
+
+    def scaler(self) -> PublicScaler:
+        """The unfitted scaler that the data is run with by default."""
+        return default_scaler("your own" if self.data is not None else self.dataset)
 
     @property
     def local_lam(self) -> float:
@@ -218,6 +226,17 @@ class SumOptions:
     def noise_coins(self) -> Randomness:
         """Where the curator's noise comes from."""
         return SimulationRandomness(self.seed, "noise") if self.simulate_noise else SYSTEM
+
+
+Options = TypeVar("Options", bound=SumOptions)
+
+
+def settled(options: Options) -> Options:
+    """`options`, checked, with as many parties as a table of one's own names; raises as `OwnTable` and `check` do."""
+    if options.data is not None and options.party is not None:
+        options = replace(options, parties=len(OwnTable(options).owners))
+    options.check()
+    return options
 
 
 def one_of(name: str, chosen: str | None, *known: str | None) -> None:
@@ -280,6 +299,8 @@ class Population:
         of one party's classifier, ensemble that of their majority (ties as eq. 6).
         """
         data = self.dealt.dataset
+        if not len(self.test):
+            raise InvalidParameter("no rows are left to measure on: leave --held-out out")
         rows = np.random.default_rng(self.options.seed).permutation(np.concatenate(self.dealt.parties))[:BATCH_ROWS]
         labels = one_hot(data.y_train[rows], self.classes)
         scaled = _transformed(self.scaler, data.X_train[rows])
@@ -302,16 +323,9 @@ def populate(options: SumOptions, progress: Progress) -> Population:
 
     Raises DataSetMissingError and what else loading and dealing raise.
     """
-    data = load(options.dataset, options.data_dir)
-    samples, auxiliary = options.samples_per_party, options.auxiliary
-    if options.dataset == "kdd99" and samples is None and auxiliary is None:
-        # Hamm 2016, section 6.2, where that many are there.
-        size, public = KDD99_SPLIT
-        if options.parties * size + public <= len(data.y_train):
-            samples, auxiliary = size, public
-    dealt = split(data, options.parties, options.seed, samples_per_party=samples, auxiliary=auxiliary)
+    dealt = _deal(options)
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
-    scaler = PublicScaler() if options.private_auxiliary else default_scaler(options.dataset)
+    scaler = PublicScaler() if options.private_auxiliary else options.scaler()
     scaler.set_params(scaling=options.rows).fit(dealt.X_auxiliary)
     public_rows, test = scaler.transform(dealt.X_auxiliary), _transformed(scaler, dealt.X_test)
     check_auxiliary(public_rows)
@@ -319,8 +333,23 @@ def populate(options: SumOptions, progress: Progress) -> Population:
     return Population(dealt, scaler, public_rows, test, parameters, voters, options)
 
 
+def _deal(options: SumOptions) -> Split:
+    if options.data is not None:
+        return OwnTable(options).deal(options.parties, options.seed)
+    data = load(options.dataset, options.data_dir)
+    samples, auxiliary = options.samples_per_party, options.auxiliary
+    if options.dataset == "kdd99" and samples is None and auxiliary is None:
+        # Hamm 2016, section 6.2, where that many are there.
+        size, public = KDD99_SPLIT
+        if options.parties * size + public <= len(data.y_train):
+            samples, auxiliary = size, public
+    return split(data, options.parties, options.seed, samples_per_party=samples, auxiliary=auxiliary)
+
+
 def _transformed(scaler: Any, X: Any) -> Array:
     """The rows of X scaled, some at a time: scaling makes several copies of what it is given."""
+    if not X.shape[0]:
+        return np.empty((0, len(scaler.get_feature_names_out())))
     blocks = [scaler.transform(X[at : at + TRAIN_ROWS]) for at in range(0, X.shape[0], TRAIN_ROWS)]
     return np.concatenate(blocks)
 
@@ -454,7 +483,7 @@ class Sums:
         """The fields that all outcomes of encrypted sums have."""
         options, first, population = self.options, self._done[0], self.population
         return {
-            "dataset": options.dataset,
+            "dataset": population.dealt.dataset.name,
             "parties": options.parties,
             "features": population.auxiliary.shape[1],
             "test": len(population.test),

@@ -40,8 +40,8 @@ from psephos.protocol.roles import Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulate.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulate.journal import Journal
+from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
+from psephos.simulation.journal import Journal
 
 __all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
 

@@ -42,7 +42,7 @@ from psephos.protocol.roles import Post
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security.pathak_runs import AddsNothing, World
-from psephos.simulate.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
+from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 from tests.security.lab.puppets import Change, tampering
 
 KEYS = PathakKeys(

@@ -35,7 +35,7 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import Message
-from psephos.simulate.ceremony import Ceremony
+from psephos.simulation.ceremony import Ceremony
 
 __all__ = ["Journal", "SumJournal", "SumState"]
 

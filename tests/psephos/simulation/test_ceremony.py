@@ -8,7 +8,7 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import combine
-from psephos.simulate.ceremony import Keys, hold_ceremony
+from psephos.simulation.ceremony import Keys, hold_ceremony
 
 
 @pytest.mark.parametrize(("keys", "dealt"), [("dealer", True), ("ceremony", False)])

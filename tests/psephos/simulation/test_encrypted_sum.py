@@ -23,8 +23,8 @@ from psephos.protocol.errors import EngineError, JournalError, SchedulerMissingE
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import Transcript
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.encrypted_sum import (
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.encrypted_sum import (
     BATCH,
     Conditions,
     EncryptedSum,
@@ -32,8 +32,8 @@ from psephos.simulate.encrypted_sum import (
     VoteContribution,
     simulate_sum,
 )
-from psephos.simulate.engines import DaskEngine, LocalEngine, make_engine
-from psephos.simulate.journal import Journal
+from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
+from psephos.simulation.journal import Journal
 
 # Worker processes inherit the path, and find there what they are to import.
 sys.path.insert(0, str(Path(__file__).parent / "workers"))
@@ -238,10 +238,10 @@ SCRIPT = """
 import os, sys, time
 import numpy as np
 from psephos.protocol.encrypted_sum.votes import vote_round
-from psephos.simulate.ceremony import hold_ceremony
-from psephos.simulate.encrypted_sum import Conditions, VoteContribution, simulate_sum
-from psephos.simulate.engines import LocalEngine
-from psephos.simulate.journal import Journal
+from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulation.engines import LocalEngine
+from psephos.simulation.journal import Journal
 
 class Slow:
     def __init__(self, number): self.number = number

@@ -31,8 +31,8 @@ from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulate.ceremony import Ceremony, hold_ceremony
-from psephos.simulate.psgd import Descended, PsgdOptions, descend, psgd_roles, simulate_psgd
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.psgd import Descended, PsgdOptions, descend, psgd_roles, simulate_psgd
 
 SIZES = (5, 9, 2, 14)
 OPTIONS = PsgdOptions(parties=5, steps=6, key_bits=1024, test_key=True, delta=1e-3, simulate_noise=True, seed=3)

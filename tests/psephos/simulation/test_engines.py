@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from psephos.protocol.errors import EngineError, InvalidParameter
-from psephos.simulate.engines import DaskEngine, LocalEngine, make_engine
+from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
 
 
 def test_names() -> None:

@@ -12,9 +12,9 @@ from psephos.outcomes import Outcome
 from psephos.protocol.errors import DataSetMissingError, InvalidParameter, JournalError, WeakKeyError
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
-from psephos.simulate.average import AverageOptions, simulate_average
-from psephos.simulate.sums import Quiet
-from psephos.simulate.tally import TallyOptions, simulate_tally
+from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.sums import Quiet
+from psephos.simulation.tally import TallyOptions, simulate_tally
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
 METHODS = ("vote", "soft", "avg", "statistic", "pate")

@@ -1,0 +1,318 @@
+"""Tables of people's own: every cell is read as it is meant or refused by name, and public rows alone settle how."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.data.own import FEWEST_PUBLIC, OwnTable, TableOptions
+from psephos.data.tables import LARGEST, Encoding, cells_of, read_table
+from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def public(**columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame(columns, dtype=str)
+
+
+# -- reading
+
+PLAIN = "age,city\n41,Lima\n,Oslo\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN,
+        "\ufeff" + PLAIN,
+        PLAIN.replace("\n", "\r\n"),
+        PLAIN.replace("\n", "\n\n"),
+        PLAIN.replace(",", ";"),
+        PLAIN.replace(",", "\t"),
+        PLAIN.replace(",", "|"),
+        PLAIN.replace("Lima", '" Lima "'),
+        gzip.compress(PLAIN.encode()),
+    ],
+    ids=["plain", "bom", "windows", "blank-lines", "semicolons", "tabs", "bars", "quotes", "gz"],
+)
+def test_the_same_table_however_it_is_written(tmp_path: Path, content: str | bytes) -> None:
+    table = read_table(written(tmp_path / ("t.csv" if isinstance(content, str) else "t.csv.gz"), content))
+    assert table.columns.tolist() == ["age", "city"]
+    assert table.to_numpy().tolist() == [["41", "Lima"], ["", "Oslo"]]
+
+
+def test_a_parquet_file_says_what_the_csv_file_says(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "age": [41.5, np.nan],
+            "count": [1, 2**53],
+            "city": ["Lima", None],
+            "ill": [True, False],
+            "seen": pd.to_datetime(["2024-02-29 00:00", "2024-12-31 18:00"]),
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    assert table.to_numpy().tolist() == [
+        ["41.5", "1", "Lima", "True", "2024-02-29 00:00:00"],
+        ["", str(2**53), "", "False", "2024-12-31 18:00:00"],
+    ]
+    encoding, _ = Encoding.learn(table)
+    assert [column.kind for column in encoding.columns] == ["number", "number", "text", "text", "date"]
+    pd.DataFrame({"a": [[1, 2]], "b": [1]}).to_parquet(tmp_path / "nested.parquet")
+    with pytest.raises(DataError, match="'a' holds something other"):
+        read_table(tmp_path / "nested.parquet")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("a,b\n", "has no rows but the names"),
+        ("a\n1\n", "one column only"),
+        ("a,b,a\n1,2,3\n", "two columns are called 'a'"),
+        (",b\n1,2\n", "column 1 has no name"),
+        ("a,b\n1,2\n1,2,3\n", "line 3: 3 cells where the first line names 2"),
+        ("a,b\n1,2\n\n3\n", "line 4: 1 cells where"),
+        ('a,b\n1,"2\n', "line 2: unexpected end of data"),
+        ("a,b\nä,2\n".encode("latin-1"), "CSV UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), "CSV UTF-8"),
+        (b"PK\x03\x04\x00\x00", "CSV UTF-8"),
+    ],
+)
+def test_what_is_no_table_is_said(tmp_path: Path, content: str | bytes, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        read_table(written(tmp_path / "t.csv", content))
+
+
+def test_files_that_are_not_there_or_are_something_else(tmp_path: Path) -> None:
+    with pytest.raises(DataSetMissingError, match="there is no file"):
+        read_table(tmp_path / "absent.csv")
+    with pytest.raises(DataError, match="no readable Parquet"):
+        read_table(written(tmp_path / "t.parquet", PLAIN))
+    with pytest.raises(DataError, match="decompression failed"):
+        read_table(written(tmp_path / "t.csv.gz", PLAIN))
+
+
+# -- encoding
+
+
+def test_each_kind_of_column() -> None:
+    rows = public(
+        age=["20", "", "-4e1", "nan"],
+        city=["Oslo", "Rome", "?", "Oslo"],
+        seen=["1970-01-02", "1970-01-03 12:00", "", "1970-01-05T00:00:00Z"],
+        code=["7", "07", "7", ""],
+        number=["1", "2", "3", "4"],
+    )
+    encoding, cautions = Encoding.learn(rows, text=["code"])
+    assert encoding.features == ["age", "city=Oslo", "city=Rome", "seen", "code=07", "code=7", "number"]
+    assert not cautions
+    private = public(
+        number=["9", "."], city=["Rome", "Lima"], age=["NA", "7"], seen=["", "1969-12-31"], code=["8", "7"]
+    )
+    with pytest.raises(DataError, match="'number' holds something other than a finite number"):
+        encoding.apply(private)
+    private.loc[1, "number"] = ".5"
+    assert encoding.apply(private).tolist() == [
+        [-10.0, 0.0, 1.0, 2.5, 0.0, 0.0, 9.0],
+        [7.0, 0.0, 0.0, -1.0, 0.0, 1.0, 0.5],
+    ]
+    assert encoding.unknown(private) == {"city": 1, "code": 1}
+    said = dict(encoding.summary)
+    assert "-10, the median of the public rows" in said["age"]
+    assert "2 values: Oslo, Rome" in said["city"]
+    assert "days since 1970-01-01" in said["seen"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["", "NaN"], "no public row has a value in the column 'x'"),
+        (["1", "inf"], "an infinite number .line 1"),
+        (["1", "-Infinity"], "an infinite number"),
+        (["1e999", "2"], "a number beyond 1e.100"),
+        (["1,5", "2"], "a number with a comma"),
+        (["1,234", "2,5"], "a number with a comma .line 0, and 1 more"),
+        (["1", "2", "old"], "text among numbers .line 2.*--text x"),
+        (["03/04/2024", "05/04/2024"], "day and month"),
+        (["2024-13-01", "2024-01-01"], "other than a date"),
+    ],
+)
+def test_what_a_column_may_not_hold_is_said(cells: list[str], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        Encoding.learn(public(x=cells))
+
+
+def test_what_looks_wrong_is_a_caution() -> None:
+    many = [f"town {place % 21}" for place in range(63)]
+    names = [f"person {place}" for place in range(63)]
+    numbers = [str(1000 + 7 * place) for place in range(63)]
+    floats = [str(place / 7) for place in range(63)]
+    encoding, cautions = Encoding.learn(public(many=many, names=names, numbers=numbers, floats=floats, same=["1"] * 63))
+    assert len(encoding.features) == 21 + 63 + 3
+    assert [said.split("'")[1] for said in cautions] == ["many", "names", "numbers", "same"]
+    assert "21 different texts" in cautions[0]
+    assert not Encoding.learn(public(few=[f"town {place % 20}" for place in range(60)]))[1]
+
+
+def test_a_private_cell_is_not_repeated() -> None:
+    encoding, _ = Encoding.learn(public(age=["1", "2"]))
+    with pytest.raises(DataError, match="line 1") as refused:
+        encoding.apply(public(age=["3", "seventy"]))
+    assert "seventy" not in str(refused.value)
+    with pytest.raises(DataError, match="no column 'age'; it has: years"):
+        encoding.apply(public(years=["3"]))
+
+
+@given(st.lists(st.one_of(st.floats(-LARGEST, LARGEST), st.integers(-(2**60), 2**60), st.none()), min_size=1))
+def test_numbers_survive_as_they_are(values: list[float | None]) -> None:
+    cells = cells_of(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
+    if all(value is None for value in values):
+        return
+    encoding, _ = Encoding.learn(cells)
+    there = [float(value) for value in values if value is not None]
+    filled = [float(np.median(there)) if value is None else float(value) for value in values]
+    assert encoding.apply(cells)[:, 0].tolist() == filled
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=30))
+def test_any_text_is_encoded_or_refused_by_name(cells: list[str]) -> None:
+    table = cells_of(pd.DataFrame({"x": pd.Series(cells, dtype=object)}))
+    try:
+        encoding, _ = Encoding.learn(table)
+    except DataError:
+        return
+    assert np.isfinite(encoding.apply(table)).all()
+    assert set(encoding.unknown(table)) <= {"x"}
+
+
+# -- dealing
+
+CITIES = ("Lima", "Oslo", "Rome")
+
+
+def shops(path: Path, rows: int = 120) -> Path:
+    """Four shops, three tiers."""
+    lines = ["shop,age,city,tier"]
+    for n in range(rows):
+        tier = n // 4 % 3
+        lines.append(f"shop {n % 4},{30 + 10 * tier + n % 5},{CITIES[tier]},{('gold', 'silver', 'tin')[tier]}")
+    return written(path, "\n".join(lines) + "\n")
+
+
+def options(path: Path, **more: object) -> TableOptions:
+    return TableOptions(**({"data": str(path), "label": "tier", "party": "shop", "public": "shop 3"} | more))  # type: ignore[arg-type]
+
+
+def test_a_column_names_the_parties_and_one_of_them_is_public(tmp_path: Path) -> None:
+    table = OwnTable(options(shops(tmp_path / "t.csv")))
+    assert table.owners == ("shop 0", "shop 1", "shop 2")
+    assert table.classes == ("gold", "silver", "tin")
+    dealt = table.deal(3, seed=1)
+    assert len(dealt.auxiliary) == 30
+    assert dealt.sizes.sum() + len(dealt.test) == 90
+    assert len(dealt.test) == 27
+    rows = np.concatenate([*dealt.parties, dealt.test, dealt.auxiliary])
+    assert sorted(rows.tolist()) == list(range(120))
+    for number, mine in enumerate(dealt.parties):
+        assert {row % 4 for row in mine.tolist()} == {number}
+    assert dealt.encoding is not None
+    assert dealt.encoding.features == ["age", "city=Lima", "city=Oslo", "city=Rome"]
+    assert dealt.cautions == ()
+    assert len(table.deal(3, seed=1).test) == 27
+    assert OwnTable(options(tmp_path / "t.csv", held_out=0.0)).deal(3, seed=1).sizes.tolist() == [30, 30, 30]
+
+
+def test_public_rows_alone_settle_the_encoding(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    before = OwnTable(options(path)).deal(3, seed=0)
+    lines = path.read_text().splitlines()
+    changed = [line.replace("Rome", "Cairo") if line.startswith("shop 0") else line for line in lines]
+    changed = [line.replace(",30,", ",99,") if line.startswith("shop 1") else line for line in changed]
+    written(path, "\n".join(changed))
+    after = OwnTable(options(path)).deal(3, seed=0)
+    assert before.encoding == after.encoding
+    assert "10 private cells of the column 'city'" in " ".join(after.cautions)
+
+
+def test_public_rows_from_another_file_need_no_label(tmp_path: Path) -> None:
+    shops(tmp_path / "t.csv")
+    written(tmp_path / "open.csv", "city;age\nLima;30\nOslo;41,5\n")
+    dealt = OwnTable(options(tmp_path / "t.csv", public=str(tmp_path / "open.csv"))).deal(4, seed=0)
+    assert dealt.dataset.X_train[dealt.auxiliary].tolist() == [[30, 1, 0], [41.5, 0, 1]]
+    assert dealt.dataset.y_train[dealt.auxiliary].tolist() == [-1, -1]
+    assert len(dealt.parties) == 4
+
+
+def test_without_names_rows_are_dealt_at_random(tmp_path: Path) -> None:
+    table = OwnTable(options(shops(tmp_path / "t.csv"), party=None, public=None, ignore=("shop",)))
+    dealt = table.deal(6, seed=0)
+    assert table.owners == ()
+    assert len(dealt.auxiliary) == 12 > FEWEST_PUBLIC
+    assert len(dealt.parties) == 6
+    assert "12 rows, chosen at random, are taken to be public" in dealt.cautions[0]
+
+
+def test_a_party_keeps_its_last_row(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    written(path, path.read_text() + "shop 9,33,Oslo,gold\n")
+    dealt = OwnTable(options(path, held_out=0.9)).deal(4, seed=0)
+    assert dealt.sizes.min() == 1
+    assert "the party 'shop 9' holds a single row" in dealt.cautions[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "words"),
+    [
+        ("", {"label": "grade"}, "no column 'grade'; it has: shop, age, city, tier"),
+        ("", {"ignore": ("size",)}, "no column 'size'"),
+        ("", {"ignore": ("age", "city")}, "no column of .* is left"),
+        ("", {"public": "shop 9"}, "no file and no value of the column 'shop'"),
+        ("", {"public": "shop 9", "party": None}, "is no file"),
+        ("shop 0,30,Lima,gild\n", {}, "'gild' has fewer than 3 rows .the first in line 122.*gold, silver, tin"),
+        ("shop 0,30,Lima,\n", {}, "no 'tier' in line 122 .1 rows"),
+        (",30,Lima,gold\n", {}, "no 'shop' in line 122"),
+        ("shop 0,old,Lima,gold\n", {}, "'age' holds something other than a finite number.*line 122"),
+        ("shop 3,inf,Lima,gold\n", {}, "an infinite number .line 122"),
+    ],
+)
+def test_what_cannot_be_dealt_is_said(tmp_path: Path, change: str, more: dict[str, object], words: str) -> None:
+    path = shops(tmp_path / "t.csv")
+    written(path, path.read_text() + change)
+    with pytest.raises(DataError, match=words):
+        OwnTable(options(path, **more)).deal(3, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("given_options", "words"),
+    [
+        (TableOptions(data="t.csv"), "--data needs --label"),
+        (TableOptions(label="y"), "--label is about your own table"),
+        (TableOptions(data="t.csv", label="y", held_out=1.0), "--held-out is a share"),
+    ],
+)
+def test_options_that_do_not_fit(given_options: TableOptions, words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        given_options.check_table()
+
+
+def test_one_class_or_no_private_row_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="one class only, 'a'"):
+        OwnTable(options(written(tmp_path / "t.csv", "shop,x,tier\n1,2,a\n1,3,a\n1,3,a\n"), public=None))
+    with pytest.raises(DataError, match="every row is public"):
+        OwnTable(options(written(tmp_path / "t.csv", "shop,x,tier\n1,2,a\n1,3,a\n"), public="1"))
+    lines = [f"{n % 2},{n},{n / 7}" for n in range(60)]
+    with pytest.raises(DataError, match="30 different values, most of them once"):
+        OwnTable(options(written(tmp_path / "t.csv", "\n".join(["shop,x,tier", *lines])), public="1"))
