@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-__all__ = ["MOST_BYTES", "Board", "MemoryBoard"]
+from psephos.protocol.errors import MessageError
+
+__all__ = ["MOST_BYTES", "Board", "MemoryBoard", "check_size"]
 
 MOST_BYTES = 1 << 26
 """No entry is longer: 64 MiB, several times the longest message of a ceremony among nine holders."""
+
+
+def check_size(data: bytes) -> None:
+    """Raise MessageError for an entry that is too long for any board."""
+    if len(data) > MOST_BYTES:
+        raise MessageError(f"an entry of {len(data)} bytes is too long for a board: none has more than {MOST_BYTES}")
 
 
 class Board(Protocol):
@@ -22,10 +30,16 @@ class Board(Protocol):
     """
 
     def post(self, data: bytes) -> None:
-        """Append an entry; the same bytes a second time may be dropped. Raises BoardError when it was not taken."""
+        """Append an entry; the same bytes a second time may be dropped.
+
+        Raises BoardError when it was not taken, MessageError when it never will be (`check_size`).
+        """
 
     def read(self, after: int) -> Iterable[tuple[int, bytes]]:
-        """Entries with a larger number, in order, as far as they are there. Raises BoardError when it cannot be."""
+        """Entries with a larger number, in order, as far as they are there.
+
+        Raises BoardError when they cannot be read, or when the board has fewer than `after`: it was set back.
+        """
 
     def close(self) -> None:
         """Let go of it."""
@@ -39,6 +53,7 @@ class MemoryBoard:
 
     def post(self, data: bytes) -> None:
         """Append an entry."""
+        check_size(data)
         self.entries.append(data)
 
     def read(self, after: int) -> Iterable[tuple[int, bytes]]:
