@@ -150,14 +150,15 @@ class Agent:
         if taken.error is not None:
             self._refuse(number, taken.note.author, taken.error)
         if taken.note.author == self.role.name:
-            if taken.note.place >= self._seat.place:
+            own = self._outbox.get(taken.note.place)
+            if taken.note.place >= self._seat.place or (own is not None and own.data != data):
                 raise EquivocationError(
                     f"{self.role.name} has said more in this study than its store knows of (entry {number}): the store "
                     "was lost, or set back to an old copy. A role is not played twice: go on with the newest store, or "
                     "agree on another study"
                 )
-            own = self._outbox.pop(taken.note.place, None)
-            if own is not None and own.data == data:
+            if own is not None:
+                del self._outbox[taken.note.place]
                 self._store.put("outbox", taken.note.place.to_bytes(8, "big"), b"")
         entry = taken.entry
         return entry if entry is not None and (entry.receiver != BOARD or self._reads(entry)) else None

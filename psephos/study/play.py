@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from psephos.curator.tally import Asked, Closing
-from psephos.parties.ceremony import CeremonyHolder
+from psephos.parties.ceremony import CeremonyHolder, Searching
 from psephos.parties.holder import Answered
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
@@ -56,6 +56,9 @@ def standing(agent: Agent) -> str:
     if isinstance(role, Joining):
         return f"waits until these have joined: {', '.join(left.senders)}" if left else "has joined"
     if isinstance(role, CeremonyHolder):
+        if isinstance(state, Searching):
+            tried, expected = state.batch * role.terms.batch, round(1 / role.terms.success)
+            return f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
         return f"makes the key with the other holders; waits for {left}" if left else "makes the key"
     if isinstance(role, Keyed):
         return f"waits for the key, from {', '.join(left.senders)}" if left else "waits for the key"

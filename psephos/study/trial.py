@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,10 +13,14 @@ from pathlib import Path
 
 from psephos.data.datasets import load
 from psephos.data.splits import split
+from psephos.data.tables import read_table
 from psephos.model import MODEL_FILE, load_model
 from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import InvalidParameter, StudyError
-from psephos.protocol.study.study import Study
+from psephos.protocol.study.study import CURATOR, Study
+from psephos.study.identity import Identity
+from psephos.study.make import NewOptions, make_study
+from psephos.study.member import sign
 from psephos.study.overview import overview
 
 __all__ = ["run_trial"]
@@ -41,24 +46,29 @@ def run_trial(roles: int, output: Path | None, key_bits: int, board: str, say: C
         output.mkdir(mode=0o700, parents=True)
     began, parties = time.monotonic(), [f"party-{number}" for number in range(roles - 1)]
     _write_data(output, parties)
-    for name in (*parties, "curator"):
-        _psephos(output, "study", "identity", name, "--output", name)
-    cards = [f"{name}/card.toml" for name in parties]
-    _psephos(
-        output,
-        *("study", "new", "study.toml", *cards, "--curator", "curator/card.toml", "--title", "A trial"),
-        *("--public", "public.csv", "--label", _LABEL, "--classes", "malignant,benign", "--epsilon", "10", "--trial"),
-        *("--holders", str(min(5, roles - 1) if roles > 5 else 3), "--key-bits", str(key_bits)),
-        *("--patience", str(_PATIENCE), "--minimum-ballots", str(roles - 1)),
+    identities = {name: Identity.create(name, output / name) for name in (*parties, CURATOR)}
+    options = NewOptions(
+        title="A trial",
+        curator=str(output / CURATOR / "card.toml"),
+        public=str(output / "public.csv"),
+        label=_LABEL,
+        classes=load(_DATA).classes,
+        epsilon=10.0,
+        key_bits=key_bits,
+        trial=True,
+        minimum_ballots=roles - 1,
+        patience=_PATIENCE,
     )
-    say(f"A study of {roles} members in {output}: each plays in a process of its own, as `psephos agent` does.")
-    say("It is a trial: every member is on this machine.")
-    for name in (*parties, "curator"):
-        data = () if name == "curator" else ("--data", f"{name}.csv")
-        address = ("--board", board or "board.sqlite")
-        _psephos(output, "join", "study.toml", "--identity", name, *address, "--public", "public.csv", *data, "--yes")
-    say(f"Everybody has signed ({time.monotonic() - began:.0f} s). The holders make the key; nobody will ever have it.")
-    agents = {name: _start(output, name) for name in (*parties, "curator")}
+    study, _ = make_study(options, [output / name / "card.toml" for name in parties])
+    study.write(output / "study.toml")
+    address = board or str((output / "board.sqlite").absolute())
+    for name, identity in identities.items():
+        member = sign(study, identity)
+        own = {} if name == CURATOR else {"data": str((output / f"{name}.csv").absolute())}
+        member.keep(board=address, public=str((output / "public.csv").absolute()), **own)
+    say(f"A trial in {output}: a curator and {roles - 1} parties, three of whom make the key that nobody will have.")
+    say("Each plays in a process of its own, which joins and does every step as it falls due: `psephos agent NAME`.")
+    agents = {name: _start(output, name) for name in identities}
     try:
         _wait(output, agents, say, began)
     finally:
@@ -66,9 +76,10 @@ def run_trial(roles: int, output: Path | None, key_bits: int, board: str, say: C
             process.terminate()
         for process in agents.values():
             process.wait()
-    say(_verified(output, board, parties))
-    say(f"Done in {time.monotonic() - began:.0f} s. Look at {output / 'curator'}/*/released/card.md, or go on with it:")
-    say(f"  psephos status {output}/study.toml --board {board or output / 'board.sqlite'}")
+    released = output / CURATOR / study.digest.hex()[:16] / "released"
+    say(_verified(output, address, study, list(identities)))
+    say(f"{time.monotonic() - began:.0f} s. The model and its card are in {released}. To look on:")
+    say(f"  psephos status {output / 'study.toml'} --board {address}")
 
 
 def _write_data(output: Path, parties: list[str]) -> None:
@@ -88,16 +99,6 @@ def _write_data(output: Path, parties: list[str]) -> None:
     test.to_csv(output / "test.csv", index=False)
 
 
-def _command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "psephos", *words]
-
-
-def _psephos(folder: Path, *words: str) -> None:
-    done = subprocess.run(_command(*words), cwd=folder, env=_environment(), capture_output=True, text=True)  # noqa: S603
-    if done.returncode:
-        raise StudyError(f"psephos {words[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
-
-
 def _environment() -> dict[str, str]:
     """One thread for each process: numerical libraries would start one for each core in every one of them."""
     return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -105,7 +106,7 @@ def _environment() -> dict[str, str]:
 
 def _start(folder: Path, name: str) -> subprocess.Popen[bytes]:
     with (folder / f"{name}.log").open("wb") as log:
-        command = _command("--log-level", "info", "agent", name)
+        command = [sys.executable, "-m", "psephos", "--log-level", "info", "agent", name]
         return subprocess.Popen(command, cwd=folder, env=_environment(), stdout=log, stderr=log)  # noqa: S603
 
 
@@ -124,31 +125,28 @@ def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callabl
 
 
 def _progress(folder: Path) -> str:
-    """The last thing that the curator's log said of itself."""
-    import json
+    """What the curator and the first holder said last of where they stand."""
+    said = {}
+    for name in (CURATOR, "party-0"):
+        for line in (folder / f"{name}.log").read_text().splitlines():
+            if line.endswith("}") and (found := json.loads(line)).get("message") == "standing":
+                said[found["role"]] = found["said"]
+    return "; ".join(f"{role} {said[role]}" for role in ("holder 1", CURATOR) if role in said) or "starting"
 
-    lines = (json.loads(line) for line in (folder / "curator.log").read_text().splitlines() if line.endswith("}"))
-    said = [line["said"] for line in lines if line.get("message") == "standing"]
-    return f"the curator {said[-1]}" if said else "starting"
 
-
-def _verified(folder: Path, board: str, parties: list[str]) -> str:
+def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str:
     """That everybody's model is the one that the curator published, and what it is worth; raises StudyError."""
-    from psephos.data.tables import read_table
-
-    study = Study.read(folder / "study.toml")
-    opened = open_board(board or str(folder / "board.sqlite"), study.digest)
+    board = open_board(address, study.digest)
     try:
-        published = overview(study, opened).result
+        published = overview(study, board).result
     finally:
-        opened.close()
-    for name in (*parties, "curator"):
-        if (folder / name / study.digest.hex()[:16] / "released" / MODEL_FILE).read_bytes() != published:
-            raise StudyError(f"{name} has another model than the one that stands on the board")
-    model = load_model(folder / "curator" / study.digest.hex()[:16] / "released")
+        board.close()
+    released = [folder / name / study.digest.hex()[:16] / "released" for name in names]
+    if any((place / MODEL_FILE).read_bytes() != published for place in released):
+        raise StudyError("somebody has another model than the one that stands on the board")
     test = read_table(folder / "test.csv")
-    right = (model.predict(test) == test[_LABEL]).mean()
+    right = (load_model(released[0]).predict(test) == test[_LABEL]).mean()
     return (
-        f"All {len(parties) + 1} members have the model that stands on the board. It is right for {right:.1%} of "
-        f"{len(test)} rows that nobody was given (epsilon {study.epsilon:g})."
+        f"All {len(names)} members have the model that stands on the board. It is right for {right:.1%} of "
+        f"{len(test)} rows that nobody was given, at epsilon {study.epsilon:g}."
     )
