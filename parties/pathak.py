@@ -69,8 +69,6 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
 from psephos.protocol.wire import Kind
 
-__all__ = ["Contribution", "PathakParty"]
-
 Noise = tuple[tuple[int, ...], ...]
 Messages = Mapping[str, bytes]
 

@@ -19,8 +19,6 @@ from psephos.protocol.pathak.terms import Terms
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, SphericalLaplace
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["noise_share", "own_noise", "rung_shares"]
-
 
 def own_noise(terms: Terms, size: int, randomness: Randomness = SYSTEM) -> list[int]:
     """The printed variant's noise of a party with `size` samples: d integers in [-noise_bound, noise_bound]."""

@@ -38,8 +38,6 @@ from psephos.protocol.wire import HEADER_BYTES
 from psephos.simulation.encrypted_sum import BATCH, peak_memory_mb
 from psephos.simulation.engines import LocalEngine
 
-__all__ = ["PlanOptions", "plan"]
-
 _BALLOTS = 4  # of a calibration
 _CIPHERTEXTS = 24  # per ballot at most; more are extrapolated
 

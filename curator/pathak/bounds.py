@@ -17,16 +17,6 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.pathak.noise import NOISE_DISTANCE, noise_delta, noise_scale, record_sensitivity
 from psephos.protocol.pathak.terms import Regulariser, Terms
 
-__all__ = [
-    "Counterexample",
-    "counterexample",
-    "party_level_epsilon",
-    "printed_epsilon",
-    "proved_epsilon",
-    "theorem_4_2",
-    "theorem_4_3",
-]
-
 
 def _check(**values: float) -> None:
     for name, value in values.items():

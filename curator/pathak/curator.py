@@ -45,8 +45,6 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
 from psephos.protocol.wire import Kind
 
-__all__ = ["PathakConsumer", "PathakCurator"]
-
 Messages = Mapping[str, bytes]
 
 

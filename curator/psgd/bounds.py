@@ -21,20 +21,6 @@ from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon, skellam_rdp
 
-__all__ = [
-    "ORDERS",
-    "Slack",
-    "compute_slack",
-    "compute_slack_party",
-    "footnote_four",
-    "pure_composition",
-    "sigma_as_printed",
-    "sigma_from_density_ratio",
-    "skellam_epsilon",
-    "skellam_variance",
-]
-
-
 # -- Procedure 2
 
 

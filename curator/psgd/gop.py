@@ -17,8 +17,6 @@ from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import Loss
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["perturbed_minimiser"]
-
 
 def perturbed_minimiser(
     X: ArrayLike,

@@ -1,4 +1,4 @@
-"""Which board an address means."""
+"""Which board an address means. No paper behind it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 
 Names and phase are UTF-8 behind their length (1 byte). The session names what all readers agreed on before: the digest
 of their study. The place counts the author's own entries from 0, so that each is one entry wherever it stands. The body
-of an entry to one reader is sealed (`sealing`).
+of an entry to one reader is sealed (`sealing`). No paper behind it.
 """
 
 from __future__ import annotations

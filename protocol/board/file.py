@@ -5,7 +5,8 @@ A `BoardFile` orders what is posted. Where machines share nothing, one of them h
     board   --export-->  what stands on it  --import-->  copy     in the order of the board, or not at all
     board  <--import--   what is to be posted <--export--  copy   the board orders it, whatever came meanwhile
 
-so that a copy never shows an order of its own. What is carried can be read by whoever carries it, like any board.
+so that a copy never shows an order of its own. What is carried can be read by whoever carries it, like any board. No
+paper behind it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Whatever a board does, a role is shown entries that their authors signed for this study, once each, and only from
 authors who have read the same log. What is no such entry is refused by name, and still is part of the log.
+No paper behind it.
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ class Onlooker:
             self._sealing_keys.setdefault(note.author, note.sealing)
 
     def _checked(self, note: Note, number: int, data: bytes) -> tuple[Note, Entry | None]:
+        if not data:  # a place that a board keeps for itself, as for a part of a longer entry
+            return note, None
         if len(data) > MOST_BYTES:
             raise MessageError(f"entry {number} has {len(data)} bytes; none has more than {MOST_BYTES}")
         signed = SignedEntry.decode(data)

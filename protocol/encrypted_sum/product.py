@@ -131,10 +131,7 @@ class BallotProduct:
         check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof)])
 
     def _times(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
-        columns = self.columns
-        for _place, ballot in ballots:
-            columns = add_ciphertexts(self.round.key, columns, ballot.ciphertexts)
-        return columns
+        return add_ciphertexts(self.round.key, self.columns, *(ballot.ciphertexts for _place, ballot in ballots))
 
     def merge(self, other: BallotProduct) -> BallotProduct:
         """The product of both, so that a tally is a tree.
@@ -199,10 +196,14 @@ def _numbers(bitmap: int) -> tuple[int, ...]:
 @storable
 @dataclass(frozen=True)
 class Watching:
-    """Ballots are on their way; `members` and `columns` are those of the product so far."""
+    """Ballots are on their way; `members` and `columns` are those of the product so far.
+
+    `closing`: the end of the vote is on its way to the board, and what comes before it there still counts.
+    """
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
+    closing: bool = False
 
 
 @storable
@@ -261,7 +262,7 @@ class Observer(Machine):
         """Multiply in what counts."""
         product, rejections = self.product(state).add_all(entry.data for entry in entries)
         refused = tuple(Refusal(entries[rejection.place], rejection.error) for rejection in rejections)
-        return Step(Watching(product.members, product.columns), (), refused)
+        return Step(replace(state, members=product.members, columns=product.columns), (), refused)
 
     @takes(Watching, Kind.CLOSE)
     def end(self, state: Any, entry: Entry) -> Step:

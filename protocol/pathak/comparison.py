@@ -38,8 +38,6 @@ from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["STATISTICAL_BITS", "Answer", "answer", "ask", "conclude", "mask_encrypted_difference"]
-
 STATISTICAL_BITS = 80
 """A masked value is within 2^-80 of one that does not depend on what it hides."""
 

@@ -21,14 +21,6 @@ from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = [
-    "DGK_MINIMUM_PLAINTEXTS",
-    "DgkPrivateKey",
-    "DgkPublicKey",
-    "generate_dgk_key",
-    "plaintext_modulus",
-]
-
 DGK_MINIMUM_PLAINTEXTS = 11
 """Room for comparisons of 3 bits; nobody needs less."""
 
@@ -111,7 +103,7 @@ class DgkPublicKey:
     def blinds(self, count: int, randomness: Randomness = SYSTEM, *, expected: int = 4096) -> list[mpz]:
         """`count` fresh h^r. Multiplying one in makes any ciphertext look like a new one."""
         comb = _comb(self, _shape(self, max(expected, count)))
-        return [comb.random_power(randomness) for _ in range(count)]
+        return comb.random_powers(count, randomness)
 
     def encrypt(self, plaintexts: Sequence[int], randomness: Randomness = SYSTEM) -> tuple[mpz, ...]:
         """Ciphertexts g^m h^r of small non-negative integers."""

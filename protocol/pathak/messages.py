@@ -27,29 +27,6 @@ from psephos.protocol.permutation import check_permutation
 from psephos.protocol.roles import Post
 from psephos.protocol.wire import Kind, Reader, frame, session_of
 
-__all__ = [
-    "KEYED_SIZE_BITS",
-    "LENT_BITS",
-    "MASK_BITS",
-    "SHARE_BITS",
-    "STAGES",
-    "TIE_BITS",
-    "Answers",
-    "Ciphertexts",
-    "GroupKey",
-    "GroupSecret",
-    "IndexedShare",
-    "LentShare",
-    "Opponents",
-    "Proposal",
-    "Questions",
-    "Share",
-    "SizeShare",
-    "centred",
-    "check_room",
-    "post",
-]
-
 _STATISTICAL_BITS = 80
 """Every mask is that many bits wider than what it hides."""
 

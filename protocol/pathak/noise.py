@@ -14,21 +14,6 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.pathak.terms import Terms
 
-__all__ = [
-    "NOISE_DISTANCE",
-    "ROW_SLACK",
-    "check_grid",
-    "mask_bits",
-    "modulus_bits",
-    "noise_addends",
-    "noise_bound",
-    "noise_delta",
-    "noise_plan",
-    "noise_scale",
-    "record_sensitivity",
-    "weight_bound",
-]
-
 ROW_SLACK = 2.0**-40
 """How far beyond 1 the computed norm of a row may be: room for the rounding of a division by the norm."""
 

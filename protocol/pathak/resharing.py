@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from psephos.protocol.errors import InvalidParameter, ShareRangeError
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["add_shares", "check_shares", "open_shares", "split_vector"]
-
 
 def split_vector(
     vector: Sequence[int], parts: int, modulus_bits: int, randomness: Randomness = SYSTEM

@@ -17,19 +17,6 @@ from typing import Literal, get_args
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError
 from psephos.protocol.privacy.mechanisms import check_epsilon
 
-__all__ = [
-    "CONSUMERS",
-    "CURATOR",
-    "LEADER",
-    "SIZE_BITS",
-    "Comparisons",
-    "Noise",
-    "Regulariser",
-    "Terms",
-    "Variant",
-    "role",
-]
-
 Variant = Literal["public-bound", "repaired", "printed"]
 Noise = Literal["laplace", "spherical"]
 Comparisons = Literal["tournament", "all-pairs"]

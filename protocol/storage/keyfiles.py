@@ -11,7 +11,8 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,6 @@ from psephos.protocol.paillier.keys import KeyForm, PublicKey, check_modulus
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.signing import SigningKey
-
-__all__ = [
-    "read_key_share",
-    "read_private_key",
-    "read_public_key",
-    "read_signing_key",
-    "read_signing_keys",
-    "write_key_share",
-    "write_private_key",
-    "write_public_key",
-    "write_signing_key",
-    "write_signing_keys",
-]
 
 Path_ = str | os.PathLike[str]
 
@@ -55,14 +43,11 @@ def write_private_key(path: Path_, key: PrivateKey) -> None:
 
 def read_private_key(path: Path_) -> PrivateKey:
     """Read one of ours or of phe's; raises KeyFilePermissionsError or KeyFileError."""
-    document = _read(path, secret=True)
-    try:
+    with _reading(path, "private key") as document:
         key = PrivateKey(_from_base64(document["p"]), _from_base64(document["q"]))
         if _from_base64(document["pub"]["n"]) != key.public_key.n:
-            raise KeyFileError(f"the key file {path} is damaged: its n is not p q")
-    except (KeyError, TypeError, ValueError, PsephosError) as error:
-        raise _damaged(path, "private key", error) from None
-    return key
+            raise ValueError("n is not p q")
+        return key
 
 
 def write_public_key(path: Path_, key: PublicKey) -> None:
@@ -72,11 +57,8 @@ def write_public_key(path: Path_, key: PublicKey) -> None:
 
 def read_public_key(path: Path_) -> PublicKey:
     """Read one of ours or of phe's (which is of foreign form); raises KeyFileError."""
-    document = _read(path, secret=False)
-    try:
+    with _reading(path, "public key", secret=False) as document:
         return _public_key(document)
-    except (KeyError, TypeError, ValueError, PsephosError) as error:
-        raise _damaged(path, "public key", error) from None
 
 
 def write_key_share(path: Path_, share: KeyShare) -> None:
@@ -99,10 +81,7 @@ def write_key_share(path: Path_, share: KeyShare) -> None:
 
 def read_key_share(path: Path_) -> KeyShare:
     """Read a share; raises KeyFilePermissionsError or KeyFileError."""
-    document = _read(path, secret=True)
-    try:
-        if document["kty"] != "psephos key share":
-            raise KeyError("kty")
+    with _reading(path, "key share", kty="psephos key share") as document:
         threshold_key = ThresholdKey(
             _public_key(document["pub"]),
             _integer(document["holders"]),
@@ -113,8 +92,6 @@ def read_key_share(path: Path_) -> KeyShare:
             _from_base64(document["theta"]),
         )
         return KeyShare(threshold_key, _integer(document["holder"]), _from_base64(document["share"]))
-    except (KeyError, TypeError, ValueError, PsephosError) as error:
-        raise _damaged(path, "key share", error) from None
 
 
 def write_signing_key(path: Path_, key: SigningKey) -> None:
@@ -124,29 +101,8 @@ def write_signing_key(path: Path_, key: SigningKey) -> None:
 
 def read_signing_key(path: Path_) -> SigningKey:
     """Read a signing key; raises KeyFilePermissionsError or KeyFileError."""
-    document = _read(path, secret=True)
-    try:
-        if document["kty"] != "psephos signing key":
-            raise KeyError("kty")
+    with _reading(path, "signing key", kty="psephos signing key") as document:
         return SigningKey(bytes.fromhex(document["seed"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, "signing key", error) from None
-
-
-def write_signing_keys(path: Path_, keys: Sequence[SigningKey]) -> None:
-    """Write the signing keys of a whole simulation to one new file, mode 0600; raises KeyFileError when it exists."""
-    _write(path, {"kty": "psephos signing keys", "seeds": [key.seed().hex() for key in keys]}, secret=True)
-
-
-def read_signing_keys(path: Path_) -> tuple[SigningKey, ...]:
-    """Read what `write_signing_keys` wrote; raises KeyFilePermissionsError or KeyFileError."""
-    document = _read(path, secret=True)
-    try:
-        if document["kty"] != "psephos signing keys":
-            raise KeyError("kty")
-        return tuple(SigningKey(bytes.fromhex(seed)) for seed in document["seeds"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, "signing keys", error) from None
 
 
 def _public_document(key: PublicKey) -> dict[str, Any]:
@@ -214,16 +170,17 @@ def _write(path: Path_, document: dict[str, Any], *, secret: bool) -> None:
         raise KeyFileError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _read(path: Path_, *, secret: bool) -> dict[str, Any]:
+@contextmanager
+def _reading(path: Path_, what: str, *, kty: str = "DAJ", secret: bool = True) -> Iterator[dict[str, Any]]:
+    """A key file's JSON; whatever is wrong with it, found here or by who takes it apart, is a KeyFileError."""
     try:
         with Path(path).open(encoding="ascii") as file:
-            if secret:
-                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-                if mode & 0o077:
-                    raise KeyFilePermissionsError(
-                        f"others than its owner can read or write {path} (mode {mode:03o}): make it private with "
-                        f"'chmod 600 {path}', and consider the key as seen"
-                    )
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if secret and mode & 0o077:
+                raise KeyFilePermissionsError(
+                    f"others than its owner can read or write {path} (mode {mode:03o}): make it private with "
+                    f"'chmod 600 {path}', and consider the key as seen"
+                )
             document = json.load(file)
     except OSError as error:
         raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
@@ -231,9 +188,10 @@ def _read(path: Path_, *, secret: bool) -> dict[str, Any]:
         raise KeyFileError(f"{path} is no key file: it is not JSON") from None
     if not isinstance(document, dict):
         raise KeyFileError(f"{path} is no key file")
-    return document
-
-
-def _damaged(path: Path_, kind: str, error: Exception) -> KeyFileError:
-    # Never the error's own text: it may quote a piece of the secret.
-    return KeyFileError(f"{path} holds no valid {kind} ({type(error).__name__})")
+    try:
+        if document["kty"] != kty:
+            raise KeyError("kty")
+        yield document
+    except (KeyError, TypeError, ValueError, PsephosError) as error:
+        # Never the error's own text: it may quote a piece of the secret.
+        raise KeyFileError(f"{path} holds no valid {what} ({type(error).__name__})") from None

@@ -23,8 +23,6 @@ from typing import Any
 
 from psephos.protocol.errors import AlreadyDoneError, JournalError
 
-__all__ = ["OnceLedger", "Store"]
-
 _APPLICATION = 0x50534550
 _FORMAT = 2  # 1 were the files that came before
 _SCHEMA = """

@@ -16,8 +16,6 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import JournalError, PsephosError
 
-__all__ = ["decode", "encode", "storable", "storable_as"]
-
 # Of the range that nobody registers (RFC 8949, section 9.2: first come first served above 32767).
 _INTEGER_OF_GMP, _RECORD = 50_601, 50_602
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})

@@ -6,8 +6,6 @@ import gc
 import time
 from collections.abc import Callable
 
-__all__ = ["clock", "cpu_seconds"]
-
 
 def clock(work: Callable[[], object]) -> float:
     """CPU seconds of one call, of this process and all its threads: several cores gain a library nothing here."""

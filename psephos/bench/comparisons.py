@@ -23,8 +23,6 @@ from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.pathak.comparison import answer, ask, conclude, mask_encrypted_difference
 from psephos.protocol.pathak.dgk import generate_dgk_key
 
-__all__ = ["COMPARED_BITS", "comparison"]
-
 COMPARED_BITS = 64
 """Of the integers compared."""
 

@@ -19,8 +19,6 @@ from psephos.outcomes.machine import Peers
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 
-__all__ = ["OPERATIONS", "peers"]
-
 OPERATIONS = ("encrypt", "add", "decrypt")
 """What every peer is timed at."""
 

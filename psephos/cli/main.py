@@ -34,6 +34,7 @@ COMMANDS = {
     "audit": "The security analysis: who learned what, and whether a simulator can fake it.",
     "bench": "Speed and size on this machine, beside the Paillier libraries that are installed.",
     "report": "Draw a report again from a saved JSON.",
+    "board": "Boards of a study: the configuration of a server, and boards that travel as files.",
 }
 """Each with the line that `psephos --help` says of it."""
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -60,8 +60,6 @@ from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoter, count_votes
 from psephos.simulation.methods import Request, average_method, erm_fit, erm_method, pate_method, statistic_method
 
-__all__ = ["EXPERIMENTS", "HammOptions", "reproduce_hamm"]
-
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Norm = Literal["stated", "exponential"]
@@ -80,8 +78,32 @@ _INDIV_VOTES = 100_000_000  # of `indiv`: test rows are chosen at random where t
 
 
 @dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper about its figure, for the largest M.
+
+    Attributes:
+        what: the sentence.
+        comparisons: (left, right, slack): left is better than right, but for the slack; "soft 10" is soft at 1/epsilon
+            = 10, "indiv" has no noise.
+        why_not: why it cannot hold for the density that the paper states; empty where nothing speaks against it.
+    """
+
+    what: str
+    comparisons: tuple[tuple[str, str, float], ...]
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
 class Experiment:
-    """One section of the paper. `parties`: M of each panel. `auxiliary`: None for all rows that nobody was dealt."""
+    """One section of the paper.
+
+    Attributes:
+        parties: M of each panel.
+        auxiliary: None for all rows that nobody was dealt.
+        stand_in: features and rows, in training and in test, of two synthetic clouds in the data's place.
+        numbers: the paper's accuracies without noise, by method; its figures hold no readable numbers.
+        claims: what it says of its figure.
+    """
 
     name: str
     dataset: str
@@ -91,12 +113,59 @@ class Experiment:
     samples: int
     auxiliary: int | None
     chance: str
+    stand_in: tuple[int, int] = (50, 200_000)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
 
 
+HAR_CLAIMS = (
+    Claim(
+        "soft and avg are better than indiv until 1/epsilon = 1",
+        (("soft 1", "indiv", 0.02), ("avg 1", "indiv", 0.02)),
+        "the noise has norm D b with D = 300, not b",
+    ),
+    Claim(
+        "vote is useless even at 1/epsilon = 0.1",
+        (("indiv", "vote 0.1", 0.0),),
+        "the certified bound and the rule for lambda make it better",
+    ),
+)
+KDD_CLAIMS = (
+    Claim(
+        "soft is nearly as good as batch until around 1/epsilon = 10 (largest M)",
+        (("soft 10", "batch", 0.03),),
+        "the noise has norm D b with D = 123, not b",
+    ),
+    Claim(
+        "soft holds better than avg at 1/epsilon = 10 (largest M)",
+        (("soft 10", "avg 10", 0.0),),
+        "for two classes both have the bound 2/(M lambda), and so the same noise",
+    ),
+    Claim("private algorithms fall under indiv as 1/epsilon grows", (("indiv", "soft 100", 0.0),)),
+)
+URL_CLAIMS = (
+    Claim(
+        "the tendency of Figures 2 and 3: above indiv for small 1/epsilon, under it for large",
+        (("soft 0.01", "indiv", 0.0), ("indiv", "soft 100", 0.0)),
+    ),
+)
+HAR_NUMBERS = {"batch": 0.90, "indiv": 0.47, "vote": 0.79, "soft": 0.76, "avg": 0.67}
+_WHY_NOT = {
+    "avg": (
+        "the average of exact minimisers over all six classes does better than the paper's; how the paper's parties "
+        "treat classes they have not seen, and when their solver stops, is not stated"
+    ),
+}
+LARGE = (5000, 10_000, 20_000)
 EXPERIMENTS = {
-    "hamm-har": Experiment("hamm-har", "har", "6.1", 2, (1000,), 6, None, "walking, 0.17"),
-    "hamm-kdd99": Experiment("hamm-kdd99", "kdd99", "6.2", 3, (5000, 10_000, 20_000), 22, 43_000, "attack, 0.81"),
-    "hamm-url": Experiment("hamm-url", "url", "6.3", 4, (5000, 10_000, 20_000), 9, 16_000, "benign, about 0.67"),
+    one.name: one
+    for one in (
+        Experiment(
+            "hamm-har", "har", "6.1", 2, (1000,), 6, None, "walking, 0.17", numbers=HAR_NUMBERS, claims=HAR_CLAIMS
+        ),
+        Experiment("hamm-kdd99", "kdd99", "6.2", 3, LARGE, 22, 43_000, "attack, 0.81", claims=KDD_CLAIMS),
+        Experiment("hamm-url", "url", "6.3", 4, LARGE, 9, 16_000, "benign, about 0.67", claims=URL_CLAIMS),
+    )
 }
 """By the name that `psephos reproduce` takes: the data sets of Hamm 2016, sections 6.1 to 6.3, Figures 2 to 4."""
 
@@ -159,9 +228,10 @@ Progress = Callable[[str, int, int], object]
 def reproduce_hamm(
     options: HammOptions,
     *,
+    experiment: Experiment | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> HammOutcome:
-    """Run an experiment; the engine is for encrypted counts, trials always run on this machine.
+    """Run an experiment, on the paper's data or on those of another; the engine is for encrypted counts.
 
     Raises DataSetMissingError (hamm-url without its day files says what to fetch), DataError, JournalError,
     EngineError, InvalidParameter.
@@ -175,9 +245,13 @@ def reproduce_hamm(
             draws=min(options.draws, 3),
             inverse_epsilons=options.inverse_epsilons[::2],
         )
-    experiment = EXPERIMENTS[options.name]
+    experiment = experiment or EXPERIMENTS[options.name]
     started = time.perf_counter()
-    data = _stand_in(experiment) if options.stand_in else load(experiment.dataset, options.data_dir)
+    features, rows = experiment.stand_in
+    if options.stand_in:
+        data = make_synthetic(classes=2, features=features, samples=rows, test=rows, seed=6)
+    else:
+        data = load(experiment.dataset, options.data_dir)
     reduced = options.quick and options.name != "hamm-har"
     auxiliary = 4000 if reduced else experiment.auxiliary
     results = []
@@ -187,11 +261,12 @@ def reproduce_hamm(
             journal = opened.enter_context(Journal(options.journal, _identity(options)))
         for parties in options.parties or ((1000,) if reduced else experiment.parties):
             trials = [_Trial(options, experiment, parties, auxiliary, number) for number in range(options.trials)]
-            counted = {}
-            if options.encrypted:
-                counted = {trial.number: _encrypted_count(data, trial, engine, progress) for trial in trials}
-                trials = [replace(trial, counts=counted[trial.number].counts) for trial in trials]
-            results.append(_panel(options, parties, _run_trials(data, trials, journal, progress), counted))
+            encrypted = []
+            for number, trial in enumerate(trials if options.encrypted else ()):
+                counts, told = _encrypted_count(data, trial, engine, progress)
+                trials[number] = replace(trial, counts=counts)
+                encrypted.append(told)
+            results.append(_panel(options, parties, _run_trials(data, trials, journal, progress), encrypted))
     return HammOutcome(
         experiment=options.name,
         paper=f"Hamm, Cao, Belkin 2016, section {experiment.section}, Figure {experiment.figure}",
@@ -207,7 +282,7 @@ def reproduce_hamm(
         counts="opened from encrypted ballots" if options.encrypted else "taken in the clear, for speed",
         families=FAMILIES,
         sizes=results,
-        published=_published(options, results),
+        published=_published(options, experiment, results),
         seed=options.seed,
         seconds={"total": round(time.perf_counter() - started, 1)},
         options=asdict(options),
@@ -225,11 +300,6 @@ FAMILIES = {
     "exponential": "the same, noise norm Gamma(1, b): NOT epsilon-private, shown because the paper's figures look so",
     "ours": "certified bounds and public rules, noise norm Gamma(D, b); epsilon-private",
 }
-
-
-def _stand_in(experiment: Experiment) -> Dataset:
-    """Two clouds in 50 dimensions with as many rows as the paper says the URL data has."""
-    return make_synthetic(classes=2, features=50, samples=200_000, test=200_000, seed=6)
 
 
 # -- one split
@@ -323,15 +393,10 @@ def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
         scaler.transform(data.X_train[rows]), one_hot(data.y_train[rows], classes), HAMM_LAMBDA, loss
     ).w
     fits = {name: erm_fit(labels, counts, auxiliary, loss) for name, labels in _LABELS.items()}
-    printed = {
-        **{name: fit(HAMM_LAMBDA).w for name, fit in fits.items()},
-        "avg": parameters.mean(axis=0),
-    }
+    printed = {name: fit(HAMM_LAMBDA).w for name, fit in fits.items()} | {"avg": parameters.mean(axis=0)}
     chosen |= {f"nonprivate {name}": w for name, w in printed.items()}
-    for name, w, norm, point, draw in _printed_releases(options, trial.parties, printed, classes, generator):
-        chosen[f"{norm} {name} {point:g} {draw}"] = w
-    for name, point, draw, w in _our_releases(options, trial, counts, auxiliary, parameters, loss, fits):
-        chosen[f"ours {name} {point:g} {draw}"] = w
+    chosen |= _printed_releases(options, trial.parties, printed, classes, generator)
+    chosen |= _our_releases(trial, counts, auxiliary, parameters, loss, fits)
     scores = _score(chosen, dealt, scaler)
     indiv, indiv_rows = _indiv(parameters, dealt, scaler, generator)
     return {
@@ -359,7 +424,7 @@ def _printed_bound(name: str, parties: int, classes: int) -> bounds.Sensitivity:
 
 def _printed_releases(
     options: HammOptions, parties: int, printed: dict[str, Array], classes: int, generator: np.random.Generator
-) -> Iterator[tuple[str, Array, Norm, float, int]]:
+) -> Iterator[tuple[str, Array]]:
     norms: tuple[Norm, Norm] = ("stated", "exponential")
     for name in PRINTED:
         w = printed[name]
@@ -367,7 +432,8 @@ def _printed_releases(
             scale = _printed_bound(name, parties, classes).value * point
             for norm in norms:
                 for draw in range(options.draws):
-                    yield name, w + _noise(norm, w.size, scale, generator).reshape(w.shape), norm, point, draw
+                    noise = _noise(norm, w.size, scale, generator).reshape(w.shape)
+                    yield f"{norm} {name} {point:g} {draw}", w + noise
 
 
 def _noise(norm: Norm, dimension: int, scale: float, generator: np.random.Generator) -> Array:
@@ -378,15 +444,14 @@ def _noise(norm: Norm, dimension: int, scale: float, generator: np.random.Genera
 
 
 def _our_releases(
-    options: HammOptions,
     trial: _Trial,
     counts: Counts,
     auxiliary: Array,
     parameters: Array,
     loss: Loss,
     fits: dict[str, Callable[[float], Minimiser]],
-) -> Iterator[tuple[str, float, int, Array]]:
-    classes = counts.shape[1]
+) -> Iterator[tuple[str, Array]]:
+    options, classes = trial.options, counts.shape[1]
     radius = averaging_radius(HAMM_LAMBDA, classes)
     mean = np.mean([project(w, radius) for w in parameters], axis=0).reshape(parameters.shape[1:])
     average = Average(mean, radius, len(parameters))
@@ -394,10 +459,7 @@ def _our_releases(
         # A smaller epsilon than asked for is private enough; above 64 nothing changes any more.
         request = Request(min(1 / point, MAX_EPSILON), 1e-6, "spherical-laplace", None, "certified", False)
         methods = {
-            **{
-                name: erm_method(labels, counts, auxiliary, loss, request, fits[name])
-                for name, labels in _LABELS.items()
-            },
+            **{n: erm_method(kind, counts, auxiliary, loss, request, fits[n]) for n, kind in _LABELS.items()},
             "statistic": statistic_method(counts, auxiliary, request),
             "avg": average_method(average, HAMM_LAMBDA, request),
             "pate": pate_method(counts, auxiliary, request, trial.seed),
@@ -405,7 +467,7 @@ def _our_releases(
         for name in OURS:
             source = SimulationRandomness(trial.seed, "hamm", name, str(point))
             for draw in range(options.draws):
-                yield name, point, draw, methods[name].draw(source)
+                yield f"ours {name} {point:g} {draw}", methods[name].draw(source)
 
 
 def _score(classifiers: dict[str, Array], dealt: Split, scaler: PublicScaler) -> dict[str, float]:
@@ -433,18 +495,7 @@ def _indiv(parameters: Array, dealt: Split, scaler: PublicScaler, generator: np.
 # -- encrypted counts
 
 
-@dataclass(frozen=True)
-class _Counted:
-    counts: Counts = field(repr=False)
-    equals_plaintext: bool
-    seconds: dict[str, float]
-    peak_memory_mb: float
-    ballot_bytes: int
-    bits_per_count: float
-    continued_from: int
-
-
-def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Progress) -> _Counted:
+def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Progress) -> tuple[Counts, EncryptedTrial]:
     """The trial's counts, opened from encrypted ballots and compared with the clear ones."""
     options, classes, parties = trial.options, len(data.classes), trial.parties
     seconds: dict[str, float] = {}
@@ -463,14 +514,8 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         done += count
         progress(f"encrypted ballots, M = {parties}, trial {trial.number}", done, parties)
 
-    hold = partial(
-        hold_ceremony,
-        parties,
-        key_bits=options.key_bits,
-        holders=options.holders,
-        threshold=options.threshold,
-        test_key=options.test_key,
-    )
+    keys = {name: getattr(options, name) for name in ("key_bits", "holders", "threshold", "test_key")}
+    hold = partial(hold_ceremony, parties, **keys)
     with ExitStack() as opened:
         journal = None
         if options.journal is not None:
@@ -486,14 +531,15 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         conditions = Conditions(options.randomness, engine or LocalEngine(options.workers), journal, progress=step)
         summed = simulate_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), conditions)
     layout = VoteLayout(len(auxiliary.samples), classes)
-    return _Counted(
-        layout.decode(summed.opened.sums, summed.opened.ballots),
-        summed.equals_plaintext,
-        {**seconds, **summed.seconds},
-        summed.peak_memory_mb,
-        summed.ballot_bytes,
-        8 * summed.ballot_bytes / round_.plan.length,
-        summed.continued_from,
+    seconds |= summed.seconds
+    return layout.decode(summed.opened.sums, summed.opened.ballots), EncryptedTrial(
+        trial=trial.number,
+        equals_plaintext=summed.equals_plaintext,
+        seconds={phase: round(taken, 2) for phase, taken in seconds.items()},
+        peak_memory_mb=round(summed.peak_memory_mb, 1),
+        ballot_bytes=summed.ballot_bytes,
+        bits_per_count=round(8 * summed.ballot_bytes / round_.plan.length, 2),
+        continued_from=summed.continued_from,
     )
 
 
@@ -501,7 +547,7 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
 
 
 def _panel(
-    options: HammOptions, parties: int, trials: Sequence[dict[str, Any]], counted: dict[int, _Counted]
+    options: HammOptions, parties: int, trials: Sequence[dict[str, Any]], encrypted: list[EncryptedTrial]
 ) -> HammPanel:
     def over(names: Sequence[str]) -> Mean:
         values = np.array([trial["scores"][name] for trial in trials for name in names])
@@ -512,18 +558,6 @@ def _panel(
         return [over([f"{family} {name} {point:g} {draw}" for draw in draws]) for point in options.inverse_epsilons]
 
     families = {"stated": PRINTED, "exponential": PRINTED, "ours": OURS}
-    encrypted = [
-        EncryptedTrial(
-            trial=number,
-            equals_plaintext=one.equals_plaintext,
-            seconds={phase: round(taken, 2) for phase, taken in one.seconds.items()},
-            peak_memory_mb=round(one.peak_memory_mb, 1),
-            ballot_bytes=one.ballot_bytes,
-            bits_per_count=round(one.bits_per_count, 2),
-            continued_from=one.continued_from,
-        )
-        for number, one in sorted(counted.items())
-    ]
     return HammPanel(
         parties=parties,
         batch=over(["batch"]),
@@ -536,163 +570,59 @@ def _panel(
     )
 
 
-_NUMBERS = {
-    "hamm-har": {"batch": 0.90, "indiv": 0.47, "vote": 0.79, "soft": 0.76, "avg": 0.67},
-    "hamm-kdd99": {},
-    "hamm-url": {},
-}
-
-
-def _published(options: HammOptions, panels: Sequence[HammPanel]) -> list[Published]:
-    """The paper's own numbers and statements beside ours, each with a verdict. Its figures hold no readable numbers."""
+def _published(options: HammOptions, experiment: Experiment, panels: Sequence[HammPanel]) -> list[Published]:
+    """The paper's own numbers and sentences beside ours, each with a verdict."""
+    panel = max(panels, key=lambda panel: panel.parties)
+    # Why a panel says nothing about the paper's statements; empty where it does.
+    elsewhere = ""
+    if options.stand_in:
+        elsewhere = "not tested: the data are synthetic, not the paper's"
+    elif panel.parties != experiment.parties[-1]:
+        elsewhere = f"not tested: the paper says it of M = {experiment.parties[-1]}"
     rows = []
-    largest = max(panels, key=lambda panel: panel.parties)
-    elsewhere = _elsewhere(options, largest)
-    for name, paper in _NUMBERS[options.name].items():
-        ours = {"batch": largest.batch, "indiv": largest.indiv, **largest.nonprivate}[name]
+    for name, paper in experiment.numbers.items():
+        ours = {"batch": panel.batch, "indiv": panel.indiv, **panel.nonprivate}[name]
         # The text says "around" and gives two digits.
         close = abs(ours.mean - paper) <= max(0.03, 2 * ours.std)
-        why = "" if close else _WHY_NOT.get((options.name, name), "scaling and solver are not stated")
-        rows.append(
-            Published(
-                what=f"{name}, not private",
-                family="none",
-                parties=largest.parties,
-                paper=f"{paper:.2f}",
-                ours=f"{ours.mean:.3f} ± {ours.std:.3f}",
-                reproduces=close and not elsewhere,
-                why=elsewhere or why,
-            )
-        )
-    for family in ("stated", "exponential", "ours"):
-        rows += _claims(options, largest, family)
-    return rows
-
-
-def _elsewhere(options: HammOptions, panel: HammPanel) -> str:
-    """Why a panel says nothing about the paper's statements; empty where it does."""
-    stated = EXPERIMENTS[options.name].parties[-1]
-    if options.stand_in:
-        return "not tested: the data are synthetic, not the paper's"
-    return "" if panel.parties == stated else f"not tested: the paper says it of M = {stated}"
-
-
-_WHY_NOT = {
-    ("hamm-har", "avg"): (
-        "the average of exact minimisers over all six classes does better than the paper's; how the paper's parties "
-        "treat classes they have not seen, and when their solver stops, is not stated"
-    ),
-}
-
-
-@dataclass(frozen=True)
-class _Score:
-    """One mean accuracy in a claim, and how far it is known, its releases taken as independent."""
-
-    name: str
-    mean: float
-    error: float
-
-
-@dataclass(frozen=True)
-class _Claim:
-    """A sentence of the paper, as comparisons: (left, right, slack) says that left > right - slack."""
-
-    what: str
-    comparisons: Sequence[tuple[_Score, _Score, float]]
-    why_not: str
-
-    def verdict(self) -> bool | None:
-        """Whether it holds; None where that is within two standard errors."""
-        gaps = [
-            (left.mean - right.mean + slack, 2 * math.hypot(left.error, right.error))
-            for left, right, slack in self.comparisons
-        ]
-        if any(gap <= -noise for gap, noise in gaps):
-            return False
-        return True if all(gap > noise for gap, noise in gaps) else None
-
-    @property
-    def ours(self) -> str:
-        """The accuracies compared."""
-        scores = dict.fromkeys(score for left, right, _ in self.comparisons for score in (left, right))
-        return ", ".join(f"{score.name}: {score.mean:.3f}" for score in scores)
-
-
-def _claims(options: HammOptions, panel: HammPanel, family: str) -> list[Published]:
-    reasons = {
-        "stated": "",
-        "exponential": "does not follow from an exponential norm either",
-        "ours": "other bounds and parameters than the paper's",
-    }
-    elsewhere = _elsewhere(options, panel)
-    rows = []
-    for claim in _sentences(options, panel, family):
-        holds = claim.verdict()
-        why = "undecided: within two standard errors" if holds is None else reasons[family] or claim.why_not
-        rows.append(
-            Published(
-                what=claim.what,
-                family=family,
-                paper="claims so",
-                ours=claim.ours,
-                parties=panel.parties,
-                reproduces=bool(holds) and not elsewhere,
-                why=elsewhere or ("" if holds else why),
-            )
-        )
-    return rows
-
-
-def _sentences(options: HammOptions, panel: HammPanel, family: str) -> list[_Claim]:
-    """What the paper says of its figures."""
-    trials = options.trials
-
-    def at(name: str, point: float) -> _Score:
-        points = options.inverse_epsilons
-        nearest = min(range(len(points)), key=lambda place: abs(np.log(points[place] / point)))
-        found = panel.curves[family][name][nearest]
-        return _Score(f"{name} at {points[nearest]:g}", found.mean, found.std / math.sqrt(trials * options.draws))
-
-    batch, indiv = (
-        _Score(name, one.mean, one.std / math.sqrt(trials))
-        for name, one in (("batch", panel.batch), ("indiv", panel.indiv))
-    )
-    if options.name == "hamm-har":
-        return [
-            _Claim(
-                "soft and avg are better than indiv until 1/epsilon = 1",
-                [(at("soft", 1.0), indiv, 0.02), (at("avg", 1.0), indiv, 0.02)],
-                "the noise has norm D b with D = 300, not b",
-            ),
-            _Claim(
-                "vote is useless even at 1/epsilon = 0.1",
-                [(indiv, at("vote", 0.1), 0.0)],
-                "the certified bound and the rule for lambda make it better",
-            ),
-        ]
-    if options.name == "hamm-kdd99":
-        return [
-            _Claim(
-                "soft is nearly as good as batch until around 1/epsilon = 10 (largest M)",
-                [(at("soft", 10.0), batch, 0.03)],
-                "the noise has norm D b with D = 123, not b",
-            ),
-            _Claim(
-                "soft holds better than avg at 1/epsilon = 10 (largest M)",
-                [(at("soft", 10.0), at("avg", 10.0), 0.0)],
-                "for two classes both have the bound 2/(M lambda), and so the same noise",
-            ),
-            _Claim(
-                "private algorithms fall under indiv as 1/epsilon grows",
-                [(indiv, at("soft", 100.0), 0.0)],
-                "",
-            ),
-        ]
+        why = "" if close else _WHY_NOT.get(name, "scaling and solver are not stated")
+        said = f"{ours.mean:.3f} ± {ours.std:.3f}"
+        rows.append((f"{name}, not private", "none", f"{paper:.2f}", said, close, why))
+    for family, reason in (
+        ("stated", ""),
+        ("exponential", "does not follow from an exponential norm either"),
+        ("ours", "other bounds and parameters than the paper's"),
+    ):
+        for claim in experiment.claims:
+            said, holds = _judged(claim, options, panel, family)
+            why = "" if holds else reason or claim.why_not
+            why = "undecided: within two standard errors" if holds is None else why
+            rows.append((claim.what, family, "claims so", said, bool(holds), why))
     return [
-        _Claim(
-            "the tendency of Figures 2 and 3: above indiv for small 1/epsilon, under it for large",
-            [(at("soft", 0.01), indiv, 0.0), (indiv, at("soft", 100.0), 0.0)],
-            "",
-        )
+        Published(what, family, panel.parties, paper, said, holds and not elsewhere, elsewhere or why)
+        for what, family, paper, said, holds, why in rows
     ]
+
+
+def _judged(claim: Claim, options: HammOptions, panel: HammPanel, family: str) -> tuple[str, bool | None]:
+    """The accuracies compared, and whether the claim holds: None where that is within two standard errors."""
+    points, told = options.inverse_epsilons, dict[str, str]()
+
+    def score(name: str) -> tuple[float, float]:
+        """A mean accuracy and how far it is known, its releases taken as independent."""
+        method, _, point = name.partition(" ")
+        found, times = {"batch": panel.batch, "indiv": panel.indiv}.get(method), options.trials
+        if found is None:
+            nearest = min(range(len(points)), key=lambda place: abs(np.log(points[place] / float(point))))
+            found, times = panel.curves[family][method][nearest], options.trials * options.draws
+            method = f"{method} at {points[nearest]:g}"
+        told[method] = f"{method}: {found.mean:.3f}"
+        return found.mean, found.std / math.sqrt(times)
+
+    gaps = []
+    for left, right, slack in claim.comparisons:
+        (one, error), (other, other_error) = score(left), score(right)
+        gaps.append((one - other + slack, 2 * math.hypot(error, other_error)))
+    said = ", ".join(told.values())
+    if any(gap <= -noise for gap, noise in gaps):
+        return said, False
+    return said, True if all(gap > noise for gap, noise in gaps) else None

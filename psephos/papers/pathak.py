@@ -30,8 +30,6 @@ from psephos.parties.training import train_parties
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_laplace
 
-__all__ = ["EPSILONS", "SPLITS", "AdultOptions", "reproduce_pathak_adult"]
-
 Array = NDArray[np.float64]
 
 SPLITS = {

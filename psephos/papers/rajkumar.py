@@ -42,8 +42,6 @@ from psephos.protocol.transcript import Transcript
 from psephos.simulation.ceremony import Ceremony, hold_ceremony
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend, signed_labels
 
-__all__ = ["EXPERIMENTS", "METHODS", "SKEWS", "SweepOptions", "reproduce_rajkumar", "sizes_from"]
-
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], object]
 

@@ -18,8 +18,6 @@ from psephos.outcomes import FORMAT, Outcome
 from psephos.outcomes.base import plain
 from psephos.protocol.errors import ReportError, ReportVersionError
 
-__all__ = ["LIBRARIES", "Document", "Environment", "Message", "environment"]
-
 LIBRARIES = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "dp-accounting", "joblib")
 """Whose versions a repetition needs."""
 

@@ -10,8 +10,6 @@ from psephos.outcomes.base import Cell, Matrix
 from psephos.security.audit import CASES
 from psephos.security.model import HIDDEN, LEAK, REVEALED, expected
 
-__all__ = ["VERDICTS", "expected_matrix"]
-
 VERDICTS = {
     HIDDEN: ("○", "the coalition learns nothing about it beyond what else it is shown to learn"),
     REVEALED: ("●", "the ideal functionality gives it to this coalition as well, or it lies outside the threat model"),

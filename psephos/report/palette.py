@@ -6,8 +6,6 @@ level AA; a test computes it. No meaning hangs on a colour alone: marks have sha
 
 from __future__ import annotations
 
-__all__ = ["DARK", "LIGHT", "MARKS", "SURFACES", "TEXTS"]
-
 # For a light screen and for paper.
 LIGHT = {
     "paper": "#ffffff",

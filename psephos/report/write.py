@@ -14,8 +14,6 @@ from psephos.outcomes import Outcome
 from psephos.protocol.errors import ReportError
 from psephos.report.document import Document
 
-__all__ = ["report_from_json", "write_figures", "write_report"]
-
 _EXTRA = ("jinja2", "markupsafe", "matplotlib")
 
 

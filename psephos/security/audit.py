@@ -17,8 +17,6 @@ from psephos.security.case_tally import TALLY
 from psephos.security.compare import detectable_accuracy
 from psephos.security.model import Case, Context, Result, judge
 
-__all__ = ["CASES", "NOT_EXAMINED", "PROTOCOLS", "as_expected", "audit"]
-
 _ALL = (CEREMONY, TALLY, STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, *PATHAK, PSGD, PSGD_GAUSSIAN)
 CASES: dict[str, Case] = {case.name: case for case in _ALL}
 """Every audited protocol by its name."""

@@ -9,7 +9,7 @@ written out here without the protocol's code, so that a protocol that is broken 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -33,11 +33,8 @@ from psephos.protocol.randomness import Randomness
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
-from psephos.security.compare import two_sample
-from psephos.security.model import Case, Check, Coalition, Context, Result
-from psephos.security.sums import comparison_result
-
-__all__ = ["CEREMONY"]
+from psephos.security.compare import compare_samples
+from psephos.security.model import Case, Checks, Coalition, Context, Result
 
 TERMS = CeremonyTerms(128, 3, 2, b"the audit".ljust(32, b"."), test_key=True)
 SECRETS = ("p and q", "d", "shares")
@@ -52,8 +49,6 @@ COALITIONS: dict[str, tuple[int, ...]] = {
     "t - 1 holders": (2,),
     "t holders": (2, 3),
 }
-
-Run = Callable[[Context], Result]
 
 
 @dataclass(frozen=True)
@@ -181,10 +176,7 @@ def _simulated_row(coins: Randomness, members: Sequence[int]) -> dict[str, float
 def _simulation(members: Sequence[int], context: Context) -> Result:
     real = [_row(view, members) for view in _views(context)]
     simulated = [_simulated_row(context.coins("simulated", i), members) for i in range(len(real))]
-    names = list(real[0])
-    left, right = (np.array([[row[name] for name in names] for row in side]) for side in (real, simulated))
-    found = two_sample(left, right, rate=context.rate, names=names, seed=context.seed)
-    return comparison_result(found, "real against simulated", len(real), len(names))
+    return compare_samples(context, (real, simulated), "real against simulated")
 
 
 def _residues_tell_nothing(context: Context) -> Result:
@@ -272,21 +264,17 @@ def _liars_are_named(context: Context) -> Result:
     return Result(True, f"good candidates were rejected and not missed, in {BATCHES} batches")
 
 
-def _checks() -> tuple[Check, ...]:
-    def check(name: str, coalition: str, run: Run, *, statistical: bool = False) -> Check:
-        return Check(f"{name}, {coalition}", coalition, SECRETS, run, statistical)
-
-    checks = []
+def _checks() -> Checks:
+    checks, holders = Checks(), "t - 1 holders"
     for name, members in COALITIONS.items():
         if len(members) >= TERMS.threshold:
-            checks.append(check("opening", name, _reads_all))
+            checks.add("opening", name, SECRETS, _reads_all)
         else:
-            checks.append(check("simulation", name, partial(_simulation, members), statistical=True))
-    holders = "t - 1 holders"
-    checks.append(check("residues", holders, _residues_tell_nothing, statistical=True))
-    checks.append(check("threshold", holders, _threshold))
-    checks.append(check("rejected candidates opened", holders, _liars_are_named))
-    return tuple(checks)
+            checks.add("simulation", name, SECRETS, partial(_simulation, members), statistical=True)
+    checks.add("residues", holders, SECRETS, _residues_tell_nothing, statistical=True)
+    checks.add("threshold", holders, SECRETS, _threshold)
+    checks.add("rejected candidates opened", holders, SECRETS, _liars_are_named)
+    return checks
 
 
 _OPENS = "t holders are the key"
@@ -297,5 +285,5 @@ CEREMONY = Case(
         Coalition(name, tuple(f"holder {j}" for j in m), dict.fromkeys(SECRETS, _OPENS) if len(m) > 1 else {})
         for name, m in COALITIONS.items()
     ),
-    _checks(),
+    tuple(_checks()),
 )

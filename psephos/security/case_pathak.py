@@ -26,7 +26,6 @@ from functools import partial
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
-from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from psephos.curator.pathak.curator import Comparing
@@ -58,9 +57,9 @@ from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.roles import Post, Role
 from psephos.protocol.transcript import Message
 from psephos.protocol.wire import Kind, kind_of
-from psephos.security.compare import two_sample
-from psephos.security.ideal import ideal_pathak, joint_noise, spherical_noise
-from psephos.security.model import Case, Check, Coalition, Context, Result
+from psephos.security.compare import compare_samples
+from psephos.security.ideal import ideal_sum, joint_noise, spherical_noise
+from psephos.security.model import Case, Check, Checks, Coalition, Context, Members, Result
 from psephos.security.pathak_blocks import (
     blinded_answers,
     exact_comparison,
@@ -77,7 +76,6 @@ from psephos.security.pathak_runs import (
     PARTIES,
     SIZES,
     SMALLEST,
-    Members,
     PathakKind,
     Puppet,
     Run,
@@ -92,10 +90,7 @@ from psephos.security.pathak_runs import (
     records_of,
     terms_of,
 )
-from psephos.security.sums import comparison_result
 from psephos.security.views import Sealed, jacobi, stale
-
-__all__ = ["PATHAK"]
 
 SECRETS = ("data", "classifier", "noise", "sizes", "who is smallest")
 
@@ -124,7 +119,7 @@ class _Corrector(Watched):
         if terms.joint:
             rung = terms.rung(smallest.size) if terms.finds_smallest else 0
             added = [c.noise[rung] for c in given.values()]
-        there = [sum(column) for column in zip(*(c.parameters for c in given.values()), *added, strict=True)]
+        there = ideal_sum(*(c.parameters for c in given.values()), *added)
         return moved(post, terms, [w - t for w, t in zip(self.wanted(self.world), there, strict=True)])
 
 
@@ -138,7 +133,7 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run
         for i in range(context.views):
             generator = np.random.default_rng([context.seed, i, 77])
             # What the functionality hands out: the sum under noise for the true smallest size, of the honest parties.
-            handed = ideal_pathak(parameters, _ideal_noise(real.terms, len(honest), generator))
+            handed = ideal_sum(*parameters, _ideal_noise(real.terms, len(honest), generator))
 
             def wanted(world: World, handed: Sequence[int] = handed) -> Sequence[int]:
                 """With noise in shares, the coalition's own, at the true rung, are part of it."""
@@ -146,7 +141,7 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run
                     return handed
                 rung = real.terms.rung(min(SIZES)) if real.terms.finds_smallest else 0
                 own = [world.contributions()[number].noise[rung] for number in members.parties]
-                return [sum(column) for column in zip(handed, *own, strict=True)]
+                return ideal_sum(handed, *own)
 
             made_up = list(SIZES) if members.curator and members.parties else [16, 17, 18, 19]
             if not (members.curator and members.parties):
@@ -215,7 +210,7 @@ def _open_message(run: Run, members: Members, message: Message, table: Mapping[m
             row["opponents"] = found.opponents[0]
         case Answers():
             for number, one in enumerate(found.answers):
-                plain = plain_answer(keys, one, table)
+                plain = plain_answer(keys.comparison, one, table)
                 row[f"answer {number}, bit"] = one.bit
                 row[f"answer {number}, zero at"] = plain.index(0) if 0 in plain else -1
                 row[f"answer {number}, first"] = plain[0]
@@ -318,17 +313,15 @@ def _compare(
 ) -> Result:
     """`look`: which entries of a view count."""
     table = plain_table(left[0].keys.comparison)
-    opened = [[_row(run, members, table) for run in side] for side in (left, right)]
-    names = sorted({name for side in opened for row in side for name in row if look(name)})
-    sides = [np.array([[row.get(name, -1.0) for name in names] for row in side]) for side in opened]
-    found = two_sample(sides[0], sides[1], rate=context.rate, names=names, seed=context.seed)
-    return comparison_result(found, what, len(left), len(names))
+    rows = [[_row(run, members, table) for run in side] for side in (left, right)]
+    sides = [[{name: value for name, value in row.items() if look(name)} for row in side] for side in rows]
+    return compare_samples(context, sides, what)
 
 
 # -- freshness, and what a search would find
 
 
-def _fresh(context: Context, kind: PathakKind, members: Members) -> Result:
+def _fresh(kind: PathakKind, members: Members, context: Context) -> Result:
     """No ciphertext that the coalition cannot open is related to one it has seen, in each run."""
     looked = 0
     for run in real_runs(context, kind)[:12]:
@@ -366,7 +359,7 @@ def _sealed_kinds(run: Run, members: Members) -> list[tuple[PublicKey, tuple[Kin
     return [] if members.parties else [(group, (Kind.INDEXED_SHARE,), (Kind.MASKED_SHARE,))]
 
 
-def _traced(context: Context, kind: PathakKind, members: Members) -> Result:
+def _traced(kind: PathakKind, members: Members, context: Context) -> Result:
     """Whether the parties of a coalition find shares they know among the masked ones: that would give pi_2 away.
 
     A masked share a + r and a known a are tied if r is 40 bits shorter than agreed, two of them if the masks are equal;
@@ -380,7 +373,7 @@ def _traced(context: Context, kind: PathakKind, members: Members) -> Result:
         known = {
             run.keys.group.raw_decrypt(found.encrypted)
             for m, found in run.messages(Kind.INDEXED_SHARE)
-            if {m.sender, role(owners[int(m.sender.split()[1]) - 1] + 1)} & members.names
+            if {m.sender, role(owners[int(m.sender.split()[1]) - 1] + 1)} & set(members.names)
         }
         for value in masked:
             for a in known:
@@ -394,7 +387,7 @@ def _traced(context: Context, kind: PathakKind, members: Members) -> Result:
     return Result(False, f"{pairs} pairs of a masked share and a known one, none tied")
 
 
-def _order_of_places(context: Context, kind: PathakKind, members: Members) -> Result:
+def _order_of_places(kind: PathakKind, members: Members, context: Context) -> Result:
     """Whether the winner of a first comparison is the smaller data set that pi_1 alone would put at that place.
 
     The coalition knows pi_1 and, at its own place, who is asked again. With a uniform pi_2 its prediction is right by a
@@ -437,7 +430,7 @@ def _explained(run: Run, members: Members) -> str | None:
     return None
 
 
-def _parity(context: Context, kind: PathakKind) -> Result:
+def _parity(kind: PathakKind, context: Context) -> Result:
     """Whether the Jacobi symbol of a noise factor is the one that its bases and the noise predict."""
     agree = tried = 0
     for run in real_runs(context, kind):
@@ -456,33 +449,32 @@ def _parity(context: Context, kind: PathakKind) -> Result:
     return Result(p_value <= context.rate, told, p_value)
 
 
-def _noise_law(context: Context, kind: PathakKind) -> Result:
+def _noise_law(kind: PathakKind, context: Context) -> Result:
     """The noise of the smallest party (printed), or the shares of all that are not excluded (repaired), and its law.
 
     On a coarse grid and with one rung, to be quick; all but one share excluded, so that one share is the whole law.
     """
-    rows, honest = 12 * context.views, 1
+    honest = 1
     terms = replace(terms_of(context, kind, "noise law"), pitch_exponent=-5, largest_size=20, excluded=PARTIES - honest)
     generator = np.random.default_rng([context.seed, 82])
-    sides: list[list[NDArray[np.float64]]] = [[], []]
-    for i in range(rows):
+    sides: tuple[list[Row], ...] = ([], [])
+    for i in range(12 * context.views):
         if terms.variant == "printed":
             drawn = own_noise(terms, min(SIZES), context.coins("noise law", i))
         else:
             drawn = noise_share(terms, terms.smallest_size, context.coins("noise law", i))
         for side, noise in zip(sides, (drawn, _ideal_noise(terms, honest, generator)), strict=True):
-            entries = np.array(noise, dtype=float)
-            side.append(np.concatenate([entries, np.abs(entries), [np.abs(entries).sum()]]))
-    names = [f"{what} {place}" for what in ("noise", "|noise|") for place in range(FEATURES)] + ["sum of |noise|"]
-    found = two_sample(np.array(sides[0]), np.array(sides[1]), rate=context.rate, names=names, seed=context.seed)
+            row = {f"noise {place}": float(entry) for place, entry in enumerate(noise)}
+            row |= {f"|{name}|": abs(entry) for name, entry in row.items()}
+            side.append(row | {"sum of |noise|": float(np.abs(noise).sum())})
     whose = "the smallest party's noise" if terms.variant == "printed" else "the share of the one honest party"
-    return comparison_result(found, f"{whose} against the law", rows, len(names))
+    return compare_samples(context, sides, f"{whose} against the law")
 
 
 # -- cells
 
 
-def _reads_sizes(context: Context, kind: PathakKind) -> Result:
+def _reads_sizes(kind: PathakKind, context: Context) -> Result:
     run = real_runs(context, kind)[0]
     keyed = {
         m.sender: run.keys.group.raw_decrypt(found.encrypted) + run.keys.curator.raw_decrypt(found.sealed)
@@ -494,10 +486,10 @@ def _reads_sizes(context: Context, kind: PathakKind) -> Result:
 
 def _bare(run: Run) -> list[int]:
     """The sum of the parameters, which the noise protects."""
-    return [sum(column) for column in zip(*(c.parameters for c in run.contributions.values()), strict=True)]
+    return ideal_sum(*(c.parameters for c in run.contributions.values()))
 
 
-def _reads_noise(context: Context, kind: PathakKind) -> Result:
+def _reads_noise(kind: PathakKind, context: Context) -> Result:
     run, leader = real_runs(context, kind)[0], role(1)
     # P_1 knows s, which it took off what it shared out; Charlie opens eta + s.
     sent = [found.values for m, found in run.messages(Kind.RESHARE) if m.sender == leader]
@@ -510,7 +502,7 @@ def _reads_noise(context: Context, kind: PathakKind) -> Result:
     return Result(found, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
 
 
-def _insider(context: Context, kind: PathakKind, members: Members) -> Result:
+def _insider(kind: PathakKind, members: Members, context: Context) -> Result:
     hits, runs, number = 0, real_runs(context, kind, members=members), members.parties[0]
     for run in runs:
         own = run.contributions[number]
@@ -546,16 +538,15 @@ def _coalitions(kind: PathakKind) -> tuple[Coalition, ...]:
         if kind != "public-bound" and m.curator and m.parties:
             granted = {"sizes": both, "who is smallest": both, **({"noise": mask} if 1 in m.parties else {})}
         leaks = {"noise": insider} if KINDS[kind]["variant"] == "printed" and SMALLEST in m.parties else {}
-        coalitions.append(Coalition(name, tuple(sorted(m.names)), granted, leaks))
+        coalitions.append(Coalition(name, m.names, granted, leaks))
     return tuple(coalitions)
 
 
-def _checks_of(kind: PathakKind, coalition: Coalition, m: Members) -> list[Check]:
+def _ask_about(checks: Checks, kind: PathakKind, coalition: Coalition, m: Members) -> None:
     """What is asked about one coalition."""
-    name = coalition.name
+    name, sizes = coalition.name, ("sizes", "who is smallest")
     known = {*coalition.granted, *coalition.known_leaks}
     hidden = tuple(s for s in SECRETS if s not in known)
-    sizes = ("sizes", "who is smallest")
 
     def compared(context: Context, look: Callable[[str], bool] = lambda name: True) -> Result:
         real, simulated = real_runs(context, kind, members=m), _simulated(context, kind, m)
@@ -565,63 +556,51 @@ def _checks_of(kind: PathakKind, coalition: Coalition, m: Members) -> list[Check
         real, other = (real_runs(context, kind, inputs, m) for inputs in ("honest", "exchanged"))
         return _compare(context, real, other, m, "data sets exchanged")
 
-    checks = []
     if coalition.known_leaks:
         # The real view is not what any simulator could make: that is the finding.
-        leaks = tuple(coalition.known_leaks)
         but = partial(compared, look=lambda entry: "total" not in entry)
-        checks += [
-            Check(f"simulation, {name}", name, leaks, compared, statistical=True),
-            Check(f"insider, {name}", name, ("noise",), partial(_insider, kind=kind, members=m)),
-            Check(f"simulation but for the total, {name}", name, hidden, but, statistical=True),
-        ]
+        checks.add("simulation", name, tuple(coalition.known_leaks), compared, statistical=True)
+        checks.add("insider", name, ("noise",), partial(_insider, kind, m))
+        checks.add("simulation but for the total", name, hidden, but, statistical=True)
     else:
-        checks.append(Check(f"simulation, {name}", name, hidden, compared, statistical=True))
+        checks.add("simulation", name, hidden, compared, statistical=True)
     if not {2, SMALLEST} & set(m.parties) and not known:
         about = ("data", "classifier", "sizes", "who is smallest")
-        checks.append(Check(f"data sets exchanged, {name}", name, about, exchanged, statistical=True))
+        checks.add("data sets exchanged", name, about, exchanged, statistical=True)
     if kind == "public-bound":
         if m.parties == (SMALLEST,) or m.lying:
-            checks.append(Check(f"insider, {name}", name, ("noise",), partial(_insider, kind=kind, members=m)))
-        return checks
+            checks.add("insider", name, ("noise",), partial(_insider, kind, m))
+        return
     if bool(m.parties) != m.curator:  # others open all they receive, or receive nothing sealed
         sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
-        checks.append(Check(f"freshness, {name}", name, sealed, partial(_fresh, kind=kind, members=m)))
+        checks.add("freshness", name, sealed, partial(_fresh, kind, m))
     if m.parties and not m.curator:
         if KINDS[kind].get("comparisons") != "all-pairs":  # in which no message depends on an order
-            places = partial(_order_of_places, kind=kind, members=m)
-            checks.append(Check(f"order of places, {name}", name, sizes, places, statistical=True))
-        checks.append(Check(f"masked shares, {name}", name, sizes, partial(_traced, kind=kind, members=m)))
+            checks.add("order of places", name, sizes, partial(_order_of_places, kind, m), statistical=True)
+        checks.add("masked shares", name, sizes, partial(_traced, kind, m))
     if "sizes" in coalition.granted:
-        checks.append(Check(f"sizes read, {name}", name, sizes, partial(_reads_sizes, kind=kind)))
+        checks.add("sizes read", name, sizes, partial(_reads_sizes, kind))
     if "noise" in coalition.granted:
-        checks.append(Check(f"noise read, {name}", name, ("noise",), partial(_reads_noise, kind=kind)))
-    return checks
+        checks.add("noise read", name, ("noise",), partial(_reads_noise, kind))
 
 
-def _checks(kind: PathakKind) -> tuple[Check, ...]:
+def _case(kind: PathakKind) -> Case:
     consumer, one, smallest = list(MEMBERS)[:3]
-    charlie, members = "curator", _members(kind)
-    checks = [check for c in _coalitions(kind) for check in _checks_of(kind, c, members[c.name])]
-    law = partial(_noise_law, kind=kind)
-    checks += [
-        Check("noise law", consumer, ("data", "classifier"), law, statistical=True),
-        Check("resharing enumerated", charlie, ("classifier",), exact_resharing),
-    ]
-    if kind == "public-bound":
-        return tuple(checks)
+    charlie, coalitions, members, checks = "curator", _coalitions(kind), _members(kind), Checks()
+    for coalition in coalitions:
+        _ask_about(checks, kind, coalition, members[coalition.name])
+    law = partial(_noise_law, kind)
+    checks.append(Check("noise law", consumer, ("data", "classifier"), law, statistical=True))
+    checks.append(Check("resharing enumerated", charlie, ("classifier",), exact_resharing))
     if KINDS[kind]["variant"] == "repaired":
-        insider = partial(_insider, kind=kind, members=MEMBERS[smallest])
-        checks.append(Check(f"insider, {smallest}", smallest, ("noise",), insider))
-    parity = partial(_parity, kind=kind)
-    checks += [
-        Check(f"Jacobi symbols, {one}", one, ("noise",), parity, statistical=True),
-        Check("comparison enumerated", charlie, ("sizes",), exact_comparison),
-        Check("comparison's blinds", charlie, ("sizes",), blinded_answers),
-        Check("comparison at width", charlie, ("sizes",), wide_comparison, statistical=True),
-    ]
-    return tuple(checks)
+        checks.add("insider", smallest, ("noise",), partial(_insider, kind, MEMBERS[smallest]))
+    if kind != "public-bound":
+        checks.add("Jacobi symbols", one, ("noise",), partial(_parity, kind), statistical=True)
+        checks.append(Check("comparison enumerated", charlie, ("sizes",), exact_comparison))
+        checks.append(Check("comparison's blinds", charlie, ("sizes",), blinded_answers))
+        checks.append(Check("comparison at width", charlie, ("sizes",), wide_comparison, statistical=True))
+    return Case(f"pathak-{kind}", SECRETS, coalitions, tuple(checks))
 
 
-PATHAK = tuple(Case(f"pathak-{kind}", SECRETS, _coalitions(kind), _checks(kind)) for kind in KINDS)
+PATHAK = tuple(_case(kind) for kind in KINDS)
 """Pathak's protocol, a case for each of `KINDS`."""

@@ -10,8 +10,8 @@ and delta (`_agreed_noise`), not read from the series. The sizes of the data set
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
@@ -27,29 +27,27 @@ from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError
+from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError, WrongPointError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import Message, Transcript
-from psephos.security.compare import two_sample
-from psephos.security.ideal import ideal_psgd_step, joint_skellam, spherical_noise
-from psephos.security.model import Case, Check, Coalition, Context, Result
+from psephos.security.compare import compare_samples
+from psephos.security.ideal import ideal_sum, joint_skellam, spherical_noise
+from psephos.security.model import Case, Check, Checks, Context, Members, Result
 from psephos.security.simulators import simulate_sum
-from psephos.security.sums import Extra, Members, compare_views, comparison_result, deviations, fresh, lowered_threshold
+from psephos.security.sums import SumAnalysis, coalitions
 from psephos.security.worlds import Recorded, Setup, SumRun, setup
+from psephos.simulation.encrypted_sum import Contribution
 from psephos.simulation.psgd import PsgdOptions, descend
-
-__all__ = ["PSGD", "PSGD_GAUSSIAN", "agreement_of", "party_of", "real_walks", "terms_of"]
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
 SECRETS = ("data", "gradients", "noise", "sizes")
 OPTIONS = PsgdOptions(epsilon=2.0, delta=1e-3, lam=0.5, steps=STEPS, fraction_bits=12, test_key=True)
-
-Array = NDArray[np.float64]
 
 MEMBERS = {
     "outsider (the board)": Members(),
@@ -74,11 +72,11 @@ def agreement_of(context: Context, label: str, variant: Variant = "paper", collu
 
 def terms_of(context: Context, agreement: Agreement) -> Terms:
     """The same with the world's keys."""
-    ceremony = _world(context).ceremony
-    return Terms(agreement.series, ceremony.threshold_key, ceremony.roster, test_key=True)
+    return OPTIONS.terms(agreement, _world(context).ceremony)
 
 
-def _private(context: Context, inputs: str = "honest") -> list[LocalLoss]:
+def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
+    """Every party's records; `swapped`: parties 0 and 1 exchange theirs."""
     generator = np.random.default_rng([context.seed, 8])
     private = []
     for _ in range(PARTIES):
@@ -93,34 +91,24 @@ def party_of(context: Context, agreement: Agreement, number: int, coins: Randomn
     key = _world(context).ceremony.signing_keys[number]
     terms = terms_of(context, agreement)
     encryptor = Encryptor(terms.threshold_key.key, randomness=coins, expected=8)
-    local = _private(context)[number]
+    local = private_data(context)[number]
     return GradientParty(number, key, local, terms, encryptor=encryptor, noise=lambda step: coins)
 
 
-def _said(announcement: Announcement) -> list[Entry]:
-    return [Entry(announcement.step, "curator", BOARD, announcement.encode())]
+def _said(announcement: Announcement, sender: str = "curator") -> list[Entry]:
+    return [Entry(announcement.step, sender, BOARD, announcement.encode())]
 
 
-def real_walks(context: Context, variant: Variant = "paper", inputs: str = "honest") -> list[list[SumRun]]:
-    """Runs of the real protocol, each a list of its steps."""
-
-    def one(i: int) -> list[SumRun]:
-        label = f"psgd {variant} {inputs} {i}"
-        agreement, world = agreement_of(context, label, variant), _world(context)
-        transcript = Recorded(context, label)
-        walk = descend(OPTIONS, _private(context, inputs), agreement, world.ceremony, transcript=transcript)
-        return _by_step(context, agreement, transcript, walk.opened)
-
-    return context.once(("psgd", variant, inputs), lambda: [one(i) for i in range(context.views)])
+def _published(terms: Terms, step: int, sums: Sequence[int], *holders: int) -> list[Entry]:
+    said = {holder: PublishedSum(step, holder, tuple(sums)).encode(terms) for holder in holders}
+    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in said.items()]
 
 
-def _by_step(
-    context: Context, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]
-) -> list[SumRun]:
-    """The steps of a run, each with its own messages, and what every party's ballot holds."""
+def _by_step(context: Context, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]) -> SumRun:
+    """The last step of a run, with those before it: each with its own messages, and what every party's ballot holds."""
     terms, private_key = terms_of(context, agreement), _world(context).private_key
     begins = [place for place, m in enumerate(transcript.messages) if m.kind == "announcement"]
-    steps = []
+    steps: list[SumRun] = []
     for found, begin, end in zip(opened, begins, [*begins[1:], None], strict=True):
         messages = transcript.messages[begin:end]
         assert messages[0].data is not None
@@ -134,54 +122,13 @@ def _by_step(
                 ballot = Ballot.decode(message.data, round_)
                 plain = [private_key.raw_decrypt(c) for c in ballot.ciphertexts]
                 vectors[ballot.party] = round_.plan.unpack(plain, 1)
-        steps.append(SumRun(round_, own, found, vectors))
-    return steps
+        steps.append(SumRun(round_, own, found, vectors, tuple(steps)))
+    return steps[-1]
 
 
 def _order(message: Message) -> int:
-    return ("announcement", "ballot", "tally request", "partial decryption").index(message.kind)
-
-
-def _simulated(context: Context, variant: Variant, members: Members) -> list[list[SumRun]]:
-    private = _private(context)
-    honest = [p for p in range(PARTIES) if p not in members.parties]
-
-    def one(i: int) -> list[SumRun]:
-        label = f"psgd simulated {variant} {members} {i}"
-        agreement, transcript = agreement_of(context, label, variant), Transcript(secrets=True)
-        terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, i, 80])
-        own = {p: party_of(context, agreement, p, context.coins(label, p)) for p in members.parties}
-        states = {p: party.start().state for p, party in own.items()}
-        drawn = [_ideal_noise(variant, generator) for _ in honest]
-        point, opened = np.zeros(FEATURES), []
-        for step in range(1, STEPS + 1):
-            announcement = Announcement.create(
-                terms, step, tuple(point.tolist()), context.coins(label, "curator", step)
-            )
-            transcript.send("step", "curator", BOARD, "announcement", announcement.encode())
-            round_, ballots = terms.round(announcement), {}
-            for p, party in own.items():
-                answered = party.receive(states[p], _said(announcement))
-                states[p], ballots[p] = answered.state, Ballot.decode(answered.posts[0].data, round_)
-            gradients = [snap(private[p].gradient(point), terms.series.pitch) for p in honest]
-            vectors = [own[p].result(states[p]).vector for p in own]
-            # The point is public and depends on the sums before: the functionality's, whoever watches.
-            noise = [steps[step - 1].tolist() for steps in drawn]
-            sums = ideal_psgd_step([*gradients, *vectors], noise)["curator"]["sum"]
-            simulate_sum(
-                _world(context),
-                round_,
-                corrupt_holders=members.holders,
-                own_ballot=lambda party, round_, coins, ballots=ballots: ballots.get(party),  # type: ignore[misc]
-                sums=sums,
-                coins=lambda name, step=step: context.coins(label, step, name),  # type: ignore[misc]
-                transcript=transcript,
-            )
-            opened.append(OpenedSum(tuple(sums), tuple(range(PARTIES))))
-            point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
-        return _by_step(context, agreement, transcript, opened)
-
-    return context.once(("psgd simulated", variant, members), lambda: [one(i) for i in range(context.views)])
+    order = ("announcement", "ballot", "close", "tally request", "partial decryption", "published sum")
+    return order.index(message.kind)
 
 
 @lru_cache(maxsize=4)
@@ -215,27 +162,6 @@ def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: in
     return noise
 
 
-def _extra(members: Members, walks: dict[int, list[SumRun]]) -> Extra:
-    """What a coalition knows of a walk besides its messages: the points, and with the curator the sums."""
-
-    def extra(run: SumRun) -> dict[str, float]:
-        told: dict[str, float] = {}
-        steps = walks[id(run)]
-        for step, one in enumerate(steps):
-            for place, value in enumerate(_point(one)):
-                told[f"point {step}, {place}"] = value
-            for place, value in enumerate(one.opened.sums if members.curator else ()):
-                told[f"sum {step}, {place}"] = float(value)
-                told[f"sum {step}, {place} less own"] = float(
-                    value - sum(one.vectors[p][place] for p in members.parties)
-                )
-                if step:
-                    told[f"sum {step}, {place} less the one before"] = float(value - steps[step - 1].opened.sums[place])
-        return told
-
-    return extra
-
-
 def _point(run: SumRun) -> tuple[float, ...]:
     """Of the announcement that a step began with."""
     data = run.transcript.messages[0].data
@@ -243,41 +169,172 @@ def _point(run: SumRun) -> tuple[float, ...]:
     return tuple(np.frombuffer(data[-8 * FEATURES :], dtype=">f8").tolist())
 
 
-def _compare(
-    context: Context, left: list[list[SumRun]], right: list[list[SumRun]], members: Members, what: str
-) -> Result:
-    """The last step's messages stand for those of all steps; what was opened is that of all."""
-    lefts, rights = ([walk[-1] for walk in side] for side in (left, right))
-    walks = {id(walk[-1]): walk for walk in (*left, *right)}
-    return compare_views(context, _world(context), lefts, rights, members, what, _extra(members, walks))
+@dataclass(frozen=True)
+class _Descent(SumAnalysis):
+    """A run is its last step, whose messages stand for those of all steps; what was opened is that of all."""
 
+    variant: Variant = "paper"
 
-# -- checks
+    def world(self, context: Context) -> Setup:
+        return _world(context)
 
+    def round(self, context: Context, label: str) -> Round:
+        return self.ballots(context, label)[0]
 
-def _noise_law(context: Context, variant: Variant) -> Result:
-    """One party's noise in all steps, sized for as many colluders as may be, against the functionality's by numpy."""
-    colluders = PARTIES - 2 if variant == "gaussian" else PARTIES - 1  # one's own share counts where eta is drawn
-    rows, agreement = 12 * context.views, agreement_of(context, "noise law", variant, colluders)
-    generator = np.random.default_rng([context.seed, 81])
-    sides: list[list[Array]] = [[], []]
-    terms = terms_of(context, agreement)
-    asked = [Announcement.create(terms, step, (0.0,) * FEATURES) for step in range(1, STEPS + 1)]
-    clean = snap(_private(context)[0].gradient(asked[0].point), terms.series.pitch)
-    for i in range(rows):
-        party = party_of(context, agreement, 0, context.coins("noise law", i))
-        state = party.begin().state
-        drawn = np.array([np.subtract(party.vector(state, one)[0], clean) for one in asked])
-        for side, noise in zip(sides, (drawn, _ideal_noise(variant, generator, colluders)), strict=True):
+    def contribution(self, context: Context, inputs: str) -> Contribution:
+        raise NotImplementedError("a party of a series is a role of its own")
+
+    output = contribution  # type: ignore[assignment] # the functionality walks: `simulated`
+
+    def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
+        def one(i: int) -> SumRun:
+            label = f"psgd {self.variant} {inputs} {i}"
+            agreement, transcript = agreement_of(context, label, self.variant), Recorded(partial(context.coins, label))
+            private, ceremony = private_data(context, inputs), _world(context).ceremony
+            walk = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
+            return _by_step(context, agreement, transcript, walk.opened)
+
+        return context.once(("psgd", self.variant, inputs), lambda: [one(i) for i in range(context.views)])
+
+    def simulated(self, context: Context, members: Members) -> list[SumRun]:
+        private = private_data(context)
+        honest = [p for p in range(PARTIES) if p not in members.parties]
+
+        def one(i: int) -> SumRun:
+            label = f"psgd simulated {self.variant} {members} {i}"
+            coins = partial(context.coins, label)
+            agreement, transcript = agreement_of(context, label, self.variant), Transcript(secrets=True)
+            terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, i, 80])
+            own = {p: party_of(context, agreement, p, coins(p)) for p in members.parties}
+            states = {p: party.start().state for p, party in own.items()}
+            drawn = [_ideal_noise(self.variant, generator) for _ in honest]
+            point, opened = np.zeros(FEATURES), []
+            for step in range(1, STEPS + 1):
+                announcement = Announcement.create(terms, step, tuple(point.tolist()), coins("curator", step))
+                transcript.send("step", "curator", BOARD, "announcement", announcement.encode())
+                round_, ballots = terms.round(announcement), {}
+                for p, party in own.items():
+                    answered = party.receive(states[p], _said(announcement))
+                    states[p], ballots[p] = answered.state, Ballot.decode(answered.posts[0].data, round_)
+                gradients = [snap(private[p].gradient(point), terms.series.pitch) for p in honest]
+                vectors = [own[p].result(states[p]).vector for p in own]
+                # The point is public and depends on the sums before: the functionality's, whoever watches.
+                sums = ideal_sum(*gradients, *vectors, *(steps[step - 1].tolist() for steps in drawn))
+                tossed = partial(coins, step)
+                run = simulate_sum(
+                    self.world(context),
+                    round_,
+                    members,
+                    own=ballots,
+                    sums=sums,
+                    coins=tossed,
+                    transcript=transcript,
+                    public=True,
+                )
+                opened.append(run.opened)
+                for entry in _published(terms, step, sums, 1, 2, 3):
+                    transcript.send("gradients: publish", entry.sender, BOARD, "published sum", entry.data)
+                    states = {p: party.receive(states[p], [entry]).state for p, party in own.items()}
+                point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
+            return _by_step(context, agreement, transcript, opened)
+
+        return context.once(("psgd simulated", self.variant, members), lambda: [one(i) for i in range(context.views)])
+
+    def known(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
+        """The points, and the sums between them."""
+        steps = (*run.before, run)
+        for step, one in enumerate(steps):
+            yield from ((f"point {step}, {place}", value) for place, value in enumerate(_point(one)))
+            for place, value in enumerate(one.opened.sums):
+                name = f"sum {step}, {place}"
+                yield name, float(value)
+                yield f"{name} less own", float(value - sum(one.vectors[p][place] for p in members.parties))
+                if step:
+                    yield f"{name} less the one before", float(value - steps[step - 1].opened.sums[place])
+
+    def announced(self, context: Context, label: str, nonce: str = "nonce") -> tuple[Terms, Announcement, list[Ballot]]:
+        """A first step and every party's ballot in it."""
+        agreement = agreement_of(context, label, self.variant)
+        terms = terms_of(context, agreement)
+        announcement = Announcement.create(terms, 1, (0.0,) * FEATURES, context.coins(label, nonce))
+        ballots = []
+        for number in range(PARTIES):
+            party = party_of(context, agreement, number, SYSTEM)  # asked twice, its noise differs
+            (post,) = party.receive(party.start().state, _said(announcement)).posts
+            ballots.append(Ballot.decode(post.data, terms.round(announcement)))
+        return terms, announcement, ballots
+
+    def ballots(self, context: Context, label: str) -> tuple[Round, list[Ballot]]:
+        terms, announcement, ballots = self.announced(context, label)
+        return terms.round(announcement), ballots
+
+    # -- checks of its own
+
+    def noise_law(self, context: Context) -> Result:
+        """One party's noise in all steps, sized for as many colluders as may be, against the functionality's."""
+        colluders = PARTIES - (2 if self.variant == "gaussian" else 1)  # one's own share counts where eta is drawn
+        agreement = agreement_of(context, "noise law", self.variant, colluders)
+        terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, 81])
+        asked = [Announcement.create(terms, step, (0.0,) * FEATURES) for step in range(1, STEPS + 1)]
+        clean = snap(private_data(context)[0].gradient(asked[0].point), terms.series.pitch)
+
+        def row(noise: NDArray[np.int64]) -> dict[str, float]:
+            named = {f"noise {step + 1}, {place}": float(e) for (step, place), e in np.ndenumerate(noise)}
             apart = np.diff(noise, axis=0)
-            sums = [np.abs(noise).sum(), np.abs(apart).sum()]
-            side.append(np.concatenate([noise.ravel(), np.abs(noise).ravel(), apart.ravel(), sums]))
-    entries = [f"{step}, {place}" for step in range(1, STEPS + 1) for place in range(FEATURES)]
-    names = [f"{what} {entry}" for what in ("noise", "|noise|") for entry in entries]
-    names += [f"noise {entry} less the step before" for entry in entries[FEATURES:]]
-    names += ["sum of |noise|", "sum of |differences|"]
-    found = two_sample(np.array(sides[0]), np.array(sides[1]), rate=context.rate, names=names, seed=context.seed)
-    return comparison_result(found, f"one party's noise in {STEPS} steps against its law", rows, len(names))
+            named |= {f"|{name}|": abs(e) for name, e in named.items()}
+            named |= {f"step {s + 2} less the one before, {place}": float(e) for (s, place), e in np.ndenumerate(apart)}
+            return named | {"sum of |noise|": np.abs(noise).sum(), "sum of |differences|": np.abs(apart).sum()}
+
+        sides: tuple[list[dict[str, float]], ...] = ([], [])
+        for i in range(12 * context.views):
+            party = party_of(context, agreement, 0, context.coins("noise law", i))
+            state = party.begin().state
+            sides[0].append(row(np.array([np.subtract(party.vector(state, one)[0], clean) for one in asked])))
+            sides[1].append(row(_ideal_noise(self.variant, generator, colluders)))
+        return compare_samples(context, sides, f"one party's noise in {STEPS} steps against its law")
+
+    def answered_once(self, context: Context) -> Result:
+        """A party answers the next step, once, where it follows; a holder opens one product of one round of a step."""
+        agreement = agreement_of(context, "psgd steps", self.variant)
+        terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins("psgd steps"))
+        start = party.start().state
+
+        def announce(step: int, point: tuple[float, ...], nonce: str) -> Announcement:
+            return Announcement.create(terms, step, point, context.coins("psgd steps", nonce))
+
+        origin = (0.0,) * FEATURES
+        for wrong, sender, error in (
+            (announce(STEPS, origin, "last"), "curator", UnexpectedMessageError),
+            (announce(1, origin, "party"), "party 2", UnexpectedMessageError),
+            (announce(1, (9.0,) * FEATURES, "chosen"), "curator", WrongPointError),
+        ):
+            if not _refuses(party, start, _said(wrong, sender), error):
+                where = f"step {wrong.step} at {wrong.point}, announced by {sender}"
+                return Result(True, f"a party answered what is not the curator's next step: {where}")
+        first, again = announce(1, origin, "first"), announce(1, origin, "another round")
+        answered = party.receive(start, _said(first))
+        if party.receive(start, _said(first)).posts != answered.posts:
+            return Result(True, "set back, a party sends another ballot: a release nobody paid for")
+        if (
+            not _refuses(party, start, _said(again), AlreadyCastError)
+            or party.receive(answered.state, _said(again)).posts
+        ):
+            return Result(True, "a party answered one step in two rounds")
+        lie = (5,) * FEATURES
+        told = party.receive(answered.state, _published(terms, 1, lie, 3)).state  # by t - 1 holders
+        chosen = agreement.descent.step(np.array(origin), np.array(lie) * terms.series.pitch, 0)
+        if party.receive(told, _said(announce(2, tuple(chosen.tolist()), "chosen"))).posts:
+            return Result(True, "one holder that lies about a sum chooses the point at which a party answers")
+        terms, same, ballots = self.announced(context, "one product")
+        others = self.announced(context, "one product")[2]  # parties that lost their state: other noise
+        _, elsewhere, third = self.announced(context, "one product", "another round")
+        opens = partial(_opens, context, terms, OnceLedger())
+        if not (opens(same, ballots) and opens(same, ballots)):
+            return Result(True, "a holder refused to open, or to repeat its opening")
+        if opens(same, others) or opens(elsewhere, third):
+            return Result(True, "a holder opened a second product in one step")
+        told = "the next step is answered once and one product of it is opened: the same again, or a refusal"
+        return Result(False, told)
 
 
 def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[PsephosError]) -> bool:
@@ -286,44 +343,10 @@ def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[Pseph
     return not step.posts and any(isinstance(refusal.error, error) for refusal in step.refused)
 
 
-def _steps(context: Context, variant: Variant) -> Result:
-    """A party answers the next step, once, at one point; a holder opens one product of one round of a step."""
-    label = "psgd steps"
-    agreement = agreement_of(context, label, variant)
-    terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins(label))
-    start = party.start().state
-
-    def announce(step: int, point: tuple[float, ...], nonce: str) -> Announcement:
-        return Announcement.create(terms, step, point, context.coins(label, nonce))
-
-    if not _refuses(party, start, _said(announce(STEPS, (9.0, 9.0), "last")), UnexpectedMessageError):
-        return Result(True, "a party answered a step before its turn, at whatever point")
-    first = announce(1, (0.0, 0.0), "first")
-    answered = party.receive(start, _said(first))
-    for state in (answered.state, start):
-        if party.receive(state, _said(first)).posts != answered.posts:
-            return Result(True, "asked again, a party sends another ballot: a release nobody paid for")
-        for again in (announce(1, (1.0, 0.0), "b"), announce(1, (0.0, 0.0), "c")):
-            if not _refuses(party, state, _said(again), AlreadyCastError):
-                return Result(True, f"a party answered one step twice, the second time at {again.point}")
-    same, ballots = _ballots(context, variant, "one product")
-    _, others = _ballots(context, variant, "one product")  # parties that lost their state: the same round, other noise
-    elsewhere, third = _ballots(context, variant, "one product", "another round")
-    once = OnceLedger()
-    for announcement, chosen in ((same, ballots), (same, ballots)):
-        if not _opened(context, agreement_of(context, "one product", variant), announcement, chosen, once):
-            return Result(True, "a holder refused to open, or to repeat its opening")
-    for announcement, chosen in ((same, others), (elsewhere, third)):
-        if _opened(context, agreement_of(context, "one product", variant), announcement, chosen, once):
-            return Result(True, "a holder opened a second product in one step")
-    return Result(False, "the next step is answered once and one product of it is opened: the same again, or a refusal")
-
-
-def _opened(
-    context: Context, agreement: Agreement, announcement: Announcement, ballots: Sequence[Ballot], once: OnceLedger
+def _opens(
+    context: Context, terms: Terms, once: OnceLedger, announcement: Announcement, ballots: Sequence[Ballot]
 ) -> bool:
     """Whether a holder with this ledger opens the product of these ballots."""
-    terms = terms_of(context, agreement)
     holder = SeriesHolder(_world(context).ceremony.shares[0], terms, once=once)
     board = [Entry(2 + b.party, f"party {b.party}", BOARD, b.encode()) for b in ballots]
     step = holder.receive(holder.start().state, [*_said(announcement), *board])
@@ -332,28 +355,7 @@ def _opened(
     return bool(holder.receive(step.state, [Entry(99, "curator", holder.name, request)]).posts)
 
 
-def _ballots(context: Context, variant: Variant, label: str, nonce: str = "nonce") -> tuple[Announcement, list[Ballot]]:
-    agreement = agreement_of(context, label, variant)
-    terms = terms_of(context, agreement)
-    announcement = Announcement.create(terms, 1, (0.0,) * FEATURES, context.coins(label, nonce))
-    ballots = []
-    for number in range(PARTIES):
-        party = party_of(context, agreement, number, SYSTEM)  # asked twice, its noise differs
-        (post,) = party.receive(party.start().state, _said(announcement)).posts
-        ballots.append(Ballot.decode(post.data, terms.round(announcement)))
-    return announcement, ballots
-
-
-def _round_of(context: Context, variant: Variant, label: str) -> tuple[Round, list[Ballot]]:
-    announcement, ballots = _ballots(context, variant, label)
-    return terms_of(context, agreement_of(context, label, variant)).round(announcement), ballots
-
-
-def _threshold(context: Context, variant: Variant, members: Members) -> Result:
-    return lowered_threshold(_world(context), [walk[0] for walk in real_walks(context, variant)], members)
-
-
-def _reads_sizes(context: Context, variant: Variant) -> Result:
+def _reads_sizes(variant: Variant, context: Context) -> Result:
     """From what is public before the first step: N, and the bound of a gradient, L times the largest size."""
     agreement = agreement_of(context, "sizes", variant)
     largest = round(agreement.series.bound)  # L = 1
@@ -363,56 +365,23 @@ def _reads_sizes(context: Context, variant: Variant) -> Result:
     return Result(largest == smallest == RECORDS, told)
 
 
-def _coalitions() -> tuple[Coalition, ...]:
-    sizes = "public: the noise is sized by them"
-    return tuple(
-        Coalition(
-            name,
-            tuple(["curator"] * m.curator + [f"party {p}" for p in m.parties] + [f"holder {h}" for h in m.holders]),
-            {"sizes": sizes},
-        )
-        for name, m in MEMBERS.items()
-    )
-
-
-def _checks(variant: Variant) -> tuple[Check, ...]:
-    checks: list[Check] = []
-    hidden = ("data", "gradients", "noise")
-    for name, m in MEMBERS.items():
-
-        def simulation(context: Context, m: Members = m) -> Result:
-            real, simulated = real_walks(context, variant), _simulated(context, variant, m)
-            return _compare(context, real, simulated, m, "real against simulated")
-
-        def swapped(context: Context, m: Members = m) -> Result:
-            return _compare(
-                context, real_walks(context, variant), real_walks(context, variant, "swapped"), m, "data swapped"
-            )
-
-        def steps_fresh(context: Context, m: Members = m) -> Result:
-            return fresh([run for walk in real_walks(context, variant) for run in walk], m)
-
-        checks.append(Check(f"simulation, {name}", name, hidden, simulation, statistical=True))
-        checks.append(Check(f"data swapped, {name}", name, ("data", "gradients"), swapped, statistical=True))
-        checks.append(Check(f"freshness, {name}", name, ("gradients",), steps_fresh))
-        checks.append(Check(f"sizes read, {name}", name, ("sizes",), partial(_reads_sizes, variant=variant)))
+def _case(name: str, variant: Variant) -> Case:
+    one, checks = _Descent("psgd", PARTIES, 320, variant), Checks()
+    add = checks.add
+    for coalition, m in MEMBERS.items():
+        swapped = partial(one.pair, m, "honest", "swapped", "data swapped")
+        add("simulation", coalition, ("data", "gradients", "noise"), partial(one.simulation, m), statistical=True)
+        add("data swapped", coalition, ("data", "gradients"), swapped, statistical=True)
+        add("freshness", coalition, ("gradients",), partial(one.fresh, m))
+        add("sizes read", coalition, ("sizes",), partial(_reads_sizes, variant))
         if m.holders:
-            threshold = partial(_threshold, variant=variant, members=m)
-            checks.append(Check(f"threshold, {name}", name, ("gradients",), threshold))
+            add("threshold", coalition, ("gradients",), partial(one.lowered_threshold, m))
     both = "curator and a party, t - 1 holders"
-    law, steps = partial(_noise_law, variant=variant), partial(_steps, variant=variant)
-    checks.append(Check("noise law", both, ("gradients", "noise"), law, statistical=True))
-    checks.append(Check("steps answered once", both, ("gradients",), steps))
-    checks.append(
-        Check(
-            f"deviating requests, {both}",
-            both,
-            ("gradients",),
-            lambda context: deviations(context, _world(context), lambda label: _round_of(context, variant, label)),
-        )
-    )
-    return tuple(checks)
+    checks.append(Check("noise law", both, ("gradients", "noise"), one.noise_law, statistical=True))
+    checks.append(Check("steps answered once", both, ("gradients",), one.answered_once))
+    add("deviating requests", both, ("gradients",), one.deviating)
+    sizes = {"sizes": "public: the noise is sized by them"}
+    return Case(name, SECRETS, coalitions(MEMBERS, lambda m: sizes), tuple(checks))
 
 
-PSGD = Case("psgd", SECRETS, _coalitions(), _checks("paper"))
-PSGD_GAUSSIAN = Case("psgd-gaussian", SECRETS, _coalitions(), _checks("gaussian"))
+PSGD, PSGD_GAUSSIAN = _case("psgd", "paper"), _case("psgd-gaussian", "gaussian")

@@ -14,7 +14,7 @@ samples apart (Lopez-Paz and Oquab 2017). Both give valid p-values at any sample
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -26,8 +26,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import Randomness
-
-__all__ = ["Comparison", "EnumeratedRandomness", "detectable_accuracy", "outcomes", "two_sample"]
+from psephos.security.model import Context, Result
 
 Array = NDArray[np.float64]
 
@@ -118,6 +117,18 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
     p_forest = min(1.0, 2 * float(binom.sf(right_ones - 1, 2 * len(held), 0.5)))
     p_value = min(p_ks, p_forest)
     return Comparison(p_value <= rate, rate, p_value, right_ones / (2 * len(held)), names[worst])
+
+
+def compare_samples(context: Context, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> Result:
+    """Two samples of views, each a row of named numbers, in words; -1 where a view has no such number."""
+    names = list(dict.fromkeys(name for side in sides for row in side for name in row))
+    left, right = (np.array([[row.get(name, -1.0) for name in names] for row in side], dtype=float) for side in sides)
+    found = two_sample(left, right, rate=context.rate, names=names, seed=context.seed)
+    told = f"{what}: {len(left)} + {len(right)} views, {len(names)} features"
+    told += f", p = {found.p_value:.2g}, classifier {found.accuracy:.2f}"
+    if found.differ:
+        told += f" (they differ, most in {found.column})"
+    return Result(found.differ, told, found.p_value)
 
 
 def _ks(left: Array, right: Array) -> float:

@@ -16,8 +16,6 @@ from typing import Any, Literal, TypeVar
 from psephos.outcomes import AuditedCell
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
-__all__ = ["HIDDEN", "LEAK", "REVEALED", "Case", "Check", "Coalition", "Context", "Result", "Verdict", "judge"]
-
 Verdict = Literal["hidden", "revealed by design", "LEAK"]
 HIDDEN: Verdict = "hidden"
 """No check that could have told the secret did."""
@@ -69,6 +67,27 @@ class Result:
     p_value: float | None = None
 
 
+Run = Callable[[Context], Result]
+"""What answers a check's question."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """Who pools their views. `opens`: can decrypt single ballots (dealer, t holders). `lying`: parties that deviate."""
+
+    curator: bool = False
+    parties: tuple[int, ...] = ()
+    holders: tuple[int, ...] = ()
+    opens: bool = False
+    lying: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As in transcripts; who opens ballots without shares of the key is the dealer."""
+        numbered = [f"party {p}" for p in self.parties] + [f"holder {h}" for h in self.holders]
+        return (*["curator"] * self.curator, *numbered, *["dealer"] * (self.opens and not self.holders))
+
+
 @dataclass(frozen=True)
 class Check:
     """One question about one coalition.
@@ -78,14 +97,22 @@ class Check:
         coalition: whose view.
         secrets: what comes through if it leaks.
         run: answers it.
-        rate: whether it is statistical: then its false-alarm rate is the context's.
+        statistical: then its false-alarm rate is the context's.
     """
 
     name: str
     coalition: str
     secrets: tuple[str, ...]
-    run: Callable[[Context], Result] = field(repr=False)
+    run: Run = field(repr=False)
     statistical: bool = False
+
+
+class Checks(list[Check]):
+    """A case's checks as they are written down."""
+
+    def add(self, what: str, coalition: str, secrets: tuple[str, ...], run: Run, *, statistical: bool = False) -> None:
+        """One check, named by what it does and whose view it looks at."""
+        self.append(Check(f"{what}, {coalition}", coalition, secrets, run, statistical))
 
 
 @dataclass(frozen=True)

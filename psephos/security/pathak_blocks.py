@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import gmpy2
-import numpy as np
 from gmpy2 import mpz
 
 from psephos.protocol.pathak.comparison import Answer, answer, ask
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
 from psephos.protocol.pathak.resharing import split_vector
 from psephos.protocol.randomness import Randomness
-from psephos.security.compare import outcomes, two_sample
+from psephos.security.compare import compare_samples, outcomes
 from psephos.security.model import Context, Result
 from psephos.security.pathak_runs import keys_of
-from psephos.security.sums import comparison_result
-from psephos.simulation.pathak import PathakKeys
-
-__all__ = ["blinded_answers", "exact_comparison", "exact_resharing", "plain_answer", "plain_table", "wide_comparison"]
 
 
 def plain_table(key: DgkPrivateKey) -> dict[mpz, int]:
@@ -33,18 +29,20 @@ def plain_table(key: DgkPrivateKey) -> dict[mpz, int]:
     return table
 
 
-def plain_answer(keys: PathakKeys, given: Answer, table: Mapping[mpz, int]) -> list[int]:
+def plain_answer(key: DgkPrivateKey, given: Answer, table: Mapping[mpz, int]) -> list[int]:
     """The plaintexts of an answer, which the owner of the key looks up in `plain_table`."""
-    key = keys.comparison
     return [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
+
+
+def _tiny_key(context: Context) -> DgkPrivateKey:
+    coins = context.coins("tiny")
+    make = partial(generate_dgk_key, 128, comparison_bits=2, test_key=True, randomness=coins)
+    return context.once("tiny comparison key", make)
 
 
 def exact_comparison(context: Context) -> Result:
     """The asker's opened view against the simulator's, in fractions: all coins of a comparison of 1 bit, u = 11."""
-    key = context.once(
-        "tiny comparison key",
-        lambda: generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=context.coins("tiny")),
-    )
+    key = _tiny_key(context)
     public, table = key.public_key, plain_table(key)
     cases = 0
     for y in range(4):
@@ -53,8 +51,7 @@ def exact_comparison(context: Context) -> Result:
 
             def real(coins: Randomness, x: int = x, questions: Any = questions) -> tuple[tuple[int, ...], int]:
                 given = answer(public, [x], questions, bits=1, randomness=coins)[0]
-                plain = tuple(table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts)
-                return plain, given.bit
+                return tuple(plain_answer(key, given, table)), given.bit
 
             def simulated(coins: Randomness, x: int = x, y: int = y) -> tuple[tuple[int, ...], int]:
                 # From the output [x >= y] and the asker's own y alone.
@@ -76,11 +73,7 @@ def blinded_answers(context: Context) -> Result:
 
     Batches of two comparisons of one share, as all pairs and a long tournament have them: no blind h^r serves twice.
     """
-    key = context.once(
-        "tiny comparison key",
-        lambda: generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=context.coins("tiny")),
-    )
-    public = key.public_key
+    public = _tiny_key(context).public_key
     questions = [tuple(public.encrypt([1], context.coins("blind question")))]
     seen: set[mpz] = set()
     for i in range(50):
@@ -100,23 +93,22 @@ def wide_comparison(context: Context) -> Result:
     """
     key = keys_of(context).comparison
     public, table = key.public_key, plain_table(key)
-    rows: list[list[list[float]]] = [[], []]
+    sides: tuple[list[dict[str, float]], ...] = ([], [])
     bits, first = 12, ((100, 37), (4095, 2047))  # all x >= y
     second = ((100, 37), (4096, 4095))  # 0 < 4095 in the low bits of the last
     for i in range(context.views):
-        for side in (0, 1):
+        for side, (one, two) in enumerate(zip(first, second, strict=True)):
             coins = context.coins("wide", i, side)
-            xs, ys = zip(first[side], second[side], strict=True)
-            asked = ask(public, ys, bits=bits, randomness=coins)
-            row = []
-            for given, y in zip(answer(public, xs, asked, bits=bits, randomness=coins), ys, strict=True):
-                plain = [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
-                row += [float(plain.index(0)) if 0 in plain else -1.0, given.bit ^ (y >> bits & 1), *map(float, plain)]
-            rows[side].append([*row, row[1] != row[1 + len(row) // 2]])
-    one = ["zero at", "bit", *(f"entry {i}" for i in range(bits + 1))]
-    names = [f"{name} of comparison {number}" for number in (1, 2) for name in one] + ["bits differ"]
-    found = two_sample(np.array(rows[0]), np.array(rows[1]), rate=context.rate, names=names, seed=context.seed)
-    return comparison_result(found, "two batches with the same outcomes", context.views, len(names))
+            xs, ys = zip(one, two, strict=True)
+            asked, row = ask(public, ys, bits=bits, randomness=coins), dict[str, float]()
+            answers = answer(public, xs, asked, bits=bits, randomness=coins)
+            for number, (given, y) in enumerate(zip(answers, ys, strict=True), 1):
+                plain = plain_answer(key, given, table)
+                row[f"zero at, {number}"] = plain.index(0) if 0 in plain else -1
+                row[f"bit of {number}"] = given.bit ^ (y >> bits & 1)
+                row |= {f"entry {place} of {number}": value for place, value in enumerate(plain)}
+            sides[side].append(row | {"bits differ": row["bit of 1"] != row["bit of 2"]})
+    return compare_samples(context, sides, "two batches with the same outcomes")
 
 
 def exact_resharing(context: Context) -> Result:

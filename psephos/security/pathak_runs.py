@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -35,40 +36,12 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import noise_plan
 from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, Terms, role
-from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Missing, Post, Role, Step
 from psephos.protocol.transcript import Message, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
-from psephos.security.model import Context
+from psephos.security.model import Context, Members
+from psephos.security.worlds import Recorded
 from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
-
-__all__ = [
-    "EPSILON",
-    "FEATURES",
-    "HONEST",
-    "KINDS",
-    "LAMBDA",
-    "PARTIES",
-    "SIZES",
-    "SMALLEST",
-    "AddsNothing",
-    "Members",
-    "PathakKind",
-    "Puppet",
-    "Records",
-    "Run",
-    "Watched",
-    "World",
-    "decoded",
-    "keys_of",
-    "liars",
-    "made_up_records",
-    "moved",
-    "play",
-    "real_runs",
-    "records_of",
-    "terms_of",
-]
 
 PARTIES, FEATURES = 4, 2
 SIZES = (24, 30, 17, 20)
@@ -91,17 +64,6 @@ Records = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 # -- runs
-
-
-class SeededTranscript(Transcript):
-    """A transcript whose roles' coins come from the analysis."""
-
-    def __init__(self, source: Callable[[str], Randomness]) -> None:
-        super().__init__(secrets=True)
-        self._source = source
-
-    def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
-        return super().coins(role, self._source(role))
 
 
 class World:
@@ -178,20 +140,6 @@ class AddsNothing(Watched):
 Puppet = Callable[[Role, World], Watched]
 
 
-@dataclass(frozen=True)
-class Members:
-    """A coalition. `lying`: its parties add nothing to the sum."""
-
-    curator: bool = False
-    parties: tuple[int, ...] = ()
-    lying: bool = False
-
-    @property
-    def names(self) -> set[str]:
-        """As in transcripts."""
-        return {role(number) for number in self.parties} | ({role(CURATOR)} if self.curator else set())
-
-
 HONEST = Members()
 """Nobody colludes, nobody lies."""
 
@@ -265,12 +213,11 @@ def keys_of(context: Context) -> PathakKeys:
     """Everybody's keys, of test size."""
 
     def make() -> PathakKeys:
+        zeta, comparison, xi = (context.coins(name) for name in ("zeta", "comparison key", "xi"))
         return PathakKeys(
-            generate_private_key(384, test_key=True, randomness=context.coins("zeta")),
-            generate_dgk_key(
-                256, comparison_bits=KEYED_SIZE_BITS, test_key=True, randomness=context.coins("comparison key")
-            ),
-            generate_private_key(384, test_key=True, randomness=context.coins("xi")),
+            generate_private_key(384, test_key=True, randomness=zeta),
+            generate_dgk_key(256, comparison_bits=KEYED_SIZE_BITS, test_key=True, randomness=comparison),
+            generate_private_key(384, test_key=True, randomness=xi),
         )
 
     return context.once("pathak keys", make)
@@ -324,7 +271,7 @@ def play(
     puppets: Mapping[str, Puppet],
 ) -> Run:
     """One run of the real protocol on these data sets, with coins named by `label`."""
-    transcript, world = SeededTranscript(lambda name: context.coins(label, name)), World()
+    transcript, world = Recorded(partial(context.coins, label)), World()
     terms, keys = terms_of(context, kind, label), keys_of(context)
     names = [*(role(number) for number in range(PARTIES + 1)), CONSUMERS]
     roles = {name: _watching(puppets.get(name, Watched), world) for name in names}

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +50,6 @@ from psephos.protocol.privacy.mechanisms import (
     skellam_variance,
 )
 from psephos.protocol.randomness import SYSTEM, Randomness
-
-__all__ = ["CONFIDENCE", "Experiment", "audit", "audit_privacy", "experiments", "lower_bound"]
 
 CONFIDENCE = 0.9999
 """Of a lower bound, unless another is asked for: the chance that it does not exceed the true epsilon."""
@@ -156,13 +155,11 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Exp
     yield _own_data("gaussian", epsilon, noise_factor)
     yield _algorithm_2(epsilon, noise_factor)
     yield _average(epsilon, noise_factor)
-    yield _polya(epsilon, noise_factor)
-    yield _skellam(epsilon, noise_factor)
-    yield _series(epsilon, noise_factor)
+    yield from _joint(epsilon, noise_factor)
     yield _pathak(epsilon, noise_factor)
     yield _gop(epsilon, noise_factor)
-    yield _gnmax(epsilon, noise_factor)
-    yield _lnmax(epsilon, noise_factor)
+    yield _pate("pate gnmax", 8, noise_factor, epsilon=epsilon, delta=AUDIT_DELTA)
+    yield _pate("pate lnmax", 1, noise_factor, epsilon=epsilon, aggregator="lnmax")
 
 
 def _weakened(mechanism: Mechanism, factor: float) -> Mechanism:
@@ -281,54 +278,35 @@ def _perturbed(name: str, found: Sequence[Unreleased], bound: Sensitivity, epsil
     )
 
 
-def _polya(epsilon: float, factor: float) -> Experiment:
-    """Joint discrete Laplace, M = 6 with 2 colluders and 1 dropout: all shares but the honest minimum are known."""
-    honest = contributors(6, colluders=2, dropouts=1)
-    step = 20
-    scale = DiscreteLaplace.for_epsilon(step, epsilon, 1, 1.0).scale_units * Fraction(factor)
-    shares = PolyaShares(1, 6, honest, scale)
-    return Experiment(
-        "joint discrete-laplace",
-        1,
-        epsilon,
-        0.0,
-        lambda which, randomness: np.array(
-            [float(which * step + sum(shares.share(randomness)[0] for _ in range(honest)))]
-        ),
-        _towards(np.array([0.0]), np.array([float(step)]), 1),
-    )
+def _summed(
+    name: str, epsilon: float, delta: float, step: int, draw: Callable[[Randomness], int], steps: int = 1
+) -> Experiment:
+    """Sums under noise that parties draw together, of which only the honest minimum's is unknown.
 
-
-def _skellam(epsilon: float, factor: float) -> Experiment:
-    """Joint Skellam, M = 6 with 2 colluders and 1 dropout."""
-    honest = contributors(6, colluders=2, dropouts=1)
-    step = 100
-    variance = skellam_variance(step, step, epsilon, AUDIT_DELTA) * Fraction(factor) ** 2
-    shares = SkellamShares(1, 6, honest, variance)
-    return Experiment(
-        "joint gaussian (Skellam)",
-        1,
-        epsilon,
-        AUDIT_DELTA,
-        lambda which, randomness: np.array(
-            [float(which * step + sum(shares.share(randomness)[0] for _ in range(honest)))]
-        ),
-        _towards(np.array([0.0]), np.array([float(step)]), 2, 2),
-    )
-
-
-def _series(epsilon: float, factor: float) -> Experiment:
-    """Two noisy sums of PSGD's series, M = 6 with 2 colluders and 1 dropout: one party moves every one of them."""
-    steps, step, honest = 2, 100, contributors(6, colluders=2, dropouts=1)
-    variance = Fraction(psgd_bounds.skellam_variance(epsilon, AUDIT_DELTA, step, step, steps)) * Fraction(factor) ** 2
-    shares = SkellamShares(1, 6, honest, variance)
+    One party moves each of `steps` sums by `step`.
+    """
 
     def run(which: int, randomness: Randomness) -> Array:
-        sums = [which * step + sum(shares.share(randomness)[0] for _ in range(honest)) for _ in range(steps)]
-        return np.array(sums, dtype=np.float64)
+        return np.array([float(which * step + draw(randomness)) for _ in range(steps)])
 
-    truths = np.zeros(steps), np.full(steps, float(step))
-    return Experiment("psgd series (Skellam)", steps, epsilon, AUDIT_DELTA, run, _towards(*truths, 2, 2))
+    apart, norm = np.full(steps, float(step)), 2 if delta else 1
+    return Experiment(name, steps, epsilon, delta, run, _towards(np.zeros(steps), apart, norm, norm))
+
+
+def _joint(epsilon: float, factor: float) -> Iterator[Experiment]:
+    """M = 6 with 2 colluders and 1 dropout: Polya and Skellam shares, and two sums of PSGD's series."""
+    honest = contributors(6, colluders=2, dropouts=1)
+
+    def shared(shares: PolyaShares | SkellamShares) -> Callable[[Randomness], int]:
+        return lambda randomness: sum(shares.share(randomness)[0] for _ in range(honest))
+
+    scale = DiscreteLaplace.for_epsilon(20, epsilon, 1, 1.0).scale_units * Fraction(factor)
+    yield _summed("joint discrete-laplace", epsilon, 0.0, 20, shared(PolyaShares(1, 6, honest, scale)))
+    once = skellam_variance(100, 100, epsilon, AUDIT_DELTA)
+    twice = Fraction(psgd_bounds.skellam_variance(epsilon, AUDIT_DELTA, 100, 100, 2))
+    for name, variance, steps in (("joint gaussian (Skellam)", once, 1), ("psgd series (Skellam)", twice, 2)):
+        shares = SkellamShares(1, 6, honest, variance * Fraction(factor) ** 2)
+        yield _summed(name, epsilon, AUDIT_DELTA, 100, shared(shares), steps)
 
 
 def _pathak(epsilon: float, factor: float) -> Experiment:
@@ -352,10 +330,10 @@ def _pathak(epsilon: float, factor: float) -> Experiment:
     )
     step = math.floor(record_sensitivity(terms, 2) / terms.pitch)
 
-    def run(which: int, randomness: Randomness) -> Array:
-        return np.array([float(which * step + sum(noise_share(terms, 2, randomness)[0] for _ in range(2)))])
+    def draw(randomness: Randomness) -> int:
+        return sum(noise_share(terms, 2, randomness)[0] for _ in range(2))
 
-    return Experiment("pathak noise", 1, epsilon, 0.0, run, _towards(np.array([0.0]), np.array([float(step)]), 1))
+    return _summed("pathak noise", epsilon, 0.0, step, draw)
 
 
 def _gop(epsilon: float, factor: float) -> Experiment:
@@ -375,28 +353,17 @@ def _gop(epsilon: float, factor: float) -> Experiment:
     return Experiment("objective perturbation (GOP)", 1, epsilon, AUDIT_DELTA, run, lambda outputs: outputs[:, 0])
 
 
-def _gnmax(epsilon: float, factor: float) -> Experiment:
-    """GNMax, eight queries, two classes, three parties: the answers alone, of which one party turns every vote over."""
-    plan = pate.plan_pate(8, 2, 3, epsilon=epsilon, delta=AUDIT_DELTA, queries=8)
+def _pate(name: str, queries: int, factor: float, **asked: Any) -> Experiment:
+    """The answers alone of PATE, two classes, three parties, of which one turns every vote over."""
+    plan = pate.plan_pate(queries, 2, 3, queries=queries, **asked)
     plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))
-    counts = [np.tile(row, (8, 1)) for row in ([2, 1], [1, 2])]
+    counts = [np.tile(row, (queries, 1)) for row in ([2, 1], [1, 2])]
 
     def run(which: int, randomness: Randomness) -> Array:
         return pate.release_pate(counts[which], plan, randomness).answers.astype(np.float64)
 
-    return Experiment("pate gnmax", 8, epsilon, AUDIT_DELTA, run, lambda outputs: -outputs.sum(axis=1))
+    def score(outputs: Array) -> Array:
+        total: Array = outputs.sum(axis=1)
+        return -total
 
-
-def _lnmax(epsilon: float, factor: float) -> Experiment:
-    """LNMax, one query, two classes, three parties: the answer alone."""
-    plan = pate.plan_pate(1, 2, 3, epsilon=epsilon, aggregator="lnmax", queries=1)
-    plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))
-    counts = [np.array([[2, 1]]), np.array([[1, 2]])]
-    return Experiment(
-        "pate lnmax",
-        1,
-        epsilon,
-        0.0,
-        lambda which, randomness: pate.release_pate(counts[which], plan, randomness).answers.astype(np.float64),
-        lambda outputs: -outputs[:, 0],
-    )
+    return Experiment(name, queries, asked["epsilon"], asked.get("delta", 0.0), run, score)

@@ -21,10 +21,9 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.curator.tally import OpenedSum
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.paillier.ciphertexts import add_ciphertexts
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.sharing import deal_integer
@@ -32,9 +31,8 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.randomness import Randomness
 from psephos.protocol.transcript import BOARD, Transcript
+from psephos.security.model import Members
 from psephos.security.worlds import Setup, SumRun
-
-__all__ = ["packed_sum", "simulate_partial", "simulate_sum"]
 
 
 def packed_sum(plan: PackingPlan, sums: Sequence[int], addends: int) -> list[mpz]:
@@ -63,68 +61,56 @@ def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, 
     return result
 
 
-def simulate_sum(  # long: one view, message by message
+def simulate_sum(
     world: Setup,
     round_: Round,
+    members: Members,
     *,
-    corrupt_holders: Sequence[int],
-    own_ballot: Callable[[int, Round, Randomness], Ballot | None],
+    own: Mapping[int, Ballot],
     sums: Sequence[int],
     coins: Callable[[str], Randomness],
     transcript: Transcript | None = None,
+    public: bool = False,
 ) -> SumRun:
     """The messages of one encrypted sum for a coalition.
 
     Args:
         world: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares of
-            `corrupt_holders` are used.
-        own_ballot: the ballot of a party of the coalition from its inputs; None for an honest party.
-        sums: what the functionality gave; zeros for a coalition without the curator.
+            the coalition's holders are used.
+        own: the ballots of the coalition's parties, from their inputs.
+        sums: what the functionality gave; anything for a coalition that sees no partial decryption.
         coins: the simulator's own.
+        public: whether partial decryptions go to the board.
     """
     transcript = Transcript(secrets=True) if transcript is None else transcript
-    key, threshold_key = round_.key, round_.threshold_key
-    product = (mpz(1),) * round_.plan.ciphertexts
-    zero = [max(0, round_.plan.minimum)] * round_.plan.length
+    key, threshold_key, plan = round_.key, round_.threshold_key, round_.plan
+    ballots = dict(own)
     for party in range(len(round_.roster)):
         name = f"party {party}"
-        ballot = own_ballot(party, round_, transcript.coins(name, coins(name)))
-        if ballot is None:
+        if party not in own:
             encryptor = Encryptor(key, randomness=coins(f"simulated {name}"), expected=8)
-            vector = EncryptedVector.encrypt(encryptor, round_.plan, zero)
-            ballot = Ballot.sign(round_, party, vector, world.ceremony.signing_keys[party])
-        product = add_ciphertexts(key, product, ballot.ciphertexts)
-        transcript.send(f"{round_.kind}: cast", name, BOARD, "ballot", ballot.encode())
-    seen, _ = BallotProduct(round_).add_all(
-        [m.data for m in transcript.messages if m.kind == "ballot" and m.data is not None][-len(round_.roster) :]
-    )
+            zero = EncryptedVector.encrypt(encryptor, plan, [max(0, plan.minimum)] * plan.length)
+            ballots[party] = Ballot.sign(round_, party, zero, world.ceremony.signing_keys[party])
+        transcript.send(f"{round_.kind}: cast", name, BOARD, "ballot", ballots[party].encode())
+    seen, _ = BallotProduct(round_).add_all(ballots[party].encode() for party in sorted(ballots))
+    known = {h: world.ceremony.shares[h - 1].share() for h in members.holders}
+    sizes = {"holders": threshold_key.holders, "threshold": threshold_key.threshold}
+    for holder, fake in enumerate(deal_integer(0, key.nsquare, **sizes, randomness=coins("simulated shares")), 1):
+        if len(known) < threshold_key.threshold - 1:
+            known.setdefault(holder, fake)
+    phase, asked = f"{round_.kind}: open", range(1, threshold_key.threshold + 1)
     request = TallyRequest(round_.digest, seen.members, seen.digest)
-    shares = {h: world.ceremony.shares[h - 1].share() for h in corrupt_holders}
-    missing = threshold_key.threshold - 1 - len(shares)
-    if missing > 0:
-        fake = deal_integer(
-            0,
-            key.nsquare,
-            holders=threshold_key.holders,
-            threshold=threshold_key.threshold,
-            randomness=coins("simulated shares"),
-        )
-        free = [h for h in range(1, threshold_key.holders + 1) if h not in shares][:missing]
-        shares |= {h: fake[h - 1] for h in free}
-    plaintexts = packed_sum(round_.plan, sums, len(round_.roster))
-    asked = range(1, threshold_key.threshold + 1)
-    phase = f"{round_.kind}: open"
+    transcript.send(phase, "curator", BOARD, "close", Close(round_.digest).encode())
     for holder in asked:
         transcript.send(phase, "curator", f"holder {holder}", "tally request", request.encode(round_))
+    opened = list(zip(seen.columns, packed_sum(plan, sums, len(round_.roster)), strict=True))
     for holder in asked:
-        if holder in shares:
-            exponent = 2 * threshold_key.delta * shares[holder]
-            values = tuple(gmpy2.powmod(c, exponent, key.modulus_squared) for c in product)
+        if holder in known:
+            exponent = 2 * threshold_key.delta * known[holder]
+            values = tuple(gmpy2.powmod(c, exponent, key.modulus_squared) for c, _ in opened)
         else:
-            known = dict(list(shares.items())[: threshold_key.threshold - 1])
-            values = tuple(
-                simulate_partial(threshold_key, known, holder, c, m) for c, m in zip(product, plaintexts, strict=True)
-            )
-        part = PartialDecryption(round_.digest, holder, request.product_digest, values)
-        transcript.send(phase, f"holder {holder}", "curator", "partial decryption", part.encode(round_))
+            values = tuple(simulate_partial(threshold_key, known, holder, c, m) for c, m in opened)
+        part = PartialDecryption(round_.digest, holder, seen.digest, values)
+        receiver = BOARD if public else "curator"
+        transcript.send(phase, f"holder {holder}", receiver, "partial decryption", part.encode(round_))
     return SumRun(round_, transcript, OpenedSum(tuple(sums), seen.parties))

@@ -27,8 +27,6 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.threshold import ThresholdKey, combine
 from psephos.protocol.transcript import Message, Transcript
 
-__all__ = ["SEARCH", "Sealed", "jacobi", "openable", "stale", "structure"]
-
 SEARCH = 1 << 10
 """How far exponents are searched: small powers of a ciphertext, small powers of the fixed base."""
 

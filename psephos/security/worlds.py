@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +24,11 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.transcript import Transcript
 from psephos.security.model import Context
 from psephos.simulation.ceremony import Ceremony
 from psephos.simulation.encrypted_sum import Conditions, Contribution, VoteContribution, simulate_sum
-
-__all__ = ["FixedVoter", "Recorded", "Setup", "SumRun", "TrainedVoter", "cast", "run_sum", "run_tally_round", "setup"]
 
 KEY_BITS = 128
 
@@ -87,38 +86,34 @@ class SumRun:
     """One run of an encrypted sum, real or simulated, and what came out.
 
     `vectors`: what parties encrypted, as far as it is known; those of a coalition are its own to know.
+    `before`: the sums before this one, where a protocol takes several.
     """
 
     round: Round
     transcript: Transcript
     opened: OpenedSum
     vectors: Mapping[int, Sequence[int]] = field(default_factory=dict, repr=False)
+    before: Sequence[SumRun] = field(default=(), repr=False)
 
 
 class Recorded(Transcript):
-    """Keeps every role's secrets; their coins are the context's, so that a view can be had again."""
+    """Keeps every role's secrets; their coins are the analysis's, so that a view can be had again."""
 
-    def __init__(self, context: Context, label: str) -> None:
+    def __init__(self, source: Callable[[str], Randomness]) -> None:
         super().__init__(secrets=True)
-        self._context, self._label = context, label
+        self._source = source
 
     def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
         """The role's coins, recorded."""
-        return super().coins(role, self._context.coins(self._label, role))
+        return super().coins(role, self._source(role))
 
 
 def run_sum(
-    world: Setup,
-    round_: Round,
-    contribution: Contribution,
-    transcript: Transcript,
-    *,
-    present: Sequence[int] | None = None,
-    roles: Mapping[str, Callable[[Role], Role]] | None = None,
+    context: Context, world: Setup, round_: Round, contribution: Contribution, label: str, **conditions: Any
 ) -> SumRun:
-    """Cast, count, open, as `psephos.simulation` does. `present`: who votes, everybody by default."""
-    conditions = Conditions(transcript=transcript, present=present, roles=roles or {})
-    done = simulate_sum(round_, world.ceremony, contribution, conditions)
+    """Cast, count, open, with coins named by `label`; `conditions` as those of `psephos.simulation`."""
+    transcript = Recorded(partial(context.coins, label))
+    done = simulate_sum(round_, world.ceremony, contribution, Conditions(transcript=transcript, **conditions))
     return SumRun(round_, transcript, done.opened, done.vectors)
 
 
@@ -132,18 +127,17 @@ def cast(
     return Ballot.decode(step.posts[0].data, round_), role.result(step.state)
 
 
+def tally_round(context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, label: str) -> Round:
+    """A round of the encrypted tally with alpha on `auxiliary`, float64 (N, d); its nonce is named by `label`."""
+    ceremony, coins = world.ceremony, context.coins(label, "round")
+    return vote_round(
+        ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=True, proofs="none", randomness=coins
+    )
+
+
 def run_tally_round(
     context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, voters: Sequence[Voter], label: str
 ) -> SumRun:
-    """One round of the encrypted tally with alpha on `auxiliary`, float64 (N, d)."""
-    ceremony = world.ceremony
-    round_ = vote_round(
-        ceremony.threshold_key,
-        ceremony.roster,
-        auxiliary,
-        classes,
-        test_key=True,
-        proofs="none",
-        randomness=context.coins(label, "round"),
-    )
-    return run_sum(world, round_, VoteContribution(voters, auxiliary, classes), Recorded(context, label))
+    """One such round on `auxiliary`, float64 (N, d), from beginning to end."""
+    contribution = VoteContribution(voters, auxiliary, classes)
+    return run_sum(context, world, tally_round(context, world, auxiliary, classes, label), contribution, label)

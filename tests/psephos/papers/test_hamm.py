@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,24 +14,22 @@ from psephos.cli.show import show
 from psephos.outcomes import HammOutcome, Mean, Outcome
 from psephos.outcomes.papers import Published
 from psephos.papers import hamm as module
-from psephos.papers.hamm import EXPERIMENTS, Experiment, HammOptions, reproduce_hamm
+from psephos.papers.hamm import EXPERIMENTS, HammOptions, reproduce_hamm
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter, JournalError
 
 SMALL = HammOptions("hamm-har", trials=2, draws=2, inverse_epsilons=(0.1, 10.0), holders=3, threshold=2)
 
 
-@pytest.fixture(autouse=True)
-def digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = Experiment("hamm-har", "digits", "6.1", 2, (40,), 12, 300, "one in ten")
-    monkeypatch.setitem(module.EXPERIMENTS, "hamm-har", small)
+DIGITS = replace(EXPERIMENTS["hamm-har"], dataset="digits", parties=(40,), samples=12, auxiliary=300)
+
+
+def reproduced(options: HammOptions, **more: Any) -> HammOutcome:
+    return reproduce_hamm(options, experiment=DIGITS, **more)
 
 
 @pytest.fixture(scope="module")
 def document() -> HammOutcome:
-    with pytest.MonkeyPatch.context() as patch:
-        small = Experiment("hamm-har", "digits", "6.1", 2, (40,), 12, 300, "one in ten")
-        patch.setitem(module.EXPERIMENTS, "hamm-har", small)
-        return reproduce_hamm(SMALL)
+    return reproduced(SMALL)
 
 
 def test_the_document_is_complete_and_labelled(document: HammOutcome) -> None:
@@ -54,9 +53,9 @@ def test_the_document_is_complete_and_labelled(document: HammOutcome) -> None:
 
 
 def test_the_seed_decides_everything_and_workers_nothing(document: HammOutcome) -> None:
-    again = reproduce_hamm(replace(SMALL, workers=2))
+    again = reproduced(replace(SMALL, workers=2))
     assert [p.curves for p in again.sizes] == [p.curves for p in document.sizes]
-    other = reproduce_hamm(replace(SMALL, seed=50, trials=1))
+    other = reproduced(replace(SMALL, seed=50, trials=1))
     assert other.sizes[0].batch != document.sizes[0].batch
 
 
@@ -83,7 +82,7 @@ def test_encrypted_counts_are_the_clear_ones_and_kept(
 ) -> None:
     options = replace(SMALL, encrypted=True, key_bits=256, test_key=True, journal=str(tmp_path / "journal"), trials=1)
     steps: list[tuple[str, int, int]] = []
-    first = reproduce_hamm(options, progress=lambda *step: steps.append(step))
+    first = reproduced(options, progress=lambda *step: steps.append(step))
     assert ("encrypted ballots, M = 40, trial 0", 40, 40) in steps
     (encrypted,) = first.sizes[0].encrypted
     assert encrypted.equals_plaintext is True
@@ -92,18 +91,18 @@ def test_encrypted_counts_are_the_clear_ones_and_kept(
     said = " ".join(capsys.readouterr().out.split())
     assert "Counts: opened from encrypted ballots, equal to the clear ones" in said
     # The same split with clear counts gives the same classifiers.
-    clear = reproduce_hamm(replace(SMALL, trials=1))
+    clear = reproduced(replace(SMALL, trials=1))
     assert first.sizes[0].curves == clear.sizes[0].curves
-    again = reproduce_hamm(options)
+    again = reproduced(options)
     assert again.sizes[0].encrypted[0].continued_from == 40
     with pytest.raises(JournalError, match="another run"):
-        reproduce_hamm(replace(options, threshold=1))
+        reproduced(replace(options, threshold=1))
 
 
 def test_a_statement_is_judged_at_the_papers_own_size_only(document: HammOutcome) -> None:
     claims = [row for row in document.published if row.family == "exponential"]
     assert not any("not tested" in row.why for row in claims)
-    elsewhere = module._published(SMALL, [replace(document.sizes[0], parties=41)])
+    elsewhere = module._published(SMALL, DIGITS, [replace(document.sizes[0], parties=41)])
     assert len(elsewhere) == len(document.published)
     assert all(row.why.startswith("not tested") and not row.reproduces for row in elsewhere)
 
@@ -111,7 +110,7 @@ def test_a_statement_is_judged_at_the_papers_own_size_only(document: HammOutcome
 def test_the_largest_panel_is_judged_in_whatever_order(document: HammOutcome) -> None:
     panel = document.sizes[0]
     for panels in ([panel, replace(panel, parties=20)], [replace(panel, parties=20), panel]):
-        assert {row.parties for row in module._published(SMALL, panels)} == {40}
+        assert {row.parties for row in module._published(SMALL, DIGITS, panels)} == {40}
 
 
 def test_what_the_noise_does_not_decide_is_not_called_reproduced(document: HammOutcome) -> None:
@@ -122,9 +121,10 @@ def test_what_the_noise_does_not_decide_is_not_called_reproduced(document: HammO
             name: [Mean(mean, spread)] * len(SMALL.inverse_epsilons)
             for name, mean in (("soft", soft), ("avg", avg), ("vote", 0.5))
         }
-        panel = replace(document.sizes[0], parties=20_000, curves={"stated": curves})
-        claims = module._claims(replace(SMALL, name="hamm-kdd99"), panel, "stated")
-        return next(claim for claim in claims if "better than avg" in claim.what)
+        panel = replace(document.sizes[0], parties=20_000, curves=dict.fromkeys(document.sizes[0].curves, curves))
+        (sentence,) = (claim for claim in EXPERIMENTS["hamm-kdd99"].claims if "better than avg" in claim.what)
+        kdd = replace(EXPERIMENTS["hamm-kdd99"], claims=(sentence,))
+        return next(row for row in module._published(SMALL, kdd, [panel]) if row.family == "stated")
 
     # Four releases: a standard error of half the deviation each.
     assert (row(0.60, 0.50, 0.05).reproduces, row(0.60, 0.50, 0.05).why) == (True, "")
@@ -133,56 +133,44 @@ def test_what_the_noise_does_not_decide_is_not_called_reproduced(document: HammO
     assert (row(0.50, 0.60, 0.05).reproduces, "same noise" in row(0.50, 0.60, 0.05).why) == (False, True)
 
 
-def test_an_interrupted_sweep_goes_on_after_its_last_trial(
-    document: HammOutcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_sweep_goes_on_after_its_last_trial(document: HammOutcome, tmp_path: Path) -> None:
     options = replace(SMALL, journal=str(tmp_path / "journal"))
-    honest = module._run_trial
-    ran: list[int] = []
-
-    def run_trial(data: object, trial: module._Trial) -> dict:
-        if len(ran) == 1:
-            raise KeyboardInterrupt
-        ran.append(trial.number)
-        return honest(data, trial)
-
-    monkeypatch.setattr(module, "_run_trial", run_trial)
-    with pytest.raises(KeyboardInterrupt):
-        reproduce_hamm(options)
-    again: list[int] = []
-    monkeypatch.setattr(module, "_run_trial", lambda data, trial: (again.append(trial.number), honest(data, trial))[1])
     steps: list[tuple[str, int, int]] = []
-    done = reproduce_hamm(options, progress=lambda *step: steps.append(step))
-    assert (ran, again) == ([0], [1])
+
+    def stopped_after_one(*step: Any) -> None:
+        steps.append(step)
+        if step[1] == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduced(options, progress=stopped_after_one)
+    assert steps == [("trials, M = 40", 0, 2), ("trials, M = 40", 1, 2)]
+    steps.clear()
+    done = reproduced(options, progress=lambda *step: steps.append(step))
     assert steps == [("trials, M = 40", 1, 2), ("trials, M = 40", 2, 2)]
     assert done.sizes[0].curves == document.sizes[0].curves
     assert done.published == document.published
     for change in ({"draws": 3}, {"seed": 1}, {"inverse_epsilons": (1.0,)}, {"quick": True}):
         with pytest.raises(JournalError, match="another run"):
-            reproduce_hamm(replace(options, **change))
+            reproduced(replace(options, **change))
     (file,) = (tmp_path / "journal").iterdir()
     file.write_bytes(file.read_bytes()[:5000])
     with pytest.raises(JournalError, match="damaged"):
-        reproduce_hamm(options)
+        reproduced(options)
 
 
-def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path) -> None:
     with pytest.raises(DataSetMissingError, match=r"Day0\.svm.*url_svmlight"):
         reproduce_hamm(HammOptions("hamm-url", data_dir=str(tmp_path)))
-    tiny = replace(EXPERIMENTS["hamm-url"], parties=(30,), auxiliary=200)
-    monkeypatch.setitem(module.EXPERIMENTS, "hamm-url", tiny)
-    monkeypatch.setattr(
-        module,
-        "_stand_in",
-        lambda experiment: module.make_synthetic(classes=2, features=5, samples=600, test=300),
-    )
-    done = reproduce_hamm(HammOptions("hamm-url", stand_in=True, trials=1, draws=1, inverse_epsilons=(0.01, 100.0)))
+    tiny = replace(EXPERIMENTS["hamm-url"], parties=(30,), auxiliary=200, stand_in=(5, 600))
+    options = HammOptions("hamm-url", stand_in=True, trials=1, draws=1, inverse_epsilons=(0.01, 100.0))
+    done = reproduce_hamm(options, experiment=tiny)
     assert done.data.startswith("SYNTHETIC STAND-IN")
     # What the paper says of its data is not tested on others, whatever comes out.
     assert {(row.reproduces, row.why) for row in done.published} == {
         (False, "not tested: the data are synthetic, not the paper's")
     }
-    assert all(panel.title.startswith("SYNTHETIC STAND-IN") for panel in done.panels)
+    assert all(panel.title.startswith("SYNTHETIC STAND-IN") for panel in done.page().panels)
 
 
 @pytest.mark.parametrize(
@@ -197,14 +185,12 @@ def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path, monkeypat
 )  # fmt: skip
 def test_bad_options(wrong: dict) -> None:
     with pytest.raises(InvalidParameter):
-        reproduce_hamm(replace(SMALL, **wrong))
+        reproduced(replace(SMALL, **wrong))
 
 
-def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(
-        module.EXPERIMENTS, "hamm-kdd99", replace(EXPERIMENTS["hamm-kdd99"], parties=(30,), auxiliary=200)
-    )
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    tiny = replace(EXPERIMENTS["hamm-kdd99"], parties=(30,), auxiliary=200)
     (tmp_path / "kddcup.data_10_percent.gz").write_bytes(b"\x1f\x8b half a file")
     (tmp_path / "corrected.gz").write_bytes(b"")
     with pytest.raises(DataError, match="damaged or incomplete"):
-        reproduce_hamm(HammOptions("hamm-kdd99", data_dir=str(tmp_path)))
+        reproduce_hamm(HammOptions("hamm-kdd99", data_dir=str(tmp_path)), experiment=tiny)

@@ -13,10 +13,10 @@ from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.study import Member, Study, safe_confirmations
 from psephos.study.roles import Public, curator_role, holder_role, party_role
+from tests.study import trial
 
-CLASSES, SAMPLES, PARTIES, HOLDERS, THRESHOLD = 3, 12, 5, 3, 2
+CLASSES, SAMPLES, PARTIES = 3, 12, 5
 
 
 class FixedVotes:
@@ -55,35 +55,9 @@ class Cast:
 def cast() -> Cast:
     generator = np.random.default_rng(5)
     auxiliary = AuxiliarySet(generator.normal(size=(SAMPLES, 4)))
-    curator = SigningKey.generate()
-    parties = [SigningKey.generate() for _ in range(PARTIES)]
-    study = Study(
-        title="A trial",
-        nonce=bytes(16),
-        protocol="tally",
-        method="soft",
-        epsilon=1.0,
-        delta=0.0,
-        classes=("a", "b", "c"),
-        features=tuple("wxyz"),
-        auxiliary=auxiliary.digest,
-        samples=SAMPLES,
-        minimum_ballots=3,
-        key_bits=256,
-        threshold=THRESHOLD,
-        confirmations=safe_confirmations(HOLDERS, THRESHOLD),
-        trial=True,
-        curator=curator.verification_key,
-        parties=tuple(
-            Member(f"Hospital {n}", key.verification_key, n + 1 if n < HOLDERS else 0) for n, key in enumerate(parties)
-        ),
-    )
-    assert Study.parse(study.text()) == study
-    keys = {"curator": curator}
-    keys |= {f"party {n}": key for n, key in enumerate(parties)}
-    keys |= {f"holder {n + 1}": parties[n] for n in range(HOLDERS)}
+    made = trial(parties=PARTIES, auxiliary=auxiliary.digest, samples=SAMPLES)
     votes = generator.integers(0, CLASSES, size=(PARTIES, SAMPLES))
-    return Cast(Public(study, auxiliary), keys, votes, MemoryBoard(), {})
+    return Cast(Public(made.study, auxiliary), made.keys, votes, MemoryBoard(), {})
 
 
 def play(cast: Cast, agents: dict[str, Agent]) -> None:

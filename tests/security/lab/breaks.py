@@ -124,6 +124,8 @@ BREAKS = (
     Break("statistic", "dealt shares, curator and t - 1 holders", F0_IS_S, views=60),
     Break("statistic", "opening, t holders", ZEROS),
     Break("statistic", "opening, dealer", ZEROS),
+    Break("own-data-exact", "opening, dealer", ZEROS),
+    Break("own-data-exact", "exact sum, curator", ZEROS),
     Break(
         "pathak-printed",
         "simulation but for the total, party 3 (the smallest)",
