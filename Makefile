@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo study test lint format bench docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/psephos run
+
+study: $(VENV)/.installed
+	$(BIN)/psephos study try
 
 test: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto
