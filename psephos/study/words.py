@@ -60,8 +60,8 @@ def described(study: Study, identity: Identity | None = None) -> str:
         f"           so {holders - confirming} may be away then",
         f"  ballots  at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened; each proves",
         f"           {_PROOFS[study.proofs]}",
-        f"  the end  when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator says so; then "
-        f"answers are waited for {study.patience} s",
+        f"  the end  when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator ends it;",
+        f"           then answers are waited for {study.patience} s",
         *(f"  {name}  {value}" for name, value in sorted(study.parameters.items())),
     ]
     return "\n".join(lines) + "\n"
