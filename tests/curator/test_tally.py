@@ -12,15 +12,16 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.curator import tally as module
 from psephos.curator.tally import OpenedSum, Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
+from psephos.protocol.encrypted_sum import opened as module
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.errors import (
     CiphertextError,
     DuplicateBallotError,
     ForgedSignatureError,
+    LateBallotError,
     MessageError,
     PsephosError,
     ThresholdError,
@@ -107,10 +108,12 @@ def test_too_few_ballots(election: Any) -> None:
 
 def test_a_closed_tally_counts_nothing_more(election: Any) -> None:
     tally = Tally(election.round, seen=election.product([election.ballot(party) for party in range(3)]))
-    closed = tally.quiet(tally.start().state)
-    assert closed is not None
-    late = tally.receive(closed.state, [Entry(1, "party 4", "board", election.ballot(4).encode())])
-    assert isinstance(late.refused[0].error, UnexpectedMessageError)
+    closing = tally.quiet(tally.start().state)
+    assert closing is not None
+    (close,) = closing.posts
+    closed = tally.receive(closing.state, [Entry(1, "curator", "board", close.data)])
+    late = tally.receive(closed.state, [Entry(2, "party 4", "board", election.ballot(4).encode())])
+    assert isinstance(late.refused[0].error, LateBallotError)
     assert late.state == closed.state
 
 
