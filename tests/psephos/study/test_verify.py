@@ -100,7 +100,7 @@ def play(samples: PublicSamples) -> Callable[..., Played]:
         release: Callable[[Study], Release] | None = None, puppets: Puppets | None = None, **fields: Any
     ) -> Played:
         settings: dict[str, Any] = {"method": "statistic", "epsilon": 0.5, "samples": SAMPLES} | fields
-        public = {"auxiliary": samples.auxiliary.digest, "features": samples.features}
+        public: dict[str, Any] = {"auxiliary": samples.auxiliary.digest, "features": samples.features}
         made = trial(parties=PARTIES, **settings, **public)
         honest: Release = lambda opened: released(made.study, samples, opened)  # noqa: E731
         played = Played(made, samples)
