@@ -107,7 +107,7 @@ class Follower:
         else:
             entry = SignedEntry.decode(data)
             receiver, self.heads[author] = entry.receiver, entry.head.size
-            kind = "secret" if entry.secret else "repeated"
+            kind = ("secret to the curator" if receiver == CURATOR else "secret") if entry.secret else "repeated"
             if taken.entry is not None or (not entry.secret and receiver != BOARD):
                 kind = self._kind(entry)
             self.said[author][kind] += 1
@@ -210,6 +210,6 @@ def verifier(study: Study, public: Path) -> Callable[[Board], list[dict[str, str
 def _steps(name: str, said: Counter[str]) -> list[dict[str, Any]]:
     """What the role does in the open, and whether it has."""
     found = [{"step": told, "done": said[kind.title] > 0} for kind, told in STEPS[name.split()[0]]]
-    if name.startswith("holder") and said["confirmation"] and said["secret"] and not found[-1]["done"]:
-        found[-1] = {"step": "sent secrets", "done": True}
+    if said["secret to the curator"] and not found[-1]["done"]:
+        found[-1] = {"step": "answered the curator", "done": True}
     return found

@@ -29,8 +29,9 @@ function show(state) {
     const row = make("tr");
     const steps = make("td", undefined, "steps");
     for (const step of role.steps) steps.append(make("span", `${step.done ? "\u2713" : "\u25cb"} ${step.step}`, step.done ? "step on" : "step"));
-    row.append(make("th", role.role), make("td", role.owner), steps, make("td", String(role.entries), "num"), make("td", size(role.bytes), "num"),
-      make("td", clock(role.last)), make("td", role.read === null ? "" : String(role.read), "num"));
+    const labelled = (text, label, name) => { const cell = make("td", text, name); cell.dataset.label = label; return cell; };
+    row.append(make("th", role.role), make("td", role.owner), steps, labelled(String(role.entries), "entries", "num"), labelled(size(role.bytes), "bytes", "num"),
+      labelled(clock(role.last), "last heard"), labelled(role.read === null ? "nothing" : String(role.read), "had read", "num"));
     return row;
   }));
   at("head").textContent = `${state.head.size} entries, ${state.head.root}`;
@@ -43,6 +44,7 @@ function show(state) {
   }));
 }
 
+fetch("state.json").then((answer) => answer.json()).then(show).catch(() => {});
 const source = new EventSource("events");
 source.onmessage = (event) => show(JSON.parse(event.data));
 source.onerror = () => { at("stage").textContent = "This page's server does not answer; trying again."; at("stage").className = "bad"; };
