@@ -1,3 +1,5 @@
+from .model import ReleasedClassifier as ReleasedClassifier
+from .model import load_model as load_model
 from .simulation.ceremony import Ceremony as Ceremony
 from .simulation.ceremony import hold_ceremony as hold_ceremony
 

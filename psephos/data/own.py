@@ -162,31 +162,31 @@ class OwnTable:
 
         Raises DataError for too few rows, and as `Encoding` does.
         """
-        generator, options, cautions = np.random.default_rng(seed), self._options, []
+        generator, options = np.random.default_rng(seed), self._options
+        cautions, remarks = [], []
         private = generator.permutation(np.flatnonzero(~self._is_public))
-        if options.public is None:
-            share = max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))
-            private, auxiliary = private[share:], private[:share]
-            cautions.append(
-                f"{share} rows, chosen at random, are taken to be public: name those that are with --public"
-            )
-        else:
-            auxiliary = np.flatnonzero(self._is_public)
         if self._owners is not None:
             owner = self._owners.to_numpy()
             held = [private[owner[private] == name] for name in self.owners]
         else:
             held = np.array_split(private, parties)
+        auxiliary = np.flatnonzero(self._is_public)
+        if options.public is None:
+            auxiliary = _loose(held, generator)[: max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))]
+            held = [rows[~np.isin(rows, auxiliary)] for rows in held]
+            cautions.append(
+                f"{len(auxiliary)} rows, chosen at random, are taken to be public: name those that are with --public"
+            )
         if (least := min(map(len, held))) == 0:
             raise DataError(f"{len(private)} private rows are too few for {len(held)} parties, each of which needs one")
         if least == 1:
             single = [n for n, rows in enumerate(held) if len(rows) == 1]
             who = f"the party {self.owners[single[0]]!r}" if self.owners else f"party {single[0]}"
             more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
-            cautions.append(f"{who}{more} a single row: all that it can say is that row's class")
+            remarks.append(f"{who}{more} a single row: all that it can say is that row's class")
         encoding, said = Encoding.learn(self._features.iloc[auxiliary], options.text)
         unknown = encoding.unknown(self._features.iloc[np.concatenate(held)])
-        cautions += said + [
+        remarks += [
             f"{count} private cells of the column {name!r} hold a value that no public row has: 0 in all its features"
             for name, count in unknown.items()
         ]
@@ -195,14 +195,28 @@ class OwnTable:
         test = _hold_out(held, y, options.held_out, generator)
         train = [np.setdiff1d(rows, test) for rows in held]
         data = Dataset(self.name, encoding.apply(self._features), y, None, None, self.classes, f"the file {self.name}")
-        return Split(data, seed, auxiliary, tuple(train), test, encoding=encoding, cautions=tuple(cautions))
+        return Split(
+            data,
+            seed,
+            auxiliary,
+            tuple(train),
+            test,
+            encoding=encoding,
+            cautions=(*cautions, *said),
+            remarks=tuple(remarks),
+        )
+
+
+def _loose(held: Sequence[NDArray[np.intp]], generator: np.random.Generator) -> NDArray[np.intp]:
+    """All rows but one of each party's, in random order."""
+    return generator.permutation(np.concatenate([rows[1:] for rows in held]))
 
 
 def _hold_out(
     held: Sequence[NDArray[np.intp]], y: NDArray[np.int64], share: float, generator: np.random.Generator
 ) -> NDArray[np.intp]:
     """That share of each class, but never a party's last row."""
-    loose = generator.permutation(np.concatenate([rows[1:] for rows in held]))
+    loose = _loose(held, generator)
     total = np.bincount(y[np.concatenate(held)])
     chosen = [loose[y[loose] == label][: round(share * count)] for label, count in enumerate(total)]
     return np.sort(np.concatenate(chosen))

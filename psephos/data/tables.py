@@ -321,7 +321,8 @@ def _numbers(name: str, kind: str, found: pd.Series[str]) -> NDArray[np.float64]
 
 def _encoded(column: Column, cells: pd.Series[str]) -> NDArray[np.float64]:
     if column.kind == "text":
-        return np.asarray(cells.to_numpy()[:, None] == np.array(column.values, dtype=object)[None, :], dtype=np.float64)
+        codes = cells.map({value: code for code, value in enumerate(column.values)}).to_numpy(np.float64, na_value=-1)
+        return np.asarray(codes[:, None] == np.arange(len(column.values)), dtype=np.float64)
     encoded = np.full((len(cells), 1), column.fill)
     there = ~is_gap(cells)
     encoded[there.to_numpy(), 0] = _numbers(column.name, column.kind, cells[there])

@@ -244,7 +244,7 @@ def test_public_rows_alone_settle_the_encoding(tmp_path: Path) -> None:
     written(path, "\n".join(changed))
     after = OwnTable(options(path)).deal(3, seed=0)
     assert before.encoding == after.encoding
-    assert "10 private cells of the column 'city'" in " ".join(after.cautions)
+    assert "10 private cells of the column 'city'" in " ".join(after.remarks)
 
 
 def test_public_rows_from_another_file_need_no_label(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_party_keeps_its_last_row(tmp_path: Path) -> None:
     written(path, path.read_text() + "shop 9,33,Oslo,gold\n")
     dealt = OwnTable(options(path, held_out=0.9)).deal(4, seed=0)
     assert dealt.sizes.min() == 1
-    assert "the party 'shop 9' holds a single row" in dealt.cautions[0]
+    assert "the party 'shop 9' holds a single row" in dealt.remarks[0]
 
 
 @pytest.mark.parametrize(
