@@ -5,6 +5,7 @@ A few schedules of `tests.psephos.study.soak`, which plays as many as one likes.
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from psephos.protocol.agent import Agent
 from psephos.protocol.board.entries import SignedEntry
-from psephos.protocol.board.file import BoardFile
+from psephos.protocol.board.file import BoardFile, export
 from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import EquivocationError
 from psephos.protocol.storage.store import Store
@@ -86,3 +87,35 @@ def test_a_role_that_comes_back_without_its_store_says_nothing(tmp_path: Path) -
     with pytest.raises(EquivocationError, match="lost, or set back"):
         again.step()
     assert list(board.read(0)) == before
+
+
+def test_a_member_without_a_network_takes_part_by_files_that_are_carried(tmp_path: Path) -> None:
+    """Party 3 has a copy; whatever its agent posts there counts when it comes to the board, in the board's order."""
+    house = House(tmp_path, 2, 4, 3, False)
+    board, copy = BoardFile(house.address), BoardFile(tmp_path / "copy", copy=True)
+    agents = {
+        name: Agent(
+            house.role(name, store := Store()),
+            house.public.study.members,
+            house.keys[name],
+            copy if name == "party 3" else board,
+            store,
+        )
+        for name in house.names
+    }
+    carried = 0
+    while any(agent.result is None for agent in agents.values()):
+        moved = [agent.step() for agent in agents.values()]
+        if any(moved):
+            continue
+        for journey, (here, there) in enumerate(((board, copy), (copy, board))):
+            path = tmp_path / f"{carried}-{journey}"
+            export(here, path, after=agents["party 3"].head.size if here is board else 0)
+            there.import_(path)
+        carried += 1
+        curator = agents["curator"]
+        if curator.result is None and curator.role.complete(curator.state):
+            curator.hush()
+        assert carried < 100
+    assert not any(agent.refused for agent in agents.values())
+    assert json.loads(agents["party 3"].result.content)[0] == [0, 1, 2, 3]
