@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from gmpy2 import mpz
+
 from psephos.protocol.encrypted_sum.messages import Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer, Watching
 from psephos.protocol.encrypted_sum.proofs import prove_opening
@@ -34,8 +36,10 @@ __all__ = ["Answered", "KeyHolder"]
 @storable
 @dataclass(frozen=True)
 class Answered:
-    """The round is opened: what was asked, and the answer, which may be given again."""
+    """The round is opened: the product, what was asked, and the answer, which may be given again."""
 
+    members: int = field(repr=False)
+    columns: tuple[mpz, ...] = field(repr=False)
     request: TallyRequest
     answer: bytes = field(repr=False)
 
@@ -121,7 +125,7 @@ class KeyHolder(Observer):
             answer = self._openings.first(self.round.digest, request.product_digest, opened)
         except AlreadyDoneError:
             raise self._refusal() from None
-        return self._answer(Answered(request, answer), entry)
+        return self._answer(Answered(state.members, state.columns, request, answer), entry)
 
     @takes(Answered, Kind.TALLY_REQUEST)
     def repeat(self, state: Answered, entry: Entry) -> Step:

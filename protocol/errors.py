@@ -56,6 +56,7 @@ __all__ = [
     "WorkersLostError",
     "WrongKeyError",
     "WrongPartialDecryptionError",
+    "WrongPointError",
     "WrongRoundError",
 ]
 
@@ -253,6 +254,10 @@ class ShareRangeError(MessageError):
 
 class PartyVanishedError(PsephosError):
     """A party that an iterative run cannot go on without did not answer."""
+
+
+class WrongPointError(PsephosError):
+    """A step was announced at another point than the one that follows from the sums before it."""
 
 
 class DivergenceError(PsephosError, ValueError):

@@ -33,6 +33,7 @@ class Kind(IntEnum):
     CONFIRMATION = 5
     # a series of them
     ANNOUNCEMENT = 16
+    PUBLISHED_SUM = 17
     # Pathak 2010, in the order of the protocol
     PROPOSAL = 32
     GROUP_SECRET = 33

@@ -27,6 +27,7 @@ from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 __all__ = ["MODEL_FILE", "Model", "ReleasedClassifier", "load_model", "write_atomically", "write_onnx", "written_model"]
 
 MODEL_FILE = "model.json"
+"""In the directory that `psephos run --output` writes."""
 MOST_BYTES = 1 << 28
 """Of a model file; a larger one is not read."""
 
@@ -155,18 +156,21 @@ def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier:
         raise ModelError(f"{file} is no whole model of this version of psephos: {error}") from None
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write the whole file or none; raises OSError."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write the whole file, with these permissions, or none; raises OSError."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                os.chmod(file.name, mode)
+                os.replace(file.name, path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the user's name of it, not ours
 
 
 def written_model(model: Model) -> bytes:

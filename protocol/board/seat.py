@@ -1,7 +1,8 @@
 """What one role knows of a board: everything it has read, checked; and how it says something itself.
 
 Whatever a board does, a role is shown entries that their authors signed for this study, once each, and only from
-authors who have read the same log. What is no such entry is refused by name, and still is part of the log. No paper behind it; docs/security/board.md.
+authors who have read the same log. What is no such entry is refused by name, and still is part of the log.
+No paper behind it.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ __all__ = ["CURATOR", "Member", "Protocol_", "Study", "plain", "safe_confirmatio
 
 FORMAT = 1
 CURATOR = "curator"
+"""The name of the curator's role."""
 
 Protocol_ = Literal["tally", "statistic", "average", "psgd", "pathak"]
 

@@ -70,6 +70,7 @@ def simulate_sum(
     sums: Sequence[int],
     coins: Callable[[str], Randomness],
     transcript: Transcript | None = None,
+    public: bool = False,
 ) -> SumRun:
     """The messages of one encrypted sum for a coalition.
 
@@ -77,8 +78,9 @@ def simulate_sum(
         world: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares of
             the coalition's holders are used.
         own: the ballots of the coalition's parties, from their inputs.
-        sums: what the functionality gave; anything for a coalition without the curator.
+        sums: what the functionality gave; anything for a coalition that sees no partial decryption.
         coins: the simulator's own.
+        public: whether partial decryptions go to the board.
     """
     transcript = Transcript(secrets=True) if transcript is None else transcript
     key, threshold_key, plan = round_.key, round_.threshold_key, round_.plan
@@ -109,5 +111,6 @@ def simulate_sum(
         else:
             values = tuple(simulate_partial(threshold_key, known, holder, c, m) for c, m in opened)
         part = PartialDecryption(round_.digest, holder, seen.digest, values)
-        transcript.send(phase, f"holder {holder}", "curator", "partial decryption", part.encode(round_))
+        receiver = BOARD if public else "curator"
+        transcript.send(phase, f"holder {holder}", receiver, "partial decryption", part.encode(round_))
     return SumRun(round_, transcript, OpenedSum(tuple(sums), seen.parties))

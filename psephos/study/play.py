@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from psephos.curator.tally import Asked, Closing
+from psephos.curator.tally import Asked
 from psephos.parties.ceremony import CeremonyHolder, Searching
 from psephos.parties.holder import Answered
 from psephos.protocol.agent import Agent
@@ -62,9 +62,9 @@ def standing(agent: Agent) -> str:
         return f"makes the key with the other holders; waits for {left}" if left else "makes the key"
     if isinstance(role, Keyed):
         return f"waits for the key, from {', '.join(left.senders)}" if left else "waits for the key"
-    if isinstance(role, Observer) and isinstance(state, Watching | Closing):
+    if isinstance(role, Observer) and isinstance(state, Watching):
         here, all_, least = len(role.product(state)), len(role.round.roster), role.round.minimum_ballots
-        over = "; the vote is being closed" if isinstance(state, Closing) else ""
+        over = "; the vote is being closed" if state.closing else ""
         return f"has counted {here} ballots of {all_}, of which {least} are needed{over}"
     if isinstance(role, Observer) and isinstance(state, Closed):
         said = len(state.agreeing(role.product(state).digest))
@@ -191,7 +191,7 @@ class Play:
         agent = seat.agent
         waited = self._clock() - self._since(seat)
         role, state = _now(agent)
-        if role.name == CURATOR and isinstance(state, Watching):
+        if role.name == CURATOR and isinstance(state, Watching) and not state.closing:
             if agent.role.complete(agent.state):
                 return True
             told = self.member.closing().exists() or (

@@ -19,6 +19,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
 
     Raises StudyError for an identity that is not in the study.
     """
+    safe = study.ceremony().tolerated
     holders, least, confirming = len(study.holders), study.threshold, study.confirmations
     width = max(len(member.name) for member in study.parties)
     lines = [
@@ -42,24 +43,25 @@ def described(study: Study, identity: Identity | None = None) -> str:
         f"  learned from {_ROUNDED.get(study.method, study.method)} (method {study.method}), with noise.",
         "",
         "What it costs each party",
-        f"  epsilon {study.epsilon:g}, delta {study.delta:g}: of everything that the party holds, for ever.",
+        f"  epsilon {study.epsilon:g}, delta {study.delta:g}: how much is said of all that one party holds.",
         *(_own(study, identity) if identity is not None else []),
         "",
         "Who could learn what",
         "  anybody                 the released classifier, and who took part; no vote",
         "  the curator             the exact count of votes for each sample and class; no party's vote",
-        f"  {least - 1} holders and curator   nothing more",
-        f"  {least} holders               every party's votes, if they break the rules together",
+        f"  {safe} of the holders        nothing more, together with the curator and any parties",
+        f"  {safe + 1} of the holders        every vote, if they break the rules together while the key is made, or "
+        f"{least} later",
         "  dealer                  there is none: the holders make the key among themselves, and nobody ever has it",
         "",
         "How it goes",
         f"  key      {study.key_bits} bits; {holders} holders make it, all of them; {least} open a sum; "
         f"{confirming} must confirm what is opened,",
         f"           so {holders - confirming} may be away then",
-        f"  ballots  at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened; each proves "
-        f"{_PROOFS[study.proofs]}",
-        f"  the vote ends when all have voted, {'at ' + study.closes + ', ' if study.closes else ''}or when the",
-        f"           curator ends it; afterwards answers are waited for {study.patience} s",
+        f"  ballots  at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened; each proves",
+        f"           {_PROOFS[study.proofs]}",
+        f"  the end  when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator ends it;",
+        f"           then answers are waited for {study.patience} s",
         *(f"  {name}  {value}" for name, value in sorted(study.parameters.items())),
     ]
     return "\n".join(lines) + "\n"

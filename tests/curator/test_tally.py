@@ -12,10 +12,10 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.curator import tally as module
 from psephos.curator.tally import OpenedSum, Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
+from psephos.protocol.encrypted_sum import opened as module
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.errors import (
     CiphertextError,

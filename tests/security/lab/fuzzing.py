@@ -40,6 +40,7 @@ from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
 from psephos.protocol.pathak.terms import Terms
 from psephos.protocol.psgd.series import Announcement
+from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.keyfiles import (
@@ -183,7 +184,11 @@ def _series() -> list[Decoder]:
     samples = tuple(
         Announcement.create(terms, step, (0.5, -1e300), SimulationRandomness(step)).encode() for step in (1, 2, 3)
     )
-    return [Decoder("announcement", samples, lambda data: Announcement.decode(data, terms).encode())]
+    sums = tuple(PublishedSum(step, holder, (-1, 2**9)).encode(terms) for step, holder in ((1, 1), (2, 3), (3, 2)))
+    return [
+        Decoder("announcement", samples, lambda data: Announcement.decode(data, terms).encode()),
+        Decoder("published sum", sums, lambda data: PublishedSum.decode(data, terms).encode(terms)),
+    ]
 
 
 def _pathak() -> list[Decoder]:
@@ -329,6 +334,7 @@ DECODERS: tuple[str, ...] = (
     "masked noise",
     "reshare",
     "published share",
+    "published sum",
     "signed entry",
     "sealed message",
     "joined",
