@@ -30,11 +30,11 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Psephos needs Python 3.11 or later; run make PYTHON=python3.11"'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml
+$(VENV)/.installed: $(BIN)/python pyproject.toml setup.py protocol/paillier/ifma.c
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(VENV)/.installed-%: $(BIN)/python pyproject.toml
+$(VENV)/.installed-%: $(BIN)/python pyproject.toml setup.py protocol/paillier/ifma.c
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	touch $@
 

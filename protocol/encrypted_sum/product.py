@@ -131,10 +131,7 @@ class BallotProduct:
         check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof)])
 
     def _times(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
-        columns = self.columns
-        for _place, ballot in ballots:
-            columns = add_ciphertexts(self.round.key, columns, ballot.ciphertexts)
-        return columns
+        return add_ciphertexts(self.round.key, self.columns, *(ballot.ciphertexts for _place, ballot in ballots))
 
     def merge(self, other: BallotProduct) -> BallotProduct:
         """The product of both, so that a tally is a tree.

@@ -9,31 +9,33 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from psephos.outcomes import METHODS, Outcome
-from psephos.outcomes.base import Panel, Table
+from psephos.outcomes.base import Page, Panel, Table
 
 __all__ = ["show"]
 
 
 def show(outcome: Outcome, console: Console | None = None) -> None:
     """Print it to standard output, or to `console`; warnings come first."""
-    console = Console() if console is None else console
+    console, page = Console() if console is None else console, outcome.page()
 
     def say(text: str, style: str | None = None) -> None:
         console.print(text, highlight=False, markup=False, style=style)
 
-    for text in outcome.warnings:
+    for text in page.warnings:
         say(f"WARNING: {text}", "bold red")
-    grids = [_accuracies(outcome), *map(_panel, outcome.panels), _comparison(outcome)]
-    for matrix in outcome.matrices:
+    if page.cost:
+        say(page.cost)
+    grids = [_accuracies(page), *map(_panel, page.panels), _comparison(page)]
+    for matrix in page.matrices:
         rows = [[name, *map(_cell, cells)] for name, _, cells in matrix.rows]
         grids.append(_lay(matrix.name, ["coalition", *matrix.secrets], rows))
-    grids += [*map(_grid, outcome.tables), _phases(outcome)]
+    grids += [*map(_grid, page.tables), _phases(page)]
     for grid in grids:
         if grid.row_count:
             console.print(grid)
-    for words, *said in outcome.facts:
+    for words, *said in page.facts:
         say(f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in said)}")
-    for text in outcome.notes:
+    for text in page.notes:
         say(text)
     if outcome.seconds:
         taken = ", ".join(f"{name} {value:.1f}" for name, value in outcome.seconds.items() if value is not None)
@@ -68,17 +70,20 @@ def _cell(cell: Any) -> str:
     return str(cell.verdict) + ("" if cell.expected in (None, cell.verdict) else " (UNEXPECTED)")
 
 
-def _accuracies(outcome: Outcome) -> Grid:
-    released = outcome.releases
+def _accuracies(page: Page) -> Grid:
+    released = page.releases
     rows = []
-    for name, found in outcome.accuracies.items():
+    balanced = any(found.balanced is not None for found in page.accuracies.values())
+    for name, found in page.accuracies.items():
         words = f"{name} ({METHODS[name]})" if name in METHODS else name
         private = "" if found.private is None else f"{found.private:.3f}"
         spread = "" if found.private_std is None else f" ± {found.private_std:.3f}"
         size = released[name].sensitivity if name in released else None
         bare = "" if found.nonprivate is None else f"{found.nonprivate:.3f}"
-        rows.append([words, bare, private + spread, "" if size is None else f"{size:.3g}"])
-    return _lay(outcome.title, ["accuracy", "not private", "private", "sensitivity"], rows)
+        even = [] if not balanced else ["" if found.balanced is None else f"{found.balanced:.3f}"]
+        rows.append([words, bare, private + spread, *even, "" if size is None else f"{size:.3g}"])
+    columns = ["accuracy", "not private", "private", *(["balanced"] if balanced else []), "sensitivity"]
+    return _lay(page.title, columns, rows)
 
 
 def _panel(panel: Panel) -> Grid:
@@ -98,11 +103,11 @@ def _panel(panel: Panel) -> Grid:
     return _lay(title, columns, turned, panel.note or None)
 
 
-def _comparison(outcome: Outcome) -> Grid:
-    rows = [[row.quantity, row.paper, row.ours, row.verdict, row.why] for row in outcome.comparison]
+def _comparison(page: Page) -> Grid:
+    rows = [[row.quantity, row.paper, row.ours, row.verdict, row.why] for row in page.comparison]
     return _lay("Beside the paper", ["what", "paper", "here", "verdict", "why"], rows)
 
 
-def _phases(outcome: Outcome) -> Grid:
-    rows = [[name, phase.seconds, phase.bytes, phase.messages] for name, phase in outcome.phases.items()]
+def _phases(page: Page) -> Grid:
+    rows = [[name, phase.seconds, phase.bytes, phase.messages] for name, phase in page.phases.items()]
     return _lay("Stages", ["stage", "seconds", "bytes", "messages"], rows)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
-from psephos.data.splits import AUXILIARY_SHARE, Split
+from psephos.data.splits import AUXILIARY_SHARE, Split, deal_rows
 from psephos.data.tables import MANY_VALUES, Encoding, is_gap, read_table
 from psephos.options import option
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -153,11 +153,14 @@ class OwnTable:
             )
         self.classes = tuple(sorted(str(name) for name in counts.index))
 
-    def deal(self, parties: int, seed: int) -> Split:
+    def deal(
+        self, parties: int, seed: int, *, sizes: str | Sequence[int] = "equal", concentration: float = 0.5
+    ) -> Split:
         """Who holds what. Public rows are encoded with the others, in the way that they alone settle.
 
         Args:
-            parties: M, as many as `owners`; without those the rows are dealt to them evenly, at random.
+            parties: M, as many as `owners`; without those the rows are dealt to them at random.
+            sizes, concentration: of that, as in `psephos.data.splits.deal_rows`.
             seed: of the dealing, of public rows that nobody named, and of the rows that are held out.
 
         Raises DataError for too few rows, and as `Encoding` does.
@@ -176,7 +179,8 @@ class OwnTable:
             owner = self._owners.to_numpy()
             held = [private[owner[private] == name] for name in self.owners]
         else:
-            held = np.array_split(private, parties)
+            known = np.unique(self._labels.to_numpy()[private], return_inverse=True)[1]
+            held = deal_rows(private, known, parties, sizes, concentration, generator)
         if (least := min(map(len, held))) == 0:
             raise DataError(f"{len(private)} private rows are too few for {len(held)} parties, each of which needs one")
         if least == 1:

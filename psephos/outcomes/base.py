@@ -1,12 +1,13 @@
 """What every outcome has in common: its JSON, checked when it comes back, and what a page or a terminal shows of it.
 
-An `Outcome` holds what a command found. Its fields are its JSON (docs/json.md), its properties are what is shown: the
-report and the terminal loop over them and know no kind of outcome by itself.
+An `Outcome` holds what a command found. Its fields are its JSON (docs/json.md), its `page` is what is shown: the report
+and the terminal loop over that and know no kind of outcome by itself.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
@@ -62,11 +63,15 @@ class Accuracy:
         nonprivate: without noise.
         private: as released; a mean over draws.
         private_std: standard deviation over draws.
+        balanced: the mean recall of all classes: of what is released, otherwise without noise.
+        recall: of each class, the share of its test samples that is recognised; null where there are none.
     """
 
     nonprivate: Share | None = None
     private: Share | None = None
     private_std: Annotated[float, Meta(ge=0)] | None = None
+    balanced: Share | None = None
+    recall: list[Share | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -225,6 +230,47 @@ class Matrix:
     notes: Sequence[str] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What a terminal and a report show.
+
+    Attributes:
+        title: of the page.
+        lead: what a reader has before them, in a paragraph; a run needs no words for that.
+        cost: what everything that is shown would cost together; stands above it.
+        facts: what a reader wants first.
+        warnings: what a reader must not miss: shown before everything else, on every screen.
+        notes: what helps to understand the numbers.
+        accuracies: by method.
+        releases: what each release costs.
+        panels: pictures of curves.
+        comparison: beside the paper.
+        tables: everything else that is a table.
+        matrices: who learned what, as it was tested.
+        case: the protocol whose security analysis says what this run's roles learn.
+        histogram: how united the votes were.
+        phases: traffic of each phase, where it was counted without a transcript.
+        repeat: how the same numbers are got again.
+    """
+
+    title: str
+    lead: str = ""
+    cost: str = ""
+    facts: Sequence[Fact] = ()
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    accuracies: Mapping[str, Accuracy] = field(default_factory=dict)
+    releases: Mapping[str, Release] = field(default_factory=dict)
+    panels: Sequence[Panel] = ()
+    comparison: Sequence[Comparison] = ()
+    tables: Sequence[Table] = ()
+    matrices: Sequence[Matrix] = ()
+    case: str | None = None
+    histogram: Alpha | None = None
+    phases: Mapping[str, Phase] = field(default_factory=dict)
+    repeat: str = ""
+
+
 # -- outcomes
 
 KINDS: dict[str, type[Outcome]] = {}
@@ -232,8 +278,8 @@ KINDS: dict[str, type[Outcome]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a command found. A subclass names its `kind`, its fields, and the properties that have something to show.
+class Outcome(ABC):
+    """What a command found. A subclass names its `kind` and its fields, and says what is shown of them.
 
     Attributes:
         seconds: of each phase, and "total" where only the whole was measured.
@@ -290,87 +336,14 @@ class Outcome:
             raise KeyError(phase)
         return taken
 
-    # what is shown of it
-
-    @property
-    def title(self) -> str:
-        """Of the page."""
-        return f"Psephos: {self.kind}"
-
-    @property
-    def lead(self) -> str:
-        """What a reader has before them, in a paragraph; a run needs no words for that."""
-        return ""
-
     @property
     def exact(self) -> bool | None:
         """Whether everything opened or judged is as it must be: False is exit status 1; None where nothing was."""
         return None
 
-    @property
-    def facts(self) -> list[Fact]:
-        """What a reader wants first."""
-        return []
-
-    @property
-    def warnings(self) -> list[str]:
-        """What a reader must not miss: shown before everything else, on every screen."""
-        return []
-
-    @property
-    def notes(self) -> list[str]:
-        """What helps to understand the numbers."""
-        return []
-
-    @property
-    def accuracies(self) -> dict[str, Accuracy]:
-        """By method."""
-        return {}
-
-    @property
-    def releases(self) -> dict[str, Release]:
-        """What each release costs."""
-        return {}
-
-    @property
-    def panels(self) -> list[Panel]:
-        """Pictures of curves."""
-        return []
-
-    @property
-    def comparison(self) -> list[Comparison]:
-        """Beside the paper."""
-        return []
-
-    @property
-    def tables(self) -> list[Table]:
-        """Everything else that is a table."""
-        return []
-
-    @property
-    def matrices(self) -> list[Matrix]:
-        """Who learned what, as it was tested."""
-        return []
-
-    @property
-    def case(self) -> str | None:
-        """The protocol whose security analysis says what this run's roles learn."""
-        return None
-
-    @property
-    def histogram(self) -> Alpha | None:
-        """How united the votes were."""
-        return None
-
-    @property
-    def phases(self) -> dict[str, Phase]:
-        """Traffic of each phase, where it was counted without a transcript."""
-        return {}
-
-    @property
-    def repeat(self) -> str:
-        """How the same numbers are got again."""
-        return ""
+    @abstractmethod
+    def page(self) -> Page:
+        """What is shown of it."""
 
 
 def plain(value: Any) -> Any:

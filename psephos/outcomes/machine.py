@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from psephos.outcomes.base import Count, Fact, Outcome, Seconds, Table
+from psephos.outcomes.base import Count, Outcome, Page, Seconds, Table
 from psephos.outcomes.runs import test_key_warning
 
 
@@ -43,26 +44,19 @@ class PlanOutcome(Outcome):
     memory_mb: float
     calibration_seconds: Seconds
 
-    @property
-    def title(self) -> str:
-        return "Psephos: a counting round, predicted"
-
-    @property
-    def warnings(self) -> list[str]:
-        return test_key_warning(self.key_bits)
-
-    @property
-    def facts(self) -> list[Fact]:
-        return [
-            ("Parties", self.parties),
-            ("Public auxiliary samples", self.auxiliary),
-            ("Bits a count", self.bits_per_count, ", the floor is ", self.floor_bits),
-            ("Memory of all processes, without the data set", self.memory_mb, " MB"),
-        ]
-
-    @property
-    def tables(self) -> list[Table]:
-        return [Table("On the wire", ("what", "bytes"), [[k.replace("_", " "), n] for k, n in self.bytes.items()])]
+    def page(self) -> Page:
+        rows = [[name.replace("_", " "), size] for name, size in self.bytes.items()]
+        return Page(
+            title="Psephos: a counting round, predicted",
+            warnings=test_key_warning(self.key_bits),
+            facts=[
+                ("Parties", self.parties),
+                ("Public auxiliary samples", self.auxiliary),
+                ("Bits a count", self.bits_per_count, ", the floor is ", self.floor_bits),
+                ("Memory of all processes, without the data set", self.memory_mb, " MB"),
+            ],
+            tables=[Table("On the wire", ("what", "bytes"), rows)],
+        )
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,10 @@ class Comb:
 
 @dataclass(frozen=True)
 class Encryption:
-    """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run."""
+    """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run.
+
+    Where the kernel is not gmpy2, "half, gmpy2" and so on are the modes without it.
+    """
 
     key_bits: Count
     milliseconds_per_ciphertext: dict[str, float]
@@ -126,6 +123,7 @@ class BenchOutcome(Outcome):
 
     Attributes:
         machine, python, libraries: what was measured.
+        kernel: what multiplies modulo n^2, "ifma" (AVX-512) or "gmpy2".
         encryption, addition, peers, comparisons: one entry per key size (two for addition).
     """
 
@@ -133,40 +131,46 @@ class BenchOutcome(Outcome):
 
     machine: str
     python: str
+    kernel: str
     libraries: dict[str, str]
     encryption: list[Encryption]
     addition: list[Addition]
     peers: list[Peers]
     comparisons: list[SecureComparison]
 
-    @property
-    def title(self) -> str:
-        return "Psephos: speed and size on this machine"
-
-    @property
-    def notes(self) -> list[str]:
+    def page(self) -> Page:
         measured: list[Peers | SecureComparison] = [*self.peers, *self.comparisons]
         missing = {(name, why) for one in measured for name, why in one.not_measured.items()}
-        return [f"{name} is not measured: {why}" for name, why in sorted(missing)]
+        return Page(
+            title="Psephos: speed and size on this machine",
+            facts=[("Multiplications modulo n^2", self.kernel)],
+            notes=[f"{name} is not measured: {why}" for name, why in sorted(missing)],
+            tables=[table for table in self._tables() if table.rows],
+        )
 
-    @property
-    def tables(self) -> list[Table]:
+    def _tables(self) -> Iterator[Table]:
         faster = [
-            [f"{one.key_bits} {mode}", taken, *(ratios.get(mode, 1.0) for ratios in _ratios(one))]
+            [f"{one.key_bits} {mode}", taken, one.times_faster_than_phe_per_ciphertext.get(mode, 1.0),
+             one.times_faster_than_phe_per_vote.get(mode, 1.0)]
             for one in self.encryption
             for mode, taken in one.milliseconds_per_ciphertext.items()
-        ]
+        ]  # fmt: skip
+        heading = ("bits, mode", "ms / ciphertext", "x phe / ciphertext", "x phe / vote, M = 20,000")
+        yield Table("Encryption on one core", heading, faster, "Medians; phe's encrypt is 1.")
         counted: list[list[Any]] = [
             [f"{one.key_bits} {one.like}", one.ciphertexts_per_ballot, one.milliseconds_per_ballot,
              one.over_bare_multiplications]
             for one in self.addition
         ]  # fmt: skip
+        heading = ("bits, ballots like", "ciphertexts", "ms / ballot", "over bare multiplications")
+        yield Table("Counting a ballot", heading, counted, "All checks included.")
         work = ("encrypt", "add", "decrypt")
         others = [
             [f"{one.key_bits} {name}", *(taken.get(operation) for operation in work)]
             for one in self.peers
             for name, taken in one.milliseconds.items()
         ]
+        yield Table("Other libraries", ("bits, library", *work), others, "CPU milliseconds.")
         compared = [
             [
                 f"{one.key_bits} {name}",
@@ -176,22 +180,5 @@ class BenchOutcome(Outcome):
             ]
             for one in self.comparisons
             for name, taken in one.milliseconds.items()
-            for ours in [name == "psephos"]
-        ]
-        heading = ("bits, mode", "ms / ciphertext", "x phe / ciphertext", "x phe / vote, M = 20,000")
-        tables = [
-            Table("Encryption on one core", heading, faster, "Medians; phe's encrypt is 1."),
-            Table(
-                "Counting a ballot",
-                ("bits, ballots like", "ciphertexts", "ms / ballot", "over bare multiplications"),
-                counted,
-                "All checks included.",
-            ),
-            Table("Other libraries", ("bits, library", *work), others, "CPU milliseconds."),
-            Table("One secure comparison", ("bits, library", "bits compared", "CPU ms", "x TNO"), compared),
-        ]
-        return [table for table in tables if table.rows]
-
-
-def _ratios(one: Encryption) -> tuple[dict[str, float], dict[str, float]]:
-    return one.times_faster_than_phe_per_ciphertext, one.times_faster_than_phe_per_vote
+        ]  # fmt: skip
+        yield Table("One secure comparison", ("bits, library", "bits compared", "CPU ms", "x TNO"), compared)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from psephos.outcomes.base import (
     Comparison,
     Count,
     Curve,
-    Fact,
     Mean,
     Outcome,
+    Page,
     Panel,
     Positive,
     Release,
@@ -50,44 +50,29 @@ class Experiment(Outcome):
     options: dict[str, Any] = field(default_factory=dict)
     noise_source: Literal["simulation"] = "simulation"
 
-    @property
-    def title(self) -> str:
-        return f"Psephos: {self.experiment}"
-
-    @property
-    def lead(self) -> str:
-        return (
-            "An experiment of a paper, run again. It shows what privacy costs in accuracy. The messages of the "
-            "protocol and who learns what from them are in the reports of `psephos run` and `psephos audit`."
-        )
-
-    @property
-    def facts(self) -> list[Fact]:
-        return [
-            ("Paper", self.paper),
-            ("Test samples", self.test),
-            ("Noise draws a point", self.draws_per_point),
-        ]
-
-    @property
-    def warnings(self) -> list[str]:
+    def page(self) -> Page:
         said = ["The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."]
         if self.quick:
             said.append("Run with --quick: fewer trials and points than the paper's. Nothing here is to be cited.")
         if self.exact is False:
             said.append("What was opened is not what the clear computation says. Do not use this result.")
-        return said
-
-    @property
-    def notes(self) -> list[str]:
-        return [
-            "Each point of a curve is a release of its own. An experiment draws thousands of them from the same data, "
-            "which together no promise covers: it is for data that are public."
-        ]
-
-    @property
-    def repeat(self) -> str:
-        return f"Seed {self.seed} drives splits, training and noise, so every number but the times comes out the same."
+        return Page(
+            title=f"Psephos: {self.experiment}",
+            lead="An experiment of a paper, run again. It shows what privacy costs in accuracy. The messages of the "
+            "protocol and who learns what from them are in the reports of `psephos run` and `psephos audit`.",
+            facts=[
+                ("Paper", self.paper),
+                ("Test samples", self.test),
+                ("Noise draws a point", self.draws_per_point),
+            ],
+            warnings=said,
+            notes=[
+                "Each point of a curve is a release of its own. An experiment draws thousands of them from the same "
+                "data, which together no promise covers: it is for data that are public."
+            ],
+            repeat=f"Seed {self.seed} drives splits, training and noise, so every number but the times comes out the "
+            "same.",
+        )
 
 
 # -- Hamm 2016
@@ -137,6 +122,13 @@ class Published:
     reproduces: bool
     why: str
 
+    def compared(self) -> Comparison:
+        """As a row of a page."""
+        verdict = "reproduces" if self.reproduces else "does not reproduce"
+        verdict = "not tested" if self.why.startswith("not tested") else verdict
+        what = self.what if self.family == "none" else f"{self.what} ({self.family})"
+        return Comparison(what, self.paper, self.ours, verdict, self.why.removeprefix("not tested: "))
+
 
 @dataclass(frozen=True, kw_only=True)
 class HammOutcome(Experiment):
@@ -170,73 +162,44 @@ class HammOutcome(Experiment):
         compared = [one.equals_plaintext for size in self.sizes for one in size.encrypted]
         return all(compared) if compared else None
 
-    @property
-    def facts(self) -> list[Fact]:
+    def page(self) -> Page:
+        page, axis = super().page(), self.inverse_epsilons[1:]
         opened = {True: ", equal to the clear ones", False: ", WHICH DIFFER FROM THE CLEAR ONES", None: ""}[self.exact]
-        return [
-            *super().facts,
-            ("Data", self.data),
-            ("Splits", self.trials),
-            ("Samples a party", self.samples_per_party),
-            ("Counts", self.counts + opened),
-        ]
+        panels = []
+        for size in self.sizes:
+            flat = [_curve(n, axis, [mean] * len(axis)) for n, mean in (("batch", size.batch), ("indiv", size.indiv))]
+            title = f"{'SYNTHETIC STAND-IN: ' if self.stand_in else ''}{size.parties:,} parties"
+            for family, methods in size.curves.items():
+                curves = [_curve(name, axis[-len(points) :], points) for name, points in methods.items()]
+                note = self.families.get(family, "")
+                panels.append(Panel(f"{title}, {family}", _RIGHT, "accuracy", [*curves, *flat], note=note))
+        return replace(
+            page,
+            facts=[
+                *page.facts,
+                ("Data", self.data),
+                ("Splits", self.trials),
+                ("Samples a party", self.samples_per_party),
+                ("Counts", self.counts + opened),
+            ],
+            panels=panels,
+            releases={family: _family_release(family, words) for family, words in self.families.items()},
+            comparison=[row.compared() for row in self.published],
+        )
 
-    @property
-    def panels(self) -> list[Panel]:
-        return [
-            Panel(
-                f"{'SYNTHETIC STAND-IN: ' if self.stand_in else ''}{size.parties:,} parties, {family}",
-                _RIGHT,
-                "accuracy",
-                [
-                    *(self._curve(name, points) for name, points in methods.items()),
-                    *(
-                        self._curve(name, [mean] * (len(self.inverse_epsilons) - 1))
-                        for name, mean in (("batch", size.batch), ("indiv", size.indiv))
-                    ),
-                ],
-                note=self.families.get(family, ""),
-            )
-            for size in self.sizes
-            for family, methods in size.curves.items()
-        ]
 
-    def _curve(self, name: str, points: Sequence[Mean]) -> Curve:
-        return _curve(name, self.inverse_epsilons[-len(points) :], points)
-
-    @property
-    def releases(self) -> dict[str, Release]:
-        found = {}
-        for family, words in self.families.items():
-            ours = family == "ours"
-            found[family] = Release(
-                words.partition(";")[0].partition(":")[0],
-                None,
-                2.0**-64 if ours else 0.0,
-                "party",
-                source="certified for what was fitted (Theory, in the documentation)"
-                if ours
-                else "the paper's constants: Hamm, Theorems 1 and 3, appendices B.2 to B.4",
-                said="NONE: not private" if family == "exponential" else "the axis",
-            )
-        return found
-
-    @property
-    def comparison(self) -> list[Comparison]:
-        return [
-            Comparison(
-                row.what if row.family == "none" else f"{row.what} ({row.family})",
-                row.paper,
-                row.ours,
-                "not tested"
-                if row.why.startswith("not tested")
-                else "reproduces"
-                if row.reproduces
-                else "does not reproduce",
-                row.why.removeprefix("not tested: "),
-            )
-            for row in self.published
-        ]
+def _family_release(family: str, words: str) -> Release:
+    ours = family == "ours"
+    return Release(
+        words.partition(";")[0].partition(":")[0],
+        None,
+        2.0**-64 if ours else 0.0,
+        "party",
+        source="certified for what was fitted (Theory, in the documentation)"
+        if ours
+        else "the paper's constants: Hamm, Theorems 1 and 3, appendices B.2 to B.4",
+        said="NONE: not private" if family == "exponential" else "the axis",
+    )
 
 
 # -- Pathak 2010
@@ -300,6 +263,18 @@ class Setting:
     claims: dict[str, bool]
     theorems: list[Theorems]
 
+    def panel(self) -> Panel:
+        """Its errors."""
+        series: dict[str, list[Point]] = {}
+        for point in self.points:
+            series.setdefault(point.series, []).append(point)
+        curves = [
+            Curve(name, [p.epsilon for p in points], [p.error for p in points], [p.std for p in points])
+            for name, points in series.items()
+        ]
+        note = f"without noise the pooled classifier errs at {self.pooled_error:.3f}"
+        return Panel(self.name, _LEFT, "test error", curves, note=note)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PathakAdultOutcome(Experiment):
@@ -327,63 +302,45 @@ class PathakAdultOutcome(Experiment):
     settings: list[Setting]
     counterexample: dict[str, float]
 
-    @property
-    def facts(self) -> list[Fact]:
-        return [
-            *super().facts,
-            ("Training records", self.train),
-            ("Deals", self.deals),
-            ("Error of always the majority class", self.majority_error),
-            ("The printed noise at epsilon = 1 really gives epsilon", self.epsilon_real_per_epsilon),
-        ]
+    def page(self) -> Page:
+        page, always = super().page(), "the pooled classifier always says the majority class here"
+        return replace(
+            page,
+            facts=[
+                *page.facts,
+                ("Training records", self.train),
+                ("Deals", self.deals),
+                ("Error of always the majority class", self.majority_error),
+                ("The printed noise at epsilon = 1 really gives epsilon", self.epsilon_real_per_epsilon),
+            ],
+            panels=[setting.panel() for setting in self.settings],
+            releases={setting.name: self._release(setting) for setting in self.settings},
+            comparison=[
+                Comparison(
+                    claim,
+                    "claims so",
+                    f"{'so' if holds else 'not so'}: {setting.name}",
+                    "holds" if holds else "FAILS",
+                    always if setting.pooled_always_says_majority else "",
+                )
+                for setting in self.settings
+                for claim, holds in setting.claims.items()
+            ],
+            tables=self._tables(),
+        )
 
-    @property
-    def panels(self) -> list[Panel]:
-        found = []
-        for setting in self.settings:
-            series: dict[str, list[Point]] = {}
-            for point in setting.points:
-                series.setdefault(point.series, []).append(point)
-            curves = [
-                Curve(name, [p.epsilon for p in points], [p.error for p in points], [p.std for p in points])
-                for name, points in series.items()
-            ]
-            note = f"without noise the pooled classifier errs at {setting.pooled_error:.3f}"
-            found.append(Panel(setting.name, _LEFT, "test error", curves, note=note))
-        return found
-
-    @property
-    def releases(self) -> dict[str, Release]:
+    def _release(self, setting: Setting) -> Release:
         real = f"{self.epsilon_real_per_epsilon:.4g} times the axis"
-        return {
-            setting.name: Release(
-                "a Laplace variable per coordinate, scale 2/(n_(1) epsilon lambda)",
-                None,
-                0.0,
-                "record, sizes fixed",
-                source="L1, sqrt(d) 2/(K n_(1) lambda): Theorem 4.1 takes the L2 bound for it and leaves out 1/K",
-                said=real if setting.rows_in_unit_ball else "NONE: rows leave the unit ball that the proof assumes",
-            )
-            for setting in self.settings
-        }
+        return Release(
+            "a Laplace variable per coordinate, scale 2/(n_(1) epsilon lambda)",
+            None,
+            0.0,
+            "record, sizes fixed",
+            source="L1, sqrt(d) 2/(K n_(1) lambda): Theorem 4.1 takes the L2 bound for it and leaves out 1/K",
+            said=real if setting.rows_in_unit_ball else "NONE: rows leave the unit ball that the proof assumes",
+        )
 
-    @property
-    def comparison(self) -> list[Comparison]:
-        always = "the pooled classifier always says the majority class here"
-        return [
-            Comparison(
-                claim,
-                "claims so",
-                f"{'so' if holds else 'not so'}: {setting.name}",
-                "holds" if holds else "FAILS",
-                always if setting.pooled_always_says_majority else "",
-            )
-            for setting in self.settings
-            for claim, holds in setting.claims.items()
-        ]
-
-    @property
-    def tables(self) -> list[Table]:
+    def _tables(self) -> list[Table]:
         columns = ("setting", "split", "hypotheses hold", "theorem 4.2: bound", "distance", "verdict")
         rows = [
             [setting.name, row.split, row.hypotheses_hold, row.theorem_4_2.bound, row.theorem_4_2.largest,
@@ -459,23 +416,25 @@ class RajkumarOutcome(Experiment):
     def exact(self) -> bool | None:
         return self.sums_equal_reference
 
-    @property
-    def warnings(self) -> list[str]:
-        return [*super().warnings, *test_key_warning(self.key_bits)]
-
-    @property
-    def facts(self) -> list[Fact]:
+    def page(self) -> Page:
+        page = super().page()
         opened = {True: ", sums equal to the clear ones", False: ", SUMS DIFFER FROM THE CLEAR ONES", None: ""}
-        return [
-            *super().facts,
-            ("Data sets or folds", self.data_sets),
-            ("Training records", self.records),
-            ("Gradient steps", self.steps),
-            ("Steps repeated under encryption", self.encrypted_steps_checked, opened[self.exact]),
-        ]
+        return replace(
+            page,
+            warnings=[*page.warnings, *test_key_warning(self.key_bits)],
+            facts=[
+                *page.facts,
+                ("Data sets or folds", self.data_sets),
+                ("Training records", self.records),
+                ("Gradient steps", self.steps),
+                ("Steps repeated under encryption", self.encrypted_steps_checked, opened[self.exact]),
+            ],
+            panels=self._panels(),
+            releases=self._releases(),
+            comparison=[Comparison(words, "claims so", ours, verdict) for words, ours, verdict in self._claims()],
+        )
 
-    @property
-    def panels(self) -> list[Panel]:
+    def _panels(self) -> list[Panel]:
         grouped: dict[tuple[str, float, float], list[RajkumarRow]] = {}
         for row in self.rows:
             grouped.setdefault((row.panel, row.lam, row.epsilon), []).append(row)
@@ -491,8 +450,7 @@ class RajkumarOutcome(Experiment):
             found.append(Panel(title, label, "test error", curves, log=False, note=note))
         return found
 
-    @property
-    def releases(self) -> dict[str, Release]:
+    def _releases(self) -> dict[str, Release]:
         theorem = "the paper's claim (Rajkumar 2012, Theorem 4.2), for the exact minimiser"
         found = {
             name: Release(mechanism, None, delta, "record", source=source, said=said)
@@ -516,10 +474,6 @@ class RajkumarOutcome(Experiment):
                     said="without a finite bound" if epsilon is None else "",
                 )
         return found
-
-    @property
-    def comparison(self) -> list[Comparison]:
-        return [Comparison(words, "claims so", ours, verdict) for words, ours, verdict in self._claims()]
 
     def _claims(self) -> Iterator[tuple[str, str, str]]:
         """The paper's words, the means that speak to them, and a verdict where the words are exact enough for one."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
@@ -16,12 +17,14 @@ from psephos.outcomes.base import (
     Curve,
     Fact,
     Outcome,
+    Page,
     Panel,
     Phase,
     Positive,
     Release,
     Seconds,
     Share,
+    Table,
 )
 
 SAFE_BITS = 2048
@@ -96,41 +99,27 @@ class Run(Outcome):
         return {name: release.sensitivity for name, release in self.releases.items()}
 
     @property
-    def title(self) -> str:
-        return f"Psephos: {self.protocol} on {self.dataset}"
+    @abstractmethod
+    def releases(self) -> dict[str, Release]:
+        """What each release costs."""
 
-    @property
-    def _memory(self) -> list[Fact]:
-        peak = self.peak_memory_mb
-        return [] if peak is None else [("Peak memory, workers included", peak, " MB")]
-
-    @property
-    def accuracies(self) -> dict[str, Accuracy]:
-        return self.accuracy
-
-    @property
-    def case(self) -> str | None:
-        return self.protocol
-
-    @property
-    def notes(self) -> list[str]:
-        return self.remarks
-
-    @property
-    def warnings(self) -> list[str]:
+    def page(self) -> Page:
         said = [*self.cautions, *test_key_warning(self.key_bits)]
         if self.noise_source == "simulation":
             said.append("The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private.")
         if self.exact is False:
             said.append("What was opened is not what the clear computation says. Do not use this result.")
-        return said
-
-    @property
-    def repeat(self) -> str:
-        noise = "" if self.noise_source == "simulation" else ", the noise"
-        return (
-            f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the keys, the "
-            f"ciphertexts{noise} and the times comes out the same."
+        noise, peak = "" if self.noise_source == "simulation" else ", the noise", self.peak_memory_mb
+        return Page(
+            title=f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}",
+            facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
+            warnings=said,
+            notes=self.remarks,
+            accuracies=self.accuracy,
+            releases=self.releases,
+            case=self.protocol,
+            repeat=f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the "
+            f"keys, the ciphertexts{noise} and the times comes out the same.",
         )
 
 
@@ -173,7 +162,9 @@ class Summed(Run):
         tally_equals_plaintext: whether every opened sum is the clear one, entry by entry.
         privacy: what each release costs.
         composed: what all of them cost together.
-        draws: noise draws that each private accuracy is the mean of.
+        draws: releases that each private accuracy is the mean of.
+        class_names: of the K classes.
+        by_epsilon: `accuracy` at each epsilon, where several were asked for; it is that at the first.
         measured_on: rows that a method was trained or measured on, where they were not all.
         continued_from: batches that a journal already had.
     """
@@ -196,6 +187,8 @@ class Summed(Run):
     proofs: Literal["none", "knowledge", "valid"] = "none"
     composed: Composed | None = None
     draws: Count = 1
+    class_names: list[str] = field(default_factory=list)
+    by_epsilon: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     measured_on: dict[str, Count] = field(default_factory=dict)
     continued_from: Count = 0
 
@@ -207,10 +200,9 @@ class Summed(Run):
     def releases(self) -> dict[str, Release]:
         return self.privacy
 
-    @property
-    def facts(self) -> list[Fact]:
-        delta = (" at delta = ", self.delta) if self.delta else ()
-        return [
+    def page(self) -> Page:
+        page, delta = super().page(), (" at delta = ", self.delta) if self.delta else ()
+        facts: list[Fact] = [
             _opened("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
@@ -219,30 +211,59 @@ class Summed(Run):
             ("One ballot, in ciphertexts", self.ciphertexts_per_ballot, "; in bytes ", self.bytes_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
             ("Model", _MODELS[self.proofs], _KEYS[self.keys]),
-            *self._memory,
         ]
+        return replace(
+            page,
+            facts=[*facts, *page.facts],
+            warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
+            notes=[*self._draws_notes(), *page.notes],
+            cost=self._cost(),
+            panels=self._panels(),
+            tables=self._recall(),
+        )
 
-    @property
-    def warnings(self) -> list[str]:
-        return super().warnings + _threshold_warning(self.threshold, self.holders)
-
-    @property
-    def notes(self) -> list[str]:
-        said = [f"Private accuracies are means over {self.draws} noise draws."] if self.draws > 1 else []
+    def _draws_notes(self) -> list[str]:
+        said = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
         if self.measured_on:
             rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
             said.append(f"Rows behind the figures: {rows}; chosen at random where there are more.")
-        if self.composed is not None:
-            total = self.composed
-            cost = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
-            at = f"{cost} at delta {total.delta:.3g} on each party, the accountant's own error included"
-            said.append(
-                f"This run drew one release, which spends {at}."
-                if total.releases == 1
-                else f"Whoever published all {total.releases} classifiers that this run drew would spend {at}. A run "
-                "draws them side by side to compare them; release one."
-            )
-        return [*said, *super().notes]
+        return said
+
+    def _cost(self) -> str:
+        if (total := self.composed) is None:
+            return ""
+        spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
+        at = f"{spent} at delta {total.delta:.3g} on each party, the accountant's own error included"
+        if total.releases == 1:
+            return f"This run drew one release, which spends {at}."
+        return (
+            f"Whoever published all {total.releases} classifiers that this run drew would spend {at}. A run draws them "
+            "side by side to compare them; release one."
+        )
+
+    def _panels(self) -> list[Panel]:
+        """Accuracy and balanced accuracy against epsilon."""
+        label, x = "epsilon (log scale; more private to the left)", [float(epsilon) for epsilon in self.by_epsilon]
+        note, accuracy, balanced = "the same sums, released anew with fresh noise at each epsilon", [], []
+        for name in self.privacy if x else ():
+            points = [at[name] for at in self.by_epsilon.values()]
+            spread = [point.private_std or 0.0 for point in points]
+            accuracy.append(Curve(name, x, [point.private or 0.0 for point in points], spread))
+            balanced.append(Curve(name, x, [point.balanced or 0.0 for point in points]))
+        drawn = (("accuracy", accuracy), ("balanced accuracy", balanced))
+        return [Panel("", label, title, curves, note=note) for title, curves in drawn if curves]
+
+    def _recall(self) -> list[Table]:
+        found = []
+        for epsilon, accuracy in (self.by_epsilon or {f"{self.epsilon:g}": self.accuracy}).items():
+            shown = {name: one.recall for name, one in accuracy.items() if len(one.recall) == len(self.class_names) > 0}
+            rows: list[list[Any]] = [["method", *self.class_names], *([name, *r] for name, r in shown.items())]
+            if len(shown) < len(self.class_names):  # the way that is narrower
+                rows = [list(row) for row in zip(*rows, strict=True)]
+            if shown:
+                about = "share of its test samples; of private methods as released, a mean"
+                found.append(Table(f"Recall of each class at epsilon {epsilon}", rows[0], rows[1:], about))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +273,6 @@ class TallyOutcome(Summed):
     Attributes:
         reveal: what the curator is given.
         classes: K.
-        curves: accuracy against epsilon, for a report: a simulation, since every point is a release of its own.
         alpha: how the opened counts are distributed, for a report; the curator knows it, nobody else may.
     """
 
@@ -260,30 +280,19 @@ class TallyOutcome(Summed):
 
     reveal: Literal["alpha", "statistic"]
     classes: Annotated[int, Meta(ge=2)]
-    curves: list[Curve] = field(default_factory=list)
     alpha: Alpha | None = None
 
-    @property
-    def histogram(self) -> Alpha | None:
-        return self.alpha
-
-    @property
-    def panels(self) -> list[Panel]:
-        label = "epsilon (log scale; more private to the left)"
-        note = "the same votes, released anew with fresh noise at each epsilon"
-        return [Panel("", label, "accuracy", self.curves, note=note)] if self.curves else []
-
-    @property
-    def notes(self) -> list[str]:
-        if self.reveal == "statistic":
-            return [*super().notes, "Nobody in this protocol is given the counts, the curator included."]
-        said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
-        if "avg" in self.accuracy:
-            said += (
-                " For avg the parties add their parameters in a second encrypted sum; the curator learns that sum as "
-                "it learns alpha, and it is as little for release."
-            )
-        return [*super().notes, said]
+    def page(self) -> Page:
+        page = super().page()
+        said = "Nobody in this protocol is given the counts, the curator included."
+        if self.reveal == "alpha":
+            said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
+            if "avg" in self.accuracy:
+                said += (
+                    " For avg the parties add their parameters in a second encrypted sum; the curator learns that sum "
+                    "as it learns alpha, and it is as little for release."
+                )
+        return replace(page, histogram=self.alpha, notes=[*page.notes, said])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,20 +341,6 @@ class PathakOutcome(Run):
         return self.shares_equal_reference
 
     @property
-    def phases(self) -> dict[str, Phase]:
-        return self.stages
-
-    @property
-    def facts(self) -> list[Fact]:
-        return [
-            _opened("Published shares against the clear sum", self.exact),
-            ("Parties", self.parties),
-            ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
-            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
-            *self._memory,
-        ]
-
-    @property
     def privacy(self) -> dict[str, Release]:
         """One release, two notions of privacy. Where its sensitivity is the smallest size's, it is a secret."""
         own = "one party's own noise" if self.variant == "printed" else "a share of noise from every party"
@@ -371,17 +366,21 @@ class PathakOutcome(Run):
             )
         return found
 
-    @property
-    def releases(self) -> dict[str, Release]:
-        return self.privacy
+    releases = privacy
 
-    @property
-    def notes(self) -> list[str]:
-        return [
-            *super().notes,
-            "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
-            "of one party's, can change. They are not added up.",
+    def page(self) -> Page:
+        page = super().page()
+        facts: list[Fact] = [
+            _opened("Published shares against the clear sum", self.exact),
+            ("Parties", self.parties),
+            ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
+            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
         ]
+        ledger = (
+            "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
+            "of one party's, can change. They are not added up."
+        )
+        return replace(page, phases=self.stages, facts=[*facts, *page.facts], notes=[*page.notes, ledger])
 
 
 @dataclass(frozen=True)
@@ -476,26 +475,6 @@ class PsgdOutcome(Run):
         return self.guarantee.epsilon_transcript
 
     @property
-    def warnings(self) -> list[str]:
-        return super().warnings + _threshold_warning(self.threshold, self.holders)
-
-    @property
-    def facts(self) -> list[Fact]:
-        opened = _opened("Opened sums against the clear ones", self.exact)
-        per_step = self.seconds.get("per_step")
-        return [
-            opened if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
-            ("Parties", self.parties),
-            ("Gradient steps", self.steps, " on ", self.records, " records"),
-            *([("A step", per_step, " s")] if per_step is not None else []),
-            ("epsilon", self.epsilon, " at delta = ", self.delta),
-            ("Paillier key", self.key_bits, " bits"),
-            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            ("Model", _MODELS["none"], _KEYS[self.keys]),
-            *self._memory,
-        ]
-
-    @property
     def privacy(self) -> dict[str, Release]:
         """The final classifier and everything that led to it: two statements about one run, which do not add up."""
         promised, found = self.guarantee, {}
@@ -525,17 +504,31 @@ class PsgdOutcome(Run):
         )
         return found
 
-    @property
-    def releases(self) -> dict[str, Release]:
-        return self.privacy
+    releases = privacy
 
-    @property
-    def notes(self) -> list[str]:
-        return [
-            *super().notes,
-            "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
-            "sums, as the curator did, counts with the second.",
+    def page(self) -> Page:
+        page, per_step = super().page(), self.seconds.get("per_step")
+        opened = _opened("Opened sums against the clear ones", self.exact)
+        facts: list[Fact] = [
+            opened if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
+            ("Parties", self.parties),
+            ("Gradient steps", self.steps, " on ", self.records, " records"),
+            *([("A step", per_step, " s")] if per_step is not None else []),
+            ("epsilon", self.epsilon, " at delta = ", self.delta),
+            ("Paillier key", self.key_bits, " bits"),
+            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+            ("Model", _MODELS["none"], _KEYS[self.keys]),
         ]
+        promises = (
+            "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
+            "sums, as the curator did, counts with the second."
+        )
+        return replace(
+            page,
+            facts=[*facts, *page.facts],
+            warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
+            notes=[*page.notes, promises],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -555,21 +548,13 @@ class Interrupted(Outcome):
     stopped: str
     seconds: dict[str, Seconds | None] = field(default_factory=dict)
 
-    @property
-    def title(self) -> str:
-        return f"Psephos: {self.protocol}, interrupted"
-
-    @property
-    def lead(self) -> str:
-        return "Nothing was released: the run ended before. The transcript has what was sent until then."
-
-    @property
-    def warnings(self) -> list[str]:
-        return [f"This run was interrupted: stopped {self.stopped}. What follows is what there was."]
-
-    @property
-    def case(self) -> str | None:
-        return self.protocol
+    def page(self) -> Page:
+        return Page(
+            title=f"Psephos: {self.protocol}, interrupted",
+            lead="Nothing was released: the run ended before. The transcript has what was sent until then.",
+            warnings=[f"This run was interrupted: stopped {self.stopped}. What follows is what there was."],
+            case=self.protocol,
+        )
 
 
 def _opened(words: str, equal: bool | None) -> Fact:

@@ -8,9 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from psephos.outcomes.base import Cell, Count, Fact, Matrix, Outcome, Positive, Share, Table
-
-_SURPRISE = "Not everything is as expected: something leaks, or an epsilon does not hold."
+from psephos.outcomes.base import Cell, Count, Fact, Matrix, Outcome, Page, Positive, Share, Table
 
 
 @dataclass(frozen=True)
@@ -83,49 +81,28 @@ class AuditOutcome(Outcome):
     not_examined: dict[str, str] = field(default_factory=dict)
 
     @property
-    def title(self) -> str:
-        one = f" in {self.protocols[0].name}" if len(self.protocols) == 1 else ""
-        return f"Psephos: who learned what{one}"
-
-    @property
-    def lead(self) -> str:
-        return (
-            "The security analysis: each role's and each coalition's view was compared with what a simulator makes "
-            "from the coalition's input and output alone, and attacked. Views hold secrets, so there are verdicts here "
-            "and no messages; `psephos run --report DIR` draws those."
-        )
-
-    @property
     def exact(self) -> bool | None:
         return self.as_expected
 
-    @property
-    def warnings(self) -> list[str]:
-        return [] if self.as_expected else [_SURPRISE]
-
-    @property
-    def facts(self) -> list[Fact]:
-        return [
-            ("Verdicts", "as expected, all of them" if self.as_expected else "NOT AS EXPECTED"),
-            ("False alarms, all tests together", self.false_alarm_rate),
-            ("Views a side", self.views),
-            ("Noticed with probability 0.99: a classifier right in", self.power),
-        ]
-
-    @property
-    def matrices(self) -> list[Matrix]:
-        return [protocol.matrix() for protocol in self.protocols]
-
-    @property
-    def tables(self) -> list[Table]:
+    def page(self) -> Page:
+        one = f" in {self.protocols[0].name}" if len(self.protocols) == 1 else ""
         rows = list(self.not_examined.items())
-        return [Table("What was not looked at", ("what", "why"), rows)] if rows else []
-
-    @property
-    def repeat(self) -> str:
-        return (
-            f"Seed {self.seed} drives the views that are compared and the tests. The command takes fresh coins each "
-            "time; `psephos.security.audit.audit(..., seed=...)` repeats this very run."
+        return Page(
+            title=f"Psephos: who learned what{one}",
+            lead="The security analysis: each role's and each coalition's view was compared with what a simulator "
+            "makes from the coalition's input and output alone, and attacked. Views hold secrets, so there are "
+            "verdicts here and no messages; `psephos run --report DIR` draws those.",
+            warnings=_surprise(self.as_expected),
+            facts=[
+                _verdicts(self.as_expected),
+                ("False alarms, all tests together", self.false_alarm_rate),
+                ("Views a side", self.views),
+                ("Noticed with probability 0.99: a classifier right in", self.power),
+            ],
+            matrices=[protocol.matrix() for protocol in self.protocols],
+            tables=[Table("What was not looked at", ("what", "why"), rows)] if rows else [],
+            repeat=f"Seed {self.seed} drives the views that are compared and the tests. The command takes fresh coins "
+            "each time; `psephos.security.audit.audit(..., seed=...)` repeats this very run.",
         )
 
 
@@ -166,33 +143,10 @@ class PrivacyAuditOutcome(Outcome):
         return all(one.passed for one in self.mechanisms)
 
     @property
-    def title(self) -> str:
-        return "Psephos: audit of the noise"
-
-    @property
-    def lead(self) -> str:
-        return (
-            "Every noise mechanism, sampled. No message was sent and no data set was used, so there is no table of who "
-            "learned what; `psephos audit` without --privacy makes that one."
-        )
-
-    @property
     def exact(self) -> bool | None:
         return self.as_expected
 
-    @property
-    def warnings(self) -> list[str]:
-        return [] if self.as_expected else [_SURPRISE]
-
-    @property
-    def facts(self) -> list[Fact]:
-        said: list[Fact] = [("Verdicts", "as expected, all of them" if self.as_expected else "NOT AS EXPECTED")]
-        for one in self.mechanisms[:1]:
-            said += [("Outputs an input", one.samples), ("Confidence of each bound", one.confidence)]
-        return said
-
-    @property
-    def tables(self) -> list[Table]:
+    def page(self) -> Page:
         columns = ("mechanism", "dimensions", "epsilon claimed", "epsilon at least", "verdict", "at delta")
         rows = [
             [one.name, one.dimension, one.epsilon, one.lower_bound, "holds" if one.passed else "VIOLATED", one.delta]
@@ -203,11 +157,25 @@ class PrivacyAuditOutcome(Outcome):
             "outputs can be told apart. A bound above the claim convicts the mechanism. One below it proves nothing: "
             "the audit would see a gross mistake, not a small one."
         )
-        return [Table("Audited mechanisms", columns, rows, about)] if rows else []
-
-    @property
-    def repeat(self) -> str:
-        return (
-            "No seed: outputs are drawn from the operating system's randomness, as releases are, so the bounds differ "
-            "a little each time."
+        facts = [_verdicts(self.as_expected)]
+        for one in self.mechanisms[:1]:
+            facts += [("Outputs an input", one.samples), ("Confidence of each bound", one.confidence)]
+        return Page(
+            title="Psephos: audit of the noise",
+            lead="Every noise mechanism, sampled. No message was sent and no data set was used, so there is no table "
+            "of who learned what; `psephos audit` without --privacy makes that one.",
+            warnings=_surprise(self.as_expected),
+            facts=facts,
+            tables=[Table("Audited mechanisms", columns, rows, about)] if rows else [],
+            repeat="No seed: outputs are drawn from the operating system's randomness, as releases are, so the bounds "
+            "differ a little each time.",
         )
+
+
+def _surprise(as_expected: bool) -> list[str]:
+    wrong = "Not everything is as expected: something leaks, or an epsilon does not hold."
+    return [] if as_expected else [wrong]
+
+
+def _verdicts(as_expected: bool) -> Fact:
+    return ("Verdicts", "as expected, all of them" if as_expected else "NOT AS EXPECTED")

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from psephos.outcomes import ALPHA_NOTICE, Alpha, Outcome
+from psephos.outcomes import ALPHA_NOTICE, Accuracy, Alpha, Outcome
 from psephos.outcomes.base import Panel
 from psephos.report.document import Document, Message
 from psephos.report.palette import LIGHT
@@ -93,11 +93,11 @@ def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
 
 def draw_figures(document: Document) -> dict[str, Drawn]:
     """Every figure that the document has the numbers for, by name."""
-    result, wanted = document.result, {}
-    if result.accuracies:
-        wanted["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, result))
-    if result.histogram is not None:
-        wanted["alpha"] = ("How united the votes were", partial(_alpha, result.histogram))
+    result, page, wanted = document.result, document.result.page(), {}
+    if page.accuracies:
+        wanted["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, page.accuracies))
+    if page.histogram is not None:
+        wanted["alpha"] = ("How united the votes were", partial(_alpha, page.histogram))
     # A time per step is no phase: beside the phases it would look like one more.
     seconds = {n: taken for n, taken in result.seconds.items() if taken is not None and not n.startswith("per_")}
     if len(seconds) > 1:
@@ -112,7 +112,7 @@ def draw_figures(document: Document) -> dict[str, Drawn]:
 
 def draw_panels(result: Outcome) -> dict[str, Drawn]:
     """The panels of a result, "panel-1" and so on."""
-    panels = enumerate(result.panels, 1)
+    panels = enumerate(result.page().panels, 1)
     return _draw({f"panel-{n}": (one.title or "Accuracy against epsilon", partial(_curves, one)) for n, one in panels})
 
 
@@ -138,9 +138,8 @@ def _axes(height: float) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
-def _accuracy(result: Outcome) -> Figure:
+def _accuracy(rows: Mapping[str, Accuracy]) -> Figure:
     """A row per algorithm: hollow without noise, filled with, and the value in figures beside them."""
-    rows = result.accuracies
     figure, axes = _axes(78 + 34 * len(rows))
     for place, (name, row) in enumerate(rows.items()):
         colour, marker, _ = style_of(name, place)

@@ -20,7 +20,7 @@ from psephos.report.charts import bytes_by_phase
 from psephos.report.document import Document, Message
 from psephos.report.knowledge import VERDICTS, expected_matrix
 from psephos.report.palette import DARK, LIGHT
-from psephos.report.sequence import LOOKS, arrange, contents_of, family, received, size_text, svg
+from psephos.report.sequence import arrange, contents_of, family, pictures, received, size_text
 
 LISTED = 2000
 """A longer transcript is listed up to here; report.json has the rest."""
@@ -28,22 +28,22 @@ LISTED = 2000
 
 def render(document: Document, figures: Mapping[str, Markup]) -> str:
     """The page of a document and its figures' inline markup, by name."""
-    result, transcript = document.result, document.transcript
+    result, transcript, page = document.result, document.transcript, document.result.page()
     lanes, blocks = arrange(transcript) if transcript else ([], [])
-    drawn = dict.fromkeys(curve.algorithm for panel in result.panels for curve in panel.curves)
+    drawn = dict.fromkeys(curve.algorithm for panel in page.panels for curve in panel.curves)
     text: str = _template().render(
         document=document,
         result=result,
+        page=page,
         figures=figures,
         methods=METHODS,
-        curves=[(name, METHODS[name]) for name in drawn if name in METHODS and not result.accuracies],
-        sequence=svg(lanes, blocks, _members(lanes, transcript)) if transcript else None,
+        curves=[(name, METHODS[name]) for name in drawn if name in METHODS and not page.accuracies],
+        pictures=pictures(lanes, blocks, _members(lanes, transcript)) if transcript else [],
         inside=[
             (role, [(kind, contents_of(kind)) for kind in kinds]) for role, kinds in received(transcript or []).items()
         ],
-        looks=LOOKS,
         phases=_phases(document),
-        matrices=result.matrices or expected_matrix(result.case),
+        matrices=page.matrices or expected_matrix(page.case),
         verdicts=VERDICTS,
         flat=list(_flatten(result.as_json())),
         listed=LISTED,
@@ -94,7 +94,7 @@ def _template() -> Any:
 
 def _phases(document: Document) -> dict[str, tuple[float | None, int, int]]:
     """Seconds, messages and bytes of each phase: the transcript's, or what the result says where there is none."""
-    known = document.result.phases
+    known = document.result.page().phases
     if not document.transcript:
         return {name: (phase.seconds, phase.messages, phase.bytes) for name, phase in known.items()}
     sizes = bytes_by_phase(document.transcript)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
-
-from markupsafe import Markup, escape
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
 
 from psephos.report.document import Message
 
@@ -46,117 +47,24 @@ class Contents:
     together: str = ""
 
 
-LOOKS: Mapping[Look, str] = {
-    "sealed": "ciphertext that nobody opens alone",
-    "masked": "a value under a mask its receiver does not know",
-    "part": "a piece that says something only with the others",
-    "open": "readable by its receiver",
-    "unknown": "not described",
-}
-
-_KINDS: Mapping[str, Contents] = {
-    # the encrypted sum (votes, parameters, the statistic, gradients)
-    "announcement": Contents("open", "What the next step is about: the current iterate, for everybody to read."),
-    "ballot": Contents(
-        "sealed",
-        "Ciphertexts and a signature. Who sent one is public; what is in it, nobody sees alone.",
-    ),
-    "tally request": Contents(
-        "open",
-        "Which ballots were counted and the digest of their product: all from the board.",
-    ),
-    "partial decryption": Contents(
-        "part",
-        "One holder's part of opening the sum. Enough parts give the sum of all counted ballots, fewer give nothing.",
-        "the sum of all counted ballots, once enough parts are there",
-    ),
-    # the ceremony that makes a key without a dealer
-    "seed commitments": Contents("masked", "Hashes of a holder's contributions to the seeds, before any is shown."),
-    "seed contributions": Contents("part", "Contributions to seeds that both holders are in: random alone."),
-    "residue products": Contents("part", "A share of masked products of residues of the candidates' factors."),
-    "residue differences": Contents("part", "A share of a random multiple of (a - 1)(b - 1), zero or uniform."),
-    "modulus shares": Contents(
-        "part", "A share of each candidate modulus.", "the candidate moduli, which are public, and not their factors"
-    ),
-    "commitment": Contents("masked", "A hash of shares of moduli or of test values, before any is shown."),
-    "test values": Contents(
-        "part", "A power of the test base for each candidate.", "which candidates are products of two primes"
-    ),
-    "opened candidates": Contents("open", "All about the rejected candidates, so that everybody can check them."),
-    "exponent commitments": Contents("masked", "Powers of the verification base: the exponents below stay hidden."),
-    "exponent share": Contents("part", "A share of the private exponent's summand: fewer than t say nothing."),
-    "test decryption": Contents("part", "Partial decryptions of public ciphertexts whose plaintexts all know."),
-    "opened seeds": Contents("open", "The seeds of a batch in which somebody lied: there will be no key of it."),
-    # Pathak 2010, in the order of the protocol
-    "proposal": Contents("open", "The terms of the run and the curator's public keys."),
-    "group secret": Contents(
-        "open",
-        "The parties' permutation and the key that they share and the curator does not have. The curator "
-        "never receives it.",
-    ),
-    "group key": Contents("open", "The public half of the parties' key."),
-    "size share": Contents(
-        "masked",
-        "One additive share of a party's size in the clear, which says nothing alone; the other share sealed "
-        "for the curator.",
-    ),
-    "indexed share": Contents(
-        "sealed",
-        "A share under the parties' key, at a permuted place; with it a share that the curator opens, uniform "
-        "without the first.",
-    ),
-    "masked share": Contents(
-        "masked",
-        "A share of a size plus the curator's mask: the party that opens it sees a uniform number.",
-    ),
-    "questions": Contents("sealed", "Bits of the curator's share, encrypted bit by bit under the comparison key."),
-    "opponents": Contents("open", "Whom to compare with, in permuted places."),
-    "lent share": Contents("masked", "The low bits of a masked share: uniform to the party that receives them."),
-    "answers": Contents(
-        "masked",
-        "Blinded answers: the curator opens whether one of them is zero, half of the comparison's result.",
-        "half of each comparison's result, uniform without the other half",
-    ),
-    "selection": Contents(
-        "sealed",
-        "One ciphertext per party, one of them of 1, under the curator's key: no party sees which.",
-    ),
-    "rung vote": Contents("sealed", "One ciphertext per rung of the noise ladder, under the curator's key."),
-    "rung selection": Contents("sealed", "The product of the rung votes: which noise scale it is stays sealed."),
-    "noise factor": Contents("sealed", "A party's factor of the encrypted noise, re-randomised."),
-    "masked noise": Contents(
-        "masked",
-        "Parameters, noise and P_1's mask in one ciphertext: the curator opens it and sees a uniform vector.",
-        "a masked vector, uniform without P_1's mask",
-    ),
-    "reshare": Contents("part", "An additive share of what the sender holds: uniform without all the others."),
-    "published share": Contents(
-        "part",
-        "A share of the noisy sum, for everybody. It means nothing without all the others.",
-        "the noisy sum of the parameters: the release",
-    ),
-}
-
-
 @dataclass(frozen=True)
 class Arrow:
-    """Some messages of one kind between two lanes.
-
-    Attributes:
-        sender, receiver: the lanes.
-        kind: of the messages.
-        count: how many.
-        total: their bytes, together.
-        smallest, largest: bytes of one.
-    """
+    """Some messages of one kind between two lanes, and the bytes of each."""
 
     sender: str
     receiver: str
     kind: str
-    count: int
-    total: int
-    smallest: int
-    largest: int
+    sizes: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.sizes)
+
+    @property
+    def total(self) -> int:
+        """Their bytes, together."""
+        return sum(self.sizes)
 
 
 @dataclass(frozen=True)
@@ -175,7 +83,14 @@ def family(role: str) -> str:
 
 def contents_of(kind: str) -> Contents:
     """What is inside messages of this kind; says so when nobody has written it down."""
-    return _KINDS.get(kind, Contents("unknown", "Not described here; see the protocol's page in the documentation."))
+    unknown = Contents("unknown", "Not described here; see the protocol's page in the documentation.")
+    return _described().get(kind, unknown)
+
+
+@cache
+def _described() -> dict[str, Contents]:
+    text = (files("psephos.report") / "templates" / "messages.toml").read_text(encoding="utf-8")
+    return {kind: Contents(**words) for kind, words in tomllib.loads(text).items()}
 
 
 def received(messages: Sequence[Message]) -> dict[str, list[str]]:
@@ -196,8 +111,7 @@ def arrange(messages: Sequence[Message]) -> tuple[list[str], list[Block]]:
     lane = str if one_by_one else family
     phases: list[tuple[str, list[Arrow]]] = []
     for message in messages:
-        size = message.bytes
-        arrow = Arrow(lane(message.sender), lane(message.receiver), message.kind, 1, size, size, size)
+        arrow = Arrow(lane(message.sender), lane(message.receiver), message.kind, (message.bytes,))
         if not phases or phases[-1][0] != message.phase:
             phases.append((message.phase, []))
         phases[-1][1].append(arrow)
@@ -211,44 +125,23 @@ def arrange(messages: Sequence[Message]) -> tuple[list[str], list[Block]]:
 
 
 def _gather(arrows: Iterable[Arrow]) -> list[Arrow]:
-    gathered: dict[tuple[str, str, str], Arrow] = {}
+    sizes: dict[tuple[str, str, str], list[int]] = {}
     for arrow in arrows:
-        key = (arrow.sender, arrow.receiver, arrow.kind)
-        before = gathered.get(key)
-        gathered[key] = (
-            arrow
-            if before is None
-            else replace(
-                before,
-                count=before.count + arrow.count,
-                total=before.total + arrow.total,
-                smallest=min(before.smallest, arrow.smallest),
-                largest=max(before.largest, arrow.largest),
-            )
-        )
-    return list(gathered.values())
+        sizes.setdefault((arrow.sender, arrow.receiver, arrow.kind), []).extend(arrow.sizes)
+    return [Arrow(*key, tuple(found)) for key, found in sizes.items()]
 
 
 def _gather_phases(blocks: Sequence[Block]) -> list[Block]:
-    def general(phase: str) -> str:
-        return re.sub(r"\d+", "n", phase)
-
-    names = [general(block.phase) for block in blocks]
-    often = {name for name in names if names.count(name) > REPEATS} if len(blocks) > REPEATS else set()
+    names = [re.sub(r"\d+", "n", block.phase) for block in blocks]
     gathered: dict[str, Block] = {}
-    arranged: list[Block] = []
     for name, block in zip(names, blocks, strict=True):
-        if name not in often:
-            arranged.append(block)
-            continue
-        if name not in gathered:
-            gathered[name] = Block(name, (), 0)
-            arranged.append(gathered[name])
-        before = gathered[name]
-        after = Block(name, tuple(_gather((*before.arrows, *block.arrows))), before.times + 1)
-        arranged[arranged.index(before)] = after
-        gathered[name] = after
-    return arranged
+        often = len(blocks) > REPEATS and names.count(name) > REPEATS
+        # Phases that happen now and then stay apart, under a key of their own.
+        key = name if often else f"{len(gathered)} {block.phase}"
+        before = gathered.get(key, Block(name, (), 0))
+        arrows = tuple(_gather((*before.arrows, *block.arrows)))
+        gathered[key] = Block(name, arrows, before.times + 1) if often else block
+    return list(gathered.values())
 
 
 def size_text(size: int) -> str:
@@ -269,130 +162,75 @@ _LINE = 14
 _CHARACTER = 6.3  # a generous width of one character at 11 units, so that no label leaves the picture
 
 
-def svg(lanes: Sequence[str], blocks: Sequence[Block], members: Mapping[str, int]) -> Markup:
-    """The diagram as inline SVG; colours are the page's, so it follows light and dark.
+@dataclass
+class Picture:
+    """Part of a diagram that fits a printed page, for `sequence.svg.jinja`: positions and words, top to bottom."""
 
-    A long one is several pictures, each of which fits a printed page and names its lanes again. `members`: how many
-    roles a lane stands for. Every arrow is a group with data-kind, data-count and data-bytes.
+    width: int
+    lanes: list[dict[str, Any]]
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    bottom: int = _TOP
+
+
+def pictures(lanes: Sequence[str], blocks: Sequence[Block], members: Mapping[str, int]) -> list[Picture]:
+    """The diagram; a long one is several pictures, each of which names its lanes again.
+
+    `members`: how many roles a lane stands for.
     """
     # Never narrower than a phone, so that two lanes leave room for their labels.
     step = max(_LANE, (400 - 2 * _MARGIN) // max(1, len(lanes) - 1))
     width = 2 * _MARGIN + step * max(1, len(lanes) - 1)
     at = {name: _MARGIN + step * place for place, name in enumerate(lanes)}
-    pictures: list[tuple[list[Markup], int]] = []
+    named = []
+    for name in lanes:
+        many, plural = members.get(name, 1), name[:-1] + "ies" if name.endswith("y") else name + "s"
+        label = name if many == 1 else f"{plural} ({many:,})"
+        named.append({"x": at[name], "lines": textwrap.wrap(label, 14)[:2]})
+    found = [Picture(width, named)]
     for block in blocks:
-        drawn, end = _block(block, at, pictures[-1][1] if pictures else _TOP, width)
-        if not pictures or end > _PAGE:
-            drawn, end = _block(block, at, _TOP, width)
-            pictures.append(([], end))
-        pictures[-1] = ([*pictures[-1][0], *drawn], end)
-    return Markup().join(
-        Markup(
-            '<svg class="sequence" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" role="img" '
-            'style="max-width:{2}px;min-width:{3}px;--units:{0}" aria-labelledby="sequence-title-{4}">'
-            '<title id="sequence-title-{4}">Who sent what to whom{5}</title>{6}{7}</svg>'
-        ).format(
-            width,
-            bottom,
-            round(width * 1.35),
-            round(width * 0.9),
-            number,
-            f", part {number} of {len(pictures)}" if len(pictures) > 1 else "",
-            Markup().join(_lane(name, members.get(name, 1), at[name], bottom) for name in lanes),
-            Markup().join(parts),
-        )
-        for number, (parts, bottom) in enumerate(pictures, 1)
-    )
+        parts, end = _block(block, at, found[-1].bottom, width)
+        if end > _PAGE and found[-1].parts:
+            found.append(Picture(width, named))
+            parts, end = _block(block, at, _TOP, width)
+        found[-1].parts += parts
+        found[-1].bottom = end
+    return found
 
 
-def _block(block: Block, at: Mapping[str, int], y: int, width: int) -> tuple[list[Markup], int]:
+def _block(block: Block, at: Mapping[str, int], y: int, width: int) -> tuple[list[dict[str, Any]], int]:
     """A phase from `y` downwards, and where it ends."""
     times = f" ({block.times} times)" if block.times > 1 else ""
-    parts = [
-        Markup('<rect class="band" x="0" y="{}" width="{}" height="20"/><text class="phase" x="6" y="{}">{}</text>')
-        .format(y, width, y + 14, block.phase + times)
-    ]  # fmt: skip
+    parts: list[dict[str, Any]] = [{"is": "phase", "y": y, "text": block.phase + times}]
     y += 24
     for arrow in block.arrows:
-        drawn, y = _arrow(arrow, at, y, width)
-        parts.append(drawn)
-    for receiver, together in dict.fromkeys((a.receiver, contents_of(a.kind).together) for a in block.arrows):
+        parts.append(_arrow(arrow, at, y, width))
+        y = parts[-1]["line"] + 14
+    for role, together in dict.fromkeys((a.receiver, contents_of(a.kind).together) for a in block.arrows):
         if together:
-            drawn, y = _sees(receiver, together, at[receiver], y, width)
-            parts.append(drawn)
+            # What a role holds in the end, beside a mark on its lane: inside of several messages, so it is no arrow.
+            lines = textwrap.wrap(f"{'everybody sees' if role == 'board' else 'sees'} {together}", 40)
+            x, longest = at[role], max(len(line) for line in lines) * _CHARACTER
+            left, anchor = (x + 10, "start") if x + 10 + longest < width else (x - 10, "end")
+            parts.append({"is": "sum", "role": role, "x": x, "y": y, "left": left, "anchor": anchor, "lines": lines})
+            y += _LINE * len(lines) + 8
     return parts, y + 6
 
 
-def _sees(role: str, together: str, x: int, y: int, width: int) -> tuple[Markup, int]:
-    """What a role holds in the end, beside a mark on its lane: inside of several messages, so it is no arrow."""
-    who = "everybody sees" if role == "board" else "sees"
-    lines = textwrap.wrap(f"{who} {together}", 40)
-    longest = max(len(line) for line in lines) * _CHARACTER
-    left, anchor = (x + 10, "start") if x + 10 + longest < width else (x - 10, "end")
-    text = Markup().join(
-        Markup('<text class="sum" text-anchor="{}" x="{}" y="{}">{}</text>').format(
-            anchor, left, y + 11 + _LINE * n, line
-        )
-        for n, line in enumerate(lines)
-    )
-    mark = f"M{x} {y + 1}l6 6l-6 6l-6 -6z"
-    drawn = Markup('<g class="sees" data-role="{}">{}<path class="head" d="{}"/></g>').format(role, text, mark)
-    return drawn, y + _LINE * len(lines) + 8
-
-
-def _lane(name: str, members: int, x: int, bottom: int) -> Markup:
-    label = name if members == 1 else f"{_plural(name)} ({members:,})"
-    lines = textwrap.wrap(label, 14)[:2]
-    text = Markup().join(
-        Markup('<text class="lane" x="{}" y="{}">{}</text>').format(x, 20 + _LINE * n, line)
-        for n, line in enumerate(lines)
-    )
-    return Markup('<line class="life" x1="{0}" y1="44" x2="{0}" y2="{1}"/>{2}').format(x, bottom, text)
-
-
-def _plural(name: str) -> str:
-    return name[:-1] + "ies" if name.endswith("y") else name + "s"
-
-
-def _arrow(arrow: Arrow, at: Mapping[str, int], y: int, width: int) -> tuple[Markup, int]:
-    look = contents_of(arrow.kind).look
+def _arrow(arrow: Arrow, at: Mapping[str, int], y: int, width: int) -> dict[str, Any]:
+    look, least, most = contents_of(arrow.kind).look, min(arrow.sizes), max(arrow.sizes)
     times = f"{arrow.count:,} \N{MULTIPLICATION SIGN} " if arrow.count > 1 else ""
-    if arrow.count == 1:
-        size = size_text(arrow.total)
-    elif arrow.smallest == arrow.largest:
-        size = f"{size_text(arrow.smallest)} each, {size_text(arrow.total)}"
-    else:
-        size = f"{size_text(arrow.smallest)} to {size_text(arrow.largest)}, {size_text(arrow.total)}"
-    left = min(at[arrow.sender], at[arrow.receiver])
+    each = f"{size_text(least)} each" if least == most else f"{size_text(least)} to {size_text(most)}"
+    size = size_text(arrow.total) if arrow.count == 1 else f"{each}, {size_text(arrow.total)}"
     lines = [*textwrap.wrap(f"{times}{arrow.kind}", 58), f"{look} · {size}"]
-    longest = max(len(line) for line in lines) * _CHARACTER
-    x = max(4.0, min(left + 6.0, width - longest - 4))
-    text = Markup().join(
-        Markup('<text class="{}" x="{:.0f}" y="{}">{}</text>').format(
-            "what" if n < len(lines) - 1 else "size", x, y + 11 + _LINE * n, line
-        )
-        for n, line in enumerate(lines)
-    )
-    y += _LINE * len(lines) + 8
-    start, end = at[arrow.sender], at[arrow.receiver]
-    if start == end:
-        path, tip = f"M{start} {y - 4}h26v10h-20", (start + 4, y + 6, -1)
-    else:
-        side = 1 if end > start else -1
-        path, tip = f"M{start} {y}H{end - 6 * side}", (end, y, side)
-    head = f"M{tip[0]} {tip[1]}l{-8 * tip[2]} -4v8z"
-    drawn = Markup(
-        '<g class="arrow {look}" data-from="{sender}" data-to="{receiver}" data-kind="{kind}" data-count="{count}" '
-        'data-bytes="{total}">{text}<path class="line" d="{path}"/><path class="head" d="{head}"/></g>'
-    ).format(
-        look=look,
-        sender=arrow.sender,
-        receiver=arrow.receiver,
-        kind=escape(arrow.kind),
-        count=arrow.count,
-        total=arrow.total,
-        text=text,
-        path=path,
-        head=head,
-    )
-    return drawn, y + 14
+    longest, left = max(len(line) for line in lines) * _CHARACTER, min(at[arrow.sender], at[arrow.receiver])
+    return {
+        "is": "arrow",
+        "arrow": arrow,
+        "look": look,
+        "lines": lines,
+        "x": round(max(4.0, min(left + 6.0, width - longest - 4))),
+        "y": y,
+        "line": y + _LINE * len(lines) + 8,
+        "start": at[arrow.sender],
+        "end": at[arrow.receiver],
+    }

@@ -23,7 +23,9 @@ from psephos.cli import reproduce, simulate
 from psephos.cli.main import COMMANDS, build, main
 from psephos.cli.shared import Progress, finish
 from psephos.cli.show import show
-from psephos.outcomes import KINDS, Curve, Outcome, PlanOutcome, TallyOutcome
+from psephos.outcomes import KINDS, Curve, Outcome, TallyOutcome
+from psephos.outcomes.base import Page, Panel
+from psephos.progress import counted
 from psephos.protocol.wire import Kind
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
@@ -283,7 +285,7 @@ class Heard(io.StringIO):
 def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
     heard = Heard()
     with Progress(every=0.01, stream=heard) as progress:
-        done = progress.phase("count", 7)
+        done = counted(progress, "count", 7)
         done(2)
         done(3)
         assert heard.said.wait(30)
@@ -332,24 +334,14 @@ def test_the_log_is_json_lines_without_a_secret(words: tuple[str, ...]) -> None:
 def test_an_outcome_fits_a_terminal() -> None:
     """No cell is cut in 80 columns, and no number has 16 digits."""
     curves = [Curve(f"method {n}", [0.1, 1.0], [0.6914767111, 0.5], [0.0123456789, 0.25]) for n in range(5)]
+
+    class Drawn(Outcome):
+        def page(self) -> Page:
+            return Page(title="drawn", panels=[Panel("a title", "epsilon (log scale)", "test error", curves)])
+
     heard = io.StringIO()
-    show(WithCurves(curves), Console(file=heard, width=80))
+    show(Drawn(seconds={"total": 1.5}), Console(file=heard, width=80))
     said = heard.getvalue()
     assert "…" not in said
     assert "69147" not in said
     assert said.count("0.691±0.012") == len(curves)
-
-
-def WithCurves(curves: list[Curve]) -> Outcome:
-    from psephos.outcomes.base import Panel
-
-    class Drawn(PlanOutcome):
-        panels = [Panel("a title", "epsilon (log scale)", "test error", curves)]  # type: ignore[assignment] # noqa: RUF012
-
-    names = ("parties", "auxiliary", "classes", "features", "key_bits", "workers", "holders", "threshold",
-             "slots_per_plaintext", "ciphertexts_per_ballot", "floor_bits")  # fmt: skip
-    numbers = dict.fromkeys(names, 3072)
-    return Drawn(
-        **numbers, randomness="half", bytes={"ballot": 9}, bits_per_count=1.5, memory_mb=9.5, calibration_seconds=1.0,
-        seconds={"total": 1.5},
-    )  # fmt: skip

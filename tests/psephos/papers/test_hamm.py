@@ -170,7 +170,7 @@ def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path) -> None:
     assert {(row.reproduces, row.why) for row in done.published} == {
         (False, "not tested: the data are synthetic, not the paper's")
     }
-    assert all(panel.title.startswith("SYNTHETIC STAND-IN") for panel in done.panels)
+    assert all(panel.title.startswith("SYNTHETIC STAND-IN") for panel in done.page().panels)
 
 
 @pytest.mark.parametrize(
