@@ -186,10 +186,10 @@ class Study:
         if found != (self.key_bits, len(self.holders), self.threshold):
             raise AgreementError(f"the key is of another size or other holders than the study's: {found}")
 
-    def nonce_for(self, key: ThresholdKey, about: str = "round") -> bytes:
-        """16 bytes that name a round or series of this study under this key."""
-        text = about.encode()
-        return hashlib.sha256(b"psephos study nonce\0" + self.digest + key.digest + text).digest()[:16]
+    def nonce_for(self, key: ThresholdKey | None, about: str = "round") -> bytes:
+        """16 bytes that name a round or series of this study under this key, or its run without one."""
+        digest = b"" if key is None else key.digest
+        return hashlib.sha256(b"psephos study nonce\0" + self.digest + digest + about.encode()).digest()[:16]
 
     # -- as a file
 
