@@ -89,6 +89,15 @@ class DataOptions(TableOptions):
             concentration=self.concentration,
         )
 
+    def plain(self) -> dict[str, Any]:
+        """As JSON has them."""
+        return {
+            name: [one if isinstance(one, str | float) else str(one) for one in value]
+            if isinstance(value, tuple)
+            else value
+            for name, value in vars(self).items()
+        }
+
 
 Options = TypeVar("Options", bound=DataOptions)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -368,7 +368,7 @@ def simulate_pathak(  # long: the fields of its outcome
         accuracy=kept.accuracy(options.epsilon),
         noise_source="simulation" if options.simulate_noise else "system",
         seed=options.seed,
-        options=asdict(options),
+        options=options.plain(),
         cautions=[*dealt.cautions, *(CAUTIONS[v] for v in (options.variant,) if v in CAUTIONS)],
         variant=options.variant,
         noise=options.noise,

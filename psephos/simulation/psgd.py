@@ -422,7 +422,7 @@ def _outcome(
         test=len(kept.test),
         accuracy=kept.accuracy(options.epsilon),
         noise_source="simulation" if options.simulate_noise else "system",
-        options=asdict(options),
+        options=options.plain(),
         cautions=[*dealt.cautions, *_cautions(options, agreement)],
         remarks=_remarks(options, agreement),
         records=sum(dealt.sizes),

@@ -229,15 +229,6 @@ class SumOptions(DataOptions):
         """Where the curator's noise comes from."""
         return SimulationRandomness(self.seed, "noise") if self.simulate_noise else SYSTEM
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON has them."""
-        return {
-            name: [one if isinstance(one, str | float) else str(one) for one in value]
-            if isinstance(value, tuple)
-            else value
-            for name, value in vars(self).items()
-        }
-
 
 # -- the parties
 
