@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -14,10 +18,12 @@ from psephos.curator.hamm.statistic import plan_statistic
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board, MemoryBoard
+from psephos.protocol.board.file import BoardFile
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import StudyError
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.storage.store import Store
 from psephos.simulation.average import FRACTION_BITS
 from psephos.study.protocols import Play, Public, coordinates, play_of
@@ -136,9 +142,9 @@ class Cast:
         return list(self.made.study.members.keys)
 
 
-def cast_of(what: str) -> Cast:
+def cast_of(what: str, coins: Randomness = SYSTEM) -> Cast:
     fields = {"protocol": what.split(",")[0], "samples": SAMPLES, "auxiliary": AUXILIARY.digest} | PROTOCOLS[what]
-    return Cast(trial(parties=PARTIES, **fields))
+    return Cast(trial(parties=PARTIES, coins=coins, **fields))
 
 
 def play(cast: Cast, agents: Callable[[str], Agent]) -> None:
@@ -225,6 +231,38 @@ def test_every_role_killed_after_every_step(what: str) -> None:
     cast = cast_of(what)
     play(cast, cast.agent)
     check(cast, {name: cast.agent(name) for name in cast.names})
+
+
+def one_process(what: str, name: str, folder: Path) -> None:
+    """One role, with a store and a connection to the board of its own."""
+    cast = cast_of(what, SimulationRandomness(3, what))
+    with closing(BoardFile(folder / "board")) as board, Store(folder / name.replace(" ", "-")) as store:
+        cast.board, cast.stores = board, {name: store}
+        agent = cast.agent(name)
+        while agent.result is None or agent.waiting:
+            if not agent.step() and name == "curator" and agent.role.complete(agent.state):
+                agent.hush()
+            sleep(0.02)
+
+
+@pytest.mark.parametrize("what", ["tally", "statistic", "average", "psgd", "pathak"])
+def test_a_process_for_every_role_over_one_file(what: str, tmp_path: Path) -> None:
+    """The outcome is that of the parties' vectors, as in memory."""
+    tmp_path.chmod(0o700)
+    cast = cast_of(what, SimulationRandomness(3, what))
+    fork = get_context("fork")
+    processes = {
+        name: fork.Process(target=one_process, args=(what, name, tmp_path), daemon=True) for name in cast.names
+    }
+    for process in processes.values():
+        process.start()
+    for name, process in processes.items():
+        process.join(300)
+        assert process.exitcode == 0, name
+    with closing(BoardFile(tmp_path / "board")) as board, ExitStack() as open_:
+        cast.board = board
+        cast.stores = {name: open_.enter_context(Store(tmp_path / name.replace(" ", "-"))) for name in cast.names}
+        check(cast, {name: cast.agent(name) for name in cast.names})
 
 
 @pytest.mark.parametrize(
