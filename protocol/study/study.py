@@ -32,6 +32,7 @@ __all__ = ["CURATOR", "Member", "Protocol_", "Study", "safe_confirmations"]
 
 FORMAT = 1
 CURATOR = "curator"
+"""The name of its role."""
 
 Protocol_ = Literal["tally", "statistic", "average", "psgd", "pathak"]
 
