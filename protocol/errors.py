@@ -32,6 +32,7 @@ __all__ = [
     "KeyFilePermissionsError",
     "LateBallotError",
     "MessageError",
+    "ModelError",
     "NormError",
     "PackingError",
     "PackingOverflowError",
@@ -272,6 +273,10 @@ class JournalError(PsephosError):
 
 
 # -- reports
+
+
+class ModelError(PsephosError):
+    """A model file that is missing, too large or not of this program; or one that cannot be written."""
 
 
 class ReportError(PsephosError):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:  # imported where it is needed: importing is part of what can 
 __all__ = ["COMMANDS", "build", "main"]
 
 COMMANDS = {
-    "run": "The main job: train locally, count votes under encryption, release privately, compare.",
+    "run": "The main job: data in, one private classifier and its card out.",
+    "predict": "Use a model file that `run` wrote: CSV in, CSV out.",
     "simulate": "Experiments with one protocol: tally, average, pathak or psgd, with all their options.",
     "reproduce": "A paper's experiment: its table and figures, with the paper's own numbers beside ours.",
     "plan": "Predict the time, bytes and memory of a counting round.",

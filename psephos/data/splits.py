@@ -37,7 +37,8 @@ class Split:
     """One way of dealing a data set. Rows are indices into `dataset.X_train` (test: into X_test where there is one).
 
     auxiliary: the public rows, whose labels nobody uses. parties: one array of rows per party. test: the rows
-    accuracy is measured on. encoding: how a table of one's own became numbers; cautions: what its reader should know.
+    accuracy is measured on. encoding: how a table of one's own became numbers. cautions: what its reader should know
+    about the public rows; remarks: what only who holds the private rows may know.
     """
 
     dataset: Dataset
@@ -47,6 +48,7 @@ class Split:
     test: Indices
     encoding: Encoding | None = None
     cautions: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         sizes = sorted({len(rows) for rows in self.parties})

@@ -103,10 +103,14 @@ Options = TypeVar("Options", bound=DataOptions)
 
 
 def settled(options: Options) -> Options:
-    """`options` with as many parties as a table of one's own names; raises as `OwnTable` does."""
+    """`options` with as many parties as a table of one's own names, and no more holders; raises as `OwnTable` does."""
     if options.data is None or options.party is None:
         return options
-    return replace(options, parties=len(OwnTable(options).owners))
+    parties = len(OwnTable(options).owners)
+    fewer: dict[str, Any] = {}
+    if getattr(options, "holders", 0) > parties:
+        fewer = {"holders": parties, "threshold": parties // 2 + 1}
+    return replace(options, parties=parties, **fewer)
 
 
 def scaler_for(name: str) -> PublicScaler:

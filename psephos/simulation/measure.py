@@ -88,14 +88,17 @@ class Kept:
         recall = [right[y == k].mean() if (y == k).any() else np.nan for k in range(shares.shape[1])]
         before = sum(one.method == method and one.epsilon == epsilon for one in self.measured)
         draw = None if epsilon is None else before
-        self.measured.append(Measured(method, epsilon, draw, float(right.mean()), np.array(recall), w))
+        accuracy = float(right.mean()) if len(y) else np.nan
+        self.measured.append(Measured(method, epsilon, draw, accuracy, np.array(recall), w))
 
     def _one_hot(self, labels: NDArray[np.integer]) -> Array:
         assert self.dealt is not None
         return one_hot(labels, len(self.dealt.dataset.classes))
 
     def accuracy(self, epsilon: float) -> dict[str, Accuracy]:
-        """Of each method: without noise, and on average over its releases at `epsilon`."""
+        """Of each method: without noise, and on average over its releases at `epsilon`; none without test samples."""
+        if not len(self.test):
+            return {one.method: Accuracy() for one in self.measured}
         return {name: self._accuracy(name, epsilon) for name in dict.fromkeys(one.method for one in self.measured)}
 
     def _accuracy(self, name: str, epsilon: float) -> Accuracy:

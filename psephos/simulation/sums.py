@@ -172,6 +172,11 @@ class SumOptions(DataOptions):
         return False
 
     @property
+    def compares(self) -> bool:
+        """Whether releases are measured side by side, so that there must be rows to measure on."""
+        return True
+
+    @property
     def available(self) -> tuple[str, ...]:
         """Methods that these options leave."""
         return METHODS
@@ -323,7 +328,7 @@ def populate(options: SumOptions, progress: Progress, data: Dataset | None = Non
             if options.parties * size + public <= len(data.y_train):
                 samples, auxiliary = size, public
     dealt = options.deal(data, samples=samples, auxiliary=auxiliary)
-    if not len(dealt.y_test):
+    if options.compares and not len(dealt.y_test):
         raise InvalidParameter("no rows are left to measure on: leave --held-out out")
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
     name = dealt.dataset.name
@@ -338,6 +343,8 @@ def populate(options: SumOptions, progress: Progress, data: Dataset | None = Non
 
 def _transformed(scaler: Any, X: Any) -> Array:
     """The rows of X scaled, some at a time: scaling makes several copies of what it is given."""
+    if not X.shape[0]:
+        return np.empty((0, len(scaler.get_feature_names_out())))
     blocks = [scaler.transform(X[at : at + TRAIN_ROWS]) for at in range(0, X.shape[0], TRAIN_ROWS)]
     return np.concatenate(blocks)
 
@@ -549,7 +556,7 @@ def play(
     with threadpool_limits(limits=1), journal_of(options) as journal:
         run = Sums(options, journal, **how)
         with run.timed("fit"):
-            measured_on = run.population.note_references(run.kept, loss)
+            measured_on = run.population.note_references(run.kept, loss) if len(run.population.test) else {}
         methods = run.release(sums(run))
     return run, {"measured_on": measured_on, **run.outcome(methods)}
 

@@ -34,7 +34,7 @@ from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.roles import Entry
 from psephos.protocol.transcript import Transcript
-from tests.conftest import Sends
+from psephos.testing import Sends
 
 
 class Closed:
@@ -88,7 +88,7 @@ def three_of_five(make_election: Any) -> Closed:
 def test_any_vectors_sum(make_election: Any, data: st.DataObject) -> None:
     minimum, maximum = data.draw(st.sampled_from([(0, 1), (-1, 1), (-(2**40), 2**35), (0, 2**60)]))
     parties, length = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 30))
-    election = make_election(parties, 2, 2, length=length, minimum=minimum, maximum=maximum, minimum_ballots=2)
+    election = make_election(parties, 2, 2, length=length, span=(minimum, maximum), minimum_ballots=2)
     entry = st.one_of(st.sampled_from([minimum, maximum]), st.integers(minimum, maximum))
     row = st.lists(entry, min_size=length, max_size=length)
     values = data.draw(st.lists(row, min_size=parties, max_size=parties))

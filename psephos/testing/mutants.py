@@ -55,8 +55,9 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
 
 
 def _holding(name: str, value: Any) -> list[Any]:
-    """Our modules that know a function by its name."""
-    modules = [m for key, m in sorted(sys.modules.items()) if key.split(".")[0] == "psephos"]
+    """Modules of psephos, and of the function's own package, that know it by its name."""
+    ours = {"psephos", str(getattr(value, "__module__", "")).split(".")[0]}
+    modules = [m for key, m in sorted(sys.modules.items()) if key.split(".")[0] in ours]
     return [m for m in modules if m.__dict__.get(name) is value]
 
 
