@@ -56,7 +56,7 @@ from psephos.simulation.pathak import make_terms
 from psephos.simulation.psgd import signed_labels
 from psephos.simulation.tally import shares_of
 
-__all__ = ["Play", "Public", "coordinates", "play_of"]
+__all__ = ["Play", "Public", "coordinates", "play_of", "round_of"]
 
 Array = NDArray[np.float64]
 
@@ -96,6 +96,14 @@ def play_of(public: Public) -> Play:
     except InvalidParameter as error:
         raise StudyError(str(error)) from None
     return play
+
+
+def round_of(public: Public, key: ThresholdKey) -> Round:
+    """The one round of a study of an encrypted sum; raises StudyError for another protocol's, and as `play_of`."""
+    play = play_of(public)
+    if not isinstance(play, _Sum):
+        raise StudyError(f"{public.study.protocol} is no single encrypted sum")
+    return play.round(key)
 
 
 class Play(ABC):

@@ -16,9 +16,9 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.study.protocols import Public, play_of
+from psephos.study.protocols import Public, play_of, round_of
 
-__all__ = ["Public", "curator_role", "holder_role", "party_role"]
+__all__ = ["Public", "curator_role", "holder_role", "party_role", "round_of"]
 
 
 def holder_role(public: Public, number: int, store: Store) -> Staged:
