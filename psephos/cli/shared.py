@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Annotated, Any
 
 import typer
@@ -61,12 +62,23 @@ class OutputError(PsephosError):
     """Standard output cannot take the result: it was closed, or the disk behind it is full."""
 
 
-def lazily(app: typer.Typer, commands: Mapping[str, str], words: Sequence[str], package: str) -> None:
-    """Add the commands: the one that `words` name by its module's `register`, the others as a name with its help."""
+def lazily(
+    app: typer.Typer,
+    commands: Mapping[str, str],
+    words: Sequence[str],
+    package: str,
+    modules: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Add the commands: the one that `words` name by its module's `register`, the others as a name with its help.
+
+    A command's module has its name; one of several commands, in `modules`, has a `register_NAME` for each.
+    """
     chosen = next((word for word in words if word in commands), None)
     for name, help in commands.items():
         if name == chosen:
-            importlib.import_module(f"{package}.{name}").register(app, words[words.index(name) + 1 :])
+            module = importlib.import_module(f"{package}.{modules.get(name, name)}")
+            register = getattr(module, f"register_{name}" if name in modules else "register")
+            register(app, words[words.index(name) + 1 :])
         else:
             app.command(name, help=help)(lambda: None)
 
