@@ -67,12 +67,9 @@ def joined(session: bytes, sealing_key: bytes) -> bytes:
 class Onlooker:
     """Reads entries in the order of the board, and takes no part: whoever knows the study can be one."""
 
-    name = ""
-    _sealing: SealingKey | None = None
-
-    def __init__(self, members: Members) -> None:
-        """`members`: who takes part."""
-        self.members = members
+    def __init__(self, members: Members, name: str = "", sealing: SealingKey | None = None) -> None:
+        """`members`: who takes part. `name`, `sealing`: of a role, whose secrets are then opened too."""
+        self.members, self.name, self._sealing = members, name, sealing
         self._history = History()
         self._seen: dict[tuple[str, int], bytes] = {}
         self._sealing_keys: dict[str, bytes] = {}
@@ -159,8 +156,8 @@ class Seat(Onlooker):
         """
         if members.keys.get(name) != key.verification_key:
             raise UnknownPartyError(f"the study has no {name} with the key of this identity")
-        super().__init__(members)
-        self.name, self._key, self._sealing = name, key, sealing
+        super().__init__(members, name, sealing)
+        self._key = key
         self.place = 0
         """Of its next entry."""
 
