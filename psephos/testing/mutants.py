@@ -25,7 +25,7 @@ __all__ = ["SEEDED", "Mutant", "again", "caught_by", "edited"]
 
 _FUTURE = __future__.annotations.compiler_flag
 SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
-"""In place of an operating system's coins: the same ones every time."""
+"""The source of a fixed source of coins, for mutants that must not draw from the system."""
 
 
 @contextmanager
