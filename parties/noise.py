@@ -30,8 +30,6 @@ from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon,
 from psephos.protocol.privacy.precision import MPFR, rational, uniforms
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["PolyaShares", "SkellamShares", "contributors"]
-
 _TAIL = SAMPLER_DISTANCE / 2
 """What clipping may cost; the samplers stay far below the other half."""
 

@@ -19,8 +19,6 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Step
 
-__all__ = ["OwnDataParty", "Shares", "StatisticParty", "entry_range", "noisy_contribution", "with_share"]
-
 
 class Shares(Protocol):
     """`PolyaShares` or `SkellamShares`."""

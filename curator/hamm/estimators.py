@@ -29,8 +29,6 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
-__all__ = ["MajorityVoteClassifier", "SoftLabelClassifier"]
-
 Array = NDArray[np.float64]
 
 

@@ -15,8 +15,6 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["multi_powers"]
-
 _WINDOW = 5
 
 

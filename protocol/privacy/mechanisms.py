@@ -39,31 +39,6 @@ from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational, uniforms
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = [
-    "MAX_EPSILON",
-    "MIN_EPSILON",
-    "SAMPLER_DISTANCE",
-    "DiscreteLaplace",
-    "Mechanism",
-    "RoundedGaussian",
-    "Skellam",
-    "SphericalLaplace",
-    "check_delta",
-    "check_epsilon",
-    "choose_pitch",
-    "gaussian_delta",
-    "gaussian_sigma",
-    "poisson",
-    "release",
-    "simulate_gaussian",
-    "simulate_laplace",
-    "simulate_spherical_laplace",
-    "skellam_delta",
-    "skellam_rdp",
-    "skellam_variance",
-    "snap",
-]
-
 MIN_EPSILON = 1e-9
 """Nothing survives the noise of a smaller one, and its scale leaves what floating point and lattices hold."""
 
