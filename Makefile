@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint format bench docs clean
 
 demo: $(VENV)/.installed
-	$(BIN)/psephos run
+	rm -rf build/demo
+	$(BIN)/psephos run --output build/demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto
@@ -30,13 +31,15 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Psephos needs Python 3.11 or later; run make PYTHON=python3.11"'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	touch $@
+$(VENV)/.installed: $(BIN)/python pyproject.toml setup.py protocol/paillier/ifma.c
+	@echo "Installing into $(VENV), once; one to three minutes, most of it for NumPy, SciPy, pandas and scikit-learn:"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable .
+	@touch $@
 
-$(VENV)/.installed-%: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
-	touch $@
+$(VENV)/.installed-%: $(BIN)/python pyproject.toml setup.py protocol/paillier/ifma.c
+	@echo "Installing into $(VENV), with what 'make $*' needs, once; some minutes:"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[$*]'
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

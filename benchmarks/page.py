@@ -34,7 +34,8 @@ def _text(results: dict[str, Any]) -> str:
         "# Performance\n",
         "This page is written by `make bench` from `benchmarks/results/latest.json`; "
         "`python -m benchmarks.run --page` draws it again without measuring. "
-        f"Python {results['python']} on {results['machine']}, one core, {libraries}.\n",
+        f"Python {results['python']} on {results['machine']}, one core, multiplications by "
+        f"{results.get('kernel', 'gmpy2')}, {libraries}.\n",
         "Absolute times differ from machine to machine and, on a shared one, from minute to minute. Ratios are taken "
         "between interleaved repetitions of one run.\n",
         "## Beside other libraries\n",

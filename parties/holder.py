@@ -2,7 +2,8 @@
 
 It watches the same public board as the curator, multiplies the ballots it has seen for itself, and opens that product
 and nothing else, once per round, when there are enough ballots in it. Asked for the same product again, it gives the
-same bytes again, which tells nothing new. docs/protocols/tally.md has the messages.
+same bytes again, which tells nothing new. Where a round asks for confirmations, holders first say on the board what
+they would open. docs/protocols/tally.md has the messages.
 """
 
 from __future__ import annotations
@@ -10,14 +11,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from psephos.protocol.encrypted_sum.messages import PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, Watching
+from gmpy2 import mpz
+
+from psephos.protocol.encrypted_sum.messages import Confirmation, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer, Watching
 from psephos.protocol.encrypted_sum.proofs import prove_opening
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import AlreadyDoneError, AlreadyOpenedError, UnseenBallotError
+from psephos.protocol.errors import (
+    AlreadyDoneError,
+    AlreadyOpenedError,
+    UnconfirmedError,
+    UnseenBallotError,
+)
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import Entry, Post, Step, takes
+from psephos.protocol.roles import BOARD, Entry, Post, Step, takes
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
@@ -28,8 +36,10 @@ __all__ = ["Answered", "KeyHolder"]
 @storable
 @dataclass(frozen=True)
 class Answered:
-    """The round is opened: what was asked, and the answer, which may be given again."""
+    """The round is opened: the product, what was asked, and the answer, which may be given again."""
 
+    members: int = field(repr=False)
+    columns: tuple[mpz, ...] = field(repr=False)
     request: TallyRequest
     answer: bytes = field(repr=False)
 
@@ -37,7 +47,7 @@ class Answered:
 class KeyHolder(Observer):
     """One holder in one round: "holder J"."""
 
-    reads = frozenset({Kind.BALLOT, Kind.TALLY_REQUEST})
+    reads = frozenset({Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.TALLY_REQUEST})
 
     def __init__(
         self,
@@ -47,6 +57,7 @@ class KeyHolder(Observer):
         openings: OnceLedger | None = None,
         seen: BallotProduct | None = None,
         randomness: Randomness = SYSTEM,
+        public: bool = False,
     ) -> None:
         """
         Args:
@@ -55,6 +66,7 @@ class KeyHolder(Observer):
             openings: where it remembers what it has opened; on disk wherever the holder can be restarted.
             seen: the product of ballots that another process of this holder has multiplied.
             randomness: of the proof that a partial decryption is right.
+            public: answer on the board, where everybody may know the sum, in place of to the curator alone.
 
         Raises WrongKeyError when the share is of another key or ceremony than the round's.
         """
@@ -63,13 +75,36 @@ class KeyHolder(Observer):
         self.number = share.holder
         self._share = share
         self._openings = OnceLedger() if openings is None else openings
-        self._randomness = randomness
+        self._randomness, self._public = randomness, public
+
+    def closed(self, state: Closed) -> Step:
+        """Confirm the product, where the round asks for that: one product, whatever board this holder is shown."""
+        seen = self.product(state)
+        seen.check_minimum()
+        if not self.round.confirmations:
+            return Step(state)
+        confirmation = Confirmation(self.round.digest, self.number, seen.digest)
+        try:
+            said = self._openings.first(b"confirmed" + self.round.digest, seen.digest, confirmation.encode)
+        except AlreadyDoneError:
+            raise AlreadyOpenedError(
+                f"{self.name} has confirmed another product of round {self.round.digest.hex()[:12]} before: it was "
+                "shown two boards, or set back to an old copy"
+            ) from None
+        return Step(state, (Post(BOARD, said, f"{self.round.kind}: confirm"),))
+
+    @takes(Closed, Kind.CONFIRMATION)
+    def hear(self, state: Closed, entry: Entry) -> Step:
+        """Note what another holder would open."""
+        return Step(state.with_confirmation(self.round, entry))
 
     @takes(Watching, Kind.TALLY_REQUEST)
-    def open(self, state: Watching, entry: Entry) -> Step:
+    @takes(Closed, Kind.TALLY_REQUEST)
+    def open(self, state: Watching | Closed, entry: Entry) -> Step:
         """Open the product of the observed ballots, once: `openings` keeps the answer before it leaves."""
         request, seen = TallyRequest.decode(entry.data, self.round), self.product(state)
         seen.check_minimum()
+        self._check_confirmed(state, seen.digest)
         if unseen := request.members & ~seen.members:
             raise UnseenBallotError(f"{self.name} has not observed the ballot of party {_first(unseen)}")
         if left_out := seen.members & ~request.members:
@@ -90,7 +125,7 @@ class KeyHolder(Observer):
             answer = self._openings.first(self.round.digest, request.product_digest, opened)
         except AlreadyDoneError:
             raise self._refusal() from None
-        return self._answer(Answered(request, answer), entry)
+        return self._answer(Answered(state.members, state.columns, request, answer), entry)
 
     @takes(Answered, Kind.TALLY_REQUEST)
     def repeat(self, state: Answered, entry: Entry) -> Step:
@@ -99,11 +134,34 @@ class KeyHolder(Observer):
             raise self._refusal()
         return self._answer(state, entry)
 
+    @takes(Answered, Kind.BALLOT)
+    def too_late(self, state: Answered, entry: Entry) -> Step:
+        """As before."""
+        raise self.lateness(entry)
+
+    @takes(Answered, Kind.CONFIRMATION)
+    def heard(self, state: Answered, entry: Entry) -> Step:
+        """One more than were needed."""
+        return Step(state)
+
+    def _check_confirmed(self, state: Watching | Closed, digest: bytes) -> None:
+        agreed = len(state.agreeing(digest)) if isinstance(state, Closed) else 0
+        if agreed < self.round.confirmations:
+            raise UnconfirmedError(
+                f"{self.name} opens what {self.round.confirmations} holders have confirmed on the board, and {agreed} "
+                "have confirmed the product of the ballots that it observed"
+            )
+
     def _answer(self, state: Answered, entry: Entry) -> Step:
-        return Step(state, (Post(entry.sender, state.answer, f"{self.round.kind}: open"),))
+        receiver = BOARD if self._public else entry.sender
+        return Step(state, (Post(receiver, state.answer, f"{self.round.kind}: open"),))
 
     def _refusal(self) -> AlreadyOpenedError:
         return AlreadyOpenedError(f"{self.name} has opened round {self.round.digest.hex()[:12]} already")
+
+    def listens(self, state: Any) -> bool:
+        """What it is asked is no secret."""
+        return False
 
     def outcome(self, state: Any) -> None:
         """None: a holder learns nothing that others do not."""

@@ -115,8 +115,11 @@ class LocalClassifier:
         return np.asarray(self._estimator.coef_)
 
     def fit(self, X: NDArray[np.floating], y: Sequence[Any] | NDArray[Any]) -> LocalClassifier:
-        """Train on the party's samples X (n, d) with agreed class labels y (n,). Raises DataError, NormError."""
-        X = _samples(X)
+        """Train on the party's samples X (n, d) with agreed class labels y (n,); NaN reaches who takes it.
+
+        Raises DataError, NormError.
+        """
+        X = _samples(X, gaps=True)
         labels = self._encode(y)
         if len(labels) != len(X) or not len(X):
             raise DataError(f"{len(X)} samples and {len(labels)} labels; a party needs as many of each, at least one")
@@ -130,7 +133,15 @@ class LocalClassifier:
         elif (labels == labels[0]).all() or bool(np.ptp(X, axis=0).max() == 0):
             self._constant, self._estimator, self._width = int(np.bincount(labels).argmax()), None, X.shape[1]
             return self
-        self._constant, self._estimator, self._width = None, estimator.fit(X, labels), X.shape[1]
+        try:
+            fitted = estimator.fit(X, labels)
+        except ValueError as error:
+            if isinstance(error, DataError) or not np.isnan(X).any():
+                raise
+            raise DataError(
+                "features are NaN, and this classifier does not take that: one in a pipeline that fills gaps first does"
+            ) from error
+        self._constant, self._estimator, self._width = None, fitted, X.shape[1]
         return self
 
     def predict_votes(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
@@ -189,10 +200,10 @@ def make_learner(
     return LocalClassifier(lambda samples: clone(learner), classes=classes, seed=seed)
 
 
-def _samples(X: NDArray[np.floating]) -> NDArray[np.floating]:
+def _samples(X: NDArray[np.floating], *, gaps: bool = False) -> NDArray[np.floating]:
     X = np.asarray(X)
     if X.ndim != 2 or X.shape[1] < 1 or not np.issubdtype(X.dtype, np.number):
         raise DataError(f"samples must be a matrix of numbers, one row each; got shape {X.shape} of {X.dtype}")
-    if not np.isfinite(X).all():
+    if np.isinf(X).any() or not (gaps or np.isfinite(X).all()):
         raise DataError("features are NaN or infinite")
     return X

@@ -100,7 +100,8 @@ class Party:
             classifier: a name of `psephos.parties.learners` or any scikit-learn classifier.
 
         Raises:
-            DataError: no samples, NaN or infinite features, labels outside the agreed classes.
+            DataError: no samples, infinite features, NaN that the classifier does not take, labels outside the agreed
+                classes.
             NormError: for "logistic", a row longer than 1.
             InvalidParameter: fewer than two distinct classes, or no such classifier.
         """

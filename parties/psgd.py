@@ -4,10 +4,10 @@ The party draws its fixed noise eta_k once, before the first step. At every anno
 its own loss at the public point, adds eta_k and a fresh rho_t, and posts the sum as one encrypted ballot. Nobody ever
 opens a single ballot.
 
-Privacy is spent when a ballot leaves. The party therefore counts the steps itself and answers exactly the next one.
-What it sent is kept with the claim that it did: asked for a step again it sends the very same bytes, since a second
-ballot with fresh noise at the same point would be one release more than was paid for. A holder, likewise, opens one
-product of each step.
+Privacy is spent when a ballot leaves. The party therefore follows the descent itself (`protocol.psgd.walk`) and answers
+exactly the next step, at the point that follows from the sums before it. What it sent is kept with the claim that it
+did: restarted, it sends the very same bytes, since a second ballot with fresh noise at the same point would be one
+release more than was paid for. A holder, likewise, opens one product of each step, and publishes its sum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from psephos.parties.gradients import LocalLoss
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import SkellamShares
 from psephos.protocol.encrypted_sum.fixed_point import project
-from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
+from psephos.protocol.encrypted_sum.opened import open_product, received_part
+from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.errors import (
     AlreadyCastError,
     AlreadyDoneError,
@@ -33,14 +35,14 @@ from psephos.protocol.errors import (
     GradientBoundError,
     InvalidParameter,
     PsephosError,
-    UnexpectedMessageError,
+    WrongPartialDecryptionError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.paillier.threshold import KeyShare
-from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, snap
 from psephos.protocol.psgd.series import Announcement, Series, Terms
+from psephos.protocol.psgd.walk import PublishedSum, Walk
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Refusal, Step, takes
 from psephos.protocol.signing import SigningKey
@@ -94,18 +96,20 @@ def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> li
 @storable
 @dataclass(frozen=True)
 class Answering:
-    """A party waits for the announcement of one step.
+    """A party follows the descent.
 
     Attributes:
-        step: which, counted from 1.
+        walk: how far it is.
         eta: its fixed noise. A secret.
-        vector: what its ballot of the step before holds, in the clear, for a simulation that compares sums; empty
-            before the first. A secret.
+        answered: the last step that it answered, or had to leave; 0 before the first.
+        vector: what its ballot of that step holds, in the clear, for a simulation that compares sums; empty where none
+            was made. A secret.
         clipped: how many gradients were scaled down. Depends on the data: for the party's own eyes.
     """
 
-    step: int
+    walk: Walk
     eta: tuple[int, ...] = field(repr=False)
+    answered: int = 0
     vector: tuple[int, ...] = field(default=(), repr=False)
     clipped: int = field(default=0, repr=False)
 
@@ -113,7 +117,7 @@ class Answering:
 class GradientParty(Machine):
     """One data owner in one series: "party N"."""
 
-    reads = frozenset({Kind.ANNOUNCEMENT})
+    reads = frozenset({Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM})
 
     def __init__(
         self,
@@ -155,41 +159,50 @@ class GradientParty(Machine):
         def draw() -> bytes:
             return json.dumps(fixed_share(self.terms.series, self.number, self._noise(0))).encode()
 
-        return Step(Answering(1, tuple(json.loads(self._once.first(self._claim(0), b"", draw)))))
+        eta = tuple(json.loads(self._once.first(self._claim(0), b"", draw)))
+        return Step(Answering(Walk.start(self.terms), eta))
 
-    @takes(Answering, Kind.ANNOUNCEMENT, batch=True)
-    def answer(self, state: Answering, entries: Sequence[Entry]) -> Step:
-        """One ballot in the latest of the next steps: those that went by before it came to this party are not answered.
+    @takes(Answering, Kind.ANNOUNCEMENT)
+    def follow(self, state: Answering, entry: Entry) -> Step:
+        """The next step, at the point that follows; raises as `Walk.announced`."""
+        return Step(replace(state, walk=state.walk.announced(self.terms, entry, self.name)))
 
-        Announced again, a step gets the same bytes again. Refused are what is no announcement of these terms, what is
-        not the curator's, and steps that are not the next one. Raises:
+    @takes(Answering, Kind.PUBLISHED_SUM)
+    def move(self, state: Answering, entry: Entry) -> Step:
+        """On to the next point, when t holders have published the same sum; raises as `Walk.published`."""
+        return Step(replace(state, walk=state.walk.published(self.terms, entry)))
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        """As `Machine.receive`; and then one ballot in the step that is open, if this party has not answered it.
+
+        Steps that went by before they came to this party are not answered, nor is one for which this raises:
             AlreadyCastError: the step was answered before, at another point or in another round.
             GradientBoundError: a gradient above the bound when clipping was not agreed on. No ballot leaves.
         """
-        latest, after, refused = None, state, []
-        for entry in entries:
-            try:
-                latest = _announced(entry, self.terms, after.step, self.name)
-            except PsephosError as error:
-                refused.append(Refusal(entry, error))
-            else:
-                if latest.step == after.step:
-                    # The plaintext of a ballot that was made before may be known to nobody any more.
-                    after = replace(after, step=latest.step + 1, vector=())
-        if latest is None:
-            return Step(state, (), tuple(refused))
-        after, data = self._ballot(after, latest)
-        return Step(after, (Post(BOARD, data, "gradients: cast"),), tuple(refused))
+        step = super().receive(state, entries)
+        own: Answering = step.state.state
+        announcement = own.walk.announcement
+        if announcement is None or not own.walk.open or own.answered == announcement.step:
+            return step
+        try:
+            own, data = self._ballot(own, announcement)
+        except PsephosError as error:
+            own, refused = replace(own, vector=()), (*step.refused, Refusal(entries[-1], error))
+            step = replace(step, refused=refused)
+        else:
+            step = replace(step, posts=(*step.posts, Post(BOARD, data, "gradients: cast")))
+        return replace(step, state=replace(step.state, state=replace(own, answered=announcement.step)))
 
     def _ballot(self, state: Answering, announcement: Announcement) -> tuple[Answering, bytes]:
-        round_, after = self.terms.round(announcement), state
+        # The plaintext of a ballot that was made before a restart is known to nobody any more.
+        round_, after = self.terms.round(announcement), replace(state, vector=())
 
         def make() -> bytes:
             nonlocal after
             values, clipped = self.vector(state, announcement)
             after = replace(state, vector=tuple(values), clipped=state.clipped + clipped)
-            sealed = EncryptedVector.encrypt(self._encryptor, round_.plan, values)
-            return Ballot.sign(round_, self.number, sealed, self._signing_key).encode()
+            sealed, proof = encrypt_with_proof(round_, self.number, values, self._encryptor)
+            return Ballot.sign(round_, self.number, sealed, self._signing_key, proof).encode()
 
         try:
             data = self._once.first(self._claim(announcement.step), round_.digest, make)
@@ -227,68 +240,108 @@ class GradientParty(Machine):
         return state
 
 
-def _announced(entry: Entry, terms: Terms, next_step: int, who: str) -> Announcement:
-    """An announcement by the curator of the next step, or of one that was answered before."""
-    if entry.sender != "curator":
-        raise UnexpectedMessageError(f"{who}: {entry.sender} announced a step, which is the curator's to do")
-    announcement = Announcement.decode(entry.data, terms)
-    if announcement.step > next_step:
-        raise UnexpectedMessageError(f"{who} answers step {next_step} next, and not step {announcement.step}")
-    return announcement
-
-
 # -- the holder
 
 
 @storable
 @dataclass(frozen=True)
 class Holding:
-    """A holder after `step` announced steps; `inner` is its state in the round of the latest, `announcement`."""
+    """A holder follows the descent.
 
-    step: int = 0
-    announcement: Announcement | None = None
+    Attributes:
+        walk: how far it is.
+        inner: its state in the round of the step that was announced last.
+        parts: the partial decryptions of that step's product, until it has published their sum.
+        published: the last step whose sum it has published.
+    """
+
+    walk: Walk
     inner: Any = None
+    parts: tuple[PartialDecryption, ...] = field(default=(), repr=False)
+    published: int = 0
 
 
 class SeriesHolder(Machine):
-    """One key holder in one series, "holder J": a `KeyHolder` in the round of each announced step."""
+    """One key holder in one series, "holder J": a `KeyHolder` in the round of each announced step.
 
-    reads = frozenset({Kind.ANNOUNCEMENT, Kind.BALLOT})
+    Partial decryptions are on the board, and with them the sums, as the points that follow from them are: every holder
+    opens each sum for itself and publishes it, for those who do not multiply ballots.
+    """
+
+    reads = frozenset({Kind.ANNOUNCEMENT, *KeyHolder.reads, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM})
 
     def __init__(self, share: KeyShare, terms: Terms, *, once: OnceLedger | None = None) -> None:
-        """`share`: of the terms' key. `once`: where it remembers what it opened; on disk where it can be restarted."""
+        """`share`: of the terms' key. `once`: where it remembers what it opened; on disk where it can be restarted.
+
+        Raises WrongKeyError when the share is of another key or ceremony than the terms'.
+        """
+        check_same_ceremony(terms.threshold_key, share.threshold_key)
         self.name, self.number, self.terms = f"holder {share.holder}", share.holder, terms
         self._share, self._once = share, OnceLedger() if once is None else once
 
     def begin(self) -> Step:
         """Wait for the first step."""
-        return Step(Holding())
+        return Step(Holding(Walk.start(self.terms)))
 
     @takes(Holding, Kind.ANNOUNCEMENT)
     def follow(self, state: Holding, entry: Entry) -> Step:
         """Watch the round of the next step; one round of each step, for ever.
 
-        Raises MessageError, WrongRoundError or UnexpectedMessageError as `GradientParty.answer`, AlreadyOpenedError for
-        another round of a step that this holder followed before.
+        Raises as `Walk.announced`, AlreadyOpenedError for another round of a step that this holder followed before.
         """
-        announcement = _announced(entry, self.terms, state.step + 1, self.name)
-        claim = self.terms.digest + announcement.step.to_bytes(4, "big")
+        walk = state.walk.announced(self.terms, entry, self.name)
+        assert walk.announcement is not None
+        claim = self.terms.digest + walk.announcement.step.to_bytes(4, "big")
         try:
-            self._once.first(claim, self.terms.round(announcement).digest, lambda: b"")
+            self._once.first(claim, self.terms.round(walk.announcement).digest, lambda: b"")
         except AlreadyDoneError:
-            raise AlreadyOpenedError(f"{self.name} has followed another round of step {announcement.step}") from None
-        if announcement.step <= state.step:
-            return Step(state)
-        return Step(Holding(announcement.step, announcement, self._holder(announcement).start().state))
+            raise AlreadyOpenedError(
+                f"{self.name} has followed another round of step {walk.announcement.step}"
+            ) from None
+        return Step(Holding(walk, self._holder(walk).start().state, (), state.published))
 
     @takes(Holding, Kind.BALLOT, batch=True)
+    @takes(Holding, Kind.CLOSE, batch=True)
+    @takes(Holding, Kind.CONFIRMATION, batch=True)
     @takes(Holding, Kind.TALLY_REQUEST, batch=True)
     def hold(self, state: Holding, entries: Sequence[Entry]) -> Step:
         """What a `KeyHolder` does in the round of the latest step."""
-        if state.announcement is None:
-            raise WrongRoundError(f"{self.name}: no step was announced yet")
-        step = self._holder(state.announcement).receive(state.inner, entries)
+        step = self._holder(state.walk).receive(state.inner, entries)
         return replace(step, state=replace(state, inner=step.state))
 
-    def _holder(self, announcement: Announcement) -> KeyHolder:
-        return KeyHolder(self._share, self.terms.round(announcement), openings=self._once)
+    @takes(Holding, Kind.PARTIAL_DECRYPTION)
+    def sum(self, state: Holding, entry: Entry) -> Step:
+        """Publish the step's sum, as soon as t holders have opened it.
+
+        Raises as `received_part`: a holder that lies is named.
+        """
+        holder = self._holder(state.walk)
+        assert state.walk.announcement is not None
+        step = state.walk.announcement.step
+        if state.published == step:
+            return Step(state)
+        product = holder.product(state.inner.state)
+        part = received_part(holder.round, product.columns, product.digest, entry, state.parts)
+        state = replace(state, parts=(*state.parts, part))
+        if len(state.parts) < self.terms.threshold_key.threshold:
+            return Step(state)
+        try:
+            sums = open_product(product, state.parts).sums
+        except WrongPartialDecryptionError:
+            return Step(state)  # without proofs, somebody lies: more answers will tell
+        said = PublishedSum(step, self.number, sums).encode(self.terms)
+        return Step(replace(state, parts=(), published=step), (Post(BOARD, said, "gradients: publish"),))
+
+    @takes(Holding, Kind.PUBLISHED_SUM)
+    def move(self, state: Holding, entry: Entry) -> Step:
+        """On to the next point, when t holders have published the same sum; raises as `Walk.published`."""
+        return Step(replace(state, walk=state.walk.published(self.terms, entry)))
+
+    def listens(self, state: Any) -> bool:
+        """As `KeyHolder`."""
+        return False
+
+    def _holder(self, walk: Walk) -> KeyHolder:
+        if walk.announcement is None:
+            raise WrongRoundError(f"{self.name}: no step was announced yet")
+        return KeyHolder(self._share, self.terms.round(walk.announcement), openings=self._once, public=True)

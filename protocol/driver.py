@@ -140,6 +140,7 @@ class Driver:
         """Seconds that each role has worked."""
         self._board: Board = MemoryBoard() if board is None else board
         self._transcript = Transcript() if transcript is None else transcript
+        self._transcript.roles |= self.roles.keys()
         self._strict, self._watch = strict, watch
         self._readers: dict[Kind, list[str]] = {}
         for role in self.roles.values():

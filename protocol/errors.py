@@ -12,6 +12,7 @@ __all__ = [
     "AlreadyDoneError",
     "AlreadyOpenedError",
     "BallotError",
+    "BoardError",
     "BudgetExceededError",
     "CheatingError",
     "CiphertextError",
@@ -21,6 +22,7 @@ __all__ = [
     "DivergenceError",
     "DuplicateBallotError",
     "EngineError",
+    "EquivocationError",
     "ForgedSignatureError",
     "GradientBoundError",
     "GridTooCoarseError",
@@ -28,7 +30,9 @@ __all__ = [
     "JournalError",
     "KeyFileError",
     "KeyFilePermissionsError",
+    "LateBallotError",
     "MessageError",
+    "ModelError",
     "NormError",
     "PackingError",
     "PackingOverflowError",
@@ -40,8 +44,10 @@ __all__ = [
     "ReportVersionError",
     "SchedulerMissingError",
     "ShareRangeError",
+    "StudyError",
     "ThresholdError",
     "TooFewBallotsError",
+    "UnconfirmedError",
     "UnexpectedMessageError",
     "UnknownPartyError",
     "UnseenBallotError",
@@ -50,6 +56,7 @@ __all__ = [
     "WorkersLostError",
     "WrongKeyError",
     "WrongPartialDecryptionError",
+    "WrongPointError",
     "WrongRoundError",
 ]
 
@@ -150,12 +157,27 @@ class DuplicateBallotError(BallotError):
     """A second ballot from one party in one round."""
 
 
+class LateBallotError(BallotError):
+    """A ballot that came to the board after the vote was closed."""
+
+
 class AlreadyDoneError(PsephosError):
     """What is done once only was done before, about something else."""
 
 
 class AlreadyCastError(AlreadyDoneError):
     """A party was asked to vote twice on one auxiliary set, or for its parameters twice: a difference opens them."""
+
+
+# -- boards
+
+
+class BoardError(PsephosError):
+    """A board that cannot be reached, read or written, or that is no board."""
+
+
+class EquivocationError(PsephosError):
+    """Somebody tells two stories: an author with two entries in one place, or one who was shown another board."""
 
 
 # -- opening a tally
@@ -167,6 +189,10 @@ class TooFewBallotsError(PsephosError):
 
 class UnseenBallotError(PsephosError):
     """A holder was asked to open a product other than that of the ballots it observed."""
+
+
+class UnconfirmedError(PsephosError):
+    """Fewer key holders than agreed have confirmed, on the board, what a request wants opened."""
 
 
 class AlreadyOpenedError(AlreadyDoneError):
@@ -202,6 +228,10 @@ class ConvergenceError(PsephosError):
 # -- Pathak 2010
 
 
+class StudyError(PsephosError):
+    """A study that nobody should sign, that cannot be read, or that does not have whoever asks."""
+
+
 class AgreementError(PsephosError):
     """The participants do not mean the same run: features, lambda, classes, key or another term differs."""
 
@@ -226,6 +256,10 @@ class PartyVanishedError(PsephosError):
     """A party that an iterative run cannot go on without did not answer."""
 
 
+class WrongPointError(PsephosError):
+    """A step was announced at another point than the one that follows from the sums before it."""
+
+
 class DivergenceError(PsephosError, ValueError):
     """Step sizes that cannot converge, or an iterate that ran away."""
 
@@ -239,6 +273,10 @@ class JournalError(PsephosError):
 
 
 # -- reports
+
+
+class ModelError(PsephosError):
+    """A model file that is missing, too large or not of this program; or one that cannot be written."""
 
 
 class ReportError(PsephosError):

@@ -34,11 +34,13 @@ class Post:
         receiver: `BOARD`, or the name of the one role that may read it.
         data: what travels.
         phase: the part of the protocol it belongs to, for transcripts and timings.
+        secret: whether nobody but the receiver may read it, where it has one.
     """
 
     receiver: str
     data: bytes = field(repr=False)
     phase: str = ""
+    secret: bool = True
 
 
 @storable
@@ -114,6 +116,18 @@ class Role(ABC):
     def quiet(self, state: Any) -> Step | None:
         """What it does when nothing more is on its way (a deadline, in the world); None for nothing."""
         return None
+
+    def complete(self, state: Any) -> bool:
+        """Whether all that it waits for until it is quiet is there, so that there is nothing to wait for."""
+        return False
+
+    def done(self, state: Any) -> bool:
+        """Whether it has come to its result and goes no further."""
+        return self.result(state) is not None
+
+    def listens(self, state: Any) -> bool:
+        """Whether secret messages to it may still come; afterwards the key to them is forgotten."""
+        return True
 
     def awaits(self, state: Any) -> Missing | None:
         """What it cannot go on without; None when it is done or can be left as it is."""
@@ -241,6 +255,14 @@ class Machine(Role):
     def hush(self, state: Any) -> Step | None:
         """What `quiet` is for a machine."""
         return None
+
+    def complete(self, state: _Held) -> bool:
+        """As `Role.complete`; a machine overrides `full`."""
+        return self.full(state.state)
+
+    def full(self, state: Any) -> bool:
+        """What `complete` is for a machine."""
+        return False
 
     def awaits(self, state: _Held) -> Missing | None:
         """The messages that have not come; of several kinds that a state gathers, those that are `due`."""

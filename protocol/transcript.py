@@ -58,6 +58,8 @@ class Transcript:
         """`secrets` keeps inputs, coin tosses and message bytes as well: for the security analysis."""
         self.keeps_secrets = secrets
         self.messages: list[Message] = []
+        self.roles: set[str] = set()
+        """Who took part in the runs that it watched."""
         self._inputs: dict[str, dict[str, Any]] = {}
         self._coins: dict[str, RecordedRandomness] = {}
 
@@ -83,9 +85,12 @@ class Transcript:
         self.messages.extend(messages)
 
     def view(self, role: str) -> View:
-        """A role's view; raises InvalidParameter when the transcript kept no secrets."""
+        """A role's view; raises InvalidParameter when the transcript kept no secrets, or there is no such role."""
         if not self.keeps_secrets:
             raise InvalidParameter("this transcript is redacted; record with secrets=True to look at views")
+        known = {*self.roles, *self._inputs, *self._coins, *(m.sender for m in self.messages)}
+        if role not in known:
+            raise InvalidParameter(f"no {role} took part in this run; there were {', '.join(sorted(known))}")
         received = tuple(m for m in self.messages if m.receiver in (role, BOARD))
         coins = self._coins.get(role)
         return View(role, dict(self._inputs.get(role, {})), coins.tape() if coins else b"", received)

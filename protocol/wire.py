@@ -29,8 +29,11 @@ class Kind(IntEnum):
     BALLOT = 1
     TALLY_REQUEST = 2
     PARTIAL_DECRYPTION = 3
+    CLOSE = 4
+    CONFIRMATION = 5
     # a series of them
     ANNOUNCEMENT = 16
+    PUBLISHED_SUM = 17
     # Pathak 2010, in the order of the protocol
     PROPOSAL = 32
     GROUP_SECRET = 33
@@ -63,6 +66,11 @@ class Kind(IntEnum):
     EXPONENT_SHARE = 73
     TEST_DECRYPTION = 74
     OPENED_SEEDS = 75
+
+    # a study, around the protocol that it agrees on
+    JOINED = 80
+    PUBLIC_KEY = 81
+    RESULT = 82
 
     @property
     def title(self) -> str:

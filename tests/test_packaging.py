@@ -1,5 +1,8 @@
 """What is installed is one package, whole, from the wheel and from the sdist, and it is nobody's rival.
 
+The wheel made from the checkout has the C extension where there is a compiler; the sdist's is made without one, and
+works as well.
+
 Two projects on PyPI own the names that our folders have at the top of the repository: `elasticsearch-curator` installs
 `curator`, and `protocol` installs `protocol`. Installed beside them, no file may take the place of another.
 """
@@ -13,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 from typing import Literal
@@ -24,6 +28,7 @@ pytest.importorskip("build.env")
 quiet_subprocess_runner = pytest.importorskip("pyproject_hooks").quiet_subprocess_runner
 
 ROOT = Path(__file__).resolve().parents[1]
+COMPILER = shutil.which((os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0])
 RIVALS = ("elasticsearch-curator", "protocol")
 
 
@@ -40,8 +45,8 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
-def build_both(folder: Path) -> None:
-    """`direct/`: the wheel of a checkout. `packed/`: the sdist, and the wheel that is made of it."""
+def build_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`direct/`: the wheel of a checkout. `packed/`: the sdist, and the wheel made of it by whom has no compiler."""
     checkout = folder / "checkout"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
     for name in filter(None, os.fsdecode(listed).split("\0")):
@@ -62,6 +67,7 @@ def build_both(folder: Path) -> None:
             make("wheel", checkout, "direct")
             shutil.unpack_archive(make("sdist", checkout, "packed"), folder / "unpacked", filter="data")
             (unpacked,) = (folder / "unpacked").iterdir()
+            monkeypatch.setenv("CC", "there-is-no-compiler")
             make("wheel", unpacked, "packed")
     except subprocess.CalledProcessError as error:
         if b"No matching distribution" in (error.output or b"") or b"ConnectionError" in (error.output or b""):
@@ -70,15 +76,22 @@ def build_both(folder: Path) -> None:
 
 
 def contents(wheel: Path) -> dict[str, bytes]:
+    """What is no machine code, and no record of it."""
     with zipfile.ZipFile(wheel) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith((".so", "RECORD"))}
+
+
+def check_the_extension_is_where_it_can_be(direct: Path, packed: Path) -> None:
+    extension = "psephos/protocol/paillier/_ifma.abi3.so"
+    assert (extension in zipfile.ZipFile(direct).namelist()) == bool(COMPILER)
+    assert extension not in zipfile.ZipFile(packed).namelist()
 
 
 def check_the_wheel_holds_one_package_and_all_of_it(wheel: Path) -> None:
     names = set(contents(wheel))
     assert {name.split("/")[0] for name in names} == {
         "psephos",
-        wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info",
+        "-".join(wheel.name.split("-")[:2]) + ".dist-info",
     }
     tracked = subprocess.run(
         ["git", "ls-files", "psephos", "protocol", "parties", "curator"],
@@ -132,12 +145,13 @@ def check_installed_it_is_found_and_works(installed: Path, folder: Path) -> None
     assert "psephos" in run("-c", main, "--version", cwd=folder, PYTHONPATH=str(installed))
 
 
-def test_what_is_built_is_one_package_and_nobodys_rival(tmp_path: Path) -> None:
+def test_what_is_built_is_one_package_and_nobodys_rival(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One test, since building takes its time."""
-    build_both(tmp_path)
+    build_both(tmp_path, monkeypatch)
     (direct,), (packed,) = (tmp_path / "direct").glob("*.whl"), (tmp_path / "packed").glob("*.whl")
     check_the_wheel_holds_one_package_and_all_of_it(direct)
     assert contents(direct) == contents(packed)
+    check_the_extension_is_where_it_can_be(direct, packed)
     install_beside_rivals(direct, tmp_path / "site")
     check_beside_its_rivals_every_file_is_its_owners(tmp_path / "site")
     elsewhere = tmp_path / "elsewhere"

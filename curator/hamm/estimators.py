@@ -1,13 +1,15 @@
-"""Hamm's two algorithms as scikit-learn estimators: fit on auxiliary features and counts, get a private classifier.
+"""Releases as scikit-learn estimators: fit on public features and counts, get a private linear classifier.
 
-`SoftLabelClassifier` is Algorithm 2 (weighted risk, equation 19) and `MajorityVoteClassifier` Algorithm 1 (equation 8),
-with the binary logistic loss, the approximate hinge, or, for three classes and more, the softmax loss (appendix B).
-The model has no intercept, as in the paper; add a constant feature if one is wanted (and keep the rows in the ball).
+`SoftLabelClassifier` is Hamm's Algorithm 2 (weighted risk, equation 19) and `MajorityVoteClassifier` his Algorithm 1
+(equation 8), with the binary logistic loss, the approximate hinge, or, for three classes and more, the softmax loss
+(appendix B); `StatisticClassifier` is the linear statistic of the votes (`psephos.curator.hamm.statistic`),
+`PateClassifier` the student of noisy majorities (`psephos.curator.hamm.pate`). `OwnDataClassifier` is fitted on the
+parties' own rows. The models have no intercept, as in the paper; add a constant feature if one is wanted.
 """
 
 from __future__ import annotations
 
-import warnings
+from abc import abstractmethod
 from numbers import Integral
 from typing import Any, Literal
 
@@ -15,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -23,8 +24,19 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, check_auxiliary, minimise
 from psephos.curator.hamm.labels import alpha, check_counts, majority, one_hot
-from psephos.curator.hamm.release import Bound, Labels, erm_sensitivity, perturb
+from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
+from psephos.curator.hamm.release import Bound, Labels, Released, erm_sensitivity, perturb
+from psephos.curator.hamm.statistic import (
+    MechanismName,
+    Source,
+    StatisticPlan,
+    fit_statistic,
+    plan_statistic,
+    release_statistic,
+    release_sum,
+)
 from psephos.curator.losses import loss_named
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
@@ -32,17 +44,187 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 Array = NDArray[np.float64]
 
 
-def _has_probabilities(classifier: _PrivateClassifier) -> bool:
-    return classifier.loss != "huber"
+class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear classifier that somebody else has fitted: what a release is to those who use it.
+
+    Attributes: classes_ (K,); coef_, (1, d) for two classes (a positive score is `classes_[1]`) and (K, d) for more;
+    intercept_, (1,) or (K,); n_features_in_.
+    """
+
+    classes_: NDArray[Any]
+
+    @classmethod
+    def of(cls, w: ArrayLike, classes: ArrayLike, intercept: ArrayLike = 0.0) -> LinearClassifier:
+        """From weights w, (d,) or (1, d) for two classes and (K, d) for more, and their intercepts."""
+        made = cls()
+        made.classes_ = np.asarray(classes)
+        made._keep(np.asarray(w, dtype=np.float64), intercept)
+        made.n_features_in_ = made.coef_.shape[1]
+        return made
+
+    def _keep(self, w: Array, intercept: ArrayLike = 0.0) -> None:
+        if len(self.classes_) == 2 and w.ndim == 2 and len(w) == 2:  # one row of scores, as elsewhere
+            w = w[1] - w[0]
+        self.coef_ = np.atleast_2d(w)
+        self.intercept_ = np.broadcast_to(np.asarray(intercept, dtype=np.float64), len(self.coef_)).copy()
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LinearClassifier:
+        """Refused, with InvalidParameter: to learn from other data is another release."""
+        raise InvalidParameter(
+            f"a {type(self).__name__} was fitted when it was released: to learn from other data is another release"
+        )
+
+    def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
+        try:
+            rows: Array = validate_data(self, X, reset=reset, dtype=np.float64)
+        except ValueError as error:  # the same message under the library's name
+            raise DataError(str(error)) from error
+        return rows
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """The scores w . x: shape (n,) for two classes (positive: `classes_[1]`), (n, K) for more."""
+        check_is_fitted(self, "coef_")
+        scores: Array = self._rows(X, reset=False) @ self.coef_.T + self.intercept_
+        return scores.ravel() if len(self.classes_) == 2 else scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of the largest score, shape (n,)."""
+        scores = self.decision_function(X)
+        numbers = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        predicted: NDArray[Any] = self.classes_[numbers]
+        return predicted
 
 
-class _PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What the two algorithms share: all but the labels they make of the counts.
+class _Release(LinearClassifier):
+    """What the releases share: their noise, and what is known of the classes beforehand."""
+
+    epsilon: float | None
+    classes: ArrayLike | None
+    random_state: int | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self.epsilon is not None
+        tags.non_deterministic = self.epsilon is not None and self.random_state is None
+        return tags
+
+    def _randomness(self) -> Randomness:
+        """Where the noise comes from, which is noted; checks epsilon."""
+        if self.epsilon is not None:
+            check_epsilon(self.epsilon)
+        self.noise_source_ = "none" if self.epsilon is None else "system" if self.random_state is None else "simulation"
+        if self.random_state is None:
+            return SYSTEM
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, Integral):
+            raise InvalidParameter(
+                "random_state must be None (noise from the operating system) or an integer (simulation only); noise "
+                "is never drawn from a numpy generator"
+            )
+        return SimulationRandomness(int(self.random_state), "estimator")
+
+    def _labels_of(self, y: ArrayLike) -> NDArray[np.int64]:
+        """Labels (n,) as places in `classes_`, which this sets."""
+        if y is None:
+            raise DataError("requires y to be passed, but the target y is None")
+        try:
+            labels = column_or_1d(np.asarray(y), warn=True)
+            assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        self.classes_ = self._agreed(np.unique(labels))
+        if len(self.classes_) < 2:
+            raise DataError("the labels hold 1 class only; a classifier needs at least two classes")
+        found = labels[:, None] == self.classes_[None, :]
+        if not found.any(axis=1).all():
+            raise DataError("a label is not among the agreed classes")
+        places: NDArray[np.int64] = found.argmax(axis=1).astype(np.int64)
+        return places
+
+    def _agreed(self, otherwise: NDArray[Any]) -> NDArray[Any]:
+        if self.classes is None:
+            return otherwise
+        agreed = np.asarray(self.classes)
+        if agreed.ndim != 1 or len(agreed) < 2 or len(np.unique(agreed)) != len(agreed):
+            raise InvalidParameter("classes must be a list of at least two distinct labels")
+        return agreed
+
+
+class VoteClassifier(_Release):
+    """A release from public features and what the parties said about them; its subclasses say how.
 
     Parameters
     ----------
     epsilon : float or None, default=1.0
         The privacy parameter, in (0, 64]. None: no noise, nothing is protected.
+    classes : sequence of distinct labels or None, default=None
+        The agreed classes, in the order of the columns of a table of counts. None: 0 to K - 1 for a table of counts;
+        for a list of labels the ones it holds, and that they occur is then disclosed whatever epsilon is.
+    random_state : int or None, default=None
+        None: noise from the operating system. An int: noise from a seeded generator, **for simulation only**: whoever
+        knows the seed can take the noise off again.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_ : as those of `LinearClassifier`; coef_ is private if epsilon is not None
+    sensitivity_ : psephos.curator.hamm.sensitivity.Sensitivity
+        What the noise covers (of the exact minimiser, when epsilon is None).
+    released_ : the release, or the plan it followed, with epsilon, delta and mechanism; None without noise
+    noise_source_ : 'system', 'simulation' or 'none'
+    parties_ : int
+        M.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
+    """
+
+    @abstractmethod
+    def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
+        """The weights (d,) or (K, d); sets `sensitivity_` and `released_`."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> VoteClassifier:
+        """Fit to auxiliary samples and what the parties said about them.
+
+        Parameters
+        ----------
+        X : array of shape (N, d)
+            The auxiliary features.
+        y : integer array of shape (N, K), or array of shape (N,)
+            Counts of votes, every row summing to the number of parties M. Or a list of labels, which is taken as the
+            ballot of one single party (M = 1): all labels are then protected together, and the noise is large.
+
+        Raises DataError, NormError or InvalidParameter.
+        """
+        randomness = self._randomness()
+        rows = self._rows(X, reset=True)
+        counts = self._counts(y, len(rows))
+        self.parties_ = int(counts[0].sum())
+        self._keep(self._learn(rows, counts, randomness))
+        return self
+
+    def _counts(self, y: ArrayLike, samples: int) -> NDArray[np.int64]:
+        """The counts, from counts or labels; sets classes_."""
+        array = np.asarray(y)
+        if array.ndim == 2 and array.shape[1] > 1:
+            counts = check_counts(array)
+            self.classes_ = self._agreed(np.arange(counts.shape[1]))
+            if counts.shape[1] != len(self.classes_):
+                raise DataError(f"the counts have {counts.shape[1]} columns for {len(self.classes_)} agreed classes")
+        else:
+            labels = self._labels_of(y)
+            counts = one_hot(labels, len(self.classes_)).astype(np.int64)
+        if len(counts) != samples:
+            raise DataError(f"X has {samples} samples and y has {len(counts)}; they must be the same")
+        return counts
+
+
+def _has_probabilities(classifier: RiskClassifier) -> bool:
+    return classifier.loss != "huber"
+
+
+class RiskClassifier(VoteClassifier):
+    """Empirical risk minimisation with output perturbation: what Hamm's two algorithms share.
+
+    Parameters, besides those of `VoteClassifier`
+    ---------------------------------------------
     lam : float, default=1e-2
         lambda of the ridge (lambda/2) ||w||^2.
     loss : {'logistic', 'huber', 'softmax'}, default='logistic'
@@ -56,30 +238,8 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     over_norm : {'refuse', 'clip'}, default='refuse'
         What to do with rows longer than 1: raise NormError, or scale each of them back to norm 1. Scaling a row does
         not change its predicted class.
-    classes : sequence of distinct labels or None, default=None
-        The agreed classes, in the order of the columns of a table of counts. None: 0 to K - 1 for a table of counts;
-        for a list of labels the ones it holds, and that they occur is then disclosed whatever epsilon is.
     tolerance : float, default=1e-9
         tau, the solver's certified gradient norm; a public number that enters the sensitivity.
-    random_state : int or None, default=None
-        None: noise from the operating system. An int: noise from a seeded generator, **for simulation only**: whoever
-        knows the seed can take the noise off again.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (K,)
-        The agreed classes (see `classes`).
-    coef_ : ndarray of shape (1, d) or (K, d)
-        Private if epsilon is not None.
-    intercept_ : ndarray of zeros of shape (1,) or (K,)
-    sensitivity_ : psephos.curator.hamm.sensitivity.Sensitivity
-        What the noise covers (of the exact minimiser, when epsilon is None).
-    released_ : psephos.curator.hamm.release.Released or None
-        The release with its epsilon, delta, scale, dimension and pitch.
-    noise_source_ : 'system', 'simulation' or 'none'
-    parties_ : int
-        M.
-    n_features_in_, feature_names_in_ : as in scikit-learn.
     """
 
     _labels: Labels
@@ -109,27 +269,10 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = self.epsilon is not None
-        tags.non_deterministic = self.epsilon is not None and self.random_state is None
-        return tags
-
-    def _randomness(self) -> Randomness:
-        if self.random_state is None:
-            return SYSTEM
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, Integral):
-            raise InvalidParameter(
-                "random_state must be None (noise from the operating system) or an integer (simulation only); noise "
-                "is never drawn from a numpy generator"
-            )
-        return SimulationRandomness(int(self.random_state), "estimator")
-
     def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
-        try:
-            rows: Array = validate_data(self, X, reset=reset, dtype=np.float64)
-        except ValueError as error:  # the same message under the library's name
-            raise DataError(str(error)) from error
+        if self.over_norm not in ("refuse", "clip"):
+            raise InvalidParameter(f"over_norm must be 'refuse' or 'clip', not {self.over_norm!r}")
+        rows = super()._rows(X, reset=reset)
         if self.over_norm == "clip":
             # In units of the row's largest entry, so that no square overflows or underflows.
             top = np.abs(rows).max(axis=1, keepdims=True)
@@ -139,75 +282,14 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = np.where(norms * top > 1, unit / norms, rows)
         return rows
 
-    def _agreed(self) -> NDArray[Any] | None:
-        if self.classes is None:
-            return None
-        agreed = np.asarray(self.classes)
-        if agreed.ndim != 1 or len(agreed) < 2 or len(np.unique(agreed)) != len(agreed):
-            raise InvalidParameter("classes must be a list of at least two distinct labels")
-        return agreed
-
-    def _counts(self, y: ArrayLike, samples: int) -> NDArray[np.int64]:
-        """The counts, from counts or labels; sets classes_."""
-        agreed = self._agreed()
-        if y is None:
-            raise DataError("requires y to be passed, but the target y is None")
-        array = np.asarray(y)
-        if array.ndim == 2 and array.shape[1] == 1:
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected; it is taken as labels, not counts.",
-                DataConversionWarning,
-                stacklevel=3,
-            )
-            array = array.ravel()
-        if array.ndim == 2:
-            counts = check_counts(array)
-            self.classes_ = np.arange(counts.shape[1]) if agreed is None else agreed
-            if counts.shape[1] != len(self.classes_):
-                raise DataError(f"the counts have {counts.shape[1]} columns for {len(self.classes_)} agreed classes")
-        else:
-            try:
-                labels = column_or_1d(array)
-                assert_all_finite(labels, input_name="y")
-                check_classification_targets(labels)
-            except ValueError as error:
-                raise DataError(str(error)) from error
-            self.classes_ = np.unique(labels) if agreed is None else agreed
-            if len(self.classes_) < 2:
-                raise DataError("the labels hold 1 class only; a classifier needs at least two classes")
-            counts = (labels[:, None] == self.classes_[None, :]).astype(np.int64)
-            if not counts.any(axis=1).all():
-                raise DataError("a label is not among the agreed classes")
-        if len(counts) != samples:
-            raise DataError(f"X has {samples} samples and y has {len(counts)}; they must be the same")
-        return counts
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> _PrivateClassifier:
-        """Fit to auxiliary samples and what the parties said about them.
-
-        Parameters
-        ----------
-        X : array of shape (N, d)
-            The auxiliary features, rows of norm at most 1 (see `over_norm`).
-        y : integer array of shape (N, K), or array of shape (N,)
-            Counts of votes, every row summing to the number of parties M. Or a list of labels, which is taken as the
-            ballot of one single party (M = 1): all labels are then protected together, and the noise is large.
-
-        Raises DataError, NormError or InvalidParameter.
-        """
-        if self.over_norm not in ("refuse", "clip"):
-            raise InvalidParameter(f"over_norm must be 'refuse' or 'clip', not {self.over_norm!r}")
-        if self.epsilon is not None:
-            check_epsilon(self.epsilon)
-        randomness = self._randomness()
-        rows = check_auxiliary(self._rows(X, reset=True))
-        counts = self._counts(y, len(rows))
+    def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
+        check_auxiliary(rows)
         classes = counts.shape[1]
-        self.parties_ = int(counts[0].sum())
         loss = loss_named(self.loss, classes, half_width=self.half_width)
         targets = alpha(counts) if self._labels == "soft" else one_hot(majority(counts), classes)
         minimiser = minimise(rows, targets, self.lam, loss, tolerance=self.tolerance)
-        sensitivity = erm_sensitivity(
+        self.released_: Released | None = None
+        self.sensitivity_ = erm_sensitivity(
             self._labels,
             loss,
             self.lam,
@@ -218,33 +300,10 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             protect_auxiliary=self.protect_auxiliary,
         )
         if self.epsilon is None:
-            self.released_ = None
-            self.sensitivity_ = sensitivity
-            self.noise_source_ = "none"
-            w = minimiser.w
-        else:
-            self.released_ = perturb(minimiser, sensitivity, self.epsilon, randomness=randomness)
-            self.sensitivity_ = self.released_.sensitivity
-            self.noise_source_ = "system" if self.random_state is None else "simulation"
-            w = self.released_.w
-        if classes == 2 and w.ndim == 2:  # softmax asked for with two classes: one row of scores, as elsewhere
-            w = w[1] - w[0]
-        self.coef_ = w.reshape(-1, rows.shape[1])
-        self.intercept_ = np.zeros(len(self.coef_))
-        return self
-
-    def decision_function(self, X: ArrayLike) -> Array:
-        """The scores w . x: shape (n,) for two classes (positive: `classes_[1]`), (n, K) for more."""
-        check_is_fitted(self)
-        scores: Array = self._rows(X, reset=False) @ self.coef_.T
-        return scores.ravel() if len(self.classes_) == 2 else scores
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of the largest score, shape (n,)."""
-        scores = self.decision_function(X)
-        numbers = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        predicted: NDArray[Any] = self.classes_[numbers]
-        return predicted
+            return minimiser.w
+        self.released_ = perturb(minimiser, self.sensitivity_, self.epsilon, randomness=randomness)
+        self.sensitivity_ = self.released_.sensitivity
+        return self.released_.w
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -256,15 +315,163 @@ class _PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return probabilities
 
 
-class MajorityVoteClassifier(_PrivateClassifier):
-    """Hamm 2016, Algorithm 1: empirical risk minimisation on majority-voted labels, with output perturbation."""
+class MajorityVoteClassifier(RiskClassifier):
+    """Hamm 2016, Algorithm 1: majority-voted labels. Parameters and attributes: `RiskClassifier`."""
 
-    __doc__ = (__doc__ or "") + (_PrivateClassifier.__doc__ or "").split("\n", 1)[1]
     _labels = "majority"
 
 
-class SoftLabelClassifier(_PrivateClassifier):
-    """Hamm 2016, Algorithm 2: weighted empirical risk minimisation on soft labels, with output perturbation."""
+class SoftLabelClassifier(RiskClassifier):
+    """Hamm 2016, Algorithm 2: weighted risk of soft labels. Parameters and attributes: `RiskClassifier`."""
 
-    __doc__ = (__doc__ or "") + (_PrivateClassifier.__doc__ or "").split("\n", 1)[1]
     _labels = "soft"
+
+
+class StatisticClassifier(VoteClassifier):
+    """The noisy linear statistic of the votes: no solver, and no 1/lambda in the noise.
+
+    Parameters, besides those of `VoteClassifier`
+    ---------------------------------------------
+    delta : float, default=1e-6
+        For Gaussian noise.
+    mechanism : {'spherical-laplace', 'discrete-laplace', 'gaussian'}, default='spherical-laplace'
+        The noise.
+    rank : int or None, default=None
+        Coordinates that are released; None: by the public rule.
+    """
+
+    _source: Source = "votes"
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        mechanism: MechanismName = "spherical-laplace",
+        rank: int | None = None,
+        classes: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mechanism = mechanism
+        self.rank = rank
+        self.classes = classes
+        self.random_state = random_state
+
+    def _plan(self, public: Array, parties: int) -> StatisticPlan:
+        plan = plan_statistic(
+            public,
+            len(self.classes_),
+            parties,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            mechanism=self.mechanism,
+            source=self._source,
+            rank=self.rank,
+        )
+        self.sensitivity_, self.released_ = plan.sensitivity, None if self.epsilon is None else plan
+        return plan
+
+    def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
+        return fit_statistic(release_statistic(counts, self._plan(rows, self.parties_), randomness))
+
+
+class PateClassifier(VoteClassifier):
+    """PATE: a student of the noisy answers to some of the public samples (Papernot et al. 2017 and 2018).
+
+    Parameters, besides those of `VoteClassifier`
+    ---------------------------------------------
+    delta : float, default=1e-6
+        For 'gnmax'.
+    aggregator : {'lnmax', 'gnmax'}, default='lnmax'
+        Laplace noise, for a pure epsilon, or Gaussian.
+    queries : int or None, default=None
+        Samples that are asked about; None: by the public rule, and all of them without noise.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        aggregator: Aggregator = "lnmax",
+        queries: int | None = None,
+        classes: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.aggregator = aggregator
+        self.queries = queries
+        self.classes = classes
+        self.random_state = random_state
+
+    def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
+        bare = self.epsilon is None
+        samples, classes = counts.shape
+        plan = plan_pate(
+            samples,
+            classes,
+            self.parties_,
+            epsilon=1.0 if self.epsilon is None else self.epsilon,
+            delta=self.delta,
+            aggregator=self.aggregator,
+            queries=len(rows) if bare and self.queries is None else self.queries,
+        )
+        self.sensitivity_, self.released_ = plan.sensitivity, None if bare else plan
+        answers = majority(counts)[plan.queries]
+        return fit_student(rows, PateRelease(plan, answers) if bare else release_pate(counts, plan, randomness))
+
+
+class OwnDataClassifier(StatisticClassifier):
+    """The statistic of the parties' own rows: one direction of norm 1 from each, whatever it holds.
+
+    Parameters and attributes as those of `StatisticClassifier`, and one more.
+
+    Parameters
+    ----------
+    auxiliary : array of shape (N, d) or None, default=None
+        Public features, in whose coordinates the rows are taken. None takes the rows themselves, which tells about them
+        and is for `epsilon=None` only.
+    """
+
+    _source: Source = "own-data"
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        mechanism: MechanismName = "spherical-laplace",
+        rank: int | None = None,
+        classes: ArrayLike | None = None,
+        random_state: int | None = None,
+        auxiliary: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, mechanism=mechanism, rank=rank, classes=classes, random_state=random_state
+        )
+        self.auxiliary = auxiliary
+
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> OwnDataClassifier:
+        """Fit to the rows X (n, d) of all parties, with labels y (n,).
+
+        `groups`: whose row it is, (n,); without it all rows are one party's. Raises DataError or InvalidParameter.
+        """
+        randomness = self._randomness()
+        rows = self._rows(X, reset=True)
+        labels = self._labels_of(y)
+        if self.auxiliary is None and self.epsilon is not None:
+            raise InvalidParameter("own data is taken in public coordinates: give auxiliary=, features that are public")
+        owners = np.zeros(len(rows), dtype=int) if groups is None else np.asarray(groups)
+        if len(labels) != len(rows) or owners.shape != labels.shape:
+            raise DataError(f"{len(rows)} rows, {len(labels)} labels and {len(owners)} owners; they must be as many")
+        public = rows if self.auxiliary is None else np.asarray(self.auxiliary, dtype=np.float64)
+        names = np.unique(owners)
+        self.parties_ = len(names)
+        plan = self._plan(public, self.parties_)
+        assert isinstance(plan.grid, OwnDataGrid)
+        parts = [plan.grid.contribution(rows[owners == name], labels[owners == name]) for name in names]
+        self._keep(fit_statistic(release_sum([sum(column) for column in zip(*parts, strict=True)], plan, randomness)))
+        return self

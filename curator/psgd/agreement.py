@@ -15,9 +15,9 @@ from typing import Literal, get_args
 from psephos.curator.checks import check_count, check_positive
 from psephos.curator.losses import Loss, loss_named
 from psephos.curator.psgd import bounds as bounds
-from psephos.curator.psgd.descent import Descent, StepSizes, StoppingRule
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_delta, check_epsilon
+from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
 from psephos.protocol.psgd.series import Series, StepLaw
 from psephos.protocol.randomness import SYSTEM
 
@@ -145,7 +145,7 @@ class Agreement:
 
     Attributes:
         series: what parties hold each other to.
-        descent: what the curator does with the sums.
+        descent: what follows from the sums.
         guarantee: what it is worth.
         sigma: standard deviation per entry of the sum of the parties' fixed noise; 0 without.
         slack: Delta.

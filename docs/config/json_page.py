@@ -25,6 +25,7 @@ kind, and refuses by name what is missing, unknown, of another type or out of ra
 
 Shares and accuracies lie in [0, 1], times are seconds, sizes are bytes, and no number is infinite: what is not finite
 is null. In `accuracy.NAME` there is `nonprivate`, `private` and `private_std`, null where there is no such number.
+With several epsilons what is said of accuracy and privacy is that of the first, and `by_epsilon` has every accuracy.
 """
 
 PARTS: dict[str, type[Any]] = {}

@@ -1,6 +1,6 @@
 """The pictures of a report that the documentation shows: `python docs/config/screenshots.py REPORT_DIRECTORY`.
 
-The directory is what `psephos simulate tally --draws 20 --report DIRECTORY` wrote. Needs a Chromium and Pillow (which
+The directory is what `psephos simulate tally --report DIRECTORY` wrote. Needs a Chromium and Pillow (which
 matplotlib brings); few colours are enough for pages of text and keep the files small.
 """
 

@@ -22,7 +22,7 @@ from psephos.protocol.signing import SIGNATURE_BYTES, SigningKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import DIGEST_BYTES, HEADER_BYTES, Kind, Reader, frame
 
-__all__ = ["Ballot", "PartialDecryption", "TallyRequest", "decode_parties", "encode_parties"]
+__all__ = ["Ballot", "Close", "Confirmation", "PartialDecryption", "TallyRequest", "decode_parties", "encode_parties"]
 
 _PARTY_BYTES = 4
 
@@ -107,6 +107,56 @@ def _signed(round_digest: bytes, party: int, payload: bytes) -> bytes:
     return b"psephos ballot\0" + round_digest + party.to_bytes(_PARTY_BYTES, "big") + hashlib.sha256(payload).digest()
 
 
+@dataclass(frozen=True)
+class Close:
+    """The curator ends the vote: what comes to the board after it is late, for everybody. Public."""
+
+    round_digest: bytes = field(repr=False)
+
+    def encode(self) -> bytes:
+        """The bytes that travel."""
+        return frame(Kind.CLOSE, self.round_digest)
+
+    @classmethod
+    def decode(cls, data: bytes, round_: Round) -> Close:
+        """Raises MessageError or WrongRoundError."""
+        Reader(data, Kind.CLOSE, round_.digest, length=0)
+        return cls(round_.digest)
+
+
+@storable
+@dataclass(frozen=True)
+class Confirmation:
+    """A holder says what it would open, so that no two products of a round are opened. Public.
+
+    Attributes:
+        round_digest: the round.
+        holder: 1 .. n.
+        product_digest: of the ballots before the close.
+    """
+
+    round_digest: bytes = field(repr=False)
+    holder: int
+    product_digest: bytes = field(repr=False)
+
+    def encode(self) -> bytes:
+        """The bytes that travel."""
+        return frame(Kind.CONFIRMATION, self.round_digest, self.product_digest, bytes([self.holder]))
+
+    @classmethod
+    def decode(cls, data: bytes, round_: Round) -> Confirmation:
+        """Raises MessageError, WrongRoundError or ThresholdError (no such holder)."""
+        reader = Reader(data, Kind.CONFIRMATION, round_.digest, length=DIGEST_BYTES + 1)
+        return cls(round_.digest, product_digest=reader.take(DIGEST_BYTES), holder=_holder(reader, round_))
+
+
+def _holder(reader: Reader, round_: Round) -> int:
+    holder = reader.integer(1)
+    if not 1 <= holder <= round_.threshold_key.holders:
+        raise ThresholdError(f"holders are numbered 1 to {round_.threshold_key.holders}, there is no {holder}")
+    return holder
+
+
 @storable
 @dataclass(frozen=True)
 class TallyRequest:
@@ -185,9 +235,7 @@ class PartialDecryption:
         size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
         length = DIGEST_BYTES + 1 + size + opening_proof_bytes(round_)
         reader = Reader(data, Kind.PARTIAL_DECRYPTION, round_.digest, length=length)
-        product_digest, holder = reader.take(DIGEST_BYTES), reader.integer(1)
-        if not 1 <= holder <= round_.threshold_key.holders:
-            raise ThresholdError(f"holders are numbered 1 to {round_.threshold_key.holders}, there is no {holder}")
+        product_digest, holder = reader.take(DIGEST_BYTES), _holder(reader, round_)
         values = decode_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
         check_ciphertexts(round_.key, values)
         return cls(round_.digest, holder, product_digest, values, reader.rest())

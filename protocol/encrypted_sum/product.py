@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gmpy2 import mpz
 
-from psephos.protocol.encrypted_sum.messages import Ballot, decode_parties, encode_parties
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, decode_parties, encode_parties
 from psephos.protocol.encrypted_sum.proofs import check_proofs
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     BallotError,
     CiphertextError,
     DuplicateBallotError,
+    LateBallotError,
     MessageError,
     ProofError,
     PsephosError,
+    ThresholdError,
     TooFewBallotsError,
+    UnexpectedMessageError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.ciphertexts import (
@@ -39,7 +42,7 @@ from psephos.protocol.roles import Entry, Machine, Refusal, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["BallotProduct", "Observer", "Rejection", "Watching"]
+__all__ = ["BallotProduct", "Closed", "Observer", "Rejection", "Watching"]
 
 
 @dataclass(frozen=True)
@@ -128,10 +131,7 @@ class BallotProduct:
         check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof)])
 
     def _times(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
-        columns = self.columns
-        for _place, ballot in ballots:
-            columns = add_ciphertexts(self.round.key, columns, ballot.ciphertexts)
-        return columns
+        return add_ciphertexts(self.round.key, self.columns, *(ballot.ciphertexts for _place, ballot in ballots))
 
     def merge(self, other: BallotProduct) -> BallotProduct:
         """The product of both, so that a tally is a tree.
@@ -196,16 +196,50 @@ def _numbers(bitmap: int) -> tuple[int, ...]:
 @storable
 @dataclass(frozen=True)
 class Watching:
-    """Ballots are on their way; `members` and `columns` are those of the product so far."""
+    """Ballots are on their way; `members` and `columns` are those of the product so far.
+
+    `closing`: the end of the vote is on its way to the board, and what comes before it there still counts.
+    """
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
+    closing: bool = False
+
+
+@storable
+@dataclass(frozen=True)
+class Closed:
+    """The vote is over: `members` and `columns` are those of the ballots that stood on the board before its end.
+
+    Attributes:
+        confirmed: the holders that have said on the board what they would open, and its digest.
+    """
+
+    members: int = field(repr=False)
+    columns: tuple[mpz, ...] = field(repr=False)
+    confirmed: tuple[tuple[int, bytes], ...] = ()
+
+    def with_confirmation(self, round_: Round, entry: Entry) -> Closed:
+        """The same with one confirmation more.
+
+        Raises MessageError, WrongRoundError, ThresholdError (in another's name), UnexpectedMessageError (a second one).
+        """
+        said = Confirmation.decode(entry.data, round_)
+        if entry.sender != f"holder {said.holder}":
+            raise ThresholdError(f"{entry.sender} confirmed a product in the name of holder {said.holder}")
+        if said.holder in dict(self.confirmed):
+            raise UnexpectedMessageError(f"holder {said.holder} has confirmed a product before")
+        return replace(self, confirmed=(*self.confirmed, (said.holder, said.product_digest)))
+
+    def agreeing(self, digest: bytes) -> list[int]:
+        """The holders that have confirmed the product of this digest."""
+        return [holder for holder, product in self.confirmed if product == digest]
 
 
 class Observer(Machine):
     """Whoever multiplies the ballots of a round: the base of the curator and of the key holders."""
 
-    reads = frozenset({Kind.BALLOT})
+    reads = frozenset({Kind.BALLOT, Kind.CLOSE})
 
     def __init__(self, name: str, round_: Round, *, seen: BallotProduct | None = None) -> None:
         """
@@ -228,7 +262,28 @@ class Observer(Machine):
         """Multiply in what counts."""
         product, rejections = self.product(state).add_all(entry.data for entry in entries)
         refused = tuple(Refusal(entries[rejection.place], rejection.error) for rejection in rejections)
-        return Step(Watching(product.members, product.columns), (), refused)
+        return Step(replace(state, members=product.members, columns=product.columns), (), refused)
+
+    @takes(Watching, Kind.CLOSE)
+    def end(self, state: Any, entry: Entry) -> Step:
+        """Count nothing that comes later: where the curator closes the vote is the same place for everybody."""
+        if entry.sender != "curator":
+            raise UnexpectedMessageError(f"{self.name}: {entry.sender} closed the vote, which is the curator's to do")
+        Close.decode(entry.data, self.round)
+        return self.closed(Closed(state.members, state.columns))
+
+    def closed(self, state: Closed) -> Step:
+        """What it does at the end of the vote."""
+        return Step(state)
+
+    @takes(Closed, Kind.BALLOT)
+    def late(self, state: Closed, entry: Entry) -> Step:
+        """Refuse it by name."""
+        raise self.lateness(entry)
+
+    def lateness(self, entry: Entry) -> LateBallotError:
+        """Of a ballot that came too late."""
+        return LateBallotError(f"{self.name}: the ballot of {entry.sender} came after the vote was closed")
 
     def product(self, state: Any) -> BallotProduct:
         """Of the ballots seen so far."""

@@ -46,6 +46,8 @@ class Round:
         test_key: whether a key under 2048 bits is accepted.
         proofs: what every ballot must prove.
         group: for `valid` ballots, how many consecutive entries add up to 0 or 1: K - 1 for votes.
+        confirmations: how many holders must have confirmed the product on the board before any of them opens it. With
+            q of n, no board can have two products opened unless 2q - n holders lie; 0 asks for none.
 
     Raises InvalidParameter for terms that do not fit together, WeakKeyError for a small key not called a test key.
     """
@@ -60,6 +62,7 @@ class Round:
     test_key: bool = False
     proofs: Proofs = "none"
     group: int = 1
+    confirmations: int = 0
 
     def __post_init__(self) -> None:
         for name, chosen, known in (("kind", self.kind, get_args(RoundKind)), ("proofs", self.proofs, PROOFS)):
@@ -84,6 +87,12 @@ class Round:
             raise InvalidParameter(
                 f"the minimum number of ballots must lie between 2 and the number of parties ({parties}), "
                 f"not {self.minimum_ballots}"
+            )
+        holders, least = self.threshold_key.holders, self.threshold_key.threshold
+        if self.confirmations and not least <= self.confirmations <= holders:
+            raise InvalidParameter(
+                f"{self.confirmations} of {holders} holders cannot confirm a product: none do, or at least the "
+                f"{least} who open it"
             )
         if self.plan.addends < parties:
             raise InvalidParameter(f"the plan has room for {self.plan.addends} ballots and there are {parties} parties")
@@ -131,6 +140,7 @@ class Round:
             self.nonce,
             bytes([self.test_key, PROOFS.index(self.proofs)]),
             self.group.to_bytes(4, "big"),
+            bytes([self.confirmations]),
         ):
             state.update(part)
         return state.digest()

@@ -8,6 +8,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError
+from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 
 __all__ = [
@@ -66,7 +67,6 @@ def decode_ciphertexts(key: PublicKey, payload: bytes, count: int) -> tuple[mpz,
     return ciphertexts
 
 
-def add_ciphertexts(key: PublicKey, left: Sequence[mpz], right: Sequence[mpz]) -> tuple[mpz, ...]:
-    """Entrywise product modulo n^2: the encrypted entrywise sum."""
-    modulus = key.modulus_squared
-    return tuple([a * b % modulus for a, b in zip(left, right, strict=True)])
+def add_ciphertexts(key: PublicKey, *vectors: Sequence[mpz]) -> tuple[mpz, ...]:
+    """Entrywise products modulo n^2: the encrypted entrywise sum."""
+    return tuple(ring(key.modulus_squared).products(*vectors))

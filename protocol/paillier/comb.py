@@ -3,7 +3,8 @@
 An exponent of h a bits is written as h rows of a bits. Table j holds, for each of the 2^h columns, the product of
 the powers of the base that the column's ones stand for; v tables share the a columns, b = ceil(a / v) each, so a
 power costs v b - 1 multiplications and b - 1 squarings. Which table entries are read depends on the exponent: an
-observer of memory accesses learns digits of it (DESIGN section 3, docs/security).
+observer of memory accesses learns digits of it (DESIGN section 3, docs/security). Many powers are computed together,
+step by step, which is what `kernel` is fast at.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import numpy as np
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.kernel import Array, ring
 from psephos.protocol.randomness import Randomness
 
 __all__ = ["CombShape", "FixedBaseComb", "best_shape"]
 
 _MAX_ROWS = 13
+_TOGETHER = 128  # powers: their intermediate results stay in the processor's second cache
 
 
 @dataclass(frozen=True)
@@ -82,25 +85,22 @@ class FixedBaseComb:
 
     def __init__(self, base: mpz, modulus: mpz, shape: CombShape) -> None:
         self.shape = shape
-        self._modulus = modulus
-        rows, tables, columns = shape.rows, shape.tables, shape.columns
+        self._ring = ring(modulus)
         # Bit (row, table, column) of an exponent weighs base^(2^(row * v * b + table * b + column)).
-        self._tables: list[list[mpz]] = []
         generators = []
         power = base % modulus
-        for _row in range(rows):
-            of_row = []
-            for _table in range(tables):
-                of_row.append(power)
-                for _ in range(columns):
-                    power = power * power % modulus
-            generators.append(of_row)
-        for table in range(tables):
-            entries = [mpz(1)]
-            for row in range(rows):
-                step = generators[row][table]
-                entries += [entry * step % modulus for entry in entries]
-            self._tables.append(entries)
+        for _ in range(shape.rows * shape.tables):
+            generators.append(power)
+            for _ in range(shape.columns):
+                power = power * power % modulus
+        steps = self._ring.array(generators)
+        one = self._ring.array([mpz(1)])
+        self._tables = np.empty((shape.tables, 1 << shape.rows, *one.shape[1:]), dtype=steps.dtype)
+        for number, table in enumerate(self._tables):
+            table[:1] = one
+            for row in range(shape.rows):
+                made, place = 1 << row, row * shape.tables + number
+                table[made : 2 * made] = self._ring.multiply(table[:made], steps[place : place + 1])
 
     def power(self, exponent: int) -> mpz:
         """base^exponent mod modulus; raises InvalidParameter unless 0 <= exponent < 2^exponent_bits."""
@@ -111,21 +111,23 @@ class FixedBaseComb:
             sum((exponent >> (row * width + place) & 1) << row for row in range(self.shape.rows))
             for place in range(width)
         ]
-        return self._evaluate(digits)
+        return self._evaluate(np.array([digits]))[0]
 
-    def random_power(self, randomness: Randomness) -> mpz:
-        """base^e for e uniform in [0, 2^exponent_bits): its digits are drawn, e itself is never assembled."""
-        return self.drawn_power(self.draw(randomness))
+    def random_powers(self, count: int, randomness: Randomness) -> list[mpz]:
+        """base^e for `count` independent e uniform in [0, 2^exponent_bits)."""
+        return self.drawn_powers([self.draw(randomness) for _ in range(count)])
 
     def draw(self, randomness: Randomness) -> bytes:
         """The digits of a uniform exponent: a secret."""
         size = 2 * self.shape.tables * self.shape.columns
         return randomness.draw(size)
 
-    def drawn_power(self, drawn: bytes) -> mpz:
-        """base^e for the exponent that was drawn."""
-        mask = (1 << self.shape.rows) - 1
-        return self._evaluate([value & mask for value in memoryview(drawn).cast("H")])
+    def drawn_powers(self, drawn: Sequence[bytes]) -> list[mpz]:
+        """base^e for each exponent that was drawn."""
+        mask, width = (1 << self.shape.rows) - 1, self.shape.tables * self.shape.columns
+        digits = np.frombuffer(b"".join(drawn), dtype=np.uint16).reshape(len(drawn), width) & mask
+        batches = (digits[at : at + _TOGETHER] for at in range(0, len(digits), _TOGETHER))
+        return [power for batch in batches for power in self._evaluate(batch)]
 
     def exponent(self, drawn: bytes) -> mpz:
         """The exponent that was drawn, as a number: what a proof about it needs."""
@@ -133,20 +135,27 @@ class FixedBaseComb:
         bits = (digits >> np.arange(self.shape.rows, dtype=np.uint16)[:, None]) & 1
         return mpz.from_bytes(np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes(), "little")
 
-    def _evaluate(self, digits: Sequence[int]) -> mpz:
-        # digits[table * columns + column] is the index into that table at that column.
-        modulus, columns, tables = self._modulus, self.shape.columns, self._tables
-        result: mpz | None = None
+    def _evaluate(self, digits: Array) -> list[mpz]:
+        # digits[:, table * columns + column] are the powers' indices into that table at that column. Fewer powers than
+        # the ring has lanes share them out: a power is then the product of as many parts, each of its own tables.
+        columns, multiply, powers = self.shape.columns, self._ring.multiply, len(digits)
+        parts = max(1, self._ring.lanes >> (powers - 1).bit_length())
+        each = -(-self.shape.tables // parts)
+        padded: Array = np.zeros((powers, parts * each, columns), dtype=digits.dtype)  # entry 0 is 1
+        padded[:, : self.shape.tables] = digits.reshape(powers, self.shape.tables, columns)
+        tables = np.minimum(np.arange(parts * each), self.shape.tables - 1).reshape(parts, each)
+        padded = padded.reshape(powers, parts, each, columns)
+        result: Array | None = None
         for column in range(columns - 1, -1, -1):
             if result is not None:
-                result = result * result % modulus
-            place = column
-            for table in tables:
-                entry = table[digits[place]]
-                result = entry if result is None else result * entry % modulus
-                place += columns
+                result = multiply(result, result)
+            for place in range(each):
+                entries = self._tables[tables[:, place], padded[:, :, place, column]]
+                result = entries if result is None else multiply(result, entries)
         assert result is not None
-        return result
+        while result.shape[1] > 1:
+            result = multiply(result[:, ::2], result[:, 1::2])
+        return self._ring.numbers(result[:, 0])
 
     def __repr__(self) -> str:
         return f"<FixedBaseComb {self.shape}>"

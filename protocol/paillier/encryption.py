@@ -32,6 +32,7 @@ from psephos.protocol.errors import (
     WrongKeyError,
 )
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
+from psephos.protocol.paillier.kernel import kernel, ring
 from psephos.protocol.paillier.keys import PublicKey, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -87,7 +88,7 @@ def random_unit(key: PublicKey, randomness: Randomness = SYSTEM) -> mpz:
 
 
 @lru_cache(maxsize=4)
-def _comb(key: PublicKey, shape: CombShape) -> FixedBaseComb:
+def _comb(key: PublicKey, shape: CombShape, _kernel: str) -> FixedBaseComb:
     return FixedBaseComb(fixed_base(key), key.modulus_squared, shape)
 
 
@@ -160,10 +161,12 @@ class Encryptor:
         if self._shape is None:
             n, modulus = self.key.modulus, self.key.modulus_squared
             units = [random_unit(self.key, self.randomness) for _ in range(count)]
-            return [Residue(gmpy2.powmod_sec(unit, n, modulus), partial(mpz, unit)) for unit in units]
-        comb = _comb(self.key, self._shape)
+            values = ring(modulus).power(units, n)
+            return [Residue(value, partial(mpz, unit)) for value, unit in zip(values, units, strict=True)]
+        comb = _comb(self.key, self._shape, kernel())
         drawn = [comb.draw(self.randomness) for _ in range(count)]
-        return [Residue(comb.drawn_power(digits), partial(comb.exponent, digits)) for digits in drawn]
+        powers = comb.drawn_powers(drawn)
+        return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, drawn, strict=True)]
 
     def encrypt(self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None) -> tuple[mpz, ...]:
         """Ciphertexts of integers in [0, n), two modular multiplications each once the randomizers are there.

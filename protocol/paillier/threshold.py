@@ -24,6 +24,7 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter, ThresholdError, WrongKeyError, WrongPartialDecryptionError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.encryption import random_unit
+from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, lagrange_numerators
@@ -127,7 +128,7 @@ class KeyShare:
         """
         key = self.threshold_key.key
         check_ciphertexts(key, ciphertexts)
-        return tuple([gmpy2.powmod_sec(c, self.exponent, key.modulus_squared) for c in ciphertexts])
+        return tuple(ring(key.modulus_squared).power(ciphertexts, self.exponent))
 
     def __repr__(self) -> str:
         return f"<KeyShare of holder {self.holder} of {self.threshold_key!r}>"

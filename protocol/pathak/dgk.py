@@ -103,7 +103,7 @@ class DgkPublicKey:
     def blinds(self, count: int, randomness: Randomness = SYSTEM, *, expected: int = 4096) -> list[mpz]:
         """`count` fresh h^r. Multiplying one in makes any ciphertext look like a new one."""
         comb = _comb(self, _shape(self, max(expected, count)))
-        return [comb.random_power(randomness) for _ in range(count)]
+        return comb.random_powers(count, randomness)
 
     def encrypt(self, plaintexts: Sequence[int], randomness: Randomness = SYSTEM) -> tuple[mpz, ...]:
         """Ciphertexts g^m h^r of small non-negative integers."""

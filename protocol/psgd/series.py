@@ -21,11 +21,12 @@ from dataclasses import astuple, dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.psgd.descent import Descent
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import VerificationKey
 from psephos.protocol.storage.values import storable
@@ -165,29 +166,39 @@ class Series:
         """Largest magnitude, in units, of an entry of a party's vector, snapped to the lattice."""
         return math.ceil(self.bound / self.pitch) + 1
 
+    def entry_bound(self, step: int) -> int:
+        """Largest magnitude, in units, of an entry of what a party sends."""
+        return self.vector_bound() + self.fixed_bound() + self.step_bound(step)
+
     def plan(self, key: PublicKey, step: int) -> PackingPlan:
         """How the vectors of a step are packed; raises PackingError when the noise is too wide for the key."""
-        entry = self.vector_bound() + self.fixed_bound() + self.step_bound(step)
+        entry = self.entry_bound(step)
         return PackingPlan.for_key(key, length=self.dimension, addends=self.parties, minimum=-entry, maximum=entry)
 
 
 @dataclass(frozen=True)
 class Terms:
-    """A series, and whose: nobody answers under another key, or before another roster, than was agreed on.
+    """A series, where, and whose: nobody answers at another point, under another key or roster than was agreed on.
 
     Attributes:
         series: how many sums of what.
+        descent: how one point follows from another and a sum; the first is the origin.
         threshold_key: what ballots are encrypted under, and who opens sums.
         roster: the parties' verification keys.
         test_key: whether a key under 2048 bits is accepted.
+        proofs: what ballots and partial decryptions prove, "none" or "knowledge".
+        confirmations: as in a `Round`.
 
     Raises InvalidParameter when the roster has another length than the series has parties.
     """
 
     series: Series
+    descent: Descent
     threshold_key: ThresholdKey
     roster: tuple[VerificationKey, ...] = field(repr=False)
     test_key: bool = False
+    proofs: Proofs = "none"
+    confirmations: int = 0
 
     def __post_init__(self) -> None:
         if len(self.roster) != self.series.parties:
@@ -198,8 +209,9 @@ class Terms:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of all of the above, 32 bytes: the session of its announcements."""
-        keys = b"".join((self.threshold_key.digest, *(key.raw for key in self.roster), bytes([self.test_key])))
-        return hashlib.sha256(b"psephos terms\0" + self.series.digest + keys).digest()
+        keys = b"".join((self.threshold_key.digest, *(key.raw for key in self.roster)))
+        rest = repr((astuple(self.descent), self.test_key, self.proofs, self.confirmations)).encode()
+        return hashlib.sha256(b"psephos terms\0" + self.series.digest + keys + rest).digest()
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -226,6 +238,8 @@ def _round(terms: Terms, announcement: Announcement, context: bytes) -> Round:
         context,
         announcement.nonce,
         terms.test_key,
+        terms.proofs,
+        confirmations=terms.confirmations,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
@@ -12,7 +12,9 @@ from psephos.bench.comparisons import comparison
 from psephos.bench.core import addition, encryption
 from psephos.bench.peers import peers
 from psephos.outcomes import BenchOutcome
+from psephos.progress import Progress, counted, silent
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.kernel import kernel
 from psephos.protocol.paillier.keys import check_key_bits
 
 T = TypeVar("T")
@@ -33,18 +35,13 @@ LIBRARIES = (
 SHAPES = {"HAR": (1352, 6, 1000), "KDD-99": (43_000, 2, 20_000)}
 """Ballots to count: auxiliary samples, classes and parties, by the data set that has them."""
 
-PHASES = 3 + len(SHAPES)
-"""How often `measure` tells its progress, for each key size."""
 
-
-def measure(
-    bits: Sequence[int], repetitions: int = 7, progress: Callable[[int], object] = lambda done: None
-) -> BenchOutcome:
+def measure(bits: Sequence[int], repetitions: int = 7, progress: Progress = silent) -> BenchOutcome:
     """Encryption, counting, the peers and comparisons at each key size: medians on one core, ratios within this run.
 
     Args:
-        bits: key sizes. repetitions: interleaved repetitions of each measurement. progress: called with 1 after each
-            of the `PHASES` measurements of each key size.
+        bits: key sizes. repetitions: interleaved repetitions of each measurement. progress: called
+            before and after each measurement.
 
     Raises InvalidParameter for no key size, one that no key has, or no repetition.
     """
@@ -53,14 +50,17 @@ def measure(
     for size in bits:
         check_key_bits(size, test_key=True)
 
+    done = counted(progress, "benchmarks", (3 + len(SHAPES)) * len(bits))
+
     def told(measured: T) -> T:
-        progress(1)
+        done(1)
         return measured
 
     begun = time.perf_counter()
     return BenchOutcome(
         machine=platform.machine(),
         python=platform.python_version(),
+        kernel=kernel(),
         libraries={name: _version(name) for name in LIBRARIES},
         encryption=[told(encryption(size, repetitions)) for size in bits],
         addition=[told(addition(name, size, *shape, repetitions)) for size in bits for name, shape in SHAPES.items()],

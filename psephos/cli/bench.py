@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.bench import PHASES, measure
+from psephos.bench import measure
 from psephos.cli.generate import Grouped, examples, list_of
 from psephos.cli.shared import AsJson, Progress, finish
 
@@ -28,5 +28,5 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         """Speed and size on this machine, beside the Paillier libraries that are installed."""
         with Progress() as progress:
             sizes: Sequence[int] = bits  # type: ignore[assignment] # parsed
-            outcome = measure(sizes, repetitions, progress.phase("benchmarks", PHASES * len(sizes)))
+            outcome = measure(sizes, repetitions, progress)
         finish(outcome, as_json=as_json)

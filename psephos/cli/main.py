@@ -19,13 +19,15 @@ if TYPE_CHECKING:  # imported where it is needed: importing is part of what can 
 __all__ = ["COMMANDS", "build", "main"]
 
 COMMANDS = {
-    "run": "The main job: train locally, count votes under encryption, release privately, compare.",
+    "run": "The main job: data in, one private classifier and its card out.",
+    "predict": "Use a model file that `run` wrote: CSV in, CSV out.",
     "simulate": "Experiments with one protocol: tally, average, pathak or psgd, with all their options.",
     "reproduce": "A paper's experiment: its table and figures, with the paper's own numbers beside ours.",
     "plan": "Predict the time, bytes and memory of a counting round.",
     "audit": "The security analysis: who learned what, and whether a simulator can fake it.",
     "bench": "Speed and size on this machine, beside the Paillier libraries that are installed.",
     "report": "Draw a report again from a saved JSON.",
+    "board": "Boards of a study: the configuration of a server, and boards that travel as files.",
 }
 """Each with the line that `psephos --help` says of it."""
 

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import examples
-from psephos.cli.simulate import add
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.shared import AsJson, ReportDir, check_directory, emit, note
+from psephos.cli.simulate import perform
+from psephos.job import Job, JobOptions
+from psephos.model import MODEL_FILE
+from psephos.protocol.errors import InvalidParameter
 
 __all__ = ["register"]
 
 OPTIONS = (
+    "data",
+    "label",
+    "party",
+    "public",
+    "ignore",
+    "text",
+    "held_out",
     "dataset",
     "parties",
     "auxiliary",
     "data_dir",
     "learners",
+    "method",
     "epsilon",
+    "delta",
+    "mechanism",
     "reveal",
     "key_bits",
     "test_key",
@@ -32,17 +47,52 @@ OPTIONS = (
 
 def register(app: typer.Typer, words: Sequence[str]) -> None:
     """Add the command."""
-    add(
-        app,
+
+    @app.command(
         "run",
-        TallyOptions,
-        simulate_tally,
-        help="The main job: train locally, count votes under encryption, release privately, compare.",
+        cls=Grouped,
+        help="The main job: data in, one private classifier out, with its card.",
         epilog=examples(
-            "psephos run",
-            "psephos run --dataset digits --parties 50 --learners logistic,tree,knn",
-            "psephos run --dataset har --parties 1000 --data-dir DIR --epsilon 3 --json",
-            "psephos run --reveal statistic --report out",
+            "psephos run --output out",
+            "psephos run --data patients.csv --label outcome --party hospital --public 11 --output out",
+            "psephos run --data patients.csv --label outcome --parties 40 --learners tree,knn --epsilon 3 --output out",
+            "psephos run --dataset har --parties 1000 --data-dir DIR --json",
         ),
-        only=OPTIONS,
     )
+    @with_options(JobOptions, OPTIONS)
+    def _(
+        chosen: JobOptions,
+        *,
+        output: Annotated[
+            Path | None,
+            typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
+        ] = None,
+        onnx: Annotated[
+            bool, typer.Option("--onnx", help="With --output: as ONNX too.", rich_help_panel="Output")
+        ] = False,
+        report: ReportDir = None,
+        as_json: AsJson = False,
+    ) -> None:
+        if onnx and output is None:
+            raise InvalidParameter("--onnx is written into the directory of --output: name one")
+        check_directory(output, "a classifier", ["onnx"] if onnx else [])
+        if output is not None and (output / MODEL_FILE).exists():
+            raise InvalidParameter(
+                f"{output} holds a released classifier, and another one would cost the parties epsilon once more: name "
+                "another directory, or take the file away"
+            )
+        job = Job(chosen)
+        for line in job.said:
+            note(line)
+        perform(job.options, job.run, "run", report=report, as_json=as_json)
+        said = [job.answer]
+        if output is None:
+            said.append("It was not kept: --output DIR writes it.")
+        else:
+            said.append(f"Written: {', '.join(map(str, job.write(output, onnx=onnx)))}")
+            said.append(f"Next: read {output / 'card.md'}, then psephos predict {output} FILE.csv")
+        if as_json:
+            for line in said:
+                note(line)
+        else:
+            emit("\n" + "\n".join(said) + "\n")

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -124,11 +124,6 @@ class Progress:
             if what not in self._tasks:
                 self._tasks[what] = self._bars.add_task(what, total=total)
             self._bars.update(self._tasks[what], completed=done, total=total)
-
-    def phase(self, name: str, total: int) -> Callable[[int], object]:
-        """A phase of `total` steps begins; the result is called with the number of steps done since the last call."""
-        self(name, 0, total)
-        return lambda steps: self(name, self._done[name][0] + steps, total)
 
     def _tell(self) -> None:
         while not self._over.wait(self._every):

@@ -23,6 +23,8 @@ def show(outcome: Outcome, console: Console | None = None) -> None:
 
     for text in page.warnings:
         say(f"WARNING: {text}", "bold red")
+    if page.cost:
+        say(page.cost)
     grids = [_accuracies(page), *map(_panel, page.panels), _comparison(page)]
     for matrix in page.matrices:
         rows = [[name, *map(_cell, cells)] for name, _, cells in matrix.rows]
@@ -71,14 +73,17 @@ def _cell(cell: Any) -> str:
 def _accuracies(page: Page) -> Grid:
     released = page.releases
     rows = []
+    balanced = any(found.balanced is not None for found in page.accuracies.values())
     for name, found in page.accuracies.items():
         words = f"{name} ({METHODS[name]})" if name in METHODS else name
         private = "" if found.private is None else f"{found.private:.3f}"
         spread = "" if found.private_std is None else f" ± {found.private_std:.3f}"
         size = released[name].sensitivity if name in released else None
         bare = "" if found.nonprivate is None else f"{found.nonprivate:.3f}"
-        rows.append([words, bare, private + spread, "" if size is None else f"{size:.3g}"])
-    return _lay(page.title, ["accuracy", "not private", "private", "sensitivity"], rows)
+        even = [] if not balanced else ["" if found.balanced is None else f"{found.balanced:.3f}"]
+        rows.append([words, bare, private + spread, *even, "" if size is None else f"{size:.3g}"])
+    columns = ["accuracy", "not private", "private", *(["balanced"] if balanced else []), "sensitivity"]
+    return _lay(page.title, columns, rows)
 
 
 def _panel(panel: Panel) -> Grid:

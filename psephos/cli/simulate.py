@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,13 @@ HELP = {
 """Each protocol with its line of help."""
 EXAMPLES = {
     "tally": (
-        "psephos simulate tally --draws 20",
+        "psephos simulate tally --epsilon 0.1,1,10",
+        "psephos simulate tally --sizes dirichlet --absent 0.2 --methods statistic,own-data",
         "psephos simulate tally --dataset digits --parties 50 --learners logistic,tree,knn",
         "psephos simulate tally --reveal statistic --colluders 3",
-        "psephos simulate tally --reveal statistic --method own-data --mechanism gaussian",
+        "psephos simulate tally --reveal statistic --methods own-data --mechanism gaussian",
     ),
-    "average": ("psephos simulate average --of own-data", "psephos simulate average --lam 1e-4 --bound paper"),
+    "average": ("psephos simulate average --methods own-data", "psephos simulate average --lam 1e-4 --bound paper"),
     "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
     "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
 }
@@ -81,8 +82,6 @@ def perform(options: Any, simulate: Any, name: str, *, report: Path | None, as_j
     """Check, simulate, print, and write the report; of a run that is stopped, the report of what there is."""
     options.check()
     check_directory(report)
-    if report is not None and hasattr(options, "curves"):
-        options = replace(options, curves=True)  # a report shows them; they cost nothing else
     transcript = Transcript()
     with Progress() as progress:
         try:

@@ -49,7 +49,8 @@ class Dataset:
 
     X_train: (n, d) float64 (float32 for kdd99; CSR for url); y_train: (n,) int64 in 0 .. K-1.
     X_test, y_test: the published test split in the same form, or None where none was published (`splits.split`
-    then holds out 30 %). classes: the K class names in label order. source: what to cite.
+    then holds out 30 %). classes: the K class names in label order. source: what to cite. feature_names: d of them,
+    or none.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Dataset:
     y_test: NDArray[np.int64] | None
     classes: tuple[str, ...]
     source: str
+    feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         arrays: list[Any] = [self.X_train, self.y_train, self.X_test, self.y_test]
@@ -121,17 +123,19 @@ def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
 def _load_breast_cancer(name: str) -> Dataset:
     data = bundled.load_breast_cancer()
     source = "Wolberg, Street, Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI 1993"
-    return _without_test(name, data.data, data.target, tuple(map(str, data.target_names)), source)
+    return _without_test(name, data, source)
 
 
 def _load_digits(name: str) -> Dataset:
     data = bundled.load_digits()
     source = "Alpaydin, Kaynak, Optical Recognition of Handwritten Digits, UCI 1998"
-    return _without_test(name, data.data, data.target, tuple(map(str, data.target_names)), source)
+    return _without_test(name, data, source)
 
 
-def _without_test(name: str, X: Any, y: Any, classes: tuple[str, ...], source: str) -> Dataset:
-    return Dataset(name, np.array(X, np.float64), np.array(y, np.int64), None, None, classes, source)
+def _without_test(name: str, data: Any, source: str) -> Dataset:
+    X, y = np.array(data.data, np.float64), np.array(data.target, np.int64)
+    classes, features = (tuple(map(str, names)) for names in (data.target_names, data.feature_names))
+    return Dataset(name, X, y, None, None, classes, source, features)
 
 
 _BUNDLED: Mapping[str, Callable[[str], Dataset]] = {"breast-cancer": _load_breast_cancer, "digits": _load_digits}

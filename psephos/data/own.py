@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
-from psephos.data.splits import AUXILIARY_SHARE, Split
+from psephos.data.splits import AUXILIARY_SHARE, Split, deal_rows
 from psephos.data.tables import MANY_VALUES, Encoding, is_gap, read_table
 from psephos.options import option
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -25,7 +25,7 @@ FEWEST_ROWS = 3
 """Of a class: one of fewer rows is more likely a typing error."""
 
 FEWEST_PUBLIC = 10
-"""Rows to take for public at random where nobody names any."""
+"""Public rows that an encoding can be settled by, and a classifier be learned on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class TableOptions:
     ignore: tuple[str, ...] = option((), "Columns that are no features, such as a number.", group="Your own data")
     text: tuple[str, ...] = option((), "Columns of numbers that stand for words, such as codes.", group="Your own data")
     held_out: float = option(
-        0.3, "Share of the private rows that nobody trains on, to measure on; 0 for none.", group="Your own data"
+        0.2, "Share of the private rows that nobody trains on, to measure on; 0 for none.", group="Your own data"
     )
 
     def check_table(self) -> None:
@@ -153,56 +153,100 @@ class OwnTable:
             )
         self.classes = tuple(sorted(str(name) for name in counts.index))
 
-    def deal(self, parties: int, seed: int) -> Split:
+    def _remarks(self, held: Sequence[NDArray[np.intp]], encoding: Encoding) -> list[str]:
+        """What only who holds the private rows may know."""
+        found = [
+            f"{count} private cells of the column {name!r} hold a value that no public row has: 0 in all its features"
+            for name, count in encoding.unknown(self._features.iloc[np.concatenate(held)]).items()
+        ]
+        if single := [number for number, rows in enumerate(held) if len(rows) == 1]:
+            who = f"the party {self.owners[single[0]]!r}" if self.owners else f"party {single[0]}"
+            more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
+            found.append(f"{who}{more} a single row: all that it can say is that row's class")
+        if len({name.lower() for name in self.classes}) < len(self.classes):
+            found.append(f"two classes differ by capital letters only: {', '.join(self.classes)}")
+        return found
+
+    def _held(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """Those of the rows that each owner holds, in their order."""
+        assert self._owners is not None
+        place = {name: number for number, name in enumerate(self.owners)}
+        owner = np.array([place[name] for name in self._owners.to_numpy()[rows]])
+        by_owner = rows[np.argsort(owner, kind="stable")]
+        return np.split(by_owner, np.cumsum(np.bincount(owner, minlength=len(place))))[:-1]
+
+    def deal(
+        self, parties: int, seed: int, *, sizes: str | Sequence[int] = "equal", concentration: float = 0.5
+    ) -> Split:
         """Who holds what. Public rows are encoded with the others, in the way that they alone settle.
 
         Args:
-            parties: M, as many as `owners`; without those the rows are dealt to them evenly, at random.
+            parties: M, as many as `owners`; without those the rows are dealt to them at random.
+            sizes, concentration: of that, as in `psephos.data.splits.deal_rows`.
             seed: of the dealing, of public rows that nobody named, and of the rows that are held out.
 
         Raises DataError for too few rows, and as `Encoding` does.
         """
-        generator, options, cautions = np.random.default_rng(seed), self._options, []
+        generator, options = np.random.default_rng(seed), self._options
+        cautions = []
         private = generator.permutation(np.flatnonzero(~self._is_public))
+        auxiliary = np.flatnonzero(self._is_public)
         if options.public is None:
-            share = max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))
-            private, auxiliary = private[share:], private[:share]
+            loose = private if self._owners is None else _loose(self._held(private), generator)
+            auxiliary = loose[: max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))]
+            private = private[~np.isin(private, auxiliary)]
             cautions.append(
-                f"{share} rows, chosen at random, are taken to be public: name those that are with --public"
+                f"{len(auxiliary)} rows, chosen at random, are taken to be public: name those that are with --public"
             )
-        else:
-            auxiliary = np.flatnonzero(self._is_public)
+        if len(auxiliary) < FEWEST_PUBLIC:
+            raise DataError(
+                f"{len(auxiliary)} public rows are too few to learn on: at least {FEWEST_PUBLIC}, named by "
+                "--public, or taken from parties that have several rows"
+            )
         if self._owners is not None:
-            owner = self._owners.to_numpy()
-            held = [private[owner[private] == name] for name in self.owners]
+            held = self._held(private)
         else:
-            held = np.array_split(private, parties)
-        if (least := min(map(len, held))) == 0:
+            known = np.unique(self._labels.to_numpy()[private], return_inverse=True)[1]
+            held = deal_rows(private, known, parties, sizes, concentration, generator)
+        if min(map(len, held)) == 0:
             raise DataError(f"{len(private)} private rows are too few for {len(held)} parties, each of which needs one")
-        if least == 1:
-            single = [n for n, rows in enumerate(held) if len(rows) == 1]
-            who = f"the party {self.owners[single[0]]!r}" if self.owners else f"party {single[0]}"
-            more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
-            cautions.append(f"{who}{more} a single row: all that it can say is that row's class")
         encoding, said = Encoding.learn(self._features.iloc[auxiliary], options.text)
-        unknown = encoding.unknown(self._features.iloc[np.concatenate(held)])
-        cautions += said + [
-            f"{count} private cells of the column {name!r} hold a value that no public row has: 0 in all its features"
-            for name, count in unknown.items()
-        ]
         numbers = {name: k for k, name in enumerate(self.classes)}
         y = np.array([numbers.get(label, -1) for label in self._labels], np.int64)
         test = _hold_out(held, y, options.held_out, generator)
         train = [np.setdiff1d(rows, test) for rows in held]
-        data = Dataset(self.name, encoding.apply(self._features), y, None, None, self.classes, f"the file {self.name}")
-        return Split(data, seed, auxiliary, tuple(train), test, encoding=encoding, cautions=tuple(cautions))
+        data = Dataset(
+            self.name,
+            encoding.apply(self._features),
+            y,
+            None,
+            None,
+            self.classes,
+            f"the file {self.name}",
+            tuple(encoding.features),
+        )
+        return Split(
+            data,
+            seed,
+            auxiliary,
+            tuple(train),
+            test,
+            encoding=encoding,
+            cautions=(*cautions, *said),
+            remarks=tuple(self._remarks(held, encoding)),
+        )
+
+
+def _loose(held: Sequence[NDArray[np.intp]], generator: np.random.Generator) -> NDArray[np.intp]:
+    """All rows but one of each party's, in random order."""
+    return generator.permutation(np.concatenate([rows[1:] for rows in held]))
 
 
 def _hold_out(
     held: Sequence[NDArray[np.intp]], y: NDArray[np.int64], share: float, generator: np.random.Generator
 ) -> NDArray[np.intp]:
     """That share of each class, but never a party's last row."""
-    loose = generator.permutation(np.concatenate([rows[1:] for rows in held]))
+    loose = _loose(held, generator)
     total = np.bincount(y[np.concatenate(held)])
     chosen = [loose[y[loose] == label][: round(share * count)] for label, count in enumerate(total)]
     return np.sort(np.concatenate(chosen))

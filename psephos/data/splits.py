@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,17 @@ from psephos.data.datasets import Dataset
 from psephos.data.tables import Encoding
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["AUXILIARY_SHARE", "TEST_SHARE", "Split", "split"]
+__all__ = ["AUXILIARY_SHARE", "DEALS", "TEST_SHARE", "Deal", "Split", "deal_rows", "split"]
 
 AUXILIARY_SHARE = 0.1
 """Of the training rows (Hamm 2016, section 6)."""
 
 TEST_SHARE = 0.3
 """Of the rows of a data set that was published without a test split; ours."""
+
+Deal = Literal["equal", "dirichlet", "shards"]
+DEALS: tuple[Deal, ...] = ("equal", "dirichlet", "shards")
+"""How the private rows are dealt."""
 
 Indices = NDArray[np.intp]
 
@@ -33,7 +37,8 @@ class Split:
     """One way of dealing a data set. Rows are indices into `dataset.X_train` (test: into X_test where there is one).
 
     auxiliary: the public rows, whose labels nobody uses. parties: one array of rows per party. test: the rows
-    accuracy is measured on. encoding: how a table of one's own became numbers; cautions: what its reader should know.
+    accuracy is measured on. encoding: how a table of one's own became numbers. cautions: what its reader should know
+    about the public rows; remarks: what only who holds the private rows may know.
     """
 
     dataset: Dataset
@@ -43,6 +48,7 @@ class Split:
     test: Indices
     encoding: Encoding | None = None
     cautions: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         sizes = sorted({len(rows) for rows in self.parties})
@@ -94,6 +100,8 @@ def split(
     *,
     samples_per_party: int | Sequence[int] | None = None,
     auxiliary: int | None = None,
+    deal: Deal | str = "equal",
+    concentration: float = 0.5,
 ) -> Split:
     """Deal the training data of `dataset` to `parties` parties and a public auxiliary set, at random by `seed`.
 
@@ -104,15 +112,19 @@ def split(
       (HAR with 1,000 parties: 6 each and 1,352 auxiliary, as in Hamm 2016, 6.1);
     * samples_per_party: one size, or one per party; then 10 % are auxiliary, and rows nobody was given stay unused;
     * auxiliary: how many rows are auxiliary instead; 0 for protocols that need none (Pathak, PSGD). Parties
-      then share the others evenly unless samples_per_party says otherwise, and fewer than `parties` rows stay unused.
+      then share the others evenly unless samples_per_party says otherwise, and fewer than `parties` rows stay unused;
+    * deal: "equal" deals these rows at random; "dirichlet" deals each class by shares of its own, drawn from a
+      symmetric Dirichlet law with that `concentration` (Yurochkin et al. 2019), so that sizes differ and labels are
+      skewed, and nobody is left without a row; "shards" sorts them by class, cuts them into two pieces a party, and
+      deals the pieces at random (McMahan et al. 2017). All three deal the same rows, and leave the same ones public.
 
-    Raises InvalidParameter (no party, more parties than rows, sizes that do not fit, negative seed), DataError when a
-    class has too few samples to be split.
+    Raises InvalidParameter (no party, more parties than rows, sizes that do not fit, negative seed, an unknown deal),
+    DataError when a class has too few samples to be split.
     """
-    if parties < 1:
-        raise InvalidParameter(f"at least one party is needed; got {parties}")
-    if seed < 0:
-        raise InvalidParameter(f"a seed is a non-negative integer; got {seed}")
+    if deal not in DEALS or not 0 < concentration < float("inf"):
+        raise InvalidParameter(f"rows are dealt {', '.join(DEALS)}, by a positive concentration; got {deal!r}")
+    if parties < 1 or seed < 0:
+        raise InvalidParameter(f"at least one party and a non-negative seed are needed; got {parties} and {seed}")
     generator = np.random.default_rng(seed)
     if dataset.y_test is None:
         train, test = _hold_out(dataset.y_train, generator)
@@ -148,7 +160,9 @@ def split(
         )
     order = train[generator.permutation(n)]
     cuts = np.cumsum(sizes)
-    dealt = np.split(order[: cuts[-1]], cuts[:-1])
+    private = order[: cuts[-1]]
+    by_size = sizes if deal == "equal" else deal
+    dealt = deal_rows(private, dataset.y_train[private], parties, by_size, concentration, generator)
     return Split(
         dataset,
         seed,
@@ -156,6 +170,40 @@ def split(
         parties=tuple(_read_only(rows) for rows in dealt),
         test=_read_only(test),
     )
+
+
+def deal_rows(
+    rows: Indices,
+    labels: NDArray[np.int64],
+    parties: int,
+    sizes: str | Sequence[int],
+    concentration: float,
+    generator: np.random.Generator,
+) -> list[Indices]:
+    """Every party's of these rows (n,), which are in random order; `labels`: their classes, (n,).
+
+    `sizes`: of each party, or one of `DEALS`, as `split` tells. Raises InvalidParameter for another, or too few rows.
+    """
+    if not isinstance(sizes, str):
+        if sum(sizes) > len(rows) or len(sizes) != parties:
+            raise InvalidParameter(
+                f"{parties} parties of {sum(sizes)} rows in all were asked for; {len(rows)} are there"
+            )
+        return np.split(rows, np.cumsum(sizes))[:-1]
+    if sizes == "equal":
+        return np.array_split(rows, parties)
+    if sizes == "shards":
+        if len(rows) < 2 * parties:
+            raise InvalidParameter(f"{parties} parties cannot each hold two shards of {len(rows)} rows; ask for fewer")
+        shards = np.array_split(rows[np.argsort(labels, kind="stable")], 2 * parties)
+        return [np.concatenate([shards[a], shards[b]]) for a, b in generator.permutation(2 * parties).reshape(-1, 2)]
+    owner = np.empty(len(rows), dtype=np.int64)
+    for label in np.unique(labels):
+        mine = np.flatnonzero(labels == label)
+        owner[mine] = generator.choice(parties, len(mine), p=generator.dirichlet(np.full(parties, concentration)))
+    for party in np.setdiff1d(np.arange(parties), owner):
+        owner[np.flatnonzero(owner == np.bincount(owner).argmax())[0]] = party  # from whoever holds most
+    return [rows[owner == party] for party in range(parties)]
 
 
 def _hold_out(labels: NDArray[np.int64], generator: np.random.Generator) -> tuple[Indices, Indices]:

@@ -11,6 +11,9 @@ import csv
 import io
 import re
 from collections.abc import Collection, Sequence
+from datetime import date
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -136,7 +139,7 @@ def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
     cells = {}
     for name, column in frame.items():
         values = column.astype(object)
-        if any(not np.isscalar(value) and not isinstance(value, pd.Timestamp) for value in values[column.notna()]):
+        if not all(isinstance(value, str | Real | np.bool | Decimal | date) for value in values[column.notna()]):
             raise DataError(f"the column {str(name)!r} holds something other than numbers, text and dates")
         cells[str(name)] = values.where(column.notna(), "").map(str).str.strip()
     return pd.DataFrame(cells, index=frame.index, dtype=str)
@@ -244,22 +247,25 @@ def _learned(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[str]]:
         values = tuple(sorted(found.unique()))
         return Column(name, "text", values=values), _about_text(name, values, found)
     numbers = _numbers(name, kind, found)
-    said = []
-    if numbers.min() == numbers.max():
-        said.append(f"the column {name!r} is the same in every public row: nothing can be learned from it")
-    elif kind == "number" and (numbers == np.rint(numbers)).all():
-        said += _about_all_different(name, found)
-    return Column(name, kind, fill=float(np.median(numbers))), said
+    whole = kind == "number" and (numbers == np.rint(numbers)).all()
+    return Column(name, kind, fill=float(np.median(numbers))), _about_all_alike(name, found) or (
+        _about_all_different(name, found) if whole else []
+    )
 
 
 def _about_text(name: str, values: Sequence[str], found: pd.Series[str]) -> list[str]:
     if len(values) <= MANY_VALUES:
-        return []
+        return _about_all_alike(name, found)
     shown = _some(values, 3)
     return _about_all_different(name, found) or [
         f"the column {name!r} holds {len(values)} different texts ({shown}), and each becomes a feature; "
         f"--ignore {name} leaves it out"
     ]
+
+
+def _about_all_alike(name: str, found: pd.Series[str]) -> list[str]:
+    alike = found.nunique() == 1
+    return [f"the column {name!r} is the same in every public row: nothing can be learned from it"] if alike else []
 
 
 def _about_all_different(name: str, found: pd.Series[str]) -> list[str]:
@@ -321,7 +327,8 @@ def _numbers(name: str, kind: str, found: pd.Series[str]) -> NDArray[np.float64]
 
 def _encoded(column: Column, cells: pd.Series[str]) -> NDArray[np.float64]:
     if column.kind == "text":
-        return np.asarray(cells.to_numpy()[:, None] == np.array(column.values, dtype=object)[None, :], dtype=np.float64)
+        codes = cells.map({value: code for code, value in enumerate(column.values)}).to_numpy(np.float64, na_value=-1)
+        return np.asarray(codes[:, None] == np.arange(len(column.values)), dtype=np.float64)
     encoded = np.full((len(cells), 1), column.fill)
     there = ~is_gap(cells)
     encoded[there.to_numpy(), 0] = _numbers(column.name, column.kind, cells[there])

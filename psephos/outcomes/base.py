@@ -63,11 +63,15 @@ class Accuracy:
         nonprivate: without noise.
         private: as released; a mean over draws.
         private_std: standard deviation over draws.
+        balanced: the mean recall of all classes: of what is released, otherwise without noise.
+        recall: of each class, the share of its test samples that is recognised; null where there are none.
     """
 
     nonprivate: Share | None = None
     private: Share | None = None
     private_std: Annotated[float, Meta(ge=0)] | None = None
+    balanced: Share | None = None
+    recall: list[Share | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,7 @@ class Page:
     Attributes:
         title: of the page.
         lead: what a reader has before them, in a paragraph; a run needs no words for that.
+        cost: what everything that is shown would cost together; stands above it.
         facts: what a reader wants first.
         warnings: what a reader must not miss: shown before everything else, on every screen.
         notes: what helps to understand the numbers.
@@ -250,6 +255,7 @@ class Page:
 
     title: str
     lead: str = ""
+    cost: str = ""
     facts: Sequence[Fact] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()

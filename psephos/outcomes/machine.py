@@ -72,7 +72,10 @@ class Comb:
 
 @dataclass(frozen=True)
 class Encryption:
-    """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run."""
+    """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run.
+
+    Where the kernel is not gmpy2, "half, gmpy2" and so on are the modes without it.
+    """
 
     key_bits: Count
     milliseconds_per_ciphertext: dict[str, float]
@@ -120,6 +123,7 @@ class BenchOutcome(Outcome):
 
     Attributes:
         machine, python, libraries: what was measured.
+        kernel: what multiplies modulo n^2, "ifma" (AVX-512) or "gmpy2".
         encryption, addition, peers, comparisons: one entry per key size (two for addition).
     """
 
@@ -127,6 +131,7 @@ class BenchOutcome(Outcome):
 
     machine: str
     python: str
+    kernel: str
     libraries: dict[str, str]
     encryption: list[Encryption]
     addition: list[Addition]
@@ -138,6 +143,7 @@ class BenchOutcome(Outcome):
         missing = {(name, why) for one in measured for name, why in one.not_measured.items()}
         return Page(
             title="Psephos: speed and size on this machine",
+            facts=[("Multiplications modulo n^2", self.kernel)],
             notes=[f"{name} is not measured: {why}" for name, why in sorted(missing)],
             tables=[table for table in self._tables() if table.rows],
         )

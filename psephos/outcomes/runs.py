@@ -24,6 +24,7 @@ from psephos.outcomes.base import (
     Release,
     Seconds,
     Share,
+    Table,
 )
 
 SAFE_BITS = 2048
@@ -110,7 +111,7 @@ class Run(Outcome):
             said.append("What was opened is not what the clear computation says. Do not use this result.")
         noise, peak = "" if self.noise_source == "simulation" else ", the noise", self.peak_memory_mb
         return Page(
-            title=f"Psephos: {self.protocol} on {self.dataset}",
+            title=f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}",
             facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
             warnings=said,
             notes=self.remarks,
@@ -161,7 +162,9 @@ class Summed(Run):
         tally_equals_plaintext: whether every opened sum is the clear one, entry by entry.
         privacy: what each release costs.
         composed: what all of them cost together.
-        draws: noise draws that each private accuracy is the mean of.
+        draws: releases that each private accuracy is the mean of.
+        class_names: of the K classes.
+        by_epsilon: `accuracy` at each epsilon, where several were asked for; it is that at the first.
         measured_on: rows that a method was trained or measured on, where they were not all.
         continued_from: batches that a journal already had.
     """
@@ -184,6 +187,8 @@ class Summed(Run):
     proofs: Literal["none", "knowledge", "valid"] = "none"
     composed: Composed | None = None
     draws: Count = 1
+    class_names: list[str] = field(default_factory=list)
+    by_epsilon: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     measured_on: dict[str, Count] = field(default_factory=dict)
     continued_from: Count = 0
 
@@ -212,23 +217,53 @@ class Summed(Run):
             facts=[*facts, *page.facts],
             warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
             notes=[*self._draws_notes(), *page.notes],
+            cost=self._cost(),
+            panels=self._panels(),
+            tables=self._recall(),
         )
 
     def _draws_notes(self) -> list[str]:
-        said = [f"Private accuracies are means over {self.draws} noise draws."] if self.draws > 1 else []
+        said = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
         if self.measured_on:
             rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
             said.append(f"Rows behind the figures: {rows}; chosen at random where there are more.")
-        if (total := self.composed) is not None:
-            cost = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
-            at = f"{cost} at delta {total.delta:.3g} on each party, the accountant's own error included"
-            said.append(
-                f"This run drew one release, which spends {at}."
-                if total.releases == 1
-                else f"Whoever published all {total.releases} classifiers that this run drew would spend {at}. A run "
-                "draws them side by side to compare them; release one."
-            )
         return said
+
+    def _cost(self) -> str:
+        if (total := self.composed) is None:
+            return ""
+        spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
+        at = f"{spent} at delta {total.delta:.3g} on each party, the accountant's own error included"
+        if total.releases == 1:
+            return f"This run drew one release, which spends {at}."
+        return (
+            f"Whoever published all {total.releases} classifiers that this run drew would spend {at}. A run draws them "
+            "side by side to compare them; release one."
+        )
+
+    def _panels(self) -> list[Panel]:
+        """Accuracy and balanced accuracy against epsilon."""
+        label, x = "epsilon (log scale; more private to the left)", [float(epsilon) for epsilon in self.by_epsilon]
+        note, accuracy, balanced = "the same sums, released anew with fresh noise at each epsilon", [], []
+        for name in self.privacy if x else ():
+            points = [at[name] for at in self.by_epsilon.values()]
+            spread = [point.private_std or 0.0 for point in points]
+            accuracy.append(Curve(name, x, [point.private or 0.0 for point in points], spread))
+            balanced.append(Curve(name, x, [point.balanced or 0.0 for point in points]))
+        drawn = (("accuracy", accuracy), ("balanced accuracy", balanced))
+        return [Panel("", label, title, curves, note=note) for title, curves in drawn if curves]
+
+    def _recall(self) -> list[Table]:
+        found = []
+        for epsilon, accuracy in (self.by_epsilon or {f"{self.epsilon:g}": self.accuracy}).items():
+            shown = {name: one.recall for name, one in accuracy.items() if len(one.recall) == len(self.class_names) > 0}
+            rows: list[list[Any]] = [["method", *self.class_names], *([name, *r] for name, r in shown.items())]
+            if len(shown) < len(self.class_names):  # the way that is narrower
+                rows = [list(row) for row in zip(*rows, strict=True)]
+            if shown:
+                about = "share of its test samples; of private methods as released, a mean"
+                found.append(Table(f"Recall of each class at epsilon {epsilon}", rows[0], rows[1:], about))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +273,6 @@ class TallyOutcome(Summed):
     Attributes:
         reveal: what the curator is given.
         classes: K.
-        curves: accuracy against epsilon, for a report: a simulation, since every point is a release of its own.
         alpha: how the opened counts are distributed, for a report; the curator knows it, nobody else may.
     """
 
@@ -246,12 +280,10 @@ class TallyOutcome(Summed):
 
     reveal: Literal["alpha", "statistic"]
     classes: Annotated[int, Meta(ge=2)]
-    curves: list[Curve] = field(default_factory=list)
     alpha: Alpha | None = None
 
     def page(self) -> Page:
-        page, note = super().page(), "the same votes, released anew with fresh noise at each epsilon"
-        curves = Panel("", "epsilon (log scale; more private to the left)", "accuracy", self.curves, note=note)
+        page = super().page()
         said = "Nobody in this protocol is given the counts, the curator included."
         if self.reveal == "alpha":
             said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
@@ -260,8 +292,7 @@ class TallyOutcome(Summed):
                     " For avg the parties add their parameters in a second encrypted sum; the curator learns that sum "
                     "as it learns alpha, and it is as little for release."
                 )
-        panels = [curves] if self.curves else []
-        return replace(page, histogram=self.alpha, panels=panels, notes=[*page.notes, said])
+        return replace(page, histogram=self.alpha, notes=[*page.notes, said])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from joblib import Parallel, cpu_count, delayed
 
 from psephos.outcomes import AuditedCoalition, AuditedProtocol, AuditOutcome
+from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.security.case_ceremony import CEREMONY
 from psephos.security.case_pathak import PATHAK
@@ -66,14 +67,11 @@ NOT_EXAMINED: dict[str, str] = {
 }
 """What no check of the analysis looks at, and why: a verdict of "hidden" is never more than the checks behind it."""
 
-Progress = Callable[[str, int, int], object]
-"""(what, checks done, checks in all)."""
-
 
 def audit(
-    protocol: str | None = None,
+    protocol: str | Case | None = None,
     thorough: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
     *,
     seed: int | None = None,
     views: int | None = None,
@@ -82,7 +80,7 @@ def audit(
     """Who learned what: every check of one protocol or of all.
 
     Args:
-        protocol: one of `PROTOCOLS`; all by default.
+        protocol: one of `PROTOCOLS`, or a case of one's own; all of `PROTOCOLS` by default.
         thorough: more views per test, so smaller leaks are noticed; `power` in the outcome says how small.
         progress: called before each check of one protocol, and after each of several.
         seed: makes the run repeatable; fresh coins by default.
@@ -91,22 +89,23 @@ def audit(
 
     Raises InvalidParameter for an unknown protocol.
     """
-    if protocol is not None and protocol not in CASES:
+    if isinstance(protocol, str) and protocol not in CASES:
         raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
     begun = time.perf_counter()
     if views is None:
         views = THOROUGH_VIEWS if thorough else VIEWS
     seed = Context(seed=seed).seed
     if protocol is not None:
-        found = {protocol: _examine(protocol, seed, views, progress)}
+        cases = [CASES[protocol] if isinstance(protocol, str) else protocol]
+        protocols = [_examine(cases[0], seed, views, progress)]
     else:
-        found = {}
+        cases, found = list(CASES.values()), {}
         work = Parallel(n_jobs=jobs or cpu_count(), batch_size=1, return_as="generator_unordered")
         for one in work(delayed(_examine)(name, seed, views) for name in PROTOCOLS):
             found[one.name] = one
             progress(one.name, len(found), len(PROTOCOLS))
-    protocols = [found[name] for name in PROTOCOLS if name in found]
-    statistical = sum(check.statistical for name in found for check in CASES[name].checks)
+        protocols = [found[name] for name in PROTOCOLS]
+    statistical = sum(check.statistical for case in cases for check in case.checks)
     return AuditOutcome(
         protocols=protocols,
         as_expected=as_expected(protocols),
@@ -119,16 +118,17 @@ def audit(
     )
 
 
-def _examine(name: str, seed: int, views: int, progress: Progress = lambda what, done, total: None) -> AuditedProtocol:
-    """One protocol's checks, on views that they share."""
-    case, context = CASES[name], Context(seed=seed, views=views, rate=RATE)
+def _examine(what: str | Case, seed: int, views: int, progress: Progress = silent) -> AuditedProtocol:
+    """One protocol's checks, on views that they share; by its name in a worker, since checks are not pickled."""
+    case = CASES[what] if isinstance(what, str) else what
+    context = Context(seed=seed, views=views, rate=RATE)
     results: dict[str, Result] = {}
     for done, check in enumerate(case.checks):
-        progress(f"{name}: {check.name}", done, len(case.checks))
+        progress(f"{case.name}: {check.name}", done, len(case.checks))
         results[check.name] = check.run(context)
     matrix = judge(case, results)
     return AuditedProtocol(
-        name,
+        case.name,
         [
             AuditedCoalition(coalition.name, list(coalition.members), matrix[coalition.name])
             for coalition in case.coalitions

@@ -27,10 +27,11 @@ from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError
+from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError, WrongPointError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger
@@ -71,8 +72,7 @@ def agreement_of(context: Context, label: str, variant: Variant = "paper", collu
 
 def terms_of(context: Context, agreement: Agreement) -> Terms:
     """The same with the world's keys."""
-    ceremony = _world(context).ceremony
-    return Terms(agreement.series, ceremony.threshold_key, ceremony.roster, test_key=True)
+    return OPTIONS.terms(agreement, _world(context).ceremony)
 
 
 def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
@@ -95,8 +95,13 @@ def party_of(context: Context, agreement: Agreement, number: int, coins: Randomn
     return GradientParty(number, key, local, terms, encryptor=encryptor, noise=lambda step: coins)
 
 
-def _said(announcement: Announcement) -> list[Entry]:
-    return [Entry(announcement.step, "curator", BOARD, announcement.encode())]
+def _said(announcement: Announcement, sender: str = "curator") -> list[Entry]:
+    return [Entry(announcement.step, sender, BOARD, announcement.encode())]
+
+
+def _published(terms: Terms, step: int, sums: Sequence[int], *holders: int) -> list[Entry]:
+    said = {holder: PublishedSum(step, holder, tuple(sums)).encode(terms) for holder in holders}
+    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in said.items()]
 
 
 def _by_step(context: Context, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]) -> SumRun:
@@ -122,7 +127,8 @@ def _by_step(context: Context, agreement: Agreement, transcript: Transcript, ope
 
 
 def _order(message: Message) -> int:
-    return ("announcement", "ballot", "tally request", "partial decryption").index(message.kind)
+    order = ("announcement", "ballot", "close", "tally request", "partial decryption", "published sum")
+    return order.index(message.kind)
 
 
 @lru_cache(maxsize=4)
@@ -216,20 +222,30 @@ class _Descent(SumAnalysis):
                 sums = ideal_sum(*gradients, *vectors, *(steps[step - 1].tolist() for steps in drawn))
                 tossed = partial(coins, step)
                 run = simulate_sum(
-                    self.world(context), round_, members, own=ballots, sums=sums, coins=tossed, transcript=transcript
+                    self.world(context),
+                    round_,
+                    members,
+                    own=ballots,
+                    sums=sums,
+                    coins=tossed,
+                    transcript=transcript,
+                    public=True,
                 )
                 opened.append(run.opened)
+                for entry in _published(terms, step, sums, 1, 2, 3):
+                    transcript.send("gradients: publish", entry.sender, BOARD, "published sum", entry.data)
+                    states = {p: party.receive(states[p], [entry]).state for p, party in own.items()}
                 point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
             return _by_step(context, agreement, transcript, opened)
 
         return context.once(("psgd simulated", self.variant, members), lambda: [one(i) for i in range(context.views)])
 
     def known(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
-        """The points, and with the curator the sums."""
+        """The points, and the sums between them."""
         steps = (*run.before, run)
         for step, one in enumerate(steps):
             yield from ((f"point {step}, {place}", value) for place, value in enumerate(_point(one)))
-            for place, value in enumerate(one.opened.sums if members.curator else ()):
+            for place, value in enumerate(one.opened.sums):
                 name = f"sum {step}, {place}"
                 yield name, float(value)
                 yield f"{name} less own", float(value - sum(one.vectors[p][place] for p in members.parties))
@@ -278,7 +294,7 @@ class _Descent(SumAnalysis):
         return compare_samples(context, sides, f"one party's noise in {STEPS} steps against its law")
 
     def answered_once(self, context: Context) -> Result:
-        """A party answers the next step, once, at one point; a holder opens one product of one round of a step."""
+        """A party answers the next step, once, where it follows; a holder opens one product of one round of a step."""
         agreement = agreement_of(context, "psgd steps", self.variant)
         terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins("psgd steps"))
         start = party.start().state
@@ -286,16 +302,29 @@ class _Descent(SumAnalysis):
         def announce(step: int, point: tuple[float, ...], nonce: str) -> Announcement:
             return Announcement.create(terms, step, point, context.coins("psgd steps", nonce))
 
-        if not _refuses(party, start, _said(announce(STEPS, (9.0, 9.0), "last")), UnexpectedMessageError):
-            return Result(True, "a party answered a step before its turn, at whatever point")
-        first = announce(1, (0.0, 0.0), "first")
+        origin = (0.0,) * FEATURES
+        for wrong, sender, error in (
+            (announce(STEPS, origin, "last"), "curator", UnexpectedMessageError),
+            (announce(1, origin, "party"), "party 2", UnexpectedMessageError),
+            (announce(1, (9.0,) * FEATURES, "chosen"), "curator", WrongPointError),
+        ):
+            if not _refuses(party, start, _said(wrong, sender), error):
+                where = f"step {wrong.step} at {wrong.point}, announced by {sender}"
+                return Result(True, f"a party answered what is not the curator's next step: {where}")
+        first, again = announce(1, origin, "first"), announce(1, origin, "another round")
         answered = party.receive(start, _said(first))
-        for state in (answered.state, start):
-            if party.receive(state, _said(first)).posts != answered.posts:
-                return Result(True, "asked again, a party sends another ballot: a release nobody paid for")
-            for again in (announce(1, (1.0, 0.0), "b"), announce(1, (0.0, 0.0), "c")):
-                if not _refuses(party, state, _said(again), AlreadyCastError):
-                    return Result(True, f"a party answered one step twice, the second time at {again.point}")
+        if party.receive(start, _said(first)).posts != answered.posts:
+            return Result(True, "set back, a party sends another ballot: a release nobody paid for")
+        if (
+            not _refuses(party, start, _said(again), AlreadyCastError)
+            or party.receive(answered.state, _said(again)).posts
+        ):
+            return Result(True, "a party answered one step in two rounds")
+        lie = (5,) * FEATURES
+        told = party.receive(answered.state, _published(terms, 1, lie, 3)).state  # by t - 1 holders
+        chosen = agreement.descent.step(np.array(origin), np.array(lie) * terms.series.pitch, 0)
+        if party.receive(told, _said(announce(2, tuple(chosen.tolist()), "chosen"))).posts:
+            return Result(True, "one holder that lies about a sum chooses the point at which a party answers")
         terms, same, ballots = self.announced(context, "one product")
         others = self.announced(context, "one product")[2]  # parties that lost their state: other noise
         _, elsewhere, third = self.announced(context, "one product", "another round")

@@ -1,7 +1,7 @@
 """The encrypted tally with alpha (DESIGN sections 2 and 4): five parties, three holders, two of which open.
 
-`psephos run` takes two sums in this protocol: of the votes, and, for the method avg, of the parties' parameters. The
-curator gets both exactly, and adds the noise of every release itself.
+`psephos simulate tally` takes two sums in this protocol: of the votes, and, for the method avg, of the parties'
+parameters. The curator gets both exactly, and adds the noise of every release itself.
 """
 
 from __future__ import annotations

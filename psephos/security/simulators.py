@@ -21,7 +21,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.curator.tally import OpenedSum
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor
@@ -70,6 +70,7 @@ def simulate_sum(
     sums: Sequence[int],
     coins: Callable[[str], Randomness],
     transcript: Transcript | None = None,
+    public: bool = False,
 ) -> SumRun:
     """The messages of one encrypted sum for a coalition.
 
@@ -77,8 +78,9 @@ def simulate_sum(
         world: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares of
             the coalition's holders are used.
         own: the ballots of the coalition's parties, from their inputs.
-        sums: what the functionality gave; anything for a coalition without the curator.
+        sums: what the functionality gave; anything for a coalition that sees no partial decryption.
         coins: the simulator's own.
+        public: whether partial decryptions go to the board.
     """
     transcript = Transcript(secrets=True) if transcript is None else transcript
     key, threshold_key, plan = round_.key, round_.threshold_key, round_.plan
@@ -98,6 +100,7 @@ def simulate_sum(
             known.setdefault(holder, fake)
     phase, asked = f"{round_.kind}: open", range(1, threshold_key.threshold + 1)
     request = TallyRequest(round_.digest, seen.members, seen.digest)
+    transcript.send(phase, "curator", BOARD, "close", Close(round_.digest).encode())
     for holder in asked:
         transcript.send(phase, "curator", f"holder {holder}", "tally request", request.encode(round_))
     opened = list(zip(seen.columns, packed_sum(plan, sums, len(round_.roster)), strict=True))
@@ -108,5 +111,6 @@ def simulate_sum(
         else:
             values = tuple(simulate_partial(threshold_key, known, holder, c, m) for c, m in opened)
         part = PartialDecryption(round_.digest, holder, seen.digest, values)
-        transcript.send(phase, f"holder {holder}", "curator", "partial decryption", part.encode(round_))
+        receiver = BOARD if public else "curator"
+        transcript.send(phase, f"holder {holder}", receiver, "partial decryption", part.encode(round_))
     return SumRun(round_, transcript, OpenedSum(tuple(sums), seen.parties))

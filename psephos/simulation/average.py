@@ -7,9 +7,8 @@ Hamm 2016, appendix B.4, compares with it; the ball that every party's parameter
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
@@ -17,17 +16,14 @@ from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average, average_of
 from psephos.curator.hamm.rules import averaging_radius
 from psephos.curator.hamm.statistic import plan_statistic
-from psephos.options import option
 from psephos.outcomes import AverageOutcome
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.roles import Role
-from psephos.protocol.transcript import Transcript
 from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribution
-from psephos.simulation.methods import Method, average_method, own_data_method
-from psephos.simulation.sums import Progress, SumOptions, Sums, journal_of, one_of, settled
+from psephos.simulation.methods import Method, Request, average_method, own_data_method
+from psephos.simulation.sums import MethodsAt, Playing, SumOptions, Sums, play
 
 __all__ = ["FRACTION_BITS", "AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]
 
@@ -37,53 +33,45 @@ FRACTION_BITS = 24
 
 @dataclass(frozen=True, kw_only=True)
 class AverageOptions(SumOptions):
-    """What `psephos simulate average` is asked for."""
+    """What `psephos simulate average` is asked for: averages of classifiers (avg), or of directions of own rows."""
 
-    of: Literal["parameters", "own-data"] = option(
-        "parameters",
-        "What is averaged: each party's classifier, or a direction of its own rows (the own-data statistic).",
-        group="Privacy",
-    )
-
-    def check(self) -> None:
-        """As `SumOptions.check`."""
-        one_of("of", self.of, "parameters", "own-data")
-        super().check()
+    @property
+    def available(self) -> tuple[str, ...]:
+        return ("avg", "own-data")
 
 
-def simulate_average(
-    options: AverageOptions,
-    *,
-    transcript: Transcript | None = None,
-    progress: Progress | None = None,
-    roles: Mapping[str, Callable[[Role], Role]] | None = None,
-) -> AverageOutcome:
-    """Train, sum the parameters under encryption, release their average.
+def simulate_average(options: AverageOptions, **how: Unpack[Playing]) -> AverageOutcome:
+    """Train, sum the parameters and the statistics of own rows under encryption, release their averages.
 
-    Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
+    `how`: see `Playing`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
-    options = settled(options)
-    with journal_of(options) as journal:
-        run = Sums(options, transcript=transcript, progress=progress, roles=roles, journal=journal)
-        if options.of == "own-data":
-            radius, methods = 1.0, {"own-data": sum_own_data(run)}
-        else:
-            average = sum_parameters(run)
-            radius, methods = average.radius, {"avg": average_method(average, options.local_lam, options.request)}
-    with run.timed("fit"):
-        accuracy, measured_on = run.population.references("logistic")
-        accuracy |= run.released(methods)
-    return AverageOutcome(protocol="average", radius=radius, measured_on=measured_on, **run.outcome(methods, accuracy))
+    _, fields = play(options, _sums, "logistic", how)
+    radius = fields["privacy"]["avg"].chosen["radius"] if "avg" in options.offered else 1.0
+    return AverageOutcome(protocol="average", radius=radius, **fields)
 
 
-def sum_own_data(run: Sums) -> Method:
-    """The encrypted sum of the parties' own-data statistics, to which the curator adds the noise."""
+def _sums(run: Sums) -> MethodsAt:
+    average = sum_parameters(run) if "avg" in run.options.offered else None
+
+    def at(epsilon: float) -> dict[str, Method]:
+        request = run.options.request(epsilon)
+        found = {} if average is None else {"avg": average_method(average, run.options.local_lam, request)}
+        return found | ({"own-data": sum_own_data(run, request)} if "own-data" in run.options.offered else {})
+
+    return at
+
+
+def sum_own_data(run: Sums, request: Request) -> Method:
+    """The encrypted sum of the parties' own-data statistics, to which the curator adds the noise.
+
+    What is summed depends on epsilon, by its number of coordinates: each epsilon has a sum of its own.
+    """
     options, population = run.options, run.population
     plan = plan_statistic(
         population.auxiliary,
         population.classes,
         options.parties,
-        epsilon=options.epsilon,
+        epsilon=request.epsilon,
         delta=options.delta,
         mechanism=options.noise,
         source="own-data",
@@ -100,8 +88,11 @@ def sum_own_data(run: Sums) -> Method:
         test_key=options.test_key,
         proofs=options.vector_proofs,
     )
-    opened = run.sum(round_, OwnDataContribution(population.rows(), plan.grid, None), "sum own data").opened
-    return own_data_method(list(opened.sums), plan)
+    contribution = OwnDataContribution(population.rows(), plan.grid, None)
+    opened = run.sum(round_, contribution, "sum own data", label=f"own data, {plan.rank} coordinates").opened
+    # Who took part is public, and the mean is over them.
+    counted = replace(plan, parties=opened.ballots, unit=plan.unit * plan.parties / opened.ballots)
+    return own_data_method(list(opened.sums), counted)
 
 
 def sum_parameters(run: Sums) -> Average:

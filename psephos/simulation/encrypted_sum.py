@@ -74,7 +74,8 @@ class Conditions:
         transcript: watches; where it keeps secrets, it also has every role's coins.
         progress: called with the number of parties done since the last call.
         roles: who is replaced by whom (`psephos.protocol.driver.replaced`).
-        present: the parties that take part; all of them by default.
+        present: the parties that take part, in order; all of them by default.
+        label: what the journal calls the sum, by default as its round's kind.
     """
 
     mode: RandomnessMode = "half"
@@ -84,6 +85,7 @@ class Conditions:
     progress: Callable[[int], object] = lambda parties: None
     roles: Mapping[str, Callable[[Role], Role]] = field(default_factory=dict)
     present: Sequence[int] | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +259,7 @@ def simulate_sum(
         TooFewBallotsError, ThresholdError, WrongPartialDecryptionError: the sum cannot be opened.
     """
     how = Conditions() if conditions is None else conditions
-    whole = bool(how.roles) or how.transcript.keeps_secrets or how.present is not None
+    whole = bool(how.roles) or how.transcript.keeps_secrets
     return (_together if whole else _in_batches)(round_, ceremony, contribution, how)
 
 
@@ -301,7 +303,8 @@ class _Shared:
 
 @dataclass(frozen=True)
 class _Batch:
-    numbers: range
+    first: int
+    numbers: Sequence[int]
     own: Any = field(repr=False)
     seeds: list[bytes] = field(repr=False)
 
@@ -319,7 +322,7 @@ class _Work:
 
 
 def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, how: Conditions) -> EncryptedSum:
-    kept = None if how.journal is None else how.journal.sum_of(round_)
+    kept = None if how.journal is None else how.journal.sum_of(round_, how.label)
     names = ["curator", *(f"holder {share.holder}" for share in ceremony.shares)]
     if kept is None:
         state = SumState([BallotProduct(round_)] * len(names), _clear_sum(round_, []), {})
@@ -370,25 +373,28 @@ def _batches(
 ) -> Iterator[_Work]:
     """The batches that are still to be cast, worked on. The cut does not depend on what is done."""
     todo = []
+    present = set(range(len(round_.roster)) if how.present is None else how.present)
     for at in range(0, len(round_.roster), BATCH):
-        numbers = range(at, min(at + BATCH, len(round_.roster)))
+        batch = range(at, min(at + BATCH, len(round_.roster)))
+        numbers = [number for number in batch if number in present]
         counted = done.intersection(numbers)
-        if not counted:
-            todo.append(numbers)
+        if numbers and not counted:
+            todo.append((batch, numbers))
         elif len(counted) < len(numbers):
             raise JournalError(
-                f"the journal has counted some, but not all, of the parties {numbers.start} to {numbers.stop - 1}: it "
+                f"the journal has counted some, but not all, of the parties {batch.start} to {batch.stop - 1}: it "
                 "was written by a version with other batches; start again in another directory"
             )
     if not todo:
         return
-    expected = -(-sum(map(len, todo)) * round_.plan.ciphertexts // how.engine.workers)
+    expected = -(-sum(len(numbers) for _, numbers in todo) * round_.plan.ciphertexts // how.engine.workers)
     shared = _Shared(round_, contribution.with_own(()), how.mode, expected, len(ceremony.shares))
-    yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, numbers) for numbers in todo])
+    yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, *work) for work in todo])
 
 
-def _batch(contribution: Contribution, ceremony: Ceremony, numbers: range) -> _Batch:
-    return _Batch(numbers, contribution.own(numbers), [ceremony.signing_keys[number].seed() for number in numbers])
+def _batch(contribution: Contribution, ceremony: Ceremony, batch: range, numbers: Sequence[int]) -> _Batch:
+    seeds = [ceremony.signing_keys[number].seed() for number in numbers]
+    return _Batch(batch.start, numbers, contribution.own(batch), seeds)
 
 
 def _work(shared: _Shared, batch: _Batch) -> _Work:
@@ -396,7 +402,7 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
     started = time.perf_counter()
     round_, transcript = shared.round, Transcript()
     encryptor = Encryptor(round_.key, shared.mode, expected=shared.expected)
-    contribution = shared.contribution.with_own(batch.own, batch.numbers.start)
+    contribution = shared.contribution.with_own(batch.own, batch.first)
     parties = [
         contribution.role(number, SigningKey(seed), round_, encryptor, SYSTEM)
         for number, seed in zip(batch.numbers, batch.seeds, strict=True)

@@ -98,9 +98,9 @@ class Journal:
                 return made
         return _decode_ceremony(kept)
 
-    def sum_of(self, round_: Round) -> SumJournal:
-        """The part of the journal for the sum of this round's kind; begun if it is not there."""
-        return SumJournal(self.store, round_)
+    def sum_of(self, round_: Round, label: str = "") -> SumJournal:
+        """The part of the journal for the sum of that name, its round's kind by default; begun if it is not there."""
+        return SumJournal(self.store, round_, label)
 
     def result(self, name: str) -> Any:
         """What `keep_result` kept under this name; None when there is nothing."""
@@ -132,9 +132,9 @@ class Journal:
 class SumJournal:
     """One sum of a run. `round` is the journal's own: the given one with the nonce it was begun with."""
 
-    def __init__(self, store: Store, round_: Round) -> None:
+    def __init__(self, store: Store, round_: Round, label: str = "") -> None:
         """Raises JournalError when the journal was begun with another round."""
-        self._store, self._space = store, f"sum of {round_.kind}"
+        self._store, self._space = store, f"sum of {label or round_.kind}"
         kept = store.get(self._space, b"round")
         if kept is None:
             store.put(self._space, b"round", encode((round_.nonce, round_.digest)))
@@ -159,7 +159,7 @@ class SumJournal:
         blobs, values, seconds, memory_mb = decode(kept)
         products = [BallotProduct.decode(blob, self.round) for blob in blobs]
         clear = np.array(values, dtype=np.int64 if max(map(abs, values)) < 2**62 else object)
-        batches = (decode(batch) for _, batch in self._store.items(f"messages of {self.round.kind}"))
+        batches = (decode(batch) for _, batch in self._store.items(f"messages of {self._space}"))
         messages = [Message(*fields) for batch in batches for fields in batch]
         return SumState(products, clear, dict(seconds), memory_mb), messages
 
@@ -171,7 +171,7 @@ class SumJournal:
         blobs = tuple(product.encode() for product in state.products)
         values = tuple(int(value) for value in state.clear.tolist())
         noted = tuple((m.phase, m.sender, m.receiver, m.kind, m.size, m.digest) for m in messages)
-        batches = f"messages of {self.round.kind}"
+        batches = f"messages of {self._space}"
         with self._store.transaction():
             number = int.from_bytes(self._store.last(batches) or b"", "big") + 1
             self._store.put(batches, number.to_bytes(8, "big"), encode(noted))

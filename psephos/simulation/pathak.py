@@ -9,22 +9,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.hamm.labels import one_hot
 from psephos.curator.pathak.bounds import party_level_epsilon, proved_epsilon
 from psephos.curator.pathak.curator import PathakConsumer, PathakCurator
-from psephos.data.datasets import load
-from psephos.data.preprocessing import default_scaler
-from psephos.data.splits import split
+from psephos.data.datasets import Dataset
 from psephos.options import option
-from psephos.outcomes import Accuracy, PathakOutcome
+from psephos.outcomes import PathakOutcome
 from psephos.outcomes import Phase as PhaseOutcome
 from psephos.parties.pathak import Contribution, PathakParty
-from psephos.parties.training import train_parties
+from psephos.parties.training import train_parties, votes
+from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, Phase, replaced
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
@@ -46,11 +46,10 @@ from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
+from psephos.simulation.dealing import DataOptions, scaler_for, settled
+from psephos.simulation.measure import Kept
 
 __all__ = ["PathakKeys", "PathakOptions", "PathakRun", "make_terms", "run_protocol", "simulate_pathak"]
-
-Progress = Callable[[str, int, int], object]
-"""(stage, messages sent, messages in the stage)."""
 
 Puppets = Mapping[str, Callable[[Role], Role]]
 
@@ -164,7 +163,7 @@ def run_protocol(
     noise_seed: int | None = None,
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = silent,
 ) -> PathakRun:
     """All stages, with real cryptography.
 
@@ -176,7 +175,7 @@ def run_protocol(
         noise_seed: draw the noise from this seed (a simulation that protects nobody) instead of the system.
         roles: who is played by somebody else: by name, what makes the puppet from the honest role.
         transcript: watches; one with secrets keeps every role's view.
-        progress: called after every message.
+        progress: called after every message with its stage, the stage's messages so far, and all of them.
 
     Raises InvalidParameter when another number of parties brought data than the terms are for, and every named error of
     the roles and of the driver. Nothing is returned then.
@@ -243,17 +242,11 @@ class _Counter:
 # -- the command's job
 
 
-@dataclass(frozen=True)
-class PathakOptions:
+@dataclass(frozen=True, kw_only=True)
+class PathakOptions(DataOptions):
     """What `psephos simulate pathak` was asked for."""
 
-    dataset: str = option("breast-cancer", "Data set, of two classes.", group="Data")
-    parties: int = option(5, "Data owners, K.", group="Data")
-    samples_per_party: int | None = option(
-        None, "Records of each party.", group="Data", shown="an even share of nine tenths"
-    )
-    data_dir: str | None = option(None, "Folder that holds the data sets' files.", group="Data")
-    seed: int = option(0, "Drives the split.", group="Data")
+    parties: int = option(5, "Data owners, K.")
     variant: Variant = option(
         "public-bound",
         "Whose noise: everybody's, for a public smallest size; or the paper's protocol, as printed or repaired, in "
@@ -281,6 +274,9 @@ class PathakOptions:
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
+        self.check_data()
+        if self.away:
+            raise InvalidParameter("Pathak's protocol needs every party to its end: nobody can be absent")
         check_key_bits(self.key_bits, test_key=self.test_key)
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
@@ -312,28 +308,33 @@ class PathakOptions:
         return f"one record, against everybody else and up to {self.excluded} of the parties, whatever they do"
 
 
-def simulate_pathak(
+def simulate_pathak(  # long: the fields of its outcome
     options: PathakOptions,
     *,
+    data: Dataset | None = None,
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = silent,
+    kept: Kept | None = None,
 ) -> PathakOutcome:
     """One run on one split of a two-class data set. Features are scaled on the public rows of the split.
+
+    `data`, `kept`: as in `psephos.simulation.sums.Playing`; otherwise as `run_protocol`.
 
     Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError
     and DataError as `psephos.data.datasets.load` does, and as `run_protocol`.
     """
+    options = settled(options)
     options.check()
-    data = load(options.dataset, options.data_dir)
-    if len(data.classes) != 2:
-        raise InvalidParameter(f"Pathak's protocol is for two classes and {options.dataset} has {len(data.classes)}")
-    dealt = split(data, options.parties, options.seed, samples_per_party=options.samples_per_party)
-    scaler = default_scaler(options.dataset).fit(dealt.X_auxiliary)
+    dealt = options.deal(data)
+    name, classes = dealt.dataset.name, dealt.dataset.classes
+    if len(classes) != 2:
+        raise InvalidParameter(f"Pathak's protocol is for two classes and {name} has {len(classes)}")
+    scaler = scaler_for(name).fit(dealt.X_auxiliary)
     records = [(scaler.transform(X), y) for X, y in map(dealt.party, range(options.parties))]
     test = scaler.transform(dealt.X_test)
     sizes = [len(y) for _, y in records]
-    terms = options.terms(test.shape[1], (data.classes[0], data.classes[1]), min(sizes))
+    terms = options.terms(test.shape[1], (classes[0], classes[1]), min(sizes))
     begun = time.perf_counter()
     keys = PathakKeys.generate(options.key_bits, test_key=options.test_key) if terms.finds_smallest else None
     made = time.perf_counter()
@@ -348,22 +349,27 @@ def simulate_pathak(
         progress=progress,
     )
     ended = time.perf_counter()
+    kept = Kept() if kept is None else kept
+    kept.begin(dealt, scaler, test)
+    kept.sums.setdefault("published", []).append(run.total)
+    _references(kept, records, terms)
+    kept.classifier("pathak", run.parameters, options.epsilon)
     proved, delta = proved_epsilon(terms)
     return PathakOutcome(
         seconds={"keygen": round(made - begun, 3), "protocol": round(ended - made, 3)},
         protocol=f"pathak-{options.variant}",
-        dataset=options.dataset,
+        dataset=name,
         parties=options.parties,
         features=terms.features,
         test=len(test),
         epsilon=options.epsilon,
         delta=delta,
         key_bits=options.key_bits if terms.finds_smallest else 0,
-        accuracy=_accuracies(records, terms, run.parameters, test, dealt.y_test),
+        accuracy=kept.accuracy(options.epsilon),
         noise_source="simulation" if options.simulate_noise else "system",
         seed=options.seed,
-        options=asdict(options),
-        cautions=[CAUTIONS[options.variant]] if options.variant in CAUTIONS else [],
+        options=options.plain(),
+        cautions=[*dealt.cautions, *(CAUTIONS[v] for v in (options.variant,) if v in CAUTIONS)],
         variant=options.variant,
         noise=options.noise,
         comparisons=options.comparisons,
@@ -377,21 +383,13 @@ def simulate_pathak(
     )
 
 
-def _accuracies(
-    records: Sequence[Records], terms: Terms, private: NDArray[np.float64], X_test: Any, y_test: Any
-) -> dict[str, Accuracy]:
-    """Of the published parameters, and of what a simulation can compare them with."""
+def _references(kept: Kept, records: Sequence[Records], terms: Terms) -> None:
+    """Keep what a simulation can compare the published parameters with, which is the same for every release."""
+    if any(one.method == "pathak" for one in kept.measured):
+        return
     mu, sizes = terms.strong_convexity, [len(y) for _, y in records]
     X, y = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])
-    pooled = train_parties(X, y, [len(y)], classes=2, lam=mu, tolerance=terms.tolerance)[0]
     local = train_parties(X, y, sizes, classes=2, lam=mu, tolerance=terms.tolerance)
-
-    def accuracy(w: NDArray[np.float64]) -> float:
-        return float(np.mean(PathakConsumer.classify(w, X_test) == y_test))
-
-    return {
-        "pathak": Accuracy(accuracy(local.mean(axis=0)), accuracy(private)),
-        "batch": Accuracy(accuracy(pooled)),
-        "indiv": Accuracy(float(np.mean([accuracy(w) for w in local]))),
-        "majority": Accuracy(float(max(np.mean(y_test), 1 - np.mean(y_test)))),
-    }
+    kept.classifier("batch", train_parties(X, y, [len(y)], classes=2, lam=mu, tolerance=terms.tolerance)[0])
+    kept.shares("indiv", one_hot(votes(local, kept.test).ravel(), 2).reshape(len(local), -1, 2).mean(axis=0))
+    kept.classifier("pathak", local.mean(axis=0))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,13 +22,12 @@ from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator, Walking
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
-from psephos.data.datasets import load
-from psephos.data.preprocessing import default_scaler
-from psephos.data.splits import split
+from psephos.data.datasets import Dataset
 from psephos.options import option
-from psephos.outcomes import Accuracy, Guarantee, PsgdOutcome
+from psephos.outcomes import Guarantee, PsgdOutcome
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import Answering, GradientParty, SeriesHolder
+from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -41,13 +40,13 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
+from psephos.simulation.dealing import Absent, DataOptions, scaler_for, settled
 from psephos.simulation.journal import Journal
+from psephos.simulation.measure import Kept
 
 __all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
 
 Array = NDArray[np.float64]
-Progress = Callable[[str, int, int], object]
-"""Called with what is being done, how much of it is, and the total."""
 Puppets = Mapping[str, Callable[[Role], Role]]
 
 
@@ -62,23 +61,20 @@ def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
     return 2 * labels.astype(np.int64) - 1
 
 
-@dataclass(frozen=True)
-class PsgdOptions(DescentOptions):
+@dataclass(frozen=True, kw_only=True)
+class PsgdOptions(DataOptions, DescentOptions):
     """What `psephos simulate psgd` was asked for."""
 
-    dataset: str = option("breast-cancer", "A data set with two classes.", group="Data")
-    parties: int = option(15, "Data owners, K.", group="Data")
-    samples_per_party: int | None = option(
-        None, "Samples of each party.", group="Data", shown="90 % of the training data, dealt evenly"
-    )
-    data_dir: str | None = option(None, "Where data sets are looked for.", group="Data")
-    seed: int = option(0, "Drives splits; never keys or encryption.", group="Data")
+    parties: int = option(15, "Data owners, K.")
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     holders: int = option(3, "Key holders, the first n parties.", group="Encryption")
     threshold: int = option(2, "How many holders open a sum; more than half.", group="Encryption")
     keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
+    proofs: Literal["none", "knowledge"] = option(
+        "none", "What ballots and partial decryptions prove.", group="Encryption"
+    )
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
         None, "Keep every step here; an interrupted run goes on from it. Holds secrets.", group="Machine"
@@ -87,9 +83,17 @@ class PsgdOptions(DescentOptions):
     def check(self) -> None:
         """Raise InvalidParameter for the first option at fault."""
         super().check()
-        for name, wanted in (("keys", Keys), ("randomness", RandomnessMode)):
+        self.check_data()
+        if len(self.away) > self.dropouts:
+            raise InvalidParameter(f"{len(self.away)} parties are absent: with --dropouts {len(self.away)} they may be")
+        for name, wanted in (("keys", Keys), ("randomness", RandomnessMode), ("proofs", Literal["none", "knowledge"])):
             if getattr(self, name) not in get_args(wanted):
                 raise InvalidParameter(f"{name} is one of {', '.join(get_args(wanted))}, not {getattr(self, name)!r}")
+
+    def terms(self, agreement: Agreement, ceremony: Ceremony) -> Terms:
+        """What is agreed on, with everybody's keys."""
+        key, roster = ceremony.threshold_key, ceremony.roster
+        return Terms(agreement.series, agreement.descent, key, roster, self.test_key, self.proofs)
 
     def identity(self) -> dict[str, Any]:
         """What makes it this run and no other, for its journal."""
@@ -133,7 +137,7 @@ def descend(
     roles: Puppets | None = None,
     store: Store | None = None,
     transcript: Transcript | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Descended:
     """All steps that are left.
 
@@ -178,7 +182,7 @@ def psgd_roles(
     store: Store,
 ) -> list[Role]:
     """Every role, honest; `store` keeps what each of them claims. Raises InvalidParameter as `descend`."""
-    terms = Terms(agreement.series, ceremony.threshold_key, ceremony.roster, options.test_key)
+    terms = options.terms(agreement, ceremony)
     if len(private) != len(ceremony.signing_keys):
         raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered and {len(private)} hold records")
     key = ceremony.threshold_key.key
@@ -201,7 +205,7 @@ def psgd_roles(
         )
         parties.append(party)
     holders = [SeriesHolder(s, terms, once=OnceLedger(store, f"holder {s.holder}")) for s in ceremony.shares]
-    return [*parties, *holders, GradientCurator(terms, agreement.descent, randomness=transcript.coins("curator"))]
+    return [*parties, *holders, GradientCurator(terms, randomness=transcript.coins("curator"))]
 
 
 def _noise(options: PsgdOptions, number: int, coins: Randomness) -> Callable[[int], Randomness]:
@@ -244,7 +248,7 @@ class _Observed:
         self._since, self._done = now, curator.steps
         self.opened.append(curator.opened)
         accounts = [results.get(f"party {number}") for number in curator.opened.parties]
-        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.step == self._done + 1 and a.vector]
+        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.answered == self._done and a.vector]
         if len(vectors) == len(accounts):  # a puppet's plaintext is its own
             clear = tuple(sum(column) for column in zip(*vectors, strict=True))
             self.equal = self.equal is not False and clear == curator.opened.sums
@@ -304,18 +308,23 @@ def clear_descent(
 def simulate_psgd(
     options: PsgdOptions,
     *,
+    data: Dataset | None = None,
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
+    kept: Kept | None = None,
 ) -> PsgdOutcome:
-    """Run it; arguments as in `descend`.
+    """Run it; `data` and `kept` as in `psephos.simulation.sums.Playing`, other arguments as in `descend`.
 
     Raises InvalidParameter for options at fault, before anything is computed; DataError and DataSetMissingError as
     `psephos.data.datasets.load`; JournalError where the journal is of another run, or one that cannot go on.
     """
     begun = time.perf_counter()
+    options = settled(options)
     options.check()
-    dealt = _deal(options)
+    kept = Kept() if kept is None else kept
+    dealt = _deal(options, kept, data)
+    roles = {f"party {number}": Absent for number in options.away} | dict(roles or {})
     agreement = agree(options, dealt.sizes, dealt.dimension)  # refuses what cannot be agreed on before keys are made
 
     def ceremony() -> Ceremony:
@@ -347,16 +356,18 @@ def simulate_psgd(
         walked = time.perf_counter() - begun - prepared
     per_step = float(np.median(walk.seconds)) if walk.seconds else None
     seconds = {"prepare": prepared, "steps": walked, "per_step": per_step}
-    return _outcome(options, dealt, agreement, held, walk, seconds)
+    kept.sums.setdefault("steps", []).append(walk.opened)
+    _measure(options, dealt, walk, kept)
+    return _outcome(options, dealt, agreement, held, walk, seconds, kept)
 
 
 @dataclass(frozen=True)
 class _Dealt:
-    """Every party's records, and the test set, as they are scaled."""
+    """Every party's records, as they are scaled."""
 
+    dataset: str
+    cautions: tuple[str, ...]
     private: list[LocalLoss]
-    X_test: Array
-    y_test: NDArray[np.int64]
 
     @property
     def sizes(self) -> list[int]:
@@ -367,18 +378,25 @@ class _Dealt:
         return self.private[0].dimension
 
 
-def _deal(options: PsgdOptions) -> _Dealt:
-    data = load(options.dataset, options.data_dir)
-    if len(data.classes) != 2:
-        raise InvalidParameter(f"PSGD is for two classes, and {options.dataset} has {len(data.classes)}")
-    dealt = split(data, options.parties, options.seed, samples_per_party=options.samples_per_party)
-    scaler = default_scaler(options.dataset).fit(dealt.X_auxiliary)
+def _deal(options: PsgdOptions, kept: Kept, data: Dataset | None) -> _Dealt:
+    dealt = options.deal(data)
+    name, classes = dealt.dataset.name, len(dealt.dataset.classes)
+    if classes != 2:
+        raise InvalidParameter(f"PSGD is for two classes, and {name} has {classes}")
+    scaler = scaler_for(name).fit(dealt.X_auxiliary)
+    kept.begin(dealt, scaler, scaler.transform(dealt.X_test))
     own = [dealt.party(number) for number in range(options.parties)]
-    return _Dealt(
-        [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own],
-        scaler.transform(dealt.X_test),
-        signed_labels(dealt.y_test),
-    )
+    private = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own]
+    return _Dealt(name, dealt.cautions, private)
+
+
+def _measure(options: PsgdOptions, dealt: _Dealt, walk: Descended, kept: Kept) -> None:
+    """Keep the classifier, and the minimiser that a simulation compares it with."""
+    if all(one.method != "psgd" for one in kept.measured):
+        X, y = (np.concatenate([getattr(local, part) for local in dealt.private]) for part in ("X", "y"))
+        eta = np.zeros(dealt.dimension)
+        kept.classifier("psgd", perturbed_minimiser(X, y, ridge=options.lam, eta=eta, loss=options.phi).w)
+    kept.classifier("psgd", walk.w, options.epsilon)
 
 
 def _outcome(
@@ -388,26 +406,26 @@ def _outcome(
     held: Ceremony,
     walk: Descended,
     seconds: dict[str, float | None],
+    kept: Kept,
 ) -> PsgdOutcome:
-    X, y = (np.concatenate([getattr(local, part) for local in dealt.private]) for part in ("X", "y"))
-    clean = perturbed_minimiser(X, y, ridge=options.lam, eta=np.zeros(dealt.dimension), loss=options.phi).w
-    terms = Terms(agreement.series, held.threshold_key, held.roster, options.test_key)
+    terms = options.terms(agreement, held)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
-    asked = ("dataset", "parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
+    asked = ("parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
     found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
     return PsgdOutcome(
         **{name: getattr(options, name) for name in (*asked, "holders", "threshold", "keys")},
         **{name: getattr(walk, name) for name in found},
         seconds=seconds,
         protocol="psgd",
+        dataset=dealt.dataset,
         features=dealt.dimension,
-        test=len(dealt.y_test),
-        accuracy={"psgd": Accuracy(*(_accuracy(w, dealt) for w in (clean, walk.w)))},
+        test=len(kept.test),
+        accuracy=kept.accuracy(options.epsilon),
         noise_source="simulation" if options.simulate_noise else "system",
-        options=asdict(options),
-        cautions=_cautions(options, agreement),
+        options=options.plain(),
+        cautions=[*dealt.cautions, *_cautions(options, agreement)],
         remarks=_remarks(options, agreement),
-        records=len(y),
+        records=sum(dealt.sizes),
         party_sizes=dealt.sizes,
         steps_agreed=options.steps,
         guarantee=Guarantee(**asdict(agreement.guarantee)),
@@ -420,10 +438,6 @@ def _outcome(
         bytes_per_ballot=Ballot.encoded_length(example),
         w=walk.w.tolist(),
     )
-
-
-def _accuracy(w: Array, dealt: _Dealt) -> float:
-    return float(np.mean(np.where(dealt.X_test @ w > 0, 1, -1) == dealt.y_test))
 
 
 def _cautions(options: PsgdOptions, agreement: Agreement) -> list[str]:

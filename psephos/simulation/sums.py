@@ -1,6 +1,7 @@
 """What simulations of an encrypted sum on a data set have in common: options, the simulated parties, and the outcome.
 
-The split, the public scaling and the reference classifiers (batch, indiv) are those of Hamm 2016, section 6.
+Everything that was asked for is released and measured side by side. The split, the public scaling and the reference
+classifiers (batch, indiv) are those of Hamm 2016, section 6.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.erm import check_auxiliary, minimise
@@ -24,15 +26,15 @@ from psephos.curator.hamm.release import Bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA
 from psephos.curator.hamm.statistic import MechanismName
 from psephos.curator.losses import loss_named
-from psephos.data.datasets import load
-from psephos.data.own import OwnTable, TableOptions
-from psephos.data.preprocessing import PublicScaler, default_scaler
-from psephos.data.splits import Split, split
+from psephos.data.datasets import Dataset, load
+from psephos.data.preprocessing import PublicScaler
+from psephos.data.splits import Split
 from psephos.options import option
-from psephos.outcomes import Accuracy, Composed, Release
+from psephos.outcomes import Composed, Release
 from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
+from psephos.progress import Progress, counted, silent
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs, Round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
@@ -43,13 +45,15 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
+from psephos.simulation.dealing import DataOptions, one_of, scaler_for, settled
 from psephos.simulation.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoter, count_votes
+from psephos.simulation.measure import Kept
 from psephos.simulation.methods import Method, Request, check_mechanism
 
-__all__ = ["KDD99_SPLIT", "Population", "Progress", "Quiet", "SumOptions", "Sums", "populate", "settled"]
+__all__ = ["KDD99_SPLIT", "METHODS", "MethodsAt", "Playing", "Population", "SumOptions", "Sums", "play", "populate"]
 
 KDD99_SPLIT = (22, 43_000)
 """Private rows of a party and auxiliary samples, as Hamm 2016 deals KDD-99 out."""
@@ -64,44 +68,27 @@ ENSEMBLE_VOTES = 400_000_000
 """Above so many test votes, indiv and ensemble are measured on a random part of the test set, which is reported."""
 
 Array = NDArray[np.float64]
-
-
-class Progress(Protocol):
-    """Is told how far a long run is."""
-
-    def phase(self, name: str, total: int) -> Callable[[int], object]:
-        """A phase of `total` steps begins; the result is called with the number of steps done."""
-
-
-class Quiet:
-    """Says nothing."""
-
-    def phase(self, name: str, total: int) -> Callable[[int], object]:
-        """As `Progress.phase`."""
-        return lambda done: None
+OwnRows = tuple[Array, NDArray[np.int64]]
+"""A party's samples (n, d) and their labels (n,)."""
 
 
 # -- options
 
+METHODS = ("vote", "soft", "avg", "statistic", "own-data", "pate")
+"""What can be released from encrypted sums (`psephos.simulation.methods`)."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class SumOptions(TableOptions):
+class SumOptions(DataOptions):
     """What every simulation around an encrypted sum is asked for; a field is an option of its command."""
 
-    dataset: str = option(
-        "breast-cancer", "A bundled or a downloaded data set, where --data names no table of your own."
-    )
-    parties: int = option(25, "Data owners, M.")
-    samples_per_party: int | None = option(
-        None, "Samples of each party.", shown="90 % of the training data, dealt evenly"
-    )
     auxiliary: int | None = option(None, "Auxiliary samples, public.", shown="the rest of the training data")
     scaling: Literal["max-norm", "unit-rows"] | None = option(
         None,
         "How rows get into the unit ball: divided by the largest auxiliary norm, as Hamm does, or each to norm 1.",
         shown="unit-rows; with --lam as in the papers",
     )
-    epsilon: float = option(1.0, "Privacy of each release, of a party.", group="Privacy")
+    epsilon: tuple[float, ...] = option((1.0,), "Privacy of each release, of a party: one or several.", group="Privacy")
     delta: float = option(1e-6, "For gaussian noise.", group="Privacy")
     lam: float | None = option(
         None, "Ridge lambda everywhere, as in the papers.", group="Privacy", shown="each method's public rule"
@@ -112,7 +99,12 @@ class SumOptions(TableOptions):
     bound: Bound = option(
         "certified", "Sensitivity: certified, or the papers' own constants, for comparison.", group="Privacy"
     )
-    draws: int = option(1, "Average the private accuracies over so many noise draws.", group="Privacy")
+    methods: tuple[str, ...] = option(
+        (), f"What to release and compare, of {', '.join(METHODS)}.", group="Privacy", shown="all that there are"
+    )
+    draws: int | None = option(
+        None, "Releases at each epsilon.", group="Privacy", shown="20; 1 where the parties add the noise"
+    )
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     holders: int = option(5, "Key holders, the first n parties.", group="Encryption")
@@ -131,8 +123,6 @@ class SumOptions(TableOptions):
     workers: int = option(
         None, "Processes.", group="Machine", shown="up to 2", factory=lambda: min(2, os.cpu_count() or 1)
     )
-    data_dir: str | None = option(None, "Where data sets are.", group="Machine", shown="PSEPHOS_DATA, or the cache")
-    seed: int = option(0, "Drives splits and training; never keys or encryption.", group="Machine")
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
         None, "Commit each batch here; an interrupted run goes on from it. Holds secrets.", group="Machine"
@@ -142,14 +132,17 @@ class SumOptions(TableOptions):
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
-        self.check_table()
+        self.check_data()
         check_key_bits(self.key_bits, test_key=self.test_key)
-        check_epsilon(self.epsilon)
+        for epsilon in self.epsilon:
+            check_epsilon(epsilon)
+        if not self.epsilon or len(set(self.epsilon)) < len(self.epsilon):
+            raise InvalidParameter("give one epsilon or several, each once")
         if self.lam is not None:
             check_positive(self.lam, "lambda")
         check_delta(self.delta)
-        if self.workers < 1 or self.draws < 1:
-            raise InvalidParameter(f"--workers and --draws are at least 1, not {self.workers} and {self.draws}")
+        if self.workers < 1 or self.drawn < 1:
+            raise InvalidParameter(f"--workers and --draws are at least 1, not {self.workers} and {self.drawn}")
         one_of("bound", self.bound, "certified", "paper")
         one_of("randomness", self.randomness, *RANDOMNESS_MODES)
         one_of("keys", self.keys, *get_args(Keys))
@@ -158,8 +151,8 @@ class SumOptions(TableOptions):
             raise InvalidParameter("ballots are proved valid in randomness modes half and short, not in full")
         one_of("scaling", self.scaling, None, "max-norm", "unit-rows")
         check_mechanism(self.noise, joint=self.joint)
-        if not self.parties >= 2:
-            raise InvalidParameter(f"a run has at least 2 parties, not {self.parties}")
+        for name in self.methods:
+            one_of("methods", name, *self.available)
         if not 1 <= self.threshold <= self.holders:
             raise InvalidParameter(f"the threshold ({self.threshold}) lies between 1 and the holders ({self.holders})")
         if self.holders > self.parties:
@@ -179,6 +172,26 @@ class SumOptions(TableOptions):
         return False
 
     @property
+    def compares(self) -> bool:
+        """Whether releases are measured side by side, so that there must be rows to measure on."""
+        return True
+
+    @property
+    def available(self) -> tuple[str, ...]:
+        """Methods that these options leave."""
+        return METHODS
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """Methods that are released, in the order in which they are shown."""
+        return tuple(name for name in self.available if not self.methods or name in self.methods)
+
+    @property
+    def drawn(self) -> int:
+        """Releases of each method at each epsilon."""
+        return (1 if self.joint else 20) if self.draws is None else self.draws
+
+    @property
     def noise(self) -> MechanismName:
         """The mechanism: the spherical Laplace by default, the discrete Laplace where parties add the noise."""
         return self.mechanism or ("discrete-laplace" if self.joint else "spherical-laplace")
@@ -189,8 +202,8 @@ class SumOptions(TableOptions):
         return False
 
     @property
-    def local_learners(self) -> tuple[str, ...]:
-        """Names of local classifiers, dealt to the parties in turn."""
+    def local_learners(self) -> tuple[Any, ...]:
+        """Local classifiers, dealt to the parties in turn: names, or scikit-learn classifiers."""
         return ("logistic",)
 
     @property
@@ -198,51 +211,28 @@ class SumOptions(TableOptions):
         """What a ballot that holds no votes proves."""
         return "none" if self.proofs == "none" else "knowledge"
 
-    @property
-    def rows(self) -> str:
+    def rows(self, dataset: str) -> str:
         """How rows get into the unit ball: each to norm 1, or as the papers do where lambda is the papers'.
 
         Predictions do not depend on a row's length; but parties that train on rows of norm 1 vote better.
         """
         if self.private_auxiliary:
             return "unit-rows"
-        return self.scaling or ("unit-rows" if self.lam is None else str(self.scaler().scaling))
-
-    def scaler(self) -> PublicScaler:
-        """The unfitted scaler that the data is run with by default."""
-        return default_scaler("your own" if self.data is not None else self.dataset)
+        return self.scaling or ("unit-rows" if self.lam is None else str(scaler_for(dataset).scaling))
 
     @property
     def local_lam(self) -> float:
         """lambda of the parties' own classifiers, and of everything without noise."""
         return HAMM_LAMBDA if self.lam is None else self.lam
 
-    @property
-    def request(self) -> Request:
+    def request(self, epsilon: float) -> Request:
         """What every method is asked for."""
-        return Request(self.epsilon, self.delta, self.noise, self.lam, self.bound, self.private_auxiliary)
+        return Request(epsilon, self.delta, self.noise, self.lam, self.bound, self.private_auxiliary)
 
     @property
     def noise_coins(self) -> Randomness:
         """Where the curator's noise comes from."""
         return SimulationRandomness(self.seed, "noise") if self.simulate_noise else SYSTEM
-
-
-Options = TypeVar("Options", bound=SumOptions)
-
-
-def settled(options: Options) -> Options:
-    """`options`, checked, with as many parties as a table of one's own names; raises as `OwnTable` and `check` do."""
-    if options.data is not None and options.party is not None:
-        options = replace(options, parties=len(OwnTable(options).owners))
-    options.check()
-    return options
-
-
-def one_of(name: str, chosen: str | None, *known: str | None) -> None:
-    """Raise InvalidParameter for a choice that is none."""
-    if chosen not in known:
-        raise InvalidParameter(f"{name} is one of {', '.join(filter(None, known))}, not {chosen!r}")
 
 
 # -- the parties
@@ -258,6 +248,7 @@ class Population:
         auxiliary, test: float64 (N, d) and (T, d), scaled.
         parameters: every party's ridge classifier, float64 (M, d), or (M, K, d) for several classes. A secret.
         voters: what each party votes with. A secret.
+        present: numbers of the parties that take part, in order.
         options: of the run.
     """
 
@@ -267,6 +258,7 @@ class Population:
     test: Array = field(repr=False)
     parameters: Array = field(repr=False)
     voters: Sequence[Voter] = field(repr=False)
+    present: list[int] = field(repr=False)
     options: SumOptions
 
     @property
@@ -274,76 +266,79 @@ class Population:
         """K."""
         return len(self.dealt.dataset.classes)
 
-    def rows(self) -> list[tuple[Array, NDArray[np.int64]]]:
-        """Every party's own samples, scaled, and their labels. Secrets."""
-        X, y, sizes = self.dealt.private()
-        ends = np.cumsum(sizes)[:-1]
-        return list(zip(np.split(_transformed(self.scaler, X), ends), np.split(y, ends), strict=True))
+    def rows(self) -> Sequence[OwnRows]:
+        """Every party's own samples, scaled when they are asked for, and their labels. Secrets."""
+        return _Rows(self.dealt, self.scaler)
 
     def counts(self, X: Array) -> NDArray[np.int64]:
-        """Votes per row of X and class, int64 (len(X), K), in the clear: for the simulation to know."""
+        """Votes of those present, int64 (len(X), K), in the clear: for the simulation to know."""
         if self.options.local_learners == ("logistic",):
-            blocks: Iterable[Any] = (block for _, block in votes_in_blocks(self.parameters, X))
+            blocks: Iterable[Any] = (block for _, block in votes_in_blocks(self.parameters[self.present], X))
         else:
-            blocks = (voter.predict_votes(X)[None] for voter in self.voters)
+            blocks = (self.voters[number].predict_votes(X)[None] for number in self.present)
         return count_votes(blocks, len(X), self.classes)
 
-    def accuracy(self, w: Array) -> float:
-        """Of a linear classifier on the test set."""
-        return float(np.mean(LinearVoter(w).predict_votes(self.test) == self.dealt.y_test))
+    def note_references(self, kept: Kept, loss: str) -> dict[str, int]:
+        """Keep batch, indiv and ensemble; returns on how many rows they were trained or measured.
 
-    def references(self, loss: str) -> tuple[dict[str, Accuracy], dict[str, int]]:
-        """batch, indiv and ensemble, and on how many rows they were trained or measured.
-
-        batch is one classifier of all parties' rows in one place, or of a random part of them; indiv the mean accuracy
-        of one party's classifier, ensemble that of their majority (ties as eq. 6).
+        batch is one classifier of all parties' rows in one place, or of a random part of them; indiv the mean of one
+        party's classifier, ensemble their majority vote (ties as eq. 6).
         """
         data = self.dealt.dataset
-        if not len(self.test):
-            raise InvalidParameter("no rows are left to measure on: leave --held-out out")
-        rows = np.random.default_rng(self.options.seed).permutation(np.concatenate(self.dealt.parties))[:BATCH_ROWS]
+        rows = np.concatenate([self.dealt.parties[number] for number in self.present])
+        rows = np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
         labels = one_hot(data.y_train[rows], self.classes)
         scaled = _transformed(self.scaler, data.X_train[rows])
-        pooled = minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes))
-        voted = min(len(self.test), max(1, ENSEMBLE_VOTES // len(self.voters)))
+        kept.classifier("batch", minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes)).w)
+        voted = min(len(self.test), max(1, ENSEMBLE_VOTES // len(self.present)))
         chosen = np.random.default_rng(self.options.seed).permutation(len(self.test))[:voted]
-        y = self.dealt.y_test[chosen]
         counts = self.counts(self.test[chosen])
-        right = int(counts[np.arange(voted), y].sum())
-        found = {
-            "batch": Accuracy(self.accuracy(pooled.w)),
-            "indiv": Accuracy(right / (len(self.voters) * voted)),
-            "ensemble": Accuracy(float(np.mean(majority(counts) == y))),
-        }
-        return found, {"batch": len(rows), "ensemble": voted}
+        kept.shares("indiv", counts / len(self.present), rows=chosen)
+        kept.shares("ensemble", one_hot(majority(counts), self.classes), rows=chosen)
+        return {"batch": len(rows), "ensemble": voted}
 
 
-def populate(options: SumOptions, progress: Progress) -> Population:
+class _Rows(Sequence[OwnRows]):
+    """Of all parties, of which few are in memory at a time."""
+
+    def __init__(self, dealt: Split, scaler: Any) -> None:
+        self._dealt, self._scaler = dealt, scaler
+
+    def __len__(self) -> int:
+        return len(self._dealt.parties)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        X, y = self._dealt.party(range(len(self))[at])
+        return self._scaler.transform(X), y
+
+
+def populate(options: SumOptions, progress: Progress, data: Dataset | None = None) -> Population:
     """Deal the data, scale it by what is public, and train every party's classifiers.
 
     Raises DataSetMissingError and what else loading and dealing raise.
     """
-    dealt = _deal(options)
+    samples, auxiliary = None, options.auxiliary
+    if data is None and options.data is None:
+        data = load(options.dataset, options.data_dir)
+        if data.name == "kdd99" and options.samples_per_party is None and auxiliary is None:
+            # Hamm 2016, section 6.2, where that many are there.
+            size, public = KDD99_SPLIT
+            if options.parties * size + public <= len(data.y_train):
+                samples, auxiliary = size, public
+    dealt = options.deal(data, samples=samples, auxiliary=auxiliary)
+    if options.compares and not len(dealt.y_test):
+        raise InvalidParameter("no rows are left to measure on: leave --held-out out")
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
-    scaler = PublicScaler() if options.private_auxiliary else options.scaler()
-    scaler.set_params(scaling=options.rows).fit(dealt.X_auxiliary)
+    name = dealt.dataset.name
+    scaler = PublicScaler() if options.private_auxiliary else scaler_for(name)
+    scaler.set_params(scaling=options.rows(name)).fit(dealt.X_auxiliary)
     public_rows, test = scaler.transform(dealt.X_auxiliary), _transformed(scaler, dealt.X_test)
     check_auxiliary(public_rows)
     parameters, voters = _train(options, dealt, scaler, progress)
-    return Population(dealt, scaler, public_rows, test, parameters, voters, options)
-
-
-def _deal(options: SumOptions) -> Split:
-    if options.data is not None:
-        return OwnTable(options).deal(options.parties, options.seed)
-    data = load(options.dataset, options.data_dir)
-    samples, auxiliary = options.samples_per_party, options.auxiliary
-    if options.dataset == "kdd99" and samples is None and auxiliary is None:
-        # Hamm 2016, section 6.2, where that many are there.
-        size, public = KDD99_SPLIT
-        if options.parties * size + public <= len(data.y_train):
-            samples, auxiliary = size, public
-    return split(data, options.parties, options.seed, samples_per_party=samples, auxiliary=auxiliary)
+    present = sorted(set(range(options.parties)) - set(options.away))
+    return Population(dealt, scaler, public_rows, test, parameters, voters, present, options)
 
 
 def _transformed(scaler: Any, X: Any) -> Array:
@@ -356,11 +351,8 @@ def _transformed(scaler: Any, X: Any) -> Array:
 
 def _train(options: SumOptions, dealt: Split, scaler: Any, progress: Progress) -> tuple[Array, Sequence[Voter]]:
     """Every party's ridge parameters (for avg), and the classifier that it votes with."""
-    done, classes, learners = (
-        progress.phase("train", options.parties),
-        len(dealt.dataset.classes),
-        options.local_learners,
-    )
+    done, classes = counted(progress, "train", options.parties), len(dealt.dataset.classes)
+    learners = options.local_learners
     parameters: list[Array] = []
     voters: list[Voter] = []
     step = max(1, TRAIN_ROWS // int(dealt.sizes.max()))
@@ -385,13 +377,31 @@ def _train(options: SumOptions, dealt: Split, scaler: Any, progress: Progress) -
 
 
 def _fit_one(
-    learner: str, X: Array, y: NDArray[np.int64], classes: int, options: SumOptions, number: int
+    learner: Any, X: Array, y: NDArray[np.int64], classes: int, options: SumOptions, number: int
 ) -> LocalClassifier:
-    ridge = options.local_lam if learner == "logistic" else None
+    ridge = options.local_lam if isinstance(learner, str) and learner == "logistic" else None
     return make_learner(learner, classes=classes, seed=options.seed + number, lam=ridge).fit(X, y)
 
 
 # -- the run
+
+MethodsAt = Callable[[float], dict[str, Method]]
+"""Every method that is released, at an epsilon."""
+
+
+class Playing(TypedDict, total=False):
+    """What a simulation may be handed besides its options.
+
+    data: instead of the data set that the options name. transcript: notes every message. progress: hears how far it is.
+    roles: replaces roles by name (`psephos.protocol.driver.replaced`), in every sum. kept: keeps what the outcome does
+    not have.
+    """
+
+    data: Dataset | None
+    transcript: Transcript | None
+    progress: Progress
+    roles: Mapping[str, Callable[[Role], Role]] | None
+    kept: Kept | None
 
 
 class Sums:
@@ -400,23 +410,26 @@ class Sums:
     def __init__(
         self,
         options: SumOptions,
+        journal: Journal | None,
         *,
+        data: Dataset | None = None,
         transcript: Transcript | None = None,
-        progress: Progress | None = None,
+        progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
-        journal: Journal | None = None,
+        kept: Kept | None = None,
     ) -> None:
         """Deal, train and hold the key ceremony. Raises the named errors of what cannot be run."""
-        self.options = options
-        self.progress: Progress = Quiet() if progress is None else progress
+        self.options, self.progress = options, progress
+        self.kept = Kept() if kept is None else kept
         self.seconds: dict[str, float] = {}
         self._done: list[EncryptedSum] = []
         self._transcript = Transcript() if transcript is None else transcript
         self._roles, self._journal = dict(roles or {}), journal
         self._engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
         with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
-            self.population = populate(options, self.progress)
-        made = self.progress.phase("make the key", 1)
+            self.population = populate(options, progress, data)
+        self.kept.begin(self.population.dealt, self.population.scaler, self.population.test)
+        made = counted(progress, "make the key", 1)
         with self.timed("keygen"):
             self.ceremony = self._hold() if journal is None else journal.ceremony(self._hold)
         made(1)
@@ -434,23 +447,27 @@ class Sums:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Notes how long something takes."""
-        begun = time.perf_counter()
+        """Notes how long something takes, but for what is noted while it lasts."""
+        begun, noted = time.perf_counter(), sum(self.seconds.values())
         yield
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - begun
+        taken = time.perf_counter() - begun - (sum(self.seconds.values()) - noted)
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + taken
 
-    def sum(self, round_: Round, contribution: Contribution, phase: str) -> EncryptedSum:
-        """One encrypted sum, as the run was asked to take it."""
+    def sum(self, round_: Round, contribution: Contribution, phase: str, *, label: str = "") -> EncryptedSum:
+        """One encrypted sum, as the run was asked to take it; `label`: what a journal calls it."""
         conditions = Conditions(
             self.options.randomness,
             self._engine,
             self._journal,
             self._transcript,
-            self.progress.phase(phase, self.options.parties),
+            counted(self.progress, phase, len(self.population.present)),
             self._roles,
+            self.population.present,
+            label,
         )
         done = simulate_sum(round_, self.ceremony, contribution, conditions)
         self._done.append(done)
+        self.kept.sums.setdefault(phase, []).append(done.opened)
         for name, taken in done.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + taken
         return done
@@ -466,40 +483,48 @@ class Sums:
             self._journal.keep_result("auxiliary salt", salt.hex())
         return salt
 
-    def released(self, methods: Mapping[str, Method]) -> dict[str, Accuracy]:
-        """Every method without noise, and its private releases on average."""
-        found, options = {}, self.options
-        done, noise = self.progress.phase("release", options.draws * len(methods)), options.noise_coins
-        for name, method in methods.items():
-            scores = []
-            for _ in range(options.draws):
-                scores.append(self.population.accuracy(method.draw(noise)))
-                done(1)
-            spread = float(np.std(scores, ddof=1)) if options.draws > 1 else None
-            found[name] = Accuracy(self.population.accuracy(method.nonprivate()), float(np.mean(scores)), spread)
+    def release(self, at: MethodsAt) -> list[dict[str, Method]]:
+        """Keep every method without noise, and its releases at each epsilon; returns the methods at each."""
+        options, noise = self.options, self.options.noise_coins
+        found: list[dict[str, Method]] = []
+        with self.timed("fit"):
+            for epsilon in options.epsilon:
+                methods = at(epsilon)
+                done = counted(self.progress, "release", options.drawn * len(methods))
+                for name, method in methods.items():
+                    if not found:
+                        self.kept.classifier(name, method.nonprivate())
+                    for _ in range(options.drawn):
+                        self.kept.classifier(name, method.draw(noise), epsilon)
+                        done(1)
+                found.append(methods)
         return found
 
-    def outcome(self, methods: Mapping[str, Method], accuracy: dict[str, Accuracy]) -> dict[str, Any]:
-        """The fields that all outcomes of encrypted sums have."""
+    def outcome(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
+        """The fields that all outcomes of encrypted sums have, of the methods at each epsilon."""
         options, first, population = self.options, self._done[0], self.population
+        everywhere = {f"{epsilon:g}": self.kept.accuracy(epsilon) for epsilon in options.epsilon}
         return {
             "dataset": population.dealt.dataset.name,
             "parties": options.parties,
             "features": population.auxiliary.shape[1],
             "test": len(population.test),
-            "epsilon": options.epsilon,
+            "epsilon": options.epsilon[0],
             "delta": options.delta if options.noise == "gaussian" else 0.0,
             "key_bits": self.ceremony.threshold_key.key.bits,
-            "accuracy": accuracy,
+            "accuracy": next(iter(everywhere.values())),
+            "by_epsilon": everywhere if len(everywhere) > 1 else {},
+            "class_names": list(population.dealt.dataset.classes),
+            "cautions": list(population.dealt.cautions),
             "noise_source": "simulation" if options.simulate_noise else "system",
             "seed": options.seed,
-            "options": {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(options).items()},
+            "options": options.plain(),
             "peak_memory_mb": round(max(done.peak_memory_mb for done in self._done), 1),
             "seconds": {phase: round(taken, 3) for phase, taken in self.seconds.items()},
             "ballots": first.opened.ballots,
             "auxiliary": len(population.auxiliary),
             "mechanism": options.noise,
-            "scaling": options.rows,
+            "scaling": options.rows(population.dealt.dataset.name),
             "lam": options.local_lam,
             "randomness": options.randomness,
             "holders": options.holders,
@@ -511,11 +536,29 @@ class Sums:
             "ciphertexts_per_ballot": first.round.plan.ciphertexts,
             "bytes_per_ballot": first.ballot_bytes,
             "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),
-            "privacy": {name: _ledger_entry(method) for name, method in methods.items()},
-            "composed": _composed(methods, options.draws),
-            "draws": options.draws,
+            "privacy": {name: _ledger_entry(method) for name, method in methods[0].items()},
+            "composed": _composed(methods, options.drawn),
+            "draws": options.drawn,
             "continued_from": sum(done.continued_from for done in self._done),
         }
+
+
+def play(
+    options: SumOptions, sums: Callable[[Sums], MethodsAt], loss: str, how: Playing
+) -> tuple[Sums, dict[str, Any]]:
+    """Check, deal, train, take the sums, release and measure: the run, and the fields of its outcome.
+
+    `sums` takes those that every method needs, and returns the methods.
+    """
+    options = settled(options)
+    options.check()
+    # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
+    with threadpool_limits(limits=1), journal_of(options) as journal:
+        run = Sums(options, journal, **how)
+        with run.timed("fit"):
+            measured_on = run.population.note_references(run.kept, loss) if len(run.population.test) else {}
+        methods = run.release(sums(run))
+    return run, {"measured_on": measured_on, **run.outcome(methods)}
 
 
 def _ledger_entry(method: Method) -> Release:
@@ -533,18 +576,18 @@ def _ledger_entry(method: Method) -> Release:
     )
 
 
-def _composed(methods: Mapping[str, Method], draws: int) -> Composed:
+def _composed(methods: Sequence[Mapping[str, Method]], draws: int) -> Composed:
     """What all the private accuracies printed cost together: whoever chooses one after looking pays for all."""
-    events = [method.event for method in methods.values() for _ in range(draws)]
+    events = [method.event for offered in methods for method in offered.values() for _ in range(draws)]
     return Composed(len(events), *shown_together(events))
 
 
-_NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir", "curves")
+_NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir")
 
 
 def journal_of(options: SumOptions) -> Any:
     """The journal that the options name, a context manager of None without one; raises JournalError."""
     if options.journal is None:
         return nullcontext()
-    identity = {name: value for name, value in asdict(options).items() if name not in _NOT_IDENTITY}
+    identity = {name: value for name, value in options.plain().items() if name not in _NOT_IDENTITY}
     return Journal(options.journal, {"run": type(options).__name__, **identity})

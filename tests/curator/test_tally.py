@@ -12,15 +12,16 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.curator import tally as module
 from psephos.curator.tally import OpenedSum, Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
+from psephos.protocol.encrypted_sum import opened as module
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.errors import (
     CiphertextError,
     DuplicateBallotError,
     ForgedSignatureError,
+    LateBallotError,
     MessageError,
     PsephosError,
     ThresholdError,
@@ -33,7 +34,7 @@ from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.roles import Entry
 from psephos.protocol.transcript import Transcript
-from tests.conftest import Sends
+from psephos.testing import Sends
 
 
 class Closed:
@@ -87,7 +88,7 @@ def three_of_five(make_election: Any) -> Closed:
 def test_any_vectors_sum(make_election: Any, data: st.DataObject) -> None:
     minimum, maximum = data.draw(st.sampled_from([(0, 1), (-1, 1), (-(2**40), 2**35), (0, 2**60)]))
     parties, length = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 30))
-    election = make_election(parties, 2, 2, length=length, minimum=minimum, maximum=maximum, minimum_ballots=2)
+    election = make_election(parties, 2, 2, length=length, span=(minimum, maximum), minimum_ballots=2)
     entry = st.one_of(st.sampled_from([minimum, maximum]), st.integers(minimum, maximum))
     row = st.lists(entry, min_size=length, max_size=length)
     values = data.draw(st.lists(row, min_size=parties, max_size=parties))
@@ -107,10 +108,12 @@ def test_too_few_ballots(election: Any) -> None:
 
 def test_a_closed_tally_counts_nothing_more(election: Any) -> None:
     tally = Tally(election.round, seen=election.product([election.ballot(party) for party in range(3)]))
-    closed = tally.quiet(tally.start().state)
-    assert closed is not None
-    late = tally.receive(closed.state, [Entry(1, "party 4", "board", election.ballot(4).encode())])
-    assert isinstance(late.refused[0].error, UnexpectedMessageError)
+    closing = tally.quiet(tally.start().state)
+    assert closing is not None
+    (close,) = closing.posts
+    closed = tally.receive(closing.state, [Entry(1, "curator", "board", close.data)])
+    late = tally.receive(closed.state, [Entry(2, "party 4", "board", election.ballot(4).encode())])
+    assert isinstance(late.refused[0].error, LateBallotError)
     assert late.state == closed.state
 
 

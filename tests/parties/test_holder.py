@@ -27,7 +27,7 @@ from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import Entry, Step
 from psephos.protocol.storage.store import OnceLedger, Store
-from tests.conftest import Sends
+from psephos.testing import Sends
 
 
 @pytest.fixture(scope="module")

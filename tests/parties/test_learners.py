@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -175,7 +177,6 @@ def test_labels_outside_the_agreed_classes(labels: list[object]) -> None:
         (np.eye(2), [0]),
         (np.ones(2), [0, 1]),
         (np.empty((2, 0)), [0, 1]),
-        (np.array([[np.nan], [0]]), [0, 1]),
         (np.array([[np.inf], [0]]), [0, 1]),
         (np.array([["a"], ["b"]]), [0, 1]),
     ],
@@ -183,6 +184,21 @@ def test_labels_outside_the_agreed_classes(labels: list[object]) -> None:
 def test_unusable_samples(X: NDArray[np.float64], y: list[int]) -> None:
     with pytest.raises(DataError):
         make_learner("tree", classes=2).fit(X, y)
+
+
+def test_gaps_reach_a_classifier_that_takes_them_and_no_other() -> None:
+    X, y = clouds()
+    public = X.copy()
+    X[::5, 0] = np.nan
+    imputing = make_pipeline(SimpleImputer(add_indicator=True), GaussianNB())
+    for learner in (imputing, "tree"):
+        voted = make_learner(learner, classes=3).fit(X, y).predict_votes(public)
+        assert (voted == y).mean() > 0.9
+    for name in ("naive-bayes", "logistic"):
+        with pytest.raises(DataError, match="fills gaps first"):
+            make_learner(name, classes=3).fit(X, y)
+    with pytest.raises(DataError, match="NaN or infinite"):
+        make_learner(imputing, classes=3).fit(public, y).predict_votes(X)
 
 
 def test_unusable_auxiliary_samples() -> None:

@@ -15,7 +15,7 @@ from scipy.stats import chi2, gamma, kstest, norm, poisson
 
 from psephos.parties.gradients import LocalLoss, margin_slope
 from psephos.parties.psgd import Answering, GradientParty, SeriesHolder, fixed_share, step_share
-from psephos.protocol.encrypted_sum.messages import TallyRequest
+from psephos.protocol.encrypted_sum.messages import Close, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.errors import (
     AlreadyCastError,
@@ -27,10 +27,16 @@ from psephos.protocol.errors import (
     NormError,
     PackingError,
     PsephosError,
+    ThresholdError,
     UnexpectedMessageError,
+    WrongKeyError,
+    WrongPartialDecryptionError,
+    WrongPointError,
     WrongRoundError,
 )
+from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
 from psephos.protocol.psgd.series import Announcement, Series, Terms
+from psephos.protocol.psgd.walk import PublishedSum, Walk
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import OnceLedger, Store
@@ -48,6 +54,8 @@ SERIES = Series(
     minimum_ballots=3,
     nonce=bytes(16),
 )
+DESCENT = Descent(9, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0))
+ORIGIN = (0.0, 0.0)
 X = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -0.5]])
 Y = np.array([1, -1, 1])
 
@@ -59,8 +67,8 @@ def ceremony() -> Ceremony:
     )
 
 
-def terms_of(ceremony: Ceremony, series: Series = SERIES) -> Terms:
-    return Terms(series, ceremony.threshold_key, ceremony.roster, test_key=True)
+def terms_of(ceremony: Ceremony, series: Series = SERIES, proofs: Any = "none") -> Terms:
+    return Terms(series, DESCENT, ceremony.threshold_key, ceremony.roster, test_key=True, proofs=proofs)
 
 
 def party_of(ceremony: Ceremony, number: int = 0, series: Series = SERIES, **options: Any) -> GradientParty:
@@ -68,8 +76,18 @@ def party_of(ceremony: Ceremony, number: int = 0, series: Series = SERIES, **opt
     return GradientParty(number, key, LocalLoss(X, Y), terms_of(ceremony, series), **options)
 
 
-def announced(terms: Terms, step: int, point: tuple[float, ...] = (0.1, -0.2)) -> Announcement:
+def announced(terms: Terms, step: int, point: tuple[float, ...] = ORIGIN) -> Announcement:
     return Announcement.create(terms, step, point)
+
+
+def published(terms: Terms, step: int, sums: tuple[int, ...], *holders: int) -> list[Entry]:
+    said = {holder: PublishedSum(step, holder, sums).encode(terms) for holder in holders}
+    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in said.items()]
+
+
+def after_step(terms: Terms, point: tuple[float, ...], sums: tuple[int, ...], step: int) -> tuple[float, ...]:
+    noisy = np.array(sums, dtype=float) * terms.series.pitch
+    return tuple(terms.descent.step(np.array(point), noisy, step - 1).tolist())
 
 
 def said(*messages: bytes | Announcement, sender: str = "curator") -> list[Entry]:
@@ -208,18 +226,53 @@ def test_draws_beyond_the_bound_are_repeated(ceremony: Ceremony) -> None:
 
 def test_a_step_is_answered_once(ceremony: Ceremony) -> None:
     party, terms = party_of(ceremony), terms_of(ceremony)
-    first = announced(terms, 1)
-    after = hears(party, party.start().state, said(first))
+    first, start = announced(terms, 1), party.start().state
+    after = hears(party, start, said(first))
     (post,) = after.posts
     assert post.receiver == BOARD
-    for state in (after.state, party.start().state):  # also when it lost its state, but not its ledger
-        assert answers(party, first, state) == post.data
-        for other in (announced(terms, 1), announced(terms, 1, (5.0, 5.0))):  # another nonce; another point
-            with pytest.raises(AlreadyCastError):
-                hears(party, state, said(other))
-    second = hears(party, after.state, said(announced(terms, 2)))
-    assert party.result(second.state).step == 3
-    assert answers(party, first, second.state) == post.data
+    assert answers(party, first, start) == post.data, "it lost its state, but not its ledger"
+    other = announced(terms, 1)  # another nonce
+    with pytest.raises(AlreadyCastError):
+        hears(party, start, said(other))
+    for again in (first, other):
+        with pytest.raises(UnexpectedMessageError, match="the sum of step 1 is due"):
+            hears(party, after.state, said(again))
+
+
+def test_points_are_followed_and_no_others_answered(ceremony: Ceremony) -> None:
+    """The origin first; then what follows from a sum that t = 2 holders publish."""
+    party, terms = party_of(ceremony), terms_of(ceremony)
+    state, point = party.start().state, ORIGIN
+    for step, sums in enumerate(((100, -2000), (7, 7), (0, 0), (-1, 1)), start=1):
+        for wrong in ((9.0, 9.0), (point[0] + 1e-300, point[1] - 2.0**-40)):
+            with pytest.raises(WrongPointError, match=f"step {step}"):
+                hears(party, state, said(announced(terms, step, wrong)))
+        heard = hears(party, state, said(announced(terms, step, point)))
+        assert len(heard.posts) == 1
+        state = hears(party, heard.state, published(terms, step, sums, 3, 1, 2)).state
+        point = after_step(terms, point, sums, step)
+        assert party.result(state).walk.point == point
+    with pytest.raises(UnexpectedMessageError, match="the descent is over"):
+        hears(party, state, said(announced(terms, 4, point)))
+
+
+def test_fewer_than_t_holders_choose_no_point(ceremony: Ceremony) -> None:
+    party, terms = party_of(ceremony), terms_of(ceremony)
+    opened = hears(party, party.start().state, said(announced(terms, 1))).state
+    (lie,) = published(terms, 1, (9, 9), 2)
+    told = hears(party, opened, [lie]).state
+    for what, error in (
+        ([lie], UnexpectedMessageError),
+        ([replace(lie, sender="holder 1")], ThresholdError),
+        ([replace(lie, sender="curator")], ThresholdError),
+        (published(terms, 2, (9, 9), 1), UnexpectedMessageError),
+        (said(announced(terms, 2, after_step(terms, ORIGIN, (9, 9), 1))), UnexpectedMessageError),
+    ):
+        with pytest.raises(error):
+            hears(party, told, what)
+    assert party.result(told).walk.point == ORIGIN
+    right = hears(party, told, published(terms, 1, (5, 5), 1, 3)).state
+    assert party.result(right).walk.point == after_step(terms, ORIGIN, (5, 5), 1)
 
 
 def test_the_next_step_is_answered_and_no_other(ceremony: Ceremony) -> None:
@@ -227,27 +280,42 @@ def test_the_next_step_is_answered_and_no_other(ceremony: Ceremony) -> None:
     party, terms = party_of(ceremony), terms_of(ceremony)
     start = party.start().state
     for step in (2, 4):
-        with pytest.raises(UnexpectedMessageError, match=f"step 1 next, and not step {step}"):
-            hears(party, start, said(announced(terms, step, (123.0, -7.0))))
+        with pytest.raises(UnexpectedMessageError, match=f"step 1 is next, and step {step} was announced"):
+            hears(party, start, said(announced(terms, step)))
     with pytest.raises(UnexpectedMessageError, match="party 2 announced a step"):
         hears(party, start, said(announced(terms, 1), sender="party 2"))
     with pytest.raises(MessageError, match="there is no step 5"):
-        hears(party, start, said(Announcement(terms.digest, 5, bytes(16), (0.0, 0.0))))
+        hears(party, start, said(Announcement(terms.digest, 5, bytes(16), ORIGIN)))
     both = party.receive(start, said(announced(terms, 4), announced(terms, 1)))
     assert (len(both.posts), len(both.refused)) == (1, 1)
-    assert party.result(both.state).step == 2
+    assert party.result(both.state).answered == 1
 
 
 def test_steps_that_went_by_are_not_answered(ceremony: Ceremony) -> None:
     """A party that was away hears of several steps at once, and answers the one that is open."""
     party, terms = party_of(ceremony), terms_of(ceremony)
-    steps = [announced(terms, step) for step in (1, 2, 3)]
-    after = hears(party, party.start().state, said(*steps))
+    heard, point = said(announced(terms, 1)), ORIGIN
+    for step, sums in ((1, (3, 4)), (2, (5, 6))):
+        point = after_step(terms, point, sums, step)
+        heard += [*published(terms, step, sums, 1, 2), *said(announced(terms, step + 1, point))]
+    after = hears(party, party.start().state, heard)
     (post,) = after.posts
-    assert BallotProduct(terms.round(steps[2])).add_all([post.data])[1] == []
-    assert party.result(after.state).step == 4
-    with pytest.raises(UnexpectedMessageError):
-        hears(party, party.start().state, said(steps[1], steps[2]))
+    third = Announcement.decode(heard[-1].data, terms)
+    assert BallotProduct(terms.round(third)).add_all([post.data])[1] == []
+    assert party.result(after.state).answered == 3
+
+
+def test_the_stopping_rule_ends_it_for_everybody(ceremony: Ceremony) -> None:
+    terms = replace(terms_of(ceremony), descent=replace(DESCENT, stopping=StoppingRule(0.7, 1)))
+    walk = Walk.start(terms)
+    for step in (1, 2):
+        assert not walk.over(terms)
+        (entry,) = said(announced(terms, step, walk.point))
+        walk = walk.announced(terms, entry, "party 0")
+        for heard in published(terms, step, (-100, -100) if step == 1 else (0, 0), 1, 2):
+            walk = walk.published(terms, heard)
+    assert walk.over(terms)
+    assert walk.steps == 2
 
 
 def test_two_objects_on_one_file_never_give_two_answers(ceremony: Ceremony, tmp_path: Path) -> None:
@@ -283,12 +351,18 @@ def test_answers_only_what_was_agreed(ceremony: Ceremony) -> None:
     foreign = hold_ceremony(3, key_bits=512, holders=3, threshold=2, test_key=True)
     for other in (
         terms_of(ceremony, replace(SERIES, step_scale=1e-3)),
+        replace(terms_of(ceremony), descent=replace(DESCENT, radius=1e9)),
+        replace(terms_of(ceremony), proofs="knowledge"),
+        replace(terms_of(ceremony), confirmations=3),
         replace(terms_of(ceremony), threshold_key=foreign.threshold_key),
         replace(terms_of(ceremony), roster=foreign.roster),
         replace(terms_of(ceremony), test_key=False),
     ):
         with pytest.raises(WrongRoundError):
-            hears(party, party.start().state, said(Announcement(other.digest, 1, bytes(16), (0.0, 0.0))))
+            hears(party, party.start().state, said(Announcement(other.digest, 1, bytes(16), ORIGIN)))
+        if other.threshold_key == foreign.threshold_key:
+            with pytest.raises(WrongKeyError):
+                SeriesHolder(ceremony.shares[0], other)
     with pytest.raises(InvalidParameter, match="the roster has 2"):
         replace(terms_of(ceremony), roster=ceremony.roster[:2])
 
@@ -299,7 +373,11 @@ def test_gradients_above_the_bound(ceremony: Ceremony) -> None:
     start = party.start().state
     step = party.receive(start, said(announced(party.terms, 1)))
     assert isinstance(step.refused[0].error, GradientBoundError)
-    assert (step.state, step.posts) == (start, ())
+    assert (step.posts, party.result(step.state).vector) == ((), ())
+    told = party.receive(step.state, published(party.terms, 1, (0, 0), 1, 2))
+    assert (told.posts, told.refused, party.result(told.state).walk.steps) == ((), (), 1), (
+        "it follows without answering"
+    )
     clipping = party_of(ceremony, series=tight, clip=True)
     after = hears(clipping, clipping.start().state, said(announced(clipping.terms, 1, (0.0, 0.0))))
     account: Answering = clipping.result(after.state)
@@ -315,7 +393,10 @@ def test_repr_shows_no_secret(ceremony: Ceremony) -> None:
     after = hears(party, party.start().state, said(announced(party.terms, 1)))
     assert repr(party) == "<GradientParty party 0>"
     assert repr(LocalLoss(X, Y)) == "<LocalLoss>"
-    assert "Answering(step=2)" in repr(after.state)
+    shown = repr(party.result(after.state))
+    assert shown.startswith("Answering(walk=Walk(steps=0, announcement=Announcement(step=1)")
+    assert "eta" not in shown
+    assert "vector" not in shown
 
 
 # -- messages
@@ -437,5 +518,42 @@ def test_a_holder_follows_the_next_step_only(ceremony: Ceremony) -> None:
     start = holder.start().state
     with pytest.raises(UnexpectedMessageError):
         hears(holder, start, said(announced(terms, 2)))
+    with pytest.raises(WrongPointError):
+        hears(holder, start, said(announced(terms, 1, (9.0, 9.0))))
     with pytest.raises(WrongRoundError, match="no step was announced"):
         hears(holder, start, [Entry(1, "party 0", BOARD, answers(party_of(ceremony), announced(terms, 1)))])
+
+
+@pytest.mark.parametrize("proofs", ["none", "knowledge"])
+def test_a_holder_publishes_what_t_holders_open(ceremony: Ceremony, proofs: Any) -> None:
+    """Also one that was not asked; with proofs, one that lies is named and changes nothing."""
+    terms = terms_of(ceremony, proofs=proofs)
+    announcement = announced(terms, 1)
+    parties = [GradientParty(n, ceremony.signing_keys[n], LocalLoss(X, Y), terms) for n in range(3)]
+    cast, vectors = [], []
+    for party in parties:
+        step = hears(party, party.start().state, said(announcement))
+        cast.append(Entry(1, party.name, BOARD, step.posts[0].data))
+        vectors.append(party.result(step.state).vector)
+    product, _ = BallotProduct(terms.round(announcement)).add_all(entry.data for entry in cast)
+    close = Entry(2, "curator", BOARD, Close(product.round.digest).encode())
+    request = TallyRequest(product.round.digest, product.members, product.digest).encode(product.round)
+    holders = [SeriesHolder(share, terms) for share in ceremony.shares]
+    states = [hears(h, h.start().state, [*said(announcement), *cast, close]).state for h in holders]
+    parts = []
+    for place in (0, 1):
+        step = hears(holders[place], states[place], [Entry(3, "curator", f"holder {place + 1}", request)])
+        states[place] = step.state
+        (post,) = step.posts
+        assert post.receiver == BOARD, "with it everybody has the sum, as everybody has the points"
+        parts.append(Entry(4, f"holder {place + 1}", BOARD, post.data))
+    expected = tuple(sum(column) for column in zip(*vectors, strict=True))
+    for holder, state in zip(holders, states, strict=True):
+        (post,) = hears(holder, state, parts).posts
+        assert PublishedSum.decode(post.data, terms) == PublishedSum(1, holder.number, expected)
+    first = PartialDecryption.decode(parts[0].data, product.round)
+    values = tuple(v * v % terms.threshold_key.key.modulus_squared for v in first.values)
+    lie = replace(parts[0], data=replace(first, values=values).encode(product.round))
+    step = holders[2].receive(states[2], [lie, parts[1]])
+    assert step.posts == ()
+    assert [type(r.error) for r in step.refused] == ([WrongPartialDecryptionError] if proofs == "knowledge" else [])

@@ -12,7 +12,7 @@ from psephos.protocol.errors import RandomnessExhausted
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
 from psephos.protocol.transcript import Transcript
-from tests.conftest import Sends
+from psephos.testing import Sends
 
 
 def run(

@@ -18,7 +18,6 @@ from psephos.outcomes import (
     KINDS,
     Accuracy,
     Composed,
-    Curve,
     Guarantee,
     Outcome,
     Release,
@@ -58,7 +57,8 @@ TALLY = TallyOutcome(
     tally_equals_plaintext=True,
     privacy={"soft": SOFT},
     composed=Composed(1, 1.0, 2.0**-40),
-    curves=[Curve("soft", [0.1, 1.0], [0.25, 0.5])],
+    class_names=["a", "b"],
+    by_epsilon={"1": {"soft": Accuracy(0.75, 0.5, 0.125)}, "10": {"soft": Accuracy(0.75, 0.75, balanced=0.5)}},
 )
 
 
@@ -66,7 +66,8 @@ def test_an_outcome_comes_back_from_its_json_as_it_was() -> None:
     document = json.loads(json.dumps(TALLY.as_json()))
     assert document["format"] == FORMAT == 2
     assert document["kind"] == "tally"
-    assert document["accuracy"]["soft"] == {"nonprivate": 0.75, "private": 0.5, "private_std": 0.125}
+    found = document["accuracy"]["soft"]
+    assert (found["nonprivate"], found["private"], found["private_std"]) == (0.75, 0.5, 0.125)
     assert document["sensitivity"] == {"soft": 0.25}
     again = Outcome.from_json(document)
     assert again == TALLY
@@ -100,7 +101,7 @@ def test_scripts_find_what_they_always_found() -> None:
         ({"parties": True}, r"\$\.parties"),
         ({"noise_source": "dice"}, r"\$\.noise_source"),
         ({"privacy": {"soft": {"epsilon": 0, "mechanism": "x", "delta": 0, "unit": "party"}}}, "epsilon"),
-        ({"curves": [{"algorithm": "soft", "x": [1.0], "mean": []}]}, "points without a mean"),
+        ({"by_epsilon": {"1": {"soft": {"private": 2}}}}, r"\$\.by_epsilon"),
         ({"surprise": 1}, "has no surprise"),
         ({"kind": "tombola"}, "kind is 'tombola'"),
         ({"kind": ["tally"]}, "kind is"),

@@ -30,7 +30,6 @@ from psephos.outcomes import (
     AuditedCoalition,
     AuditedProtocol,
     AuditOutcome,
-    Curve,
     HammOutcome,
     Interrupted,
     Mean,
@@ -183,10 +182,11 @@ def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyOutcome, p
     for row in page.body("results"):
         name = row[0][0].split()[0]
         values = [json.loads(value) if value is not None else None for _, value in row[1:]]
-        shown[name] = dict(zip(("nonprivate", "private", "private_std"), values, strict=True))
+        shown[name] = dict(zip(("nonprivate", "private", "private_std", "balanced"), values, strict=True))
         for (text, value), exact in zip(row[1:], values, strict=True):
             assert text.strip() == (DASH if value is None else f"{exact:.3f}")
-    assert shown == {name: asdict(accuracy) for name, accuracy in result.accuracy.items()}
+    asked = {name: asdict(accuracy) for name, accuracy in result.accuracy.items()}
+    assert shown == {name: {key: found[key] for key in shown[name]} for name, found in asked.items()}
 
 
 def test_every_entry_of_the_json_is_on_the_page(result: TallyOutcome, page: Page) -> None:
@@ -317,8 +317,8 @@ def test_what_was_released_is_never_called_not_private(result: TallyOutcome, tmp
     accuracy = {"soft": Accuracy(private=0.75), "batch": Accuracy(0.875)}
     page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
     released, pooled = page.body("results")
-    assert [value for _, value in released[1:]] == [None, "0.75", None]
-    assert [value for _, value in pooled[1:]] == ["0.875", None, None]
+    assert [value for _, value in released[1:]] == [None, "0.75", None, None]
+    assert [value for _, value in pooled[1:]] == ["0.875", None, None, None]
 
 
 # -- one document, one page
@@ -341,8 +341,12 @@ def test_what_json_printed_is_enough(result: TallyOutcome, tmp_path: Path) -> No
 
 
 def test_curves_are_drawn_and_tabulated(result: TallyOutcome, tmp_path: Path) -> None:
-    curves = [Curve("soft", [0.1, 1.0], [0.5, 0.75], [0.1, 0.05]), Curve("a new one", [0.1, 1.0], [0.25, 0.5])]
-    page = Page(write_report(replace(result, curves=curves), None, tmp_path))
+    points = {
+        "0.1": {"soft": Accuracy(1.0, 0.5, 0.1, balanced=0.25)},
+        "1": {"soft": Accuracy(1.0, 0.75, 0.05, balanced=0.5)},
+    }
+    soft = {"soft": result.privacy["soft"]}
+    page = Page(write_report(replace(result, by_epsilon=points, privacy=soft), None, tmp_path))
     shown = [tuple(json.loads(value) if value else None for _, value in row[1:]) for row in page.body("curve-table")]
     assert shown == [(0.1, 0.5, 0.1), (1.0, 0.75, 0.05), (0.1, 0.25, None), (1.0, 0.5, None)]
     assert (tmp_path / "figures" / "panel-1.svg").exists()
@@ -393,7 +397,7 @@ def test_nothing_in_the_json_becomes_markup(
     result: TallyOutcome, messages: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     evil = "<script>alert(1)</script>$x$"
-    named = {"dataset": evil, "remarks": [evil], "cautions": [evil], "curves": [Curve(evil, [1.0], [0.5])]}
+    named = {"dataset": evil, "remarks": [evil], "cautions": [evil], "class_names": [evil]}
     changed = replace(result, accuracy=result.accuracy | {evil: Accuracy(0.5)}, **named)
     messages[0] |= {"kind": evil, "from": evil, "phase": evil}
     page = Page(write_report(changed, messages, tmp_path, command=[evil]))

@@ -8,8 +8,8 @@ import pytest
 
 from psephos.security.audit import CASES, RATE
 from psephos.security.model import Context
+from psephos.testing.mutants import edited
 from tests.security.lab.breaks import BREAKS, Break
-from tests.security.lab.editing import edited
 from tests.security.lab.mutants import MUTANTS
 
 

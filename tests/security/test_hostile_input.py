@@ -186,7 +186,7 @@ def test_a_party_answers_its_own_step_or_refuses(seed: int) -> None:
     agreement = case_psgd.agreement_of(context, "hostile")
     party = case_psgd.party_of(context, agreement, 0, SimulationRandomness(1))
     terms = case_psgd.terms_of(context, agreement)
-    sample = Announcement.create(terms, 1, (0.0, 0.5), SimulationRandomness(2)).encode()
+    sample = Announcement.create(terms, 1, (0.0, 0.0), SimulationRandomness(2)).encode()
     heard = mutate(sample, [sample], chance)
     step = party.receive(party.start().state, [Entry(1, "curator", BOARD, heard)])
     assert len(step.posts) + len(step.refused) == 1

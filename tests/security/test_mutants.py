@@ -11,7 +11,7 @@ import pytest
 from psephos.protocol.errors import InvalidParameter
 from psephos.security.audit import CASES, PROTOCOLS, RATE
 from psephos.security.model import Context
-from tests.security.lab.editing import Mutant, caught_by, edited
+from psephos.testing.mutants import Mutant, caught_by, edited
 from tests.security.lab.mutants import MUTANTS
 
 SEED = 20260

@@ -35,10 +35,11 @@ def right_guesses(runs: int, *, rho: bool) -> float:
     candidates = [np.array([0.6, 0.79]), np.array([-0.79, 0.6])]
     ceremony = hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
     options = DescentOptions(epsilon=1.0, delta=1e-5, lam=0.1, steps=2)
-    series = agree(options, [RECORDS] * PARTIES, dimension=2).series
+    agreement = agree(options, [RECORDS] * PARTIES, dimension=2)
+    series = agreement.series
     if not rho:
         series = replace(series, step_law="none", step_scale=0.0)
-    terms, right = Terms(series, ceremony.threshold_key, ceremony.roster, test_key=True), 0
+    terms, right = Terms(series, agreement.descent, ceremony.threshold_key, ceremony.roster, test_key=True), 0
     asked = [Announcement.create(terms, step, tuple(point.tolist())) for step, point in enumerate(POINTS, start=1)]
     for run in range(runs):
         truth = run % 2

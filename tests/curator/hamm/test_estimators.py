@@ -14,10 +14,19 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from psephos.curator.hamm.erm import minimise
-from psephos.curator.hamm.estimators import MajorityVoteClassifier, SoftLabelClassifier
+from psephos.curator.hamm.estimators import (
+    LinearClassifier,
+    MajorityVoteClassifier,
+    OwnDataClassifier,
+    PateClassifier,
+    SoftLabelClassifier,
+    StatisticClassifier,
+)
 from psephos.curator.hamm.labels import alpha, majority, one_hot
 from psephos.curator.hamm.release import erm_sensitivity
+from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_statistic, release_sum
 from psephos.curator.losses import Huber, Logistic, Softmax
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
 
 BOTH = [MajorityVoteClassifier, SoftLabelClassifier]
@@ -29,6 +38,11 @@ BOTH = [MajorityVoteClassifier, SoftLabelClassifier]
         SoftLabelClassifier(epsilon=None, over_norm="clip"),
         SoftLabelClassifier(epsilon=10.0, over_norm="clip", random_state=0),
         MajorityVoteClassifier(epsilon=10.0, over_norm="clip", random_state=0),
+        StatisticClassifier(epsilon=None),
+        StatisticClassifier(epsilon=10.0, random_state=0),
+        PateClassifier(epsilon=None),
+        PateClassifier(epsilon=10.0, random_state=0),
+        OwnDataClassifier(epsilon=None),
     ]
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
@@ -187,3 +201,65 @@ def test_bad_input_has_a_name(kind: Any) -> None:
         kind().fit(np.zeros((0, 4)), np.zeros((0, 2), dtype=int))
     with pytest.raises(DataError):
         kind().fit(x, counts).predict(x[:, :2])
+
+
+# -- the statistics and PATE
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_statistic_is_that_of_its_plan(classes: int) -> None:
+    x, counts = counted(classes=classes)
+    bare = StatisticClassifier(epsilon=None).fit(x, counts)
+    plan = plan_statistic(x, classes, 40, epsilon=None)
+    by_hand = fit_statistic(release_statistic(counts, plan))
+    np.testing.assert_array_equal(bare.coef_, np.atleast_2d(by_hand))
+    expected = (x @ by_hand > 0).astype(int) if classes == 2 else (x @ by_hand.T).argmax(axis=1)
+    np.testing.assert_array_equal(bare.predict(x), expected)
+    model = StatisticClassifier(epsilon=2.0, mechanism="gaussian", delta=1e-5, rank=2).fit(x, counts)
+    assert (model.released_.event.epsilon, model.released_.rank, model.noise_source_) == (2.0, 2, "system")
+    assert 0 < model.released_.event.delta <= 1e-5 * (1 + 1e-6)
+    assert model.sensitivity_ == model.released_.sensitivity
+    noisy, again = (StatisticClassifier(epsilon=2.0, random_state=s).fit(x, counts).coef_ for s in (1, 2))
+    assert not np.array_equal(noisy, again)
+
+
+def test_pate_without_noise_asks_about_everything() -> None:
+    x, counts = counted(classes=3)
+    model = PateClassifier(epsilon=None).fit(x, counts)
+    assert np.mean(model.predict(x) == majority(counts)) > 0.9
+    assert model.released_ is None
+    noisy = PateClassifier(epsilon=5.0, aggregator="gnmax", queries=30).fit(x, counts)
+    assert len(noisy.released_.queries) == 30
+    assert noisy.noise_source_ == "system"
+
+
+def test_own_data_is_the_sum_of_one_direction_from_each_party() -> None:
+    x, counts = counted(classes=3)
+    labels, owners = np.array(["a", "b", "c"])[majority(counts)], np.arange(len(x)) % 7
+    model = OwnDataClassifier(epsilon=None, auxiliary=x[:50]).fit(x, labels, owners)
+    plan = plan_statistic(x[:50], 3, 7, epsilon=None, source="own-data")
+    assert isinstance(plan.grid, OwnDataGrid)
+    each = [plan.grid.contribution(x[owners == k], majority(counts)[owners == k]) for k in range(7)]
+    total = [sum(column) for column in zip(*each, strict=True)]
+    np.testing.assert_array_equal(model.coef_, fit_statistic(release_sum(total, plan)))
+    assert model.parties_ == 7
+    assert np.mean(model.predict(x) == labels) > 0.8
+    assert OwnDataClassifier(epsilon=1.0, auxiliary=x[:50]).fit(x, labels, owners).sensitivity_.value == pytest.approx(
+        2 / 7, rel=1e-5
+    )
+    with pytest.raises(InvalidParameter, match="public coordinates"):
+        OwnDataClassifier(epsilon=1.0).fit(x, labels, owners)
+    with pytest.raises(DataError, match="as many"):
+        OwnDataClassifier(epsilon=None).fit(x, labels, owners[:-1])
+
+
+def test_a_fitted_linear_classifier_is_not_fitted_again() -> None:
+    model = LinearClassifier.of([[1.0, -1.0]], ["no", "yes"], 0.5)
+    assert model.predict([[1.0, 1.0], [0.0, 1.0]]).tolist() == ["yes", "no"]
+    assert model.score([[1.0, 1.0]], ["yes"]) == 1.0
+    three = LinearClassifier.of(np.eye(3), [1, 2, 3])
+    assert three.predict([[0.0, 2.0, 1.0]]).tolist() == [2]
+    with pytest.raises(InvalidParameter, match="another release"):
+        model.fit([[1.0, 1.0]], ["yes"])
+    with pytest.raises(DataError):
+        model.predict([[1.0]])

@@ -14,10 +14,10 @@ from psephos.curator.hamm.labels import one_hot
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator
-from psephos.curator.psgd.descent import StepSizes, StoppingRule
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.parties.gradients import LocalLoss
 from psephos.protocol.errors import DivergenceError, InvalidParameter
+from psephos.protocol.psgd.descent import StepSizes, StoppingRule
 from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD
@@ -130,13 +130,13 @@ def test_the_curator_announces_the_origin_first() -> None:
     coins = SimulationRandomness(4, "curator")
     ceremony = hold_ceremony(3, key_bits=256, holders=3, threshold=2, test_key=True, randomness=coins)
     agreement = agreement_for(fraction_bits=4)
-    terms = Terms(agreement.series, ceremony.threshold_key, ceremony.roster, test_key=True)
-    curator = GradientCurator(terms, agreement.descent, randomness=coins)
+    terms = Terms(agreement.series, agreement.descent, ceremony.threshold_key, ceremony.roster, test_key=True)
+    curator = GradientCurator(terms, randomness=coins)
     first = curator.start()
     ((post,), walking) = first.posts, curator.result(first.state)
     announcement = Announcement.decode(post.data, terms)
     assert (post.receiver, announcement.step, announcement.point) == (BOARD, 1, (0.0,) * 4)
-    assert (walking.steps, walking.opened, walking.announcement) == (0, None, announcement)
+    assert (walking.steps, walking.opened, walking.walk.announcement) == (0, None, announcement)
 
 
 # -- what is promised

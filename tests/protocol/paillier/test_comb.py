@@ -14,6 +14,7 @@ from scipy.stats import chisquare
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
+from psephos.protocol.paillier.kernel import Array, Ring
 from psephos.protocol.randomness import RecordedRandomness, SimulationRandomness
 
 shapes = st.builds(CombShape, st.integers(1, 6), st.integers(1, 4), st.integers(1, 5))
@@ -42,7 +43,7 @@ def test_a_random_power_is_a_power_with_the_digits_drawn(shape: CombShape, seed:
     modulus = (1 << 127) - 1
     comb = FixedBaseComb(mpz(3), mpz(modulus), shape)
     source = RecordedRandomness(SimulationRandomness(seed))
-    power = comb.random_power(source)
+    (power,) = comb.random_powers(1, source)
     width = shape.tables * shape.columns
     tape = memoryview(source.tape()).cast("H").tolist()
     assert len(tape) == width
@@ -62,36 +63,28 @@ def test_the_exponent_of_a_random_power_is_uniform(shape: CombShape) -> None:
     count = 1 << shape.exponent_bits
     exponent_of = {pow(3, e, 257): e for e in range(count)}
     source = SimulationRandomness(11, shape.rows)
-    seen = Counter(exponent_of[int(comb.random_power(source)) % 257] for _ in range(200 * count))
+    seen = Counter(exponent_of[int(power) % 257] for power in comb.random_powers(200 * count, source))
     assert set(seen) == set(range(count))
     assert chisquare([seen[e] for e in range(count)]).pvalue > 1e-6
 
 
-class CountingInteger:
-    """An integer modulo 1009 that counts its multiplications: what a power costs."""
+class CountingRing(Ring):
+    """Counts its multiplications: what a power costs."""
 
     multiplications = 0
 
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def __mul__(self, other: CountingInteger) -> CountingInteger:
-        type(self).multiplications += 1
-        return CountingInteger(self.value * other.value)
-
-    def __mod__(self, modulus: int) -> CountingInteger:
-        return CountingInteger(self.value % modulus)
+    def multiply(self, left: Array, right: Array) -> Array:
+        self.multiplications += 1
+        return super().multiply(left, right)
 
 
 @given(shapes, st.integers(0, 2**32))
 def test_a_shape_costs_what_it_says(shape: CombShape, seed: int) -> None:
     comb = FixedBaseComb(mpz(5), mpz(1009), shape)
-    assert sum(len(table) for table in comb._tables) == shape.table_entries
-    comb._tables = [[CountingInteger(int(entry)) for entry in table] for table in comb._tables]  # type: ignore[misc]
-    comb._modulus = 1009  # type: ignore[assignment]
-    CountingInteger.multiplications = 0
-    comb.random_power(SimulationRandomness(seed))
-    assert CountingInteger.multiplications == shape.multiplications
+    assert comb._tables.size == shape.table_entries
+    comb._ring = counting = CountingRing(mpz(1009))
+    comb.random_powers(3, SimulationRandomness(seed))
+    assert counting.multiplications == shape.multiplications
 
 
 def test_half_at_3072_bits_takes_about_135_multiplications_in_50_mb() -> None:

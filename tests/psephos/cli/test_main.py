@@ -25,9 +25,11 @@ from psephos.cli.shared import Progress, finish
 from psephos.cli.show import show
 from psephos.outcomes import KINDS, Curve, Outcome, TallyOutcome
 from psephos.outcomes.base import Page, Panel
+from psephos.progress import counted
 from psephos.protocol.wire import Kind
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
+BOARDS = ["board init", "board export", "board import"]
 EXPERIMENTS = [f"reproduce {name}" for name in reproduce.HELP]
 PLAN = ("plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key")
 TINY = ("--parties", "4", "--key-bits", "512", "--test-key", "--holders", "3", "--threshold", "2", "--workers", "1")
@@ -46,7 +48,7 @@ def started(*words: str, **more: Any) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("command", ["run", "audit", "plan", "bench", "report", *SIMULATIONS, *EXPERIMENTS])
+@pytest.mark.parametrize("command", ["run", "audit", "plan", "bench", "report", *BOARDS, *SIMULATIONS, *EXPERIMENTS])
 def test_help_shows_one_example_a_line(command: str) -> None:
     said = invoke(*command.split(), "--help").output
     examples = said.split("Examples:\n", 1)[1].rstrip().splitlines()
@@ -283,7 +285,7 @@ class Heard(io.StringIO):
 def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
     heard = Heard()
     with Progress(every=0.01, stream=heard) as progress:
-        done = progress.phase("count", 7)
+        done = counted(progress, "count", 7)
         done(2)
         done(3)
         assert heard.said.wait(30)

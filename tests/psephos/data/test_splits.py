@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -155,3 +157,41 @@ def test_a_class_too_small_to_hold_out() -> None:
     data = Dataset("lonely", np.ones((31, 1)), y, None, None, ("a", "b"), "made here")
     with pytest.raises(DataError, match="class 1"):
         split(data, 2)
+
+
+@pytest.mark.parametrize("deal", ["equal", "dirichlet", "shards"])
+@given(parties=st.integers(2, 30), seed=st.integers(0, 1000))
+def test_however_they_are_dealt_the_same_rows_are_private(deal: str, parties: int, seed: int) -> None:
+    data = shaped(200)
+    dealt, equal = split(data, parties, seed, deal=deal, concentration=0.05), split(data, parties, seed)
+    assert used(dealt) == list(range(200))
+    assert dealt.auxiliary.tolist() == equal.auxiliary.tolist()
+    assert min(dealt.sizes) >= 1
+
+
+def test_skewed_deals_are_skewed() -> None:
+    """The distance of a party's label shares from everybody's, on average; the more, the smaller the concentration."""
+    data = make_synthetic(classes=4, samples=4000, test=10)
+
+    def skew(**how: Any) -> float:
+        labels = [dealt.dataset.y_train[rows] for dealt in [split(data, 20, 3, **how)] for rows in dealt.parties]
+        return float(np.mean([np.abs(np.bincount(y, minlength=4) / len(y) - 0.25).sum() for y in labels]))
+
+    even, mild, strong = (
+        skew(deal="equal"),
+        skew(deal="dirichlet", concentration=5.0),
+        skew(deal="dirichlet", concentration=0.1),
+    )
+    assert even < 0.2 < mild < strong
+    sharded = split(data, 20, 3, deal="shards")
+    assert max(len(np.unique(data.y_train[rows])) for rows in sharded.parties) <= 4
+    assert np.mean([len(np.unique(data.y_train[rows])) for rows in sharded.parties]) < 2.5
+    assert np.ptp(split(data, 20, 3, deal="dirichlet").sizes) > 20 * np.ptp(sharded.sizes)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"deal": "cards"}, {"deal": "dirichlet", "concentration": 0.0}, {"deal": "shards", "parties": 150}]
+)
+def test_deals_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        split(shaped(200), wrong.pop("parties", 5), 0, **wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -59,19 +60,21 @@ def test_a_parquet_file_says_what_the_csv_file_says(tmp_path: Path) -> None:
             "city": ["Lima", None],
             "ill": [True, False],
             "seen": pd.to_datetime(["2024-02-29 00:00", "2024-12-31 18:00"]),
+            "day": [date(2024, 2, 29), None],
         }
     )
     frame.to_parquet(tmp_path / "t.parquet")
     table = read_table(tmp_path / "t.parquet")
     assert table.to_numpy().tolist() == [
-        ["41.5", "1", "Lima", "True", "2024-02-29 00:00:00"],
-        ["", str(2**53), "", "False", "2024-12-31 18:00:00"],
+        ["41.5", "1", "Lima", "True", "2024-02-29 00:00:00", "2024-02-29"],
+        ["", str(2**53), "", "False", "2024-12-31 18:00:00", ""],
     ]
     encoding, _ = Encoding.learn(table)
-    assert [column.kind for column in encoding.columns] == ["number", "number", "text", "text", "date"]
-    pd.DataFrame({"a": [[1, 2]], "b": [1]}).to_parquet(tmp_path / "nested.parquet")
-    with pytest.raises(DataError, match="'a' holds something other"):
-        read_table(tmp_path / "nested.parquet")
+    assert [column.kind for column in encoding.columns] == ["number", "number", "text", "text", "date", "date"]
+    for cell in ([1, 2], b"bytes"):
+        pd.DataFrame({"a": [cell], "b": [1]}).to_parquet(tmp_path / "other.parquet")
+        with pytest.raises(DataError, match="'a' holds something other"):
+            read_table(tmp_path / "other.parquet")
 
 
 @pytest.mark.parametrize(
@@ -160,9 +163,10 @@ def test_what_looks_wrong_is_a_caution() -> None:
     names = [f"person {place}" for place in range(63)]
     numbers = [str(1000 + 7 * place) for place in range(63)]
     floats = [str(place / 7) for place in range(63)]
-    encoding, cautions = Encoding.learn(public(many=many, names=names, numbers=numbers, floats=floats, same=["1"] * 63))
-    assert len(encoding.features) == 21 + 63 + 3
-    assert [said.split("'")[1] for said in cautions] == ["many", "names", "numbers", "same"]
+    same = {"same": ["1"] * 63, "alike": ["a"] * 63}
+    encoding, cautions = Encoding.learn(public(many=many, names=names, numbers=numbers, floats=floats, **same))
+    assert len(encoding.features) == 21 + 63 + 4
+    assert [said.split("'")[1] for said in cautions] == ["many", "names", "numbers", "same", "alike"]
     assert "21 different texts" in cautions[0]
     assert not Encoding.learn(public(few=[f"town {place % 20}" for place in range(60)]))[1]
 
@@ -223,7 +227,7 @@ def test_a_column_names_the_parties_and_one_of_them_is_public(tmp_path: Path) ->
     dealt = table.deal(3, seed=1)
     assert len(dealt.auxiliary) == 30
     assert dealt.sizes.sum() + len(dealt.test) == 90
-    assert len(dealt.test) == 27
+    assert len(dealt.test) == 18
     rows = np.concatenate([*dealt.parties, dealt.test, dealt.auxiliary])
     assert sorted(rows.tolist()) == list(range(120))
     for number, mine in enumerate(dealt.parties):
@@ -231,7 +235,7 @@ def test_a_column_names_the_parties_and_one_of_them_is_public(tmp_path: Path) ->
     assert dealt.encoding is not None
     assert dealt.encoding.features == ["age", "city=Lima", "city=Oslo", "city=Rome"]
     assert dealt.cautions == ()
-    assert len(table.deal(3, seed=1).test) == 27
+    assert len(table.deal(3, seed=1).test) == 18
     assert OwnTable(options(tmp_path / "t.csv", held_out=0.0)).deal(3, seed=1).sizes.tolist() == [30, 30, 30]
 
 
@@ -244,15 +248,15 @@ def test_public_rows_alone_settle_the_encoding(tmp_path: Path) -> None:
     written(path, "\n".join(changed))
     after = OwnTable(options(path)).deal(3, seed=0)
     assert before.encoding == after.encoding
-    assert "10 private cells of the column 'city'" in " ".join(after.cautions)
+    assert "10 private cells of the column 'city'" in " ".join(after.remarks)
 
 
 def test_public_rows_from_another_file_need_no_label(tmp_path: Path) -> None:
     shops(tmp_path / "t.csv")
-    written(tmp_path / "open.csv", "city;age\nLima;30\nOslo;41,5\n")
+    written(tmp_path / "open.csv", "city;age\nLima;30\nOslo;41,5\n" + "Lima;30\n" * 8)
     dealt = OwnTable(options(tmp_path / "t.csv", public=str(tmp_path / "open.csv"))).deal(4, seed=0)
-    assert dealt.dataset.X_train[dealt.auxiliary].tolist() == [[30, 1, 0], [41.5, 0, 1]]
-    assert dealt.dataset.y_train[dealt.auxiliary].tolist() == [-1, -1]
+    assert dealt.dataset.X_train[dealt.auxiliary[:2]].tolist() == [[30, 1, 0], [41.5, 0, 1]]
+    assert dealt.dataset.y_train[dealt.auxiliary].tolist() == [-1] * 10
     assert len(dealt.parties) == 4
 
 
@@ -270,7 +274,7 @@ def test_a_party_keeps_its_last_row(tmp_path: Path) -> None:
     written(path, path.read_text() + "shop 9,33,Oslo,gold\n")
     dealt = OwnTable(options(path, held_out=0.9)).deal(4, seed=0)
     assert dealt.sizes.min() == 1
-    assert "the party 'shop 9' holds a single row" in dealt.cautions[0]
+    assert "the party 'shop 9' holds a single row" in dealt.remarks[0]
 
 
 @pytest.mark.parametrize(
@@ -284,6 +288,7 @@ def test_a_party_keeps_its_last_row(tmp_path: Path) -> None:
         ("shop 0,30,Lima,gild\n", {}, "'gild' has fewer than 3 rows .the first in line 122.*gold, silver, tin"),
         ("shop 0,30,Lima,\n", {}, "no 'tier' in line 122 .1 rows"),
         (",30,Lima,gold\n", {}, "no 'shop' in line 122"),
+        ("shop 9,30,Lima,gold\n", {"public": "shop 9"}, "1 public rows are too few to learn on: at least 10"),
         ("shop 0,old,Lima,gold\n", {}, "'age' holds something other than a finite number.*line 122"),
         ("shop 3,inf,Lima,gold\n", {}, "an infinite number .line 122"),
     ],
@@ -316,3 +321,9 @@ def test_one_class_or_no_private_row_is_said(tmp_path: Path) -> None:
     lines = [f"{n % 2},{n},{n / 7}" for n in range(60)]
     with pytest.raises(DataError, match="30 different values, most of them once"):
         OwnTable(options(written(tmp_path / "t.csv", "\n".join(["shop,x,tier", *lines])), public="1"))
+
+
+def test_classes_that_look_alike_are_a_remark(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    written(path, path.read_text() + "shop 0,30,Lima,Gold\n" * 3)
+    assert "differ by capital letters only" in OwnTable(options(path)).deal(3, seed=0).remarks[0]

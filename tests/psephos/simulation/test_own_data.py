@@ -13,19 +13,22 @@ from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import AlreadyCastError, InvalidParameter
 from psephos.protocol.roles import Role
 from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.measure import Kept
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
 JOINT = TallyOptions(
-    parties=40, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, epsilon=5.0, reveal="statistic"
+    parties=40, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, epsilon=(5.0,), reveal="statistic"
 )
-CURATOR = AverageOptions(parties=40, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, of="own-data")
+CURATOR = AverageOptions(
+    parties=40, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, methods=("own-data",), draws=1
+)
 
 
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
 def test_parties_sum_their_own_data_with_shares_of_the_noise(mechanism: str) -> None:
-    outcome = simulate_tally(replace(JOINT, method="own-data", mechanism=mechanism, colluders=2)).as_json()
+    outcome = simulate_tally(replace(JOINT, methods=("own-data",), mechanism=mechanism, colluders=2)).as_json()
     assert outcome["tally_equals_plaintext"] is True
-    assert outcome["accuracy"].keys() == {"batch", "indiv", "ensemble", "own-data"}
+    assert outcome["accuracy"].keys() == {"majority", "batch", "indiv", "ensemble", "own-data"}
     assert outcome["accuracy"]["own-data"]["nonprivate"] > 0.8
     entry = outcome["privacy"]["own-data"]
     assert entry["epsilon"] == 5.0
@@ -34,23 +37,33 @@ def test_parties_sum_their_own_data_with_shares_of_the_noise(mechanism: str) -> 
     )
 
 
-def test_auto_takes_own_data_where_all_learn_something_linear() -> None:
-    assert "own-data" in simulate_tally(replace(JOINT, method="auto")).as_json()["accuracy"]
-    mixed = replace(JOINT, method="auto", learners=("logistic", "tree"))
-    assert "statistic" in simulate_tally(mixed).as_json()["accuracy"]
-    with pytest.raises(InvalidParameter, match="--method"):
-        simulate_tally(replace(JOINT, reveal="alpha", method="own-data"))
-    with pytest.raises(InvalidParameter, match="method"):
-        simulate_tally(replace(JOINT, method="magic"))  # type: ignore[arg-type]
+def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
+    kept = Kept()
+    outcome = simulate_tally(replace(JOINT, draws=2, epsilon=(5.0, 1.0)), kept=kept)
+    assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "statistic", "own-data"}
+    for phase in ("sum noisy statistic", "sum noisy own-data"):
+        assert len({opened.sums for opened in kept.sums[phase]}) == 4
+    assert outcome.composed is not None
+    assert outcome.composed.releases == 8
+    assert {one.draw for one in kept.measured if one.epsilon is not None} == {0, 1}
+
+
+def test_simulated_shares_repeat_and_differ_from_draw_to_draw() -> None:
+    kept, again = Kept(), Kept()
+    for one in (kept, again):
+        simulate_tally(replace(JOINT, methods=("own-data",), draws=2, simulate_noise=True), kept=one)
+    (first, second), repeated = kept.sums["sum noisy own-data"], again.sums["sum noisy own-data"]
+    assert [one.sums for one in repeated] == [first.sums, second.sums]
+    assert first.sums != second.sums
 
 
 def test_the_curator_adds_the_noise_to_an_exact_sum() -> None:
-    outcome = simulate_average(replace(CURATOR, epsilon=5.0, draws=2)).as_json()
+    outcome = simulate_average(replace(CURATOR, epsilon=(5.0,), draws=2)).as_json()
     assert outcome["tally_equals_plaintext"] is True
     assert outcome["accuracy"]["own-data"]["nonprivate"] > 0.8
     assert outcome["privacy"]["own-data"]["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
-    with pytest.raises(InvalidParameter, match="of is one of"):
-        simulate_average(replace(CURATOR, of="gossip"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="methods is one of avg, own-data"):
+        simulate_average(replace(CURATOR, methods=("gossip",)))
 
 
 def test_the_round_of_an_exact_sum_demands_the_proofs_that_were_asked_for() -> None:

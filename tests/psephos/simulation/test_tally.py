@@ -7,17 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_score
 
+from psephos.cli.show import show
 from psephos.outcomes import Outcome
-from psephos.protocol.errors import DataSetMissingError, InvalidParameter, JournalError, WeakKeyError
+from psephos.protocol.errors import (
+    DataSetMissingError,
+    InvalidParameter,
+    JournalError,
+    TooFewBallotsError,
+    WeakKeyError,
+)
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.sums import Quiet
+from psephos.simulation.measure import Kept
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
-SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=5.0)
-METHODS = ("vote", "soft", "avg", "statistic", "pate")
+SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
+METHODS = ("vote", "soft", "avg", "statistic", "own-data", "pate")
 
 
 def run_tally(options: TallyOptions, **more) -> dict:
@@ -34,10 +42,11 @@ def test_everything_promised_is_in_the_result(result: dict) -> None:
     promised = {
         "dataset", "classes", "features", "parties", "auxiliary", "test", "epsilon", "lam", "key_bits", "holders",
         "threshold", "randomness", "slots_per_plaintext", "ciphertexts_per_ballot", "bytes_per_ballot",
-        "tally_equals_plaintext", "accuracy", "sensitivity", "seconds", "peak_memory_mb", "noise_source",
+        "tally_equals_plaintext", "accuracy", "class_names", "by_epsilon", "sensitivity", "seconds",
+        "peak_memory_mb", "noise_source",
     }  # fmt: skip
     assert promised <= result.keys()
-    assert {"batch", "indiv", "ensemble", *METHODS} <= result["accuracy"].keys()
+    assert {"majority", "batch", "indiv", "ensemble", *METHODS} == result["accuracy"].keys()
     assert all(None not in (result["accuracy"][m]["nonprivate"], result["accuracy"][m]["private"]) for m in METHODS)
     assert result["sensitivity"].keys() == result["privacy"].keys() == set(METHODS)
     assert result["seconds"].keys() == {"keygen", "train", "encrypt", "aggregate", "decrypt", "fit"}
@@ -111,19 +120,19 @@ def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
     transcript = Transcript()
     run_tally(SMALL, transcript=transcript)
     kinds = [(m.kind, m.receiver == BOARD) for m in transcript.messages]
-    # Two sums: votes and parameters.
-    assert kinds.count(("ballot", True)) == 2 * SMALL.parties
-    assert kinds.count(("tally request", False)) == 2 * SMALL.threshold
-    assert kinds.count(("partial decryption", False)) == 2 * SMALL.threshold
-    assert len(kinds) == 2 * (SMALL.parties + 2 * SMALL.threshold)
+    # Three sums: votes, parameters and own data.
+    assert kinds.count(("ballot", True)) == 3 * SMALL.parties
+    assert kinds.count(("tally request", False)) == 3 * SMALL.threshold
+    assert kinds.count(("partial decryption", False)) == 3 * SMALL.threshold
+    assert len(kinds) == 3 * (SMALL.parties + 2 * SMALL.threshold)
     assert all(m.data is None for m in transcript.messages)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"epsilon": 0.0},
-        {"epsilon": float("nan")},
+        {"epsilon": (0.0,)},
+        {"epsilon": (float("nan"),)},
         {"lam": -1.0},
         {"lam": float("inf")},
         {"threshold": 5},
@@ -141,12 +150,23 @@ def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
         {"auxiliary": 0},
         {"delta": 0.0},
         {"delta": 1.0},
-        {"epsilon": 65.0},
+        {"epsilon": (65.0,)},
         {"mechanism": "uniform"},
         {"scaling": "none"},
         {"reveal": "everything"},
         {"reveal": "statistic", "mechanism": "spherical-laplace"},
-        {"reveal": "statistic", "draws": 2},
+        {"epsilon": ()},
+        {"epsilon": (1.0, 1.0)},
+        {"methods": ("oracle",)},
+        {"methods": ("statistic",), "loss": "huber"},
+        {"methods": ("soft",), "reveal": "statistic"},
+        {"sizes": "alphabetical"},
+        {"sizes": "3,4"},
+        {"sizes": "5,5,5,5,5,5,5", "samples_per_party": 5},
+        {"sizes": "dirichlet", "concentration": 0.0},
+        {"absent": 1.0},
+        {"absent": -0.1},
+        {"reveal": "statistic", "absent": 0.3, "dropouts": 1},
         {"reveal": "statistic", "loss": "huber"},
         {"reveal": "statistic", "protect_auxiliary": True},
         {"reveal": "statistic", "colluders": 4, "dropouts": 2},
@@ -190,7 +210,7 @@ def test_private_accuracies_are_over_draws() -> None:
 
 
 def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
-    joint = run_tally(replace(SMALL, reveal="statistic", epsilon=2.0))
+    joint = run_tally(replace(SMALL, reveal="statistic", epsilon=(2.0,)))
     assert joint["mechanism"] == "discrete-laplace"
     assert joint["tally_equals_plaintext"] is True
     assert {"vote", "soft", "avg", "pate"}.isdisjoint(joint["accuracy"])
@@ -201,7 +221,7 @@ def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
 
 def test_every_key_holder_and_curator_sees_noise_in_the_joint_sum() -> None:
     # With a seed for the shares the same votes give the same sum; with the system's they do not.
-    options = replace(SMALL, reveal="statistic", dataset="digits", epsilon=1.0)
+    options = replace(SMALL, reveal="statistic", dataset="digits", epsilon=(1.0,))
     first, second = (run_tally(replace(options, simulate_noise=simulated)) for simulated in (True, True))
     assert first["accuracy"]["statistic"] == second["accuracy"]["statistic"]
     assert first["noise_source"] == "simulation"
@@ -253,21 +273,24 @@ def test_protecting_auxiliary_samples_learns_no_scaling_from_them() -> None:
 
 def test_all_releases_together_cost_more_than_each(result: dict) -> None:
     assert result["composed"]["releases"] == len(METHODS)
-    assert SMALL.epsilon < result["composed"]["epsilon"] <= len(METHODS) * SMALL.epsilon
+    assert SMALL.epsilon[0] < result["composed"]["epsilon"] <= len(METHODS) * SMALL.epsilon[0]
 
 
 def test_the_average_alone_is_the_same_method(result: dict) -> None:
-    names = ("parties", "key_bits", "test_key", "holders", "threshold", "workers", "epsilon")
+    names = ("parties", "key_bits", "test_key", "holders", "threshold", "workers", "epsilon", "draws")
     outcome = simulate_average(AverageOptions(**{name: getattr(SMALL, name) for name in names}))
     assert outcome.exact is True
-    assert outcome.accuracy.keys() == {"batch", "indiv", "ensemble", "avg"}
+    assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "avg", "own-data"}
     assert outcome.accuracy["avg"].nonprivate == result["accuracy"]["avg"]["nonprivate"]
     assert outcome.as_json()["sensitivity"]["avg"] == result["sensitivity"]["avg"]
 
 
 def test_curves_and_alpha_are_for_a_report() -> None:
-    outcome = simulate_tally(replace(SMALL, curves=True, simulate_noise=True))
-    assert {curve.algorithm for curve in outcome.curves} == set(METHODS)
+    outcome = simulate_tally(replace(SMALL, epsilon=(1.0, 10.0), simulate_noise=True))
+    accuracy, balanced = outcome.page().panels
+    assert {curve.algorithm for curve in accuracy.curves} == set(METHODS)
+    assert [curve.x for curve in (*accuracy.curves, *balanced.curves)] == [[1.0, 10.0]] * 2 * len(METHODS)
+    assert outcome.by_epsilon["1"] == outcome.accuracy != outcome.by_epsilon["10"]
     assert outcome.alpha is not None
     assert sum(outcome.alpha.samples_per_share) == outcome.auxiliary
     assert simulate_tally(replace(SMALL, reveal="statistic")).alpha is None
@@ -280,19 +303,15 @@ def test_an_interrupted_run_is_continued_and_counts_nobody_twice(tmp_path) -> No
     class Stopped(Exception):
         pass
 
-    class StopsInTheSecondSum(Quiet):
-        def phase(self, name: str, total: int):
-            def done(parties: int) -> None:
-                if name == "sum parameters" and parties:
-                    raise Stopped
-
-            return done
+    def stops_in_the_second_sum(what: str, done: int, total: int) -> None:
+        if what == "sum parameters" and done:
+            raise Stopped
 
     journaled = replace(SMALL, journal=str(tmp_path / "journal"))
     with pytest.raises(Stopped):
-        run_tally(journaled, progress=StopsInTheSecondSum())
+        run_tally(journaled, progress=stops_in_the_second_sum)
     again = run_tally(journaled)
-    assert again["continued_from"] == 2 * SMALL.parties
+    assert again["continued_from"] == 2 * SMALL.parties  # the third sum was not begun
     assert again["ballots"] == SMALL.parties
     assert again["tally_equals_plaintext"] is True
     with pytest.raises(JournalError, match="another run"):
@@ -304,3 +323,71 @@ def test_an_engine_that_is_not_there_is_named() -> None:
         run_tally(replace(SMALL, engine="dask"))
     with pytest.raises(InvalidParameter, match="engine"):
         run_tally(replace(SMALL, engine="abacus"))
+
+
+# -- who holds what, and who stays away
+
+
+def test_absent_parties_cast_no_ballots_and_protect_less(result: dict) -> None:
+    options = replace(SMALL, parties=40, absent=0.25, holders=3)
+    transcript, kept = Transcript(), Kept()
+    outcome = simulate_tally(options, transcript=transcript, kept=kept)
+    assert (outcome.parties, outcome.ballots, len(options.away)) == (40, 30, 10)
+    assert outcome.tally_equals_plaintext
+    voted = {message.sender for message in transcript.messages if message.kind == "ballot"}
+    assert voted == {f"party {number}" for number in range(40)} - {f"party {number}" for number in options.away}
+    whole = simulate_tally(replace(options, absent=0.0))
+    for name in ("avg", "own-data"):  # the others have a ridge by rule
+        assert outcome.sensitivity[name] == pytest.approx(whole.sensitivity[name] * 40 / 30, rel=1e-3)
+    assert simulate_tally(options, transcript=Transcript(secrets=True)).accuracy["vote"].nonprivate == (
+        outcome.accuracy["vote"].nonprivate
+    )
+
+
+def test_too_many_absent_is_an_error_by_name() -> None:
+    with pytest.raises(TooFewBallotsError):
+        run_tally(replace(SMALL, absent=0.6, min_ballots=4))
+
+
+def test_where_parties_add_the_noise_as_many_as_agreed_may_stay_away() -> None:
+    joint = simulate_tally(replace(SMALL, reveal="statistic", absent=0.3, dropouts=2))
+    assert joint.ballots == SMALL.parties - 2
+    assert joint.tally_equals_plaintext
+
+
+def test_only_what_was_asked_for_is_summed_and_released() -> None:
+    kept = Kept()
+    outcome = simulate_tally(replace(SMALL, methods=("own-data",)), kept=kept)
+    assert (outcome.privacy.keys(), kept.sums.keys()) == ({"own-data"}, {"sum own data"})
+    assert outcome.alpha is None
+
+
+def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
+    kept = Kept()
+    outcome = simulate_tally(replace(SMALL, dataset="digits", draws=2, sizes="dirichlet"), kept=kept)
+    assert kept.dealt is not None
+    y = kept.dealt.y_test
+    for one in kept.measured:
+        if one.w is None:
+            continue
+        predicted = (kept.test @ one.w.T).argmax(axis=1)
+        assert one.accuracy == pytest.approx(accuracy_score(y, predicted))
+        assert one.balanced == pytest.approx(balanced_accuracy_score(y, predicted))
+        np.testing.assert_allclose(one.recall, recall_score(y, predicted, average=None, zero_division=0.0))
+    assert outcome.accuracy["majority"].balanced == pytest.approx(0.1)
+    assert [draw.draw for draw in kept.measured if draw.method == "soft"] == [None, 0, 1]
+    private = [draw.accuracy for draw in kept.measured if draw.method == "soft" and draw.epsilon == 5.0]
+    assert outcome.accuracy["soft"].private == pytest.approx(np.mean(private))
+    (table,) = outcome.page().tables
+    assert [row[0] for row in table.rows] == list(outcome.accuracy)
+    assert table.columns[1:] == outcome.class_names
+
+
+def test_what_everything_would_cost_stands_above_it(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = simulate_tally(replace(SMALL, draws=20, epsilon=(0.5, 5.0), methods=("soft", "statistic")))
+    assert outcome.composed is not None
+    assert outcome.composed.releases == 80
+    show(outcome)
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.index("Whoever published all 80 classifiers") < said.index("soft")
+    assert "Recall of each class at epsilon 0.5" in said

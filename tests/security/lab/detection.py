@@ -17,7 +17,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM
 from psephos.security.audit import CASES, PROTOCOLS, RATE
 from psephos.security.model import Context
-from tests.security.lab.editing import caught_by
+from psephos.testing.mutants import caught_by
 from tests.security.lab.mutants import MUTANTS
 
 __all__ = ["measure"]

@@ -25,18 +25,24 @@ from typing import Any
 
 import numpy as np
 
+from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.board.sealing import SealingKey, seal
+from psephos.protocol.board.seat import joined
 from psephos.protocol.ceremony.terms import SMALLEST_CEREMONY, CeremonyTerms
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import CheatingError, PsephosError
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.comparison import Answer
 from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
 from psephos.protocol.pathak.terms import Terms
 from psephos.protocol.psgd.series import Announcement
+from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import Entry, Post, Role, Step
+from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.keyfiles import (
     read_key_share,
     read_private_key,
@@ -47,14 +53,17 @@ from psephos.protocol.storage.keyfiles import (
     write_public_key,
     write_signing_key,
 )
+from psephos.protocol.study.stages import decode_key, encode_key
+from psephos.protocol.study.study import Study
 from psephos.protocol.transcript import Message
-from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
+from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame, kind_of
 from psephos.security import case_psgd
 from psephos.security.model import Context
 from psephos.security.pathak_runs import decoded, keys_of, real_runs
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
 from psephos.simulation.ceremony import play_ceremony
 from tests.security.lab.puppets import tampering
+from tests.study import trial
 
 __all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]
 
@@ -75,7 +84,7 @@ class AcceptedError(Exception):
 @cache
 def decoders() -> dict[str, Decoder]:
     """Every decoder of the library, with valid messages to start from."""
-    found = [*_sums(), *_series(), *_pathak(), *_ceremony(), *_files()]
+    found = [*_sums(), *_series(), *_pathak(), *_ceremony(), *_study(), *_files()]
     return {decoder.name: decoder for decoder in found}
 
 
@@ -111,14 +120,61 @@ def _sums() -> list[Decoder]:
     def part(data: bytes) -> bytes:
         return PartialDecryption.decode(data, round_).encode(round_)
 
+    def close(data: bytes) -> bytes:
+        return Close.decode(data, round_).encode()
+
+    def confirmation(data: bytes) -> bytes:
+        return Confirmation.decode(data, round_).encode()
+
+    confirmed = tuple(Confirmation(round_.digest, holder, product.digest).encode() for holder in (1, 2, 3))
+
     def partial_product(data: bytes) -> bytes:
         return BallotProduct.decode(data, round_).encode()
 
     return [
         Decoder("ballot", tuple(by_kind["ballot"]), ballot),
+        Decoder("close", tuple(by_kind["close"]), close),
+        Decoder("confirmation", confirmed, confirmation),
         Decoder("tally request", tuple(by_kind["tally request"]), request),
         Decoder("partial decryption", tuple(by_kind["partial decryption"]), part),
         Decoder("partial product", (product.encode(),), partial_product),
+    ]
+
+
+def _study() -> list[Decoder]:
+    """What a board carries around every protocol."""
+    coins = SimulationRandomness(4713)
+    made = trial(coins=coins)
+    study, seat = made.study, made.seat("party 0", coins)
+    key, _ = deal(
+        generate_private_key(study.key_bits, test_key=True, randomness=coins), holders=3, threshold=2, randomness=coins
+    )
+    entries = tuple(seat.sign(Post(BOARD, bytes(length), "fuzz")) for length in (0, 1, 300))
+    sealing = SealingKey.generate(coins)
+    sealed = tuple(seal(bytes(length), sealing.public, b"here") for length in (1, 40))
+
+    def joining(data: bytes) -> bytes:
+        return joined(study.digest, Reader(data, Kind.JOINED, study.digest, length=32).rest())
+
+    def result(data: bytes) -> bytes:
+        return frame(Kind.RESULT, study.digest, Reader(data, Kind.RESULT, study.digest).rest())
+
+    def opened(data: bytes) -> None:
+        if sealing.open(data, b"here").strip(b"\0"):
+            raise AcceptedError("something else was opened than was sealed")
+
+    def toml(data: bytes) -> None:
+        study = Study.parse(data.decode("utf-8", "replace"))
+        if Study.parse(study.text()) != study:
+            raise AcceptedError("a study that is another one when it is written again")
+
+    return [
+        Decoder("signed entry", entries, lambda data: SignedEntry.decode(data).encode()),
+        Decoder("joined", (joined(study.digest, sealing.public),), joining),
+        Decoder("public key", (encode_key(study, key),), lambda data: encode_key(study, decode_key(study, data))),
+        Decoder("result", (frame(Kind.RESULT, study.digest, b"result"),), result),
+        Decoder("sealed message", sealed, opened),
+        Decoder("study", (study.text().encode(),), toml),
     ]
 
 
@@ -128,7 +184,11 @@ def _series() -> list[Decoder]:
     samples = tuple(
         Announcement.create(terms, step, (0.5, -1e300), SimulationRandomness(step)).encode() for step in (1, 2, 3)
     )
-    return [Decoder("announcement", samples, lambda data: Announcement.decode(data, terms).encode())]
+    sums = tuple(PublishedSum(step, holder, (-1, 2**9)).encode(terms) for step, holder in ((1, 1), (2, 3), (3, 2)))
+    return [
+        Decoder("announcement", samples, lambda data: Announcement.decode(data, terms).encode()),
+        Decoder("published sum", sums, lambda data: PublishedSum.decode(data, terms).encode(terms)),
+    ]
 
 
 def _pathak() -> list[Decoder]:
@@ -251,6 +311,8 @@ def _files() -> list[Decoder]:
 
 DECODERS: tuple[str, ...] = (
     "ballot",
+    "close",
+    "confirmation",
     "tally request",
     "partial decryption",
     "partial product",
@@ -272,6 +334,13 @@ DECODERS: tuple[str, ...] = (
     "masked noise",
     "reshare",
     "published share",
+    "published sum",
+    "signed entry",
+    "sealed message",
+    "joined",
+    "public key",
+    "result",
+    "study",
     "seed commitments",
     "seed contributions",
     "residue products",

@@ -1,13 +1,13 @@
 """Every broken protocol, and the breaks that are no leaks.
 
-Each mutant is one line from the real protocol (`tests.security.lab.editing`), and the analysis must catch it; what the
+Each mutant is one line from the real protocol (`psephos.testing.mutants`), and the analysis must catch it; what the
 analysis cannot see at all is `psephos.security.audit.NOT_EXAMINED`.
 """
 
 from __future__ import annotations
 
+from psephos.testing.mutants import Mutant
 from tests.security.lab import mutants_ceremony, mutants_pathak, mutants_psgd, mutants_statistic, mutants_tally
-from tests.security.lab.editing import Mutant
 
 __all__ = ["EQUIVALENT", "MUTANTS"]
 

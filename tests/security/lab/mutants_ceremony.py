@@ -5,7 +5,7 @@ from __future__ import annotations
 import psephos.protocol.paillier.sharing
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.protocol.ceremony.search import Batch
-from tests.security.lab.editing import Mutant
+from psephos.testing.mutants import Mutant
 
 __all__ = ["MUTANTS"]
 

@@ -30,7 +30,7 @@ from psephos.protocol.proofs import knowledge, opening, validity
 from psephos.protocol.proofs.knowledge import KnowledgeProof, base_power
 from psephos.protocol.proofs.opening import OpeningProof, Powers
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
-from tests.security.lab.editing import edited
+from psephos.testing.mutants import edited
 
 if TYPE_CHECKING:
     from psephos.protocol.encrypted_sum.rounds import Round
@@ -47,7 +47,7 @@ class ProofMutant:
 
     Attributes:
         name: what is broken, in the field's words.
-        owner, function, old, new: the edit, as of `tests.security.lab.editing.Mutant`.
+        owner, function, old, new: the edit, as of `psephos.testing.mutants.Mutant`.
         forgery: whether the checker in force accepts what the cheater makes.
     """
 

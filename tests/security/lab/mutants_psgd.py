@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import psephos.curator.psgd.agreement
 import psephos.parties.psgd
-from tests.security.lab.editing import SEEDED, Mutant, again
+import psephos.protocol.psgd.walk
+from psephos.testing.mutants import SEEDED, Mutant, again
 
 __all__ = ["MUTANTS"]
 
@@ -42,10 +43,37 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step answered before its turn",
         "psgd",
-        psephos.parties.psgd,
-        "_announced",
-        "if announcement.step > next_step:",
-        "if False:",
+        psephos.protocol.psgd.walk.Walk,
+        "announced",
+        "self.open or announcement.step != self.steps + 1",
+        "self.open or announcement.step <= self.steps",
+        "steps answered once",
+    ),
+    Mutant(
+        "a step answered whoever announces it",
+        "psgd",
+        psephos.protocol.psgd.walk.Walk,
+        "announced",
+        'entry.sender != "curator"',
+        "not entry.sender",
+        "steps answered once",
+    ),
+    Mutant(
+        "a step answered at a point of the curator's choice",
+        "psgd",
+        psephos.protocol.psgd.walk.Walk,
+        "announced",
+        "announcement.point != self.point",
+        "len(announcement.point) != len(self.point)",
+        "steps answered once",
+    ),
+    Mutant(
+        "one holder's word for a sum",
+        "psgd",
+        psephos.protocol.psgd.walk.Walk,
+        "published",
+        "< terms.threshold_key.threshold:",
+        "< 1:",
         "steps answered once",
     ),
     Mutant(
@@ -62,7 +90,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "psgd",
         psephos.parties.psgd.SeriesHolder,
         "follow",
-        "self.terms.round(announcement).digest, lambda",
+        "self.terms.round(walk.announcement).digest, lambda",
         "b'', lambda",
         "steps answered once",
     ),
@@ -102,6 +130,9 @@ MUTANTS += again(
     "rho that everybody knows",
     "a step answered again with fresh noise",
     "a step answered before its turn",
+    "a step answered whoever announces it",
+    "a step answered at a point of the curator's choice",
+    "one holder's word for a sum",
     "two products opened in one step",
     "two rounds opened in one step",
 )

@@ -9,7 +9,7 @@ import psephos.protocol.paillier.comb
 import psephos.protocol.paillier.encryption
 import psephos.protocol.paillier.sharing
 from psephos.parties.holder import KeyHolder
-from tests.security.lab.editing import SEEDED, Mutant
+from psephos.testing.mutants import SEEDED, Mutant
 
 __all__ = ["MUTANTS"]
 

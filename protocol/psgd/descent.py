@@ -1,6 +1,9 @@
-"""The walk of Algorithm 1 (Rajkumar and Agarwal 2012), as functions of sums that somebody else takes.
+"""The arithmetic of Algorithm 1 (Rajkumar and Agarwal 2012), as functions of sums that somebody else takes.
 
 w_{t+1} = w_t - z_t ((1/N) S_t + (lambda + Delta) w_t),    projected on a public ball that holds every minimiser
+
+Everybody works the points out alone and compares them bit by bit, so all of it is rounded as IEEE 754 says: no power
+and no root is left to a machine's own library.
 """
 
 from __future__ import annotations
@@ -9,13 +12,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import gmpy2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.curator.checks import check_positive
 from psephos.protocol.errors import DivergenceError, InvalidParameter
 
 Array = NDArray[np.float64]
+
+_DOUBLE = gmpy2.context(precision=53)
+"""Correctly rounded, on every machine (MPFR)."""
+
+
+def _positive(record: object, name: str, said: str) -> None:
+    """Equal records have equal digests, whatever kind of number they were written with."""
+    value = getattr(record, name)
+    if not 0 < value < math.inf:
+        raise InvalidParameter(f"{said} must be positive and finite, not {value}")
+    object.__setattr__(record, name, float(value))
 
 
 @dataclass(frozen=True)
@@ -31,8 +45,9 @@ class StepSizes:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self.first, "the first step size")
-        check_positive(self.offset, "the offset of the step sizes")
+        _positive(self, "first", "the first step size")
+        _positive(self, "offset", "the offset of the step sizes")
+        _positive(self, "power", "the power of the step sizes")
         if not 0.5 < self.power <= 1:
             raise InvalidParameter(
                 f"step sizes that shrink with power {self.power} do not have an infinite sum and a finite sum of "
@@ -40,7 +55,7 @@ class StepSizes:
             )
 
     def __call__(self, t: int) -> float:
-        return float(self.first / (1 + t / self.offset) ** self.power)
+        return self.first / float(_DOUBLE.pow(1 + t / self.offset, self.power))
 
     @classmethod
     def default(cls, ridge: float, smoothness: float) -> StepSizes:
@@ -82,7 +97,7 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Descent:
-    """The curator's arithmetic, agreed on before the first step.
+    """How points follow from sums, agreed on before the first step.
 
     Attributes:
         records: N.
@@ -104,7 +119,8 @@ class Descent:
     stopping: StoppingRule = StoppingRule()
 
     def __post_init__(self) -> None:
-        check_positive(self.radius, "the radius of the projection")
+        _positive(self, "ridge", "lambda + Delta")
+        _positive(self, "radius", "the radius of the projection")
         limit = 2 / (self.smoothness + self.ridge)
         if self.step_sizes.first > limit:
             raise DivergenceError(
@@ -115,7 +131,7 @@ class Descent:
     def step(self, w: Array, noisy_sum: Array, t: int) -> Array:
         """w_{t+1}, (d,), from w_t and S_t, (d,), t = 0, 1, ...; raises DivergenceError when it is no longer finite."""
         moved = w - self.step_sizes(t) * (noisy_sum / self.records + self.ridge * w)
-        norm = math.hypot(*moved.tolist())  # does not overflow before its result does
+        norm = float(_DOUBLE.sqrt(_DOUBLE.fsum([_DOUBLE.square(gmpy2.mpfr(x)) for x in moved.tolist()])))
         moved = moved if norm <= self.radius else moved * (self.radius / norm)
         if not np.isfinite(moved).all():
             raise DivergenceError(f"the iterate is no longer finite after step {t + 1}; take smaller steps")

@@ -25,6 +25,7 @@ __all__ = ["SEEDED", "Mutant", "again", "caught_by", "edited"]
 
 _FUTURE = __future__.annotations.compiler_flag
 SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
+"""The source of coins that everybody knows, for an edit."""
 
 
 @contextmanager
@@ -55,8 +56,9 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
 
 
 def _holding(name: str, value: Any) -> list[Any]:
-    """Our modules that know a function by its name."""
-    modules = [m for key, m in sorted(sys.modules.items()) if key.split(".")[0] == "psephos"]
+    """Modules of psephos, and of the function's own package, that know it by its name."""
+    ours = {"psephos", str(getattr(value, "__module__", "")).split(".")[0]}
+    modules = [m for key, m in sorted(sys.modules.items()) if key.split(".")[0] in ours]
     return [m for m in modules if m.__dict__.get(name) is value]
 
 

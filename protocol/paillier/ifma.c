@@ -1,0 +1,273 @@
+/* Montgomery multiplication of eight numbers at a time with AVX-512 IFMA (Gueron and Krasnov 2016), for kernel.py.
+
+A number is a row of L limbs of 52 bits, the lowest first, in 64-bit words; L is a multiple of 8. Eight rows are
+transposed, so that limb j of all eight is one vector, and the eight lanes never meet. R = 2^(52 L).
+
+What comes in is below 2 n and so is what goes out, with n < R / 4: the product a b + m n, m < R, is divided by R, and
+(4 n^2 + R n) / R < 2 n. So no lane is ever compared with n, and the time depends on nothing but the sizes.
+
+The multiplier gives the low or high 52 bits of a product of 52 bits by 52 and adds them to 64 bits. A limb of the sum
+receives at most four such halves of every one of the L rows, and a carry below 2^12 of every limb below it: with
+L <= LIMIT below 2^64. So carries are only looked at where a limb leaves the sum. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+enum { LANES = 8, ROWS = 8, LIMIT = 1000, WINDOW = 16 };
+
+#define IFMA __attribute__((target("avx512f,avx512ifma")))
+#define INLINE static inline __attribute__((always_inline)) IFMA
+#define UNROLL _Pragma("GCC unroll 16")
+
+typedef __m512i vec;
+
+static int available(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512ifma");
+}
+
+/* window[0 .. ROWS] += rows[0 .. ROWS) * limb */
+INLINE void add_rows(vec *window, const vec *rows, vec limb)
+{
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        window[r] = _mm512_madd52lo_epu64(window[r], rows[r], limb);
+        window[r + 1] = _mm512_madd52hi_epu64(window[r + 1], rows[r], limb);
+    }
+}
+
+/* out = a b / R modulo n. t: room for L + ROWS + 1 vectors; out may be a or b. */
+IFMA static void montgomery(vec *out, const vec *a, const vec *b, const uint64_t *n, uint64_t inverse, size_t L, vec *t)
+{
+    const vec zero = _mm512_setzero_si512(), mask = _mm512_set1_epi64((1LL << 52) - 1);
+    const vec k = _mm512_set1_epi64((long long)inverse); /* -1 / n modulo 2^52 */
+
+    for (size_t j = 0; j < L + ROWS + 1; j++)
+        t[j] = zero; /* t[L ..] stay so */
+    for (size_t block = 0; block < L; block += ROWS) {
+        vec x[ROWS], m[ROWS], w[ROWS + 1], carry = zero;
+
+        /* The ROWS lowest limbs of t + x b tell the multiple m of n that makes them vanish. */
+        UNROLL for (int r = 0; r < ROWS; r++) {
+            x[r] = a[block + r];
+            w[r] = t[r];
+        }
+        UNROLL for (int j = 0; j < ROWS; j++) {
+            UNROLL for (int r = 0; r + j < ROWS; r++) {
+                w[j + r] = _mm512_madd52lo_epu64(w[j + r], x[r], b[j]);
+                if (j + r + 1 < ROWS)
+                    w[j + r + 1] = _mm512_madd52hi_epu64(w[j + r + 1], x[r], b[j]);
+            }
+        }
+        UNROLL for (int r = 0; r < ROWS; r++) {
+            m[r] = _mm512_madd52lo_epu64(zero, w[r], k);
+            UNROLL for (int j = 0; j + r < ROWS; j++) {
+                const vec limb = _mm512_set1_epi64((long long)n[j]);
+                w[j + r] = _mm512_madd52lo_epu64(w[j + r], m[r], limb);
+                if (j + r + 1 < ROWS)
+                    w[j + r + 1] = _mm512_madd52hi_epu64(w[j + r + 1], m[r], limb);
+            }
+            if (r + 1 < ROWS)
+                w[r + 1] = _mm512_add_epi64(w[r + 1], _mm512_srli_epi64(w[r], 52));
+        }
+
+        /* t = (t + x b + m n) / 2^(52 ROWS): the window w slides over t, and its lowest limb is done at each step. */
+        UNROLL for (int r = 0; r <= ROWS; r++)
+            w[r] = t[r];
+        for (size_t j = 0; j < L; j++) {
+            add_rows(w, x, b[j]);
+            add_rows(w, m, _mm512_set1_epi64((long long)n[j]));
+            if (j >= ROWS)
+                t[j - ROWS] = w[0];
+            else { /* 0 modulo 2^52 but for what it hands on */
+                carry = _mm512_srli_epi64(_mm512_add_epi64(w[0], carry), 52);
+                if (j == ROWS - 1)
+                    w[1] = _mm512_add_epi64(w[1], carry);
+            }
+            UNROLL for (int r = 0; r < ROWS; r++)
+                w[r] = w[r + 1];
+            w[ROWS] = t[j + ROWS + 1];
+        }
+        UNROLL for (int r = 0; r < ROWS; r++)
+            t[L - ROWS + r] = w[r];
+    }
+    vec carry = zero;
+    for (size_t j = 0; j < L; j++) {
+        carry = _mm512_add_epi64(carry, t[j]);
+        out[j] = _mm512_and_si512(carry, mask);
+        carry = _mm512_srli_epi64(carry, 52);
+    }
+}
+
+/* Eight vectors of eight words as a matrix, mirrored at its diagonal. */
+INLINE void transpose(vec *x)
+{
+    vec y[8];
+    UNROLL for (int i = 0; i < 8; i += 2) {
+        y[i] = _mm512_unpacklo_epi64(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 1]);
+    }
+    UNROLL for (int half = 0; half < 2; half++) {
+        vec *p = y + 4 * half, *q = x + 4 * half;
+        q[0] = _mm512_shuffle_i64x2(p[0], p[2], 0x88);
+        q[1] = _mm512_shuffle_i64x2(p[1], p[3], 0x88);
+        q[2] = _mm512_shuffle_i64x2(p[0], p[2], 0xdd);
+        q[3] = _mm512_shuffle_i64x2(p[1], p[3], 0xdd);
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        y[i] = _mm512_shuffle_i64x2(x[i], x[i + 4], 0x88);
+        y[i + 4] = _mm512_shuffle_i64x2(x[i], x[i + 4], 0xdd);
+    }
+    UNROLL for (int i = 0; i < 8; i++)
+        x[i] = y[i];
+}
+
+/* The first `lanes` <= 8 rows as L vectors; a lane without a row is 0. */
+IFMA static void load(vec *to, const uint64_t *rows, size_t L, size_t lanes)
+{
+    for (size_t j = 0; j < L; j += 8) {
+        for (size_t i = 0; i < LANES; i++)
+            to[j + i] = i < lanes ? _mm512_loadu_si512(rows + i * L + j) : _mm512_setzero_si512();
+        transpose(to + j);
+    }
+}
+
+/* The inverse; `from` is spoilt. */
+IFMA static void store(uint64_t *rows, vec *from, size_t L, size_t lanes)
+{
+    for (size_t j = 0; j < L; j += 8) {
+        transpose(from + j);
+        for (size_t i = 0; i < lanes; i++)
+            _mm512_storeu_si512(rows + i * L + j, from[j + i]);
+    }
+}
+
+/* `single`: b is one row, by which all are multiplied. */
+IFMA static void multiply_rows(uint64_t *out, const uint64_t *a, const uint64_t *b, int single, size_t count,
+                               const uint64_t *n, uint64_t inverse, size_t L, vec *room)
+{
+    vec *x = room, *y = x + L, *t = y + L;
+
+    for (size_t j = 0; single && j < L; j++)
+        y[j] = _mm512_set1_epi64((long long)b[j]);
+    for (size_t at = 0; at < count; at += LANES) {
+        const size_t lanes = count - at < LANES ? count - at : LANES;
+        load(x, a + at * L, L, lanes);
+        if (!single)
+            load(y, b + at * L, L, lanes);
+        montgomery(x, x, y, n, inverse, L, t);
+        store(out + at * L, x, L, lanes);
+    }
+}
+
+/* Fixed windows of four bits. Every entry of the table is read for every digit, and exponents of equal length take the
+same steps. */
+IFMA static void power_rows(uint64_t *out, const uint64_t *base, size_t count, const uint64_t *one, const uint8_t *exponent,
+                            size_t bytes, const uint64_t *n, uint64_t inverse, size_t L, vec *room)
+{
+    vec *table = room, *result = table + WINDOW * L, *chosen = result + L, *t = chosen + L;
+
+    for (size_t at = 0; at < count; at += LANES) {
+        const size_t lanes = count - at < LANES ? count - at : LANES;
+        load(table + L, base + at * L, L, lanes);
+        for (size_t j = 0; j < L; j++)
+            table[j] = result[j] = _mm512_set1_epi64((long long)one[j]);
+        for (size_t i = 2; i < WINDOW; i++)
+            montgomery(table + i * L, table + (i - 1) * L, table + L, n, inverse, L, t);
+        for (size_t place = 0; place < 2 * bytes; place++) {
+            const vec digit = _mm512_set1_epi64(exponent[place / 2] >> (place % 2 ? 0 : 4) & 15);
+            for (int i = 0; i < 4; i++)
+                montgomery(result, result, result, n, inverse, L, t);
+            memset(chosen, 0, L * sizeof(vec));
+            for (size_t i = 0; i < WINDOW; i++) {
+                const __mmask8 equal = _mm512_cmpeq_epi64_mask(digit, _mm512_set1_epi64((long long)i));
+                for (size_t j = 0; j < L; j++)
+                    chosen[j] = _mm512_mask_mov_epi64(chosen[j], equal, table[i * L + j]);
+            }
+            montgomery(result, result, chosen, n, inverse, L, t);
+        }
+        store(out + at * L, result, L, lanes);
+    }
+}
+
+/* What was computed with is a secret, and no compiler may think that nobody reads it again. */
+static void *(*const volatile wipe)(void *, int, size_t) = memset;
+
+/* power(out, base, one, exponent, modulus, inverse), or multiply(out, left, right, None, modulus, inverse) */
+static PyObject *compute(PyObject *module, PyObject *arguments)
+{
+    Py_buffer out, a, b, n, exponent = {0};
+    PyObject *how;
+    unsigned long long inverse;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "w*y*y*Oy*K", &out, &a, &b, &how, &n, &inverse))
+        return NULL;
+
+    const size_t row = (size_t)n.len, L = row / 8;
+    const int powers = how != Py_None, single = b.len == n.len;
+    PyObject *result = NULL;
+    if (!available())
+        PyErr_SetString(PyExc_RuntimeError, "this processor has no AVX-512 IFMA");
+    else if (row == 0 || row % 64 || L > LIMIT || out.len % (Py_ssize_t)row || a.len != out.len ||
+             !(single || (b.len == out.len && !powers)))
+        PyErr_SetString(PyExc_ValueError, "rows of one multiple of 8 limbs are multiplied with one row or as many");
+    else if (!powers || PyObject_GetBuffer(how, &exponent, PyBUF_SIMPLE) == 0) {
+        const size_t size = (L * (powers ? WINDOW + 3 : 3) + ROWS + 1) * sizeof(vec);
+        vec *room = aligned_alloc(sizeof(vec), size);
+        if (!room)
+            PyErr_NoMemory();
+        else {
+            const size_t count = (size_t)out.len / row;
+            Py_BEGIN_ALLOW_THREADS
+            if (powers)
+                power_rows(out.buf, a.buf, count, b.buf, exponent.buf, (size_t)exponent.len, n.buf, inverse, L, room);
+            else
+                multiply_rows(out.buf, a.buf, b.buf, single, count, n.buf, inverse, L, room);
+            wipe(room, 0, size);
+            Py_END_ALLOW_THREADS
+            free(room);
+            result = Py_NewRef(Py_None);
+        }
+        if (powers)
+            PyBuffer_Release(&exponent);
+    }
+    PyBuffer_Release(&out);
+    PyBuffer_Release(&a);
+    PyBuffer_Release(&b);
+    PyBuffer_Release(&n);
+    return result;
+}
+
+#else
+
+static int available(void) { return 0; }
+static PyObject *compute(PyObject *module, PyObject *arguments)
+{
+    (void)module, (void)arguments;
+    PyErr_SetString(PyExc_RuntimeError, "built for another processor or by another compiler");
+    return NULL;
+}
+
+#endif
+
+static PyObject *is_available(PyObject *module, PyObject *nothing)
+{
+    (void)module, (void)nothing;
+    return PyBool_FromLong(available());
+}
+
+static PyMethodDef methods[] = {
+    {"available", is_available, METH_NOARGS, "Whether this processor has AVX-512 IFMA."},
+    {"compute", compute, METH_VARARGS, "Products, or powers with one exponent, of rows of limbs: see kernel.py."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_ifma", NULL, 0, methods, slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__ifma(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,347 @@
+"""What every role of a study goes through before and after the protocol that the study is about.
+
+    everybody   joins: agrees to the study, and says what secrets for it are sealed to
+    holders     make the key among themselves (`psephos.parties.ceremony`), and publish it
+    everybody   waits until all holders have published the same key
+    everybody   plays its part in the protocol under that key
+    curator     publishes the result, once
+
+`Staged` plays roles one after another, each made from what the ones before came to. The messages of a stage follow, on
+the board, from those of the stage before, so that everybody moves on at the same place of the board. No paper behind it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gmpy2 import mpz
+
+from psephos.protocol.errors import AgreementError, MessageError, PsephosError, UnexpectedMessageError
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.roles import BOARD, Entry, Machine, Missing, Post, Refusal, Role, Step, gathers, takes
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.storage.values import storable
+from psephos.protocol.study.study import CURATOR, Study
+from psephos.protocol.wire import Kind, Reader, frame
+
+__all__ = ["Joining", "Keyed", "Published", "Publishing", "Staged", "UntilResult"]
+
+
+# -- one role after another
+
+
+@storable
+@dataclass(frozen=True)
+class At:
+    """Which stage a role is in, its state there, and the last states of the stages before."""
+
+    stage: int
+    state: Any = field(repr=False)
+    before: tuple[Any, ...] = field(default=(), repr=False)
+
+
+Stage = Callable[..., Role]
+"""Makes the role of a stage from the results of all stages before it."""
+
+
+class Staged(Role):
+    """Roles of one name, one after another; its result is that of the last."""
+
+    reads = frozenset(Kind)
+
+    def __init__(self, name: str, *stages: Stage) -> None:
+        """`stages`: of the same name each; the first takes no argument, the second one, and so on."""
+        self.name, self._stages = name, stages
+        self._made: dict[int, Role] = {}  # a cache: a role follows from the states before it
+
+    def _role(self, at: At) -> Role:
+        if at.stage not in self._made:
+            results = [self._made[k].result(state) for k, state in enumerate(at.before)] if at.before else []
+            self._made[at.stage] = self._stages[at.stage](*results)
+        return self._made[at.stage]
+
+    def _known(self, at: At) -> Role:
+        """The role of a state that was written down: those before it are made first."""
+        for stage in range(at.stage):
+            self._role(At(stage, at.before[stage], at.before[:stage]))
+        return self._role(at)
+
+    def start(self) -> Step:
+        """Of the first stage."""
+        return self._entered(At(0, None))
+
+    def _entered(self, at: At) -> Step:
+        step = self._known(at).start()
+        return self._moved(At(at.stage, step.state, at.before), replace(step, state=None))
+
+    def _moved(self, at: At, step: Step) -> Step:
+        """On to the next stage, when this one is done."""
+        if at.stage + 1 == len(self._stages) or not self._known(at).done(at.state):
+            return replace(step, state=at)
+        after = self._entered(At(at.stage + 1, None, (*at.before, at.state)))
+        return Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
+
+    def receive(self, state: At, entries: Sequence[Entry]) -> Step:
+        """Each stage is given what it reads, in the order of the board; what it does not read is not for it."""
+        step, waiting = Step(state), list(entries)
+        while waiting:
+            role = self._known(step.state)
+            run: list[Entry] = []
+            while waiting and _reads(role, waiting[0]) and (not run or _alike(run[-1], waiting[0])):
+                run.append(waiting.pop(0))
+            if not run:
+                waiting.pop(0)
+                continue
+            inner = role.receive(step.state.state, run)
+            after = self._moved(replace(step.state, state=inner.state), replace(inner, state=None))
+            step = Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
+        return step
+
+    def quiet(self, state: At) -> Step | None:
+        """As the stage's role."""
+        step = self._known(state).quiet(state.state)
+        return None if step is None else self._moved(replace(state, state=step.state), replace(step, state=None))
+
+    def complete(self, state: At) -> bool:
+        """As the stage's role."""
+        return self._known(state).complete(state.state)
+
+    def listens(self, state: At) -> bool:
+        """As the stage's role."""
+        return self._known(state).listens(state.state)
+
+    def awaits(self, state: At) -> Missing | None:
+        """As the stage's role."""
+        return self._known(state).awaits(state.state)
+
+    def result(self, state: At) -> Any:
+        """Of the last stage."""
+        return self._known(state).result(state.state) if state.stage + 1 == len(self._stages) else None
+
+    def stage(self, state: At) -> Role:
+        """Who it is now."""
+        return self._known(state)
+
+    def result_of(self, state: At, stage: int) -> Any:
+        """What a stage came to; None when it is not over."""
+        self._known(state)
+        return self._made[stage].result(state.before[stage]) if stage < state.stage else None
+
+
+def _reads(role: Role, entry: Entry) -> bool:
+    try:
+        return entry.receiver != BOARD or entry.kind in role.reads
+    except MessageError:
+        return False
+
+
+def _alike(one: Entry, other: Entry) -> bool:
+    return one.kind is other.kind
+
+
+# -- joining
+
+
+@storable
+@dataclass(frozen=True)
+class Waiting:
+    """Who has joined so far."""
+
+    joined: tuple[str, ...] = ()
+
+
+class Joining(Machine):
+    """Waits until all that are needed have joined; its own joining is said by its agent. Its outcome is who has."""
+
+    reads = frozenset({Kind.JOINED})
+
+    def __init__(self, name: str, needed: Collection[str]) -> None:
+        """`needed`: names of roles."""
+        self.name, self._needed = name, frozenset(needed)
+
+    def begin(self) -> Step:
+        """Wait."""
+        return Step(Waiting())
+
+    @takes(Waiting, Kind.JOINED)
+    def note(self, state: Waiting, entry: Entry) -> Step:
+        """One more."""
+        return Step(Waiting((*state.joined, entry.sender)))
+
+    def outcome(self, state: Waiting) -> tuple[str, ...] | None:
+        """Who has joined, when nobody is missing."""
+        return state.joined if self._needed <= set(state.joined) else None
+
+    def awaits(self, state: Any) -> Missing | None:
+        """Who has not."""
+        left = sorted(self._needed - set(state.state.joined))
+        return Missing(Kind.JOINED, tuple(left)) if left else None
+
+
+# -- the key
+
+
+@storable
+@dataclass(frozen=True)
+class Comparing:
+    """The holders' keys are on their way."""
+
+
+@storable
+@dataclass(frozen=True)
+class Agreed:
+    """All holders have published this key."""
+
+    key: ThresholdKey
+
+
+class Keyed(Machine):
+    """Publishes the key, where this role holds a share of it, and waits until all holders have published the same."""
+
+    reads = frozenset({Kind.PUBLIC_KEY})
+
+    def __init__(self, name: str, study: Study, own: ThresholdKey | None = None) -> None:
+        """`own`: the key that this holder has made with the others; None for who holds none."""
+        self.name, self._study, self._own = name, study, own
+
+    def begin(self) -> Step:
+        """Publish it."""
+        posts = () if self._own is None else (Post(BOARD, encode_key(self._study, self._own), "key"),)
+        return Step(Comparing(), posts)
+
+    @gathers(Comparing, Kind.PUBLIC_KEY, lambda self, state: self._study.holders)
+    def compare(self, state: Comparing, said: dict[str, bytes]) -> Step:
+        """Raises AgreementError when two holders do not mean the same key, or it is not the one that the study asks."""
+        if len(set(said.values())) != 1:
+            raise AgreementError(f"{self.name}: the holders do not publish the same key; the study ends here")
+        key = decode_key(self._study, next(iter(said.values())))
+        if self._own is not None and key != self._own:
+            raise AgreementError(f"{self.name}: the others publish another key than the one it has a share of")
+        return Step(Agreed(key))
+
+    def listens(self, state: Any) -> bool:
+        """No holder any more: what they told each other in secret is forgotten with the key to it."""
+        return self._own is None
+
+    def outcome(self, state: Comparing | Agreed) -> ThresholdKey | None:
+        """The key."""
+        return state.key if isinstance(state, Agreed) else None
+
+
+def encode_key(study: Study, key: ThresholdKey) -> bytes:
+    """A key as its holders publish it."""
+    size = key.key.ciphertext_bytes
+    numbers = (key.theta, key.verification_base, *key.verification_values)
+    parts = [int(key.key.n).to_bytes(size, "big"), key.ceremony, *(int(n).to_bytes(size, "big") for n in numbers)]
+    return frame(Kind.PUBLIC_KEY, study.digest, *parts)
+
+
+def decode_key(study: Study, data: bytes) -> ThresholdKey:
+    """Raises MessageError, or the named error of a key that is none or not the study's."""
+    size, holders = study.key_bits // 4, len(study.holders)
+    reader = Reader(data, Kind.PUBLIC_KEY, study.digest, length=16 + size * (3 + holders))
+    n, ceremony = reader.integer(size), reader.take(16)
+    theta, base, *values = (mpz(reader.integer(size)) for _ in range(2 + holders))
+    public = PublicKey(n, form="psephos")
+    key = ThresholdKey(public, holders, study.threshold, ceremony, base, tuple(values), int(theta))
+    study.check_key(key)
+    return key
+
+
+# -- the result
+
+
+@storable
+@dataclass(frozen=True)
+class Published:
+    """What the curator released: bytes whose meaning is the study's protocol's."""
+
+    content: bytes = field(repr=False)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256, 32 bytes."""
+        return hashlib.sha256(self.content).digest()
+
+
+class Publishing(Machine):
+    """The curator's last stage: it makes the release, once whatever happens, and publishes it."""
+
+    name = CURATOR
+
+    def __init__(self, study: Study, make: Callable[[], bytes], once: OnceLedger) -> None:
+        """`make`: draws the noise and fits; `once`: where the release is remembered, so that no second one is drawn."""
+        self._study, self._make, self._once = study, make, once
+
+    def begin(self) -> Step:
+        """Release and publish."""
+        content = self._once.first(b"release" + self._study.digest, b"", self._make)
+        return Step(Published(content), (Post(BOARD, frame(Kind.RESULT, self._study.digest, content), "release"),))
+
+    def outcome(self, state: Published) -> Published:
+        """The release."""
+        return state
+
+
+@storable
+@dataclass(frozen=True)
+class Until:
+    """A role's state, and the result when it is there."""
+
+    state: Any = field(repr=False)
+    published: Published | None = None
+
+
+class UntilResult(Role):
+    """A role that is done when the curator has published a result."""
+
+    def __init__(self, study: Study, role: Role) -> None:
+        self.name, self.reads = role.name, role.reads | {Kind.RESULT}
+        self.role, self._study = role, study
+
+    def start(self) -> Step:
+        """As the role."""
+        step = self.role.start()
+        return replace(step, state=Until(step.state))
+
+    def receive(self, state: Until, entries: Sequence[Entry]) -> Step:
+        """As the role; a result is noted, once and the curator's only."""
+        results = [entry for entry in entries if entry.is_a(Kind.RESULT)]
+        others = [entry for entry in entries if not entry.is_a(Kind.RESULT)]
+        step = self.role.receive(state.state, others) if others else Step(state.state)
+        after = replace(state, state=step.state)
+        refused = list(step.refused)
+        for entry in results:
+            try:
+                after = self._noted(after, entry)
+            except PsephosError as error:
+                refused.append(Refusal(entry, error))
+        return replace(step, state=after, refused=tuple(refused))
+
+    def _noted(self, state: Until, entry: Entry) -> Until:
+        if entry.sender != CURATOR:
+            raise UnexpectedMessageError(f"{self.name}: {entry.sender} published a result, and is not the curator")
+        if state.published is not None:
+            raise UnexpectedMessageError(f"{self.name}: the curator published a second result")
+        return replace(state, published=Published(Reader(entry.data, Kind.RESULT, self._study.digest).rest()))
+
+    def quiet(self, state: Until) -> Step | None:
+        """As the role."""
+        step = self.role.quiet(state.state)
+        return None if step is None else replace(step, state=replace(state, state=step.state))
+
+    def complete(self, state: Until) -> bool:
+        """As the role."""
+        return self.role.complete(state.state)
+
+    def listens(self, state: Until) -> bool:
+        """As the role, until there is a result."""
+        return state.published is None and self.role.listens(state.state)
+
+    def result(self, state: Until) -> Published | None:
+        """What the curator published."""
+        return state.published

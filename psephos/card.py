@@ -1,0 +1,90 @@
+"""The model card: what a reader of a released classifier has to know, and nothing that is not public.
+
+The accuracy on held-out rows is not in it: those rows are private, and no epsilon covers what was measured on them.
+"""
+
+from __future__ import annotations
+
+from psephos.data.splits import Split
+from psephos.model import Model
+from psephos.outcomes import TallyOutcome
+
+__all__ = ["model_card"]
+
+_OPENED = {
+    "counts": "how many parties voted for each class on each public row (alpha); not who voted what. alpha is not "
+    "private, and not for release",
+    "sum": "the exact sum of the parties' parameters, each projected on a public ball; not whose they are. It is not "
+    "private, and not for release",
+    "statistic": "the statistic with the noise that the parties added: nothing that the classifier does not say",
+}
+"""What the curator is given besides what is public."""
+
+
+def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float | None) -> str:
+    """The card as Markdown. `right`: the share of public rows with a public label that the classifier gets right."""
+    release, own = model.release, dealt.encoding is not None
+    opened = "statistic" if outcome.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
+    source = "the operating system" if outcome.noise_source == "system" else "a SEED, by which it can be taken off"
+    delta = f", delta {release.delta:.3g}" if release.delta else ""
+    chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+                       for name, value in release.chosen.items())  # fmt: skip
+    parts = [
+        f"# A private classifier from {outcome.dataset}",
+        *(f"**{text}**" for text in outcome.page().warnings),
+        f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
+        f"learned from {model.parties} parties by Psephos. `psephos predict model.json FILE.csv` and "
+        "`psephos.load_model` use it. Its scores are no probabilities.",
+        "## Privacy",
+        _table(
+            ("method", model.method),
+            ("epsilon", f"{release.epsilon:g}{delta}" if release.epsilon else release.said),
+            ("unit", f"{release.unit}: what is protected is everything that one of the {model.parties} holds"),
+            ("noise", f"{release.mechanism}, from {source}"),
+            ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
+            ("its source", release.source),
+            ("chosen by public rules", chosen),
+        ),
+        "Another release from the same parties adds to what this one has cost them.",
+        "## Who could learn what",
+        _table(
+            ("everybody", "this classifier, and what epsilon allows it to say about any one party; who took part"),
+            ("curator", _OPENED[opened]),
+            ("key holders", f"nothing besides, up to {outcome.threshold - 1} of {outcome.holders} together; "
+             f"{outcome.threshold} could open every ballot"),
+            *([("dealer of the key", "could open every ballot, until it forgot the key")]
+              if outcome.keys == "dealer" else []),
+            ("whoever ran this", "everything, since one machine played every role: the data and result.json, which has "
+             "accuracies on private rows, stay there"),
+        ),
+        "## How a row becomes numbers",
+        f"Settled by {outcome.auxiliary} public rows alone, whose features are taken to be public.",
+        _table(*model.encoding.summary) if own else f"The features of {outcome.dataset} as they are published.",
+        *(["\n".join(f"* {text}." for text in dealt.cautions)] if dealt.cautions else []),
+        "## What was not checked",
+        "\n".join(f"* {text}." for text in _unchecked(outcome, own)),
+    ]  # fmt: skip
+    if right is not None:
+        parts += ["## What it is worth", f"It is right on {right:.1%} of the public rows, whose labels are public too."]
+    return "\n\n".join(parts) + "\n"
+
+
+def _unchecked(outcome: TallyOutcome, own: bool) -> list[str]:
+    followed = {
+        "none": "that parties follow the protocol: ballots carried no proofs",
+        "knowledge": "that votes are valid: ballots proved only that their senders knew what was in them",
+        "valid": "that votes are honest: ballots proved only that they were valid",
+    }
+    return [
+        followed[outcome.proofs],
+        "the parties' data: wrong labels, or labels chosen to mislead, went in as they were",
+        *(["that the names of the classes may be known: they were read off the parties' labels"] if own else []),
+        *(["that the public rows are public"] if own else []),
+        "how good or how fair it is on other people's data, or on any group of them",
+        "traffic, timing and memory of the machines",
+    ]
+
+
+def _table(*rows: tuple[str, str]) -> str:
+    cells = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    return "\n".join(["| | |", "| --- | --- |", *cells])

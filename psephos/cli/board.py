@@ -1,0 +1,110 @@
+"""`psephos board ...`: what a NATS server needs to carry a study, and boards that travel as files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psephos.cli.generate import Grouped, examples
+from psephos.cli.shared import emit, note
+
+__all__ = ["register"]
+
+Where = Annotated[str, typer.Argument(help="The board: a file, or tls://HOST:PORT?ca=FILE of a NATS server.")]
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the group."""
+    group = typer.Typer(
+        help="Boards: the public log over which the roles of a study speak.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    _server(group)
+    _carrying(group)
+    app.add_typer(group, name="board")
+
+
+def _server(group: typer.Typer) -> None:
+    @group.command(
+        cls=Grouped,
+        epilog=examples("psephos board init server study.toml --host board.example.org,192.0.2.7"),
+    )
+    def init(
+        folder: Annotated[Path, typer.Argument(help="A new directory for the server's files.")],
+        study: Annotated[Path, typer.Argument(help="The study whose roles may use it.")],
+        host: Annotated[str, typer.Option(help="Names and addresses by which it is reached, A,B,C.")] = "127.0.0.1",
+        port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")] = 4222,
+        gigabytes: Annotated[int, typer.Option(min=1, help="The most that it keeps on disk.")] = 20,
+    ) -> None:
+        """Write the configuration of a NATS server for a study, and certificates for a trial."""
+        from psephos.protocol.board.server import write_server
+        from psephos.protocol.study.study import Study
+
+        hosts = [name.strip() for name in host.split(",") if name.strip()]
+        reading = write_server(folder, Study.read(study).members, hosts, port, gigabytes)
+        note(
+            f"start it:          nats-server -c {folder / 'nats.conf'}\n"
+            f"send to everybody: {folder / 'ca.pem'}, and the address tls://{hosts[0]}:{port}?ca=ca.pem\n"
+            "The certificates are for a trial, for 90 days; a real study has its server.pem and server.key from an\n"
+            "authority that its members trust. Who only reads, a watcher or an auditor, uses this address:"
+        )
+        emit(f"{reading}\n")
+
+
+def _carrying(group: typer.Typer) -> None:
+    @group.command(
+        cls=Grouped,
+        epilog=examples(
+            "psephos board export board.sqlite entries-1", "psephos board export board.sqlite entries-2 --after 120"
+        ),
+    )
+    def export(
+        board: Where,
+        file: Annotated[Path, typer.Argument(help="The new file to write.")],
+        after: Annotated[int, typer.Option(min=0, help="Only entries with a larger number.")] = 0,
+        study: Annotated[Path | None, typer.Option(help="The study, where the board is on a server.")] = None,
+    ) -> None:
+        """Write what stands on a board into a file to carry; of a copy, what is to be posted on the board itself."""
+        from psephos.protocol.board.address import open_board
+        from psephos.protocol.board.file import export as write
+        from psephos.protocol.errors import BoardError, InvalidParameter
+        from psephos.protocol.study.study import Study
+
+        if "://" in board and study is None:
+            raise InvalidParameter("which study? a server may have boards of several: --study study.toml")
+        if "://" not in board and not Path(board.removeprefix("file:")).exists():
+            raise BoardError(f"there is no board {board}")
+        opened = open_board(board, b"" if study is None else Study.read(study).digest)
+        try:
+            count = write(opened, file, after)
+        finally:
+            opened.close()
+        emit(f"{count} entries are in {file}\n")
+
+    @group.command(
+        "import",
+        cls=Grouped,
+        epilog=examples("psephos board import copy.sqlite entries-1", "psephos board import board.sqlite to-be-posted"),
+    )
+    def import_(
+        board: Annotated[Path, typer.Argument(help="A board in a file, or a copy of a board; it is made.")],
+        file: Annotated[Path, typer.Argument(help="What `psephos board export` wrote on another machine.")],
+    ) -> None:
+        """Take in what was carried here: all of it or nothing, and only what follows on what is here."""
+        from psephos.protocol.board.file import BoardFile, Carried
+        from psephos.protocol.errors import BoardError
+
+        with Carried.open(file) as carried:
+            stands = carried.head is not None
+        if not stands and not board.exists():
+            raise BoardError(f"{file} is to be posted on a board, and there is no {board}")
+        opened = BoardFile(board, copy=stands)
+        try:
+            count = opened.import_(file)
+        finally:
+            opened.close()
+        emit(f"{count} entries of {file} are new in {board}\n")

@@ -1,0 +1,51 @@
+"""`psephos predict`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psephos.cli.generate import Grouped, examples
+from psephos.cli.shared import AsJson, emit, note
+from psephos.outcomes import FORMAT
+
+__all__ = ["register"]
+
+COLUMN = "predicted"
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the command."""
+
+    @app.command(
+        cls=Grouped,
+        epilog=examples("psephos predict out patients.csv", "psephos predict out/model.json new.csv --output said.csv"),
+    )
+    def predict(
+        model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
+        file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns that the model takes.")],
+        output: Annotated[Path | None, typer.Option(help="Write the CSV here.", show_default="standard output")] = None,
+        as_json: AsJson = False,
+    ) -> None:
+        """Use a model file: the rows of FILE as CSV, with the predicted class in one more column."""
+        from psephos.data.tables import read_table
+        from psephos.model import load_model, write_atomically
+        from psephos.protocol.errors import DataError
+
+        classifier = load_model(model)
+        table = read_table(file)
+        if COLUMN in table.columns:
+            raise DataError(f"{file} has a column {COLUMN!r} already: give it another name")
+        said = classifier.predict(table)
+        text = table.assign(**{COLUMN: said}).to_csv(index=False, lineterminator="\n")
+        if as_json:
+            text = json.dumps({"format": FORMAT, "kind": "predictions", COLUMN: said.tolist()}) + "\n"
+        if output is None:
+            emit(text)
+        else:
+            write_atomically(output, text.encode())
+            note(f"{len(table):,} predictions written to {output}")

@@ -1,0 +1,137 @@
+"""Whose data is simulated, how it is dealt and who stays away: the options that all protocols have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from psephos.data.datasets import Dataset, load
+from psephos.data.own import OwnTable, TableOptions
+from psephos.data.preprocessing import DEFAULTS, PublicScaler, default_scaler
+from psephos.data.splits import DEALS, Split, split
+from psephos.options import option
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.roles import Role, Step
+
+__all__ = ["Absent", "DataOptions", "one_of", "scaler_for", "settled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(TableOptions):
+    """A data set or a table of one's own, the parties it is dealt to, and those of them that never answer."""
+
+    dataset: str = option(
+        "breast-cancer", "A bundled or a downloaded data set, where --data names no table of your own."
+    )
+    parties: int = option(25, "Data owners, M.")
+    samples_per_party: int | None = option(
+        None, "Samples of each party, on average.", shown="90 % of the training data, dealt evenly"
+    )
+    sizes: str = option(
+        "equal",
+        "How rows are dealt: equal; dirichlet (unequal sizes, skewed labels); shards (a few labels each); or the size "
+        "of each party, as in 5,5,20.",
+    )
+    concentration: float = option(0.5, "Of the Dirichlet law: the smaller, the more skewed.")
+    absent: float = option(0.0, "Share of the parties that stay away, chosen by the seed.")
+    data_dir: str | None = option(None, "Where data sets are.", group="Machine", shown="PSEPHOS_DATA, or the cache")
+    seed: int = option(0, "Drives splits and training; never keys or encryption.", group="Machine")
+
+    def check_data(self) -> None:
+        """Raise InvalidParameter for options that deal nothing to anybody."""
+        self.check_table()
+        if not self.parties >= 2:
+            raise InvalidParameter(f"a run has at least 2 parties, not {self.parties}")
+        if not 0 <= self.absent < 1:
+            raise InvalidParameter(f"the share of absent parties lies in [0, 1), and is not {self.absent}")
+        given = self._sizes()
+        if self.party is not None and given != "equal":
+            raise InvalidParameter("the table says whose row it is: --sizes and --party exclude each other")
+        if isinstance(given, str):
+            one_of("sizes", given, *DEALS)
+        elif len(given) != self.parties or self.samples_per_party is not None:
+            raise InvalidParameter(
+                f"{len(given)} sizes were given for {self.parties} parties: give each party's, and no "
+                "--samples-per-party"
+            )
+
+    def _sizes(self) -> str | list[int]:
+        try:
+            return [int(size) for size in self.sizes.split(",")]
+        except ValueError:
+            return self.sizes
+
+    @property
+    def away(self) -> list[int]:
+        """Numbers of the parties that stay away, in order."""
+        count = round(self.absent * self.parties)
+        return sorted(np.random.default_rng([self.seed, 1]).permutation(self.parties)[:count].tolist())
+
+    def deal(self, data: Dataset | None = None, *, samples: int | None = None, auxiliary: int | None = None) -> Split:
+        """Who holds what of `data`, by default of the table or the data set that is named.
+
+        `samples`: of each party, where none are asked for. Raises DataSetMissingError and what else `load`, `OwnTable`
+        and `split` of `psephos.data` raise.
+        """
+        given = self._sizes()
+        if data is None and self.data is not None:
+            return OwnTable(self).deal(self.parties, self.seed, sizes=given, concentration=self.concentration)
+        fixed = given if not isinstance(given, str) else self.samples_per_party or samples
+        return split(
+            load(self.dataset, self.data_dir) if data is None else data,
+            self.parties,
+            self.seed,
+            samples_per_party=fixed,
+            auxiliary=auxiliary,
+            deal=given if isinstance(given, str) else "equal",
+            concentration=self.concentration,
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has them."""
+        return {
+            name: [one if isinstance(one, str | float) else str(one) for one in value]
+            if isinstance(value, tuple)
+            else value
+            for name, value in vars(self).items()
+        }
+
+
+Options = TypeVar("Options", bound=DataOptions)
+
+
+def settled(options: Options) -> Options:
+    """`options` with as many parties as a table of one's own names, and no more holders; raises as `OwnTable` does."""
+    if options.data is None or options.party is None:
+        return options
+    parties = len(OwnTable(options).owners)
+    fewer: dict[str, Any] = {}
+    if getattr(options, "holders", 0) > parties:
+        fewer = {"holders": parties, "threshold": parties // 2 + 1}
+    return replace(options, parties=parties, **fewer)
+
+
+def scaler_for(name: str) -> PublicScaler:
+    """The unfitted scaler of a data set, which may be the caller's own."""
+    return default_scaler(name if name in DEFAULTS else "your own")
+
+
+def one_of(name: str, chosen: str | None, *known: str | None) -> None:
+    """Raise InvalidParameter for a choice that is none."""
+    if chosen not in known:
+        raise InvalidParameter(f"{name} is one of {', '.join(filter(None, known))}, not {chosen!r}")
+
+
+class Absent(Role):
+    """Who stays away: it sends nothing, and hears nothing."""
+
+    def __init__(self, honest: Role) -> None:
+        self.name = honest.name
+
+    def start(self) -> Step:
+        return Step(())
+
+    def receive(self, state: Any, entries: Any) -> Step:
+        return Step(())

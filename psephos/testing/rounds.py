@@ -1,0 +1,145 @@
+"""A round with everybody's secrets, as a test plays it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from psephos.curator.tally import OpenedSum, Tally
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.driver import Driver
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.protocol.paillier.threshold import KeyShare, deal
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
+from psephos.protocol.signing import SigningKey
+
+__all__ = ["CONTEXT", "Election", "Sends", "hold_election", "short_key"]
+
+CONTEXT = b"auxiliary set of the tests".ljust(32, b".")
+"""What a round is about, where nobody says."""
+
+
+def short_key(seed: int = 1, bits: int = 512) -> PrivateKey:
+    """A test key, always the same for a seed, so that a failure can be looked at again. It protects nothing."""
+    return generate_private_key(bits, test_key=True, randomness=SimulationRandomness(seed, "private_key"))
+
+
+class Sends(Role):
+    """A role that says what it is told to, at once, whatever it hears."""
+
+    def __init__(self, name: str, *messages: bytes, to: str = BOARD) -> None:
+        self.name, self._posts = name, tuple(Post(to, data, "sent") for data in messages)
+
+    def start(self) -> Step:
+        return Step(None, self._posts)
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        return Step(None)
+
+
+@dataclass(frozen=True)
+class Election:
+    """One round with everybody's secrets: what a test plays all roles with.
+
+    Attributes:
+        private_key: before it was shared.
+        shares: of the holders. signing_keys: of the parties.
+        round: what is public.
+    """
+
+    private_key: PrivateKey = field(repr=False)
+    shares: tuple[KeyShare, ...] = field(repr=False)
+    signing_keys: tuple[SigningKey, ...] = field(repr=False)
+    round: Round
+
+    @property
+    def key(self) -> PublicKey:
+        """The round's."""
+        return self.round.key
+
+    def vector(
+        self, values: Sequence[int], mode: RandomnessMode = "half", randomness: Randomness = SYSTEM
+    ) -> EncryptedVector:
+        """A vector of the round's plan, encrypted."""
+        encryptor = Encryptor(self.key, mode, randomness=randomness, expected=64)
+        return EncryptedVector.encrypt(encryptor, self.round.plan, values)
+
+    def ballot(
+        self,
+        party: int,
+        values: Sequence[int] | None = None,
+        *,
+        round_: Round | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> Ballot:
+        """A signed ballot; by default one whose entries tell the party: entry i is 1 when bit i % 8 of party + 1 is."""
+        chosen = self.values(party) if values is None else values
+        return Ballot.sign(
+            round_ or self.round, party, self.vector(chosen, randomness=randomness), self.signing_keys[party]
+        )
+
+    def values(self, party: int) -> list[int]:
+        """What a ballot of this party holds, unless a test says otherwise."""
+        return [(party + 1) >> (i % 8) & 1 for i in range(self.round.plan.length)]
+
+    def sums(self, parties: Sequence[int]) -> list[int]:
+        """Of these parties' `values`."""
+        return [sum(column) for column in zip(*(self.values(p) for p in parties), strict=True)]
+
+    def product(self, ballots: Sequence[Ballot]) -> BallotProduct:
+        """Of ballots that all count."""
+        product, rejected = BallotProduct(self.round).add_all(ballot.encode() for ballot in ballots)
+        assert rejected == []
+        return product
+
+    def holders(self) -> list[KeyHolder]:
+        """Honest ones."""
+        return [KeyHolder(share, self.round) for share in self.shares]
+
+    def count(
+        self, ballots: Sequence[Ballot | bytes], holders: Sequence[Role] | None = None, *, strict: bool = True
+    ) -> OpenedSum:
+        """What the curator opens when these ballots are posted and these holders take part."""
+        encoded = [ballot.encode() if isinstance(ballot, Ballot) else ballot for ballot in ballots]
+        senders = [Sends(f"sender {place}", data) for place, data in enumerate(encoded)]
+        driver = Driver([*senders, Tally(self.round), *(self.holders() if holders is None else holders)], strict=strict)
+        opened: OpenedSum = driver.run()["curator"]
+        return opened
+
+
+def hold_election(
+    parties: int = 5,
+    holders: int = 3,
+    threshold: int = 2,
+    *,
+    key: PrivateKey | None = None,
+    length: int = 11,
+    span: tuple[int, int] = (0, 1),
+    randomness: Randomness = SYSTEM,
+    **terms: Any,
+) -> Election:
+    """A round over vectors of `length` entries in `span`, under a key (`short_key()`) that is shared among `holders`.
+
+    `terms`: of `Round.create`, such as minimum_ballots, context, proofs. Raises what that, `deal` and
+    `PackingPlan.for_key` do.
+    """
+    key = short_key() if key is None else key
+    threshold_key, shares = deal(key, holders=holders, threshold=threshold, randomness=randomness)
+    signing_keys = tuple(SigningKey.generate(randomness) for _ in range(parties))
+    round_ = Round.create(
+        "votes",
+        threshold_key,
+        PackingPlan.for_key(key.public_key, length=length, addends=parties, minimum=span[0], maximum=span[1]),
+        tuple(k.verification_key for k in signing_keys),
+        **{"context": CONTEXT, "test_key": key.public_key.bits < 2048, "randomness": randomness, **terms},
+    )
+    return Election(key, tuple(shares), signing_keys, round_)

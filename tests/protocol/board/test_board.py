@@ -1,0 +1,233 @@
+"""A board orders bytes; it cannot pass one log for another, forge an author, or read what is sealed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.board.history import Head, History, leaf_hash
+from psephos.protocol.board.sealing import SealingKey, seal
+from psephos.protocol.board.seat import Seat, Taken, joined
+from psephos.protocol.errors import (
+    BoardError,
+    EquivocationError,
+    ForgedSignatureError,
+    MessageError,
+    UnexpectedMessageError,
+    UnknownPartyError,
+    WrongRoundError,
+)
+from psephos.protocol.roles import BOARD, Entry, Post
+from psephos.protocol.signing import SigningKey
+from tests.study import Trial, trial
+
+# -- one log
+
+
+def tree_hash(leaves: list[bytes]) -> bytes:
+    """MTH of RFC 9162, section 2.1.1, as it is written there."""
+    if not leaves:
+        return hashlib.sha256().digest()
+    if len(leaves) == 1:
+        return hashlib.sha256(b"\0" + leaves[0]).digest()
+    k = 1 << (len(leaves) - 1).bit_length() - 1
+    return hashlib.sha256(b"\1" + tree_hash(leaves[:k]) + tree_hash(leaves[k:])).digest()
+
+
+@given(st.lists(st.binary(max_size=4), max_size=40))
+def test_heads_are_the_merkle_tree_hashes_of_rfc_9162(entries: list[bytes]) -> None:
+    history = History()
+    for data in entries:
+        history.append(leaf_hash(data))
+    assert history.head == Head(len(entries), tree_hash(entries))
+    for size in range(len(entries) + 1):
+        assert history.extends(Head(size, tree_hash(entries[:size])))
+        assert not history.extends(Head(size, bytes(32)))
+    assert not history.extends(Head(len(entries) + 1, tree_hash([*entries, b"x"])))
+
+
+def test_two_logs_of_the_same_entries_in_another_order_have_other_heads() -> None:
+    one, other = History(), History()
+    for first, second in ((b"a", b"b"), (b"b", b"a")):
+        one.append(leaf_hash(first))
+        other.append(leaf_hash(second))
+    assert one.head != other.head
+    assert one.head.size == other.head.size
+
+
+# -- who says what
+
+
+@pytest.fixture(scope="module")
+def made() -> Trial:
+    return trial()
+
+
+class Everyone:
+    """Seats that are all shown the same board."""
+
+    def __init__(self, made: Trial, *names: str) -> None:
+        self.made = made
+        self.secrets = {name: SealingKey.generate() for name in names}
+        self.seats = {name: Seat(made.study.members, name, made.keys[name], self.secrets[name]) for name in names}
+        self.number = 0
+        for name in names:
+            key = self.secrets[name].public
+            self.post(self.seats[name].sign(Post(BOARD, joined(made.study.digest, key), "join")))
+
+    def post(self, data: bytes) -> dict[str, Taken]:
+        self.number += 1
+        return {name: seat.take(self.number, data) for name, seat in self.seats.items()}
+
+
+def errors(taken: dict[str, Taken]) -> set[type[Exception] | None]:
+    return {None if each.error is None else type(each.error) for each in taken.values()}
+
+
+def test_a_public_entry_reaches_everybody_and_a_secret_one_its_reader(made: Trial) -> None:
+    everyone = Everyone(made, "curator", "party 0", "holder 1")
+    public = everyone.post(everyone.seats["party 0"].sign(Post(BOARD, b"for all")))
+    assert {each.entry for each in public.values()} == {Entry(4, "party 0", BOARD, b"for all")}
+    data = everyone.seats["party 0"].sign(Post("holder 1", b"for one reader"))
+    assert b"for one reader" not in data
+    secret = everyone.post(data)
+    assert secret["holder 1"].entry == Entry(5, "party 0", "holder 1", b"for one reader")
+    assert secret["curator"].entry is secret["party 0"].entry is None
+    assert errors(secret) == {None}
+    open_ = everyone.post(everyone.seats["curator"].sign(Post("holder 1", b"no secret", secret=False)))
+    assert open_["holder 1"].entry == Entry(6, "curator", "holder 1", b"no secret")
+    assert open_["party 0"].entry is None
+
+
+def test_nothing_is_sealed_to_who_has_not_joined(made: Trial) -> None:
+    everyone = Everyone(made, "curator")
+    place = everyone.seats["curator"].place
+    with pytest.raises(MessageError, match="holder 1 has not joined"):
+        everyone.seats["curator"].sign(Post("holder 1", b"x"))
+    assert everyone.seats["curator"].place == place
+
+
+def test_every_byte_of_an_entry_counts(made: Trial) -> None:
+    everyone = Everyone(made, "curator", "party 0")
+    data = everyone.seats["party 0"].sign(Post(BOARD, b"said", "phase"))
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        taken = everyone.post(bytes(changed))
+        assert None not in errors(taken), at
+    assert errors(everyone.post(data)) == {None}
+
+
+def test_entries_of_strangers_of_other_studies_and_under_other_names(made: Trial) -> None:
+    everyone = Everyone(made, "curator", "party 0")
+    entry = SignedEntry.decode(everyone.seats["party 0"].sign(Post(BOARD, b"said")))
+    stranger = SigningKey.generate()
+    for wrong, error in (
+        (entry.signed(stranger), ForgedSignatureError),
+        (replace(entry, author="party 1").signed(made.keys["party 0"]), ForgedSignatureError),
+        (replace(entry, author="party 77").signed(stranger), UnknownPartyError),
+        (replace(entry, session=bytes(32)).signed(made.keys["party 0"]), WrongRoundError),
+    ):
+        assert errors(everyone.post(wrong.encode())) == {error}
+    assert errors(everyone.post(b"noise")) == {MessageError}
+    assert errors(everyone.post(bytes(100_000))) == {MessageError}
+    assert errors(everyone.post(entry.encode())) == {None}  # what was refused before does not stand in its way
+
+
+def test_a_replay_is_nothing_new(made: Trial) -> None:
+    everyone = Everyone(made, "curator", "party 0")
+    data = everyone.seats["party 0"].sign(Post(BOARD, b"said"))
+    assert {each.entry is None for each in everyone.post(data).values()} == {False}
+    again = everyone.post(data)
+    assert errors(again) == {None}
+    assert {each.entry for each in again.values()} == {None}
+
+
+def test_two_entries_in_one_place_are_named(made: Trial) -> None:
+    """An agent that was set back to an old copy of its state signs another entry where it has signed one."""
+    everyone = Everyone(made, "curator", "party 0")
+    restored = Seat(made.study.members, "party 0", made.keys["party 0"], everyone.secrets["party 0"])
+    restored.place = everyone.seats["party 0"].place
+    everyone.post(everyone.seats["party 0"].sign(Post(BOARD, b"one")))
+    forked = everyone.post(restored.sign(Post(BOARD, b"two")))
+    assert errors(forked) == {EquivocationError}
+    assert "party 0 has signed another entry in place 1" in str(forked["curator"].error)
+
+
+def test_who_was_shown_another_board_is_named(made: Trial) -> None:
+    everyone, elsewhere = Everyone(made, "curator", "party 0"), Everyone(made, "curator", "party 0")
+    elsewhere.post(elsewhere.seats["curator"].sign(Post(BOARD, b"another story")))
+    everyone.post(everyone.seats["curator"].sign(Post(BOARD, b"one story")))
+    taken = everyone.post(elsewhere.seats["party 0"].sign(Post(BOARD, b"said")))
+    assert errors(taken) == {EquivocationError}
+    assert "this board has begun otherwise" in str(taken["curator"].error)
+
+
+def test_a_head_from_the_future_is_another_board(made: Trial) -> None:
+    everyone = Everyone(made, "curator", "party 0")
+    entry = SignedEntry.decode(everyone.seats["party 0"].sign(Post(BOARD, b"said")))
+    ahead = replace(entry, head=Head(everyone.number + 1, bytes(32))).signed(made.keys["party 0"])
+    assert errors(everyone.post(ahead.encode())) == {EquivocationError}
+
+
+def test_a_board_that_leaves_an_entry_out_is_noticed_at_once(made: Trial) -> None:
+    everyone = Everyone(made, "curator", "party 0")
+    with pytest.raises(BoardError, match="entry 9 came after entry 2"):
+        everyone.seats["curator"].take(9, b"x")
+
+
+def test_a_second_joining_with_another_key(made: Trial) -> None:
+    everyone = Everyone(made, "curator", "party 0")
+    again = joined(made.study.digest, SealingKey.generate().public)
+    assert errors(everyone.post(everyone.seats["party 0"].sign(Post(BOARD, again)))) == {UnexpectedMessageError}
+    everyone.post(everyone.seats["curator"].sign(Post("party 0", b"sealed to the first")))
+
+
+def test_an_identity_that_does_not_play_the_role(made: Trial) -> None:
+    with pytest.raises(UnknownPartyError, match="no party 3 with the key"):
+        Seat(made.study.members, "party 3", made.keys["party 2"], None)
+    with pytest.raises(UnknownPartyError, match="no holder 9"):
+        Seat(made.study.members, "holder 9", made.keys["party 2"], None)
+
+
+def test_what_is_forgotten_is_not_read_any_more(made: Trial) -> None:
+    everyone = Everyone(made, "curator", "party 0")
+    everyone.seats["party 0"].forget_secrets()
+    taken = everyone.post(everyone.seats["curator"].sign(Post("party 0", b"too late")))
+    assert taken["party 0"].entry is None
+
+
+# -- sealing
+
+
+def test_sealed_messages_open_for_their_reader_in_their_place_only() -> None:
+    reader, other = SealingKey.generate(), SealingKey.generate()
+    sealed = seal(b"secret", reader.public, b"place")
+    assert reader.open(sealed, b"place") == b"secret"
+    for key, data, about in (
+        (other, sealed, b"place"),
+        (reader, sealed, b"elsewhere"),
+        (reader, sealed[:-1], b"place"),
+        (reader, b"", b"place"),
+    ):
+        with pytest.raises(MessageError):
+            key.open(data, about)
+    assert seal(b"secret", reader.public, b"place") != sealed
+
+
+@pytest.mark.parametrize("low", [bytes(32), b"\1" + bytes(31)])
+def test_a_sealing_key_of_small_order(low: bytes) -> None:
+    with pytest.raises(MessageError, match="no X25519 key"):
+        seal(b"secret", low, b"place")
+
+
+def test_a_sealing_key_shows_nothing() -> None:
+    key = SealingKey.generate()
+    assert key.secret().hex() not in repr(key) + str(key)
+    with pytest.raises(TypeError):
+        key.__reduce__()

@@ -1,0 +1,247 @@
+"""A board in a file keeps one order for all its processes, and travels between machines without telling two stories."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psephos.protocol.board import MOST_BYTES, MemoryBoard
+from psephos.protocol.board.file import BoardFile, export
+from psephos.protocol.errors import BoardError, MessageError
+
+
+def contents(board: BoardFile | MemoryBoard, after: int = 0) -> list[bytes]:
+    numbered = list(board.read(after))
+    assert [number for number, _ in numbered] == list(range(after + 1, after + 1 + len(numbered)))
+    return [data for _, data in numbered]
+
+
+def test_entries_keep_their_order_and_are_there_again(tmp_path: Path) -> None:
+    board = BoardFile(tmp_path / "board")
+    for data in (b"one", b"", b"two", b"one", b"three"):
+        board.post(data)
+    again = BoardFile(tmp_path / "board")
+    assert contents(again) == [b"one", b"", b"two", b"three"]
+    assert contents(again, 3) == [b"three"]
+    board.post(b"four")
+    assert contents(again, 4) == [b"four"]
+
+
+def test_posting_while_reading(tmp_path: Path) -> None:
+    """An agent posts between two entries that it reads, and another process meanwhile too."""
+    board, other = BoardFile(tmp_path / "board"), BoardFile(tmp_path / "board")
+    for data in (b"1", b"2", b"3"):
+        board.post(data)
+    reading = iter(board.read(0))
+    assert next(reading) == (1, b"1")
+    other.post(b"4")
+    board.post(b"5")
+    assert [data for _, data in reading] == [b"2", b"3", b"4", b"5"]
+
+
+WRITER = """
+import sys
+from psephos.protocol.board.file import BoardFile
+board = BoardFile(sys.argv[1])
+for k in range(int(sys.argv[3])):
+    board.post(sys.argv[2].encode() + b" %d" % k)
+    print(k, flush=True)
+"""
+
+
+def writer(path: Path, name: str, count: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), name, str(count)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_several_processes_post_and_one_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "board"
+    BoardFile(path).close()
+    a, b = writer(path, "a", 60), writer(path, "b", 100_000)
+    assert b.stdout is not None
+    acknowledged = [int(b.stdout.readline()) for _ in range(random.randrange(1, 40))]
+    b.kill()
+    acknowledged += [int(line) for line in b.stdout]
+    b.wait()
+    b.stdout.close()
+    assert a.communicate()[0].split()[-1] == "59"
+    found = contents(BoardFile(path))
+    assert [d for d in found if d.startswith(b"a")] == [b"a %d" % k for k in range(60)]
+    of_b = [d for d in found if d.startswith(b"b")]
+    assert of_b == [b"b %d" % k for k in range(len(of_b))]
+    assert len(of_b) >= len(acknowledged)
+
+
+def test_what_is_too_long_is_refused(tmp_path: Path) -> None:
+    for board in (BoardFile(tmp_path / "board"), MemoryBoard()):
+        with pytest.raises(MessageError, match="too long for a board"):
+            board.post(bytes(MOST_BYTES + 1))
+        assert contents(board) == []
+        board.post(bytes(MOST_BYTES))
+        assert len(contents(board)[0]) == MOST_BYTES
+
+
+def test_a_long_entry_that_somebody_wrote_into_the_file_is_not_read_whole(tmp_path: Path) -> None:
+    board = BoardFile(tmp_path / "board")
+    with sqlite3.connect(tmp_path / "board") as raw:
+        raw.execute("INSERT INTO entries (digest, data) VALUES (x'00', zeroblob(100000000))")
+    raw.close()
+    assert len(contents(board)[0]) == MOST_BYTES + 1
+
+
+def test_other_files_are_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"no database at all, but long enough to be looked at" * 10)
+    with pytest.raises(BoardError, match="it is no board"):
+        BoardFile(tmp_path / "text")
+    with sqlite3.connect(tmp_path / "other") as raw:
+        raw.execute("CREATE TABLE t (x)")
+    raw.close()
+    with pytest.raises(BoardError, match="another program"):
+        BoardFile(tmp_path / "other")
+    BoardFile(tmp_path / "newer").close()
+    with sqlite3.connect(tmp_path / "newer") as raw:
+        raw.execute("PRAGMA user_version = 7")
+    raw.close()
+    with pytest.raises(BoardError, match="of format 7"):
+        BoardFile(tmp_path / "newer")
+    with pytest.raises(BoardError, match="cannot be used"):
+        BoardFile(tmp_path / "no such folder" / "board")
+
+
+def test_a_board_that_is_busy_for_too_long_says_so(tmp_path: Path) -> None:
+    board = BoardFile(tmp_path / "board", wait=0.01)
+    raw = sqlite3.connect(tmp_path / "board", isolation_level=None)
+    raw.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BoardError, match="another process is writing"):
+        board.post(b"x")
+    raw.close()
+    board.post(b"x")
+
+
+FULL = """
+import sys
+from psephos.protocol.board.file import BoardFile
+from psephos.protocol.errors import BoardError
+board, count = BoardFile(sys.argv[1]), 0
+try:
+    while True:
+        board.post(b"%d" % count * 9000)
+        count += 1
+except BoardError as error:
+    assert "full" in str(error) or "room" in str(error), error
+assert sum(1 for _ in board.read(0)) == count, count
+print(count)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_is_named_and_loses_nothing(tmp_path: Path) -> None:
+    script = 'mount -t tmpfs -o size=900k small "$1" && exec "$2" -c "$3" "$1/board"'
+    inner = ["unshare", "-m", "/bin/sh", "-c", script, "sh", str(tmp_path), sys.executable, FULL]
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("mount namespaces are not allowed here")
+    ended = subprocess.run(inner, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) > 3
+
+
+def test_an_old_copy_in_its_place_is_noticed(tmp_path: Path) -> None:
+    board = BoardFile(tmp_path / "board")
+    board.post(b"1")
+    board.close()
+    shutil.copy(tmp_path / "board", tmp_path / "old")
+    board = BoardFile(tmp_path / "board")
+    board.post(b"2")
+    assert contents(board, 2) == []
+    with pytest.raises(BoardError, match="an old copy stands in its place"):
+        contents(BoardFile(tmp_path / "old"), 2)
+
+
+# -- carried
+
+
+def test_machines_that_share_nothing_read_one_order(tmp_path: Path) -> None:
+    board, far = BoardFile(tmp_path / "board"), BoardFile(tmp_path / "far", copy=True)
+    board.post(b"1")
+    far.post(b"far away")
+    board.post(b"2")
+    assert contents(far) == []
+    assert export(board, tmp_path / "out") == 2
+    assert far.import_(tmp_path / "out") == 2
+    assert export(far, tmp_path / "back") == 1
+    board.post(b"3")
+    assert board.import_(tmp_path / "back") == 1
+    assert board.import_(tmp_path / "back") == 0
+    assert export(board, tmp_path / "more", after=2) == 2
+    assert far.import_(tmp_path / "more") == 2
+    assert contents(far) == contents(board) == [b"1", b"2", b"3", b"far away"]
+    assert list(far.waiting()) == []
+    far.post(b"2")
+    assert list(far.waiting()) == []
+    assert BoardFile(tmp_path / "far").copy
+    assert far.import_(tmp_path / "out") == 0
+
+
+def test_what_does_not_extend_a_copy_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    board, other, far = MemoryBoard(), MemoryBoard(), BoardFile(tmp_path / "far", copy=True)
+    board.entries = [b"1", b"2", b"3"]
+    other.entries = [b"1", b"x", b"3", b"4"]
+    for name, source, after in (("all", board, 0), ("other", other, 0), ("late", board, 3), ("other late", other, 3)):
+        export(source, tmp_path / name, after)
+    with pytest.raises(BoardError, match="begins after entry 3"):
+        far.import_(tmp_path / "late")
+    far.import_(tmp_path / "all")
+    for name in ("other", "other late"):
+        with pytest.raises(BoardError, match="they differ"):
+            far.import_(tmp_path / name)
+    assert contents(far) == board.entries
+    with pytest.raises(BoardError, match="those after 9"):
+        export(board, tmp_path / "beyond", 9)
+    with pytest.raises(BoardError, match="imported into a copy"):
+        BoardFile(tmp_path / "board").import_(tmp_path / "all")
+    far.post(b"mine")
+    export(far, tmp_path / "posts")
+    with pytest.raises(BoardError, match="on the board itself"):
+        far.import_(tmp_path / "posts")
+    with pytest.raises(BoardError, match="name a new file"):
+        export(board, tmp_path / "all")
+
+
+def test_a_board_with_the_same_entry_twice_is_carried_as_it_is(tmp_path: Path) -> None:
+    """As NATS may have it, and with empty places."""
+    board, far = MemoryBoard(), BoardFile(tmp_path / "far", copy=True)
+    board.entries = [b"1", b"", b"1", b""]
+    export(board, tmp_path / "out")
+    far.import_(tmp_path / "out")
+    assert contents(far) == board.entries
+
+
+@settings(max_examples=30)
+@given(data=st.data(), entries=st.lists(st.binary(max_size=20), max_size=4))
+def test_a_damaged_file_is_taken_in_whole_or_not_at_all(
+    data: st.DataObject, entries: list[bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("carried")
+    board, far = MemoryBoard(), BoardFile(folder / "far", copy=True)
+    board.entries = entries
+    export(board, folder / "out")
+    whole = (folder / "out").read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    damaged = data.draw(st.sampled_from([whole[:at], whole[:at] + b"\xaa" + whole[at + 1 :], whole + b"\0"]))
+    (folder / "out").write_bytes(damaged)
+    if damaged == whole:
+        return
+    with pytest.raises(BoardError):
+        far.import_(folder / "out")
+    assert contents(far) == []
+    far.close()

@@ -1,0 +1,333 @@
+"""A board on a real NATS server: over TLS, each role with its own key and its own subjects, through crashes."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from psephos.protocol.board import MOST_BYTES
+from psephos.protocol.board.address import open_board
+from psephos.protocol.board.file import BoardFile
+from psephos.protocol.board.nats import NatsBoard
+from psephos.protocol.board.seat import Members
+from psephos.protocol.board.server import NATS_SERVER, start_server, trial_certificates, write_server
+from psephos.protocol.errors import BoardError, InvalidParameter, MessageError
+from psephos.protocol.signing import SigningKey
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class House:
+    """A server for one study, and the keys of its roles."""
+
+    folder: Path
+    keys: dict[str, SigningKey]
+    session: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    port: int = field(default_factory=free_port)
+    boards: list[NatsBoard] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        members = Members(self.session, {name: key.verification_key for name, key in self.keys.items()})
+        self.reading = write_server(self.folder, members, ["127.0.0.1"], self.port)
+        self.server = start_server(self.folder)
+
+    @property
+    def address(self) -> str:
+        return f"tls://127.0.0.1:{self.port}?ca={self.folder / 'ca.pem'}"
+
+    def board(self, name: str, key: SigningKey | None = None, **more: float) -> NatsBoard:
+        board = NatsBoard(self.address, self.session, name, key or self.keys[name], **more)
+        self.boards.append(board)
+        return board
+
+    def restart(self) -> None:
+        """kill -9, and up again."""
+        self.server.kill()
+        self.server.wait()
+        self.server = start_server(self.folder)
+
+    def close(self) -> None:
+        for board in self.boards:
+            board.close()
+        self.server.kill()
+        self.server.wait()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    if NATS_SERVER is None:
+        pytest.skip("nats-server is not installed")
+    roles = ("curator", "party 0", "party 1")
+    opened = House(tmp_path / "server", {name: SigningKey.generate() for name in roles})
+    yield opened
+    opened.close()
+
+
+def contents(board: NatsBoard, after: int = 0) -> list[bytes]:
+    numbered = list(board.read(after))
+    assert [number for number, _ in numbered] == list(range(after + 1, after + 1 + len(numbered)))
+    return [data for _, data in numbered]
+
+
+def test_everybody_reads_one_order(house: House) -> None:
+    one, two = house.board("party 0"), house.board("party 1")
+    sent = []
+    for k in range(40):
+        sent.append(secrets.token_bytes(k + 1))
+        (one, two)[k % 2].post(sent[-1])
+    one.post(sent[0])  # again: dropped
+    reader = NatsBoard(house.reading, house.session)
+    house.boards.append(reader)
+    assert contents(reader) == contents(one) == contents(two) == sent
+    assert contents(reader, 33) == sent[33:]
+    assert contents(reader, 40) == []
+    with pytest.raises(BoardError, match="only a role"):
+        reader.post(b"x")
+    with pytest.raises(BoardError, match="set back"):
+        list(reader.read(41))
+
+
+def test_long_entries_go_in_parts_and_are_seen_whole(house: House) -> None:
+    one, two = house.board("party 0"), house.board("party 1")
+    long = secrets.token_bytes(3_200_000)
+    one.post(b"before")
+    one.post(long)
+    one.post(long)
+    two.post(b"after")
+    assert contents(two) == [b"before", b"", b"", b"", b"", long, b"after"]
+    assert contents(two, 3) == [b"", b"", long, b"after"]
+    with pytest.raises(MessageError, match="too long for a board"):
+        one.post(bytes(MOST_BYTES + 1))
+
+
+def test_halves_and_other_peoples_parts_hold_nobody_up(house: House) -> None:
+    one, two = house.board("party 0"), house.board("party 1")
+    long = secrets.token_bytes(2_000_001)
+    mine = [one._do(one._publish("part", long[at : at + 1_000_000])) for at in (0, 1_000_000)]  # and killed here
+    two.post(b"meanwhile")
+    stolen = two._do(two._publish("parts", secrets.token_bytes(32) + b"".join(n.to_bytes(8, "big") for n in mine)))
+    two._do(two._publish("parts", b"short"))
+    two._do(two._publish("parts", secrets.token_bytes(32) + (10**9).to_bytes(8, "big")))
+    two._do(two._publish("parts", secrets.token_bytes(32) + mine[0].to_bytes(8, "big") * 100))
+    one.post(long)  # again, after a crash: the parts that are there are not sent twice
+    found = contents(house.board("curator"))
+    assert found[:3] == [b"", b"", b"meanwhile"]
+    assert len(found[stolen - 1]) == 48
+    assert found[-2:] == [b"", long]
+    assert len(found) == 9
+
+
+def test_a_role_posts_as_itself_only_and_deletes_nothing(house: House) -> None:
+    one, two = house.board("party 0", patience=3), house.board("party 1")
+    two.post(b"two's")
+    one.post(b"one's")
+    one._subject = two._subject
+    with pytest.raises(BoardError, match=r"does not allow this role that.*party-1\.entry"):
+        one.post(b"in another's name")
+    js = one._client.jetstream(timeout=3)
+    for attempt in (
+        lambda: js.delete_msg(one._stream, 1),
+        lambda: js.purge_stream(one._stream),
+        lambda: js.delete_stream(one._stream),
+        lambda: js.update_stream(name=one._stream, max_msgs=1),
+        lambda: one._client.request("$JS.API.STREAM.CREATE.other", b"{}", timeout=3),
+    ):
+        with pytest.raises(BoardError, match="does not allow this role that"):
+            one._do(attempt())
+    with pytest.raises(BoardError, match="refuses"):
+        one._do(js.publish(f"psephos.{house.session.hex()[:16]}.party-0.entry", b"", headers={"Nats-Rollup": "all"}))
+    assert contents(two) == [b"two's", b"one's"]
+
+
+def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match="does not know this identity"):
+        house.board("party 0", SigningKey.generate(), patience=3)
+    (tmp_path / "other.pem").write_bytes(trial_certificates(["127.0.0.1"])["ca.pem"])
+    wrong = house.address.replace(str(house.folder / "ca.pem"), str(tmp_path / "other.pem"))
+    with pytest.raises(BoardError, match="certificate that is not trusted"):
+        open_board(wrong, house.session, "party 0", house.keys["party 0"])
+    with pytest.raises(BoardError, match="certificate that is not trusted"):
+        open_board(house.address.replace("127.0.0.1", "localhost"), house.session, "party 0", house.keys["party 0"])
+    with pytest.raises(BoardError, match="cannot be read"):
+        open_board(f"tls://127.0.0.1:{house.port}?ca=/nowhere.pem", house.session)
+    with pytest.raises(BoardError, match="no answer"):
+        open_board(f"nats://127.0.0.1:{free_port()}", house.session)
+    with pytest.raises(BoardError, match="nobody has begun the board"):
+        open_board(house.reading, house.session)
+    with pytest.raises(BoardError, match="does not allow"):  # another study's
+        NatsBoard(house.address, bytes(32), "party 0", house.keys["party 0"], patience=3)
+    for address in ("tls://", "tls://host?cafile=x", "nats://host?replicas=two"):
+        with pytest.raises(InvalidParameter, match="no address of a board"):
+            open_board(address, house.session)
+
+
+def test_a_stream_that_forgets_is_refused(house: House) -> None:
+    """On a server without permissions, somebody was first."""
+    folder, port = house.folder.parent / "open", free_port()
+    folder.mkdir()
+    (folder / "nats.conf").write_text(f'port: {port}\njetstream {{ store_dir: "{folder}" }}\n')
+    server = start_server(folder)
+    try:
+        first = NatsBoard(f"nats://127.0.0.1:{port}", bytes(32), "curator", house.keys["curator"])
+        stream = first._stream.replace("0" * 16, "1" * 16)
+        subjects = [f"psephos.{'11' * 8}.>"]
+        first._do(first._client.jetstream().add_stream(name=stream, subjects=subjects, max_msgs=5))
+        first.close()
+        with pytest.raises(BoardError, match="keeps not everything"):
+            NatsBoard(f"nats://127.0.0.1:{port}", b"\x11" * 32, "curator", house.keys["curator"])
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_nothing_acknowledged_is_lost_when_the_server_is_killed(house: House) -> None:
+    board = house.board("party 0", patience=2)
+    acknowledged, stop = [], threading.Event()
+
+    def upload() -> None:
+        while not stop.is_set():
+            data = secrets.token_bytes(200_000)
+            while True:
+                try:
+                    board.post(data)
+                    break
+                except BoardError:
+                    if stop.is_set():
+                        return
+            acknowledged.append(data)
+
+    thread = threading.Thread(target=upload)
+    thread.start()
+    try:
+        for _ in range(3):
+            seen = len(acknowledged)
+            while len(acknowledged) < seen + 5:
+                pass
+            house.restart()
+    finally:
+        stop.set()
+        thread.join()
+    found = contents(house.board("party 1"))
+    assert [data for data in found if data in set(acknowledged)] == acknowledged
+    assert len(found) - len(acknowledged) <= 1  # stored, and killed before it said so
+    assert contents(board) == found  # it has reconnected by itself
+
+
+def test_a_server_that_is_gone_is_named_and_found_again(house: House) -> None:
+    board = house.board("party 0", patience=1)
+    board.post(b"1")
+    house.server.kill()
+    house.server.wait()
+    with pytest.raises(BoardError, match="no answer"):
+        board.post(b"2")
+    with pytest.raises(BoardError, match="no answer"):
+        list(board.read(0))
+    house.server = start_server(house.folder)
+    board.post(b"2")
+    assert contents(board) == [b"1", b"2"]
+
+
+def test_a_restored_old_server_is_noticed(house: House) -> None:
+    board = house.board("party 0")
+    board.post(b"1")
+    house.server.kill()
+    house.server.wait()
+    subprocess.run(["cp", "-r", house.folder / "jetstream", house.folder / "old"], check=True)
+    house.server = start_server(house.folder)
+    again = house.board("party 1")
+    again.post(b"2")
+    house.server.kill()
+    house.server.wait()
+    (house.folder / "jetstream").rename(house.folder / "new")
+    (house.folder / "old").rename(house.folder / "jetstream")
+    house.server = start_server(house.folder)
+    with pytest.raises(BoardError, match="set back, or lost"):
+        list(board.read(2))
+
+
+# -- what a server may ask for
+
+
+class Hostile(threading.Thread):
+    """A server that sends one greeting, and keeps what it is answered."""
+
+    def __init__(self, **greeting: object) -> None:
+        super().__init__(daemon=True)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self._greeting = json.dumps({"server_id": "x", "version": "2.10.0", "max_payload": 1 << 20, **greeting})
+        self.heard = b""
+        self.start()
+
+    def run(self) -> None:
+        self._socket.settimeout(5)
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            with connection:
+                connection.settimeout(1)
+                connection.sendall(b"INFO " + self._greeting.encode() + b"\r\n")
+                try:
+                    while data := connection.recv(65536):
+                        self.heard += data
+                except OSError:
+                    continue
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.mark.parametrize(
+    "nonce", ["PSEPHOS ENTRY\x01" + "x" * 32, "psephos sealed\0", "a" * 41, "", "two words", "line\nbreak"]
+)
+def test_no_server_has_anything_signed_but_a_challenge(nonce: str) -> None:
+    hostile = Hostile(auth_required=True, nonce=nonce, headers=True)
+    with pytest.raises(BoardError, match="wants something signed"):
+        NatsBoard(f"nats://127.0.0.1:{hostile.port}", bytes(32), "curator", SigningKey.generate(), patience=2)
+    hostile.close()
+    assert b"CONNECT" not in hostile.heard
+
+
+def test_tls_that_was_asked_for_is_not_given_up() -> None:
+    hostile = Hostile(auth_required=True, nonce="challenge", headers=True, tls_required=False)
+    with pytest.raises(BoardError, match="does not speak TLS"):
+        NatsBoard(f"tls://127.0.0.1:{hostile.port}", bytes(32), "curator", SigningKey.generate(), patience=2)
+    hostile.close()
+    assert b"CONNECT" not in hostile.heard
+
+
+def test_an_address_without_a_scheme_is_a_file(tmp_path: Path) -> None:
+    for address in (str(tmp_path / "board"), f"file:{tmp_path / 'board'}"):
+        board = open_board(address, bytes(32))
+        assert isinstance(board, BoardFile)
+        board.post(address.encode())
+        board.close()
+    assert len(list(BoardFile(tmp_path / "board").read(0))) == 2
+
+
+def test_nats_is_needed_for_nats_only() -> None:
+    program = (
+        "import sys; sys.modules['nats'] = None\n"
+        "from psephos.protocol.board.address import open_board\n"
+        "from psephos.protocol.errors import BoardError\n"
+        "try: open_board('nats://x', bytes(32))\n"
+        "except BoardError as error: assert 'psephos[nats]' in str(error)\n"
+        "else: raise SystemExit('opened')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,210 @@
+"""The end of a vote stands at one place on the board, and holders say what they would open before they open it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.driver import Driver, MemoryBoard
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, TallyRequest
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import (
+    AlreadyOpenedError,
+    InvalidParameter,
+    LateBallotError,
+    ThresholdError,
+    TooFewBallotsError,
+    UnconfirmedError,
+    UnexpectedMessageError,
+)
+from psephos.protocol.roles import BOARD, Entry, Post, Step
+from psephos.testing import Sends
+
+
+def confirming(election: Any, confirmations: int) -> Round:
+    round_: Round = replace(election.round, confirmations=confirmations)
+    return round_
+
+
+def board_with(round_: Round, election: Any, parties: range) -> MemoryBoard:
+    board = MemoryBoard()
+    for party in parties:
+        board.post(f"party {party}", Post(BOARD, election.ballot(party, round_=round_).encode()))
+    return board
+
+
+class Told:
+    """A holder that is told things one by one."""
+
+    def __init__(self, holder: KeyHolder) -> None:
+        self.holder, self.state, self.number = holder, holder.start().state, 0
+
+    def hears(self, sender: str, data: bytes, receiver: str = BOARD) -> Step:
+        self.number += 1
+        step = self.holder.receive(self.state, [Entry(self.number, sender, receiver, data)])
+        self.state = step.state
+        for refusal in step.refused:
+            raise refusal.error
+        return step
+
+
+def closed_holder(election: Any, round_: Round, ballots: list[Ballot], number: int = 1, **keywords: Any) -> Told:
+    told = Told(KeyHolder(election.shares[number - 1], round_, **keywords))
+    for ballot in ballots:
+        told.hears("somebody", ballot.encode())
+    return told
+
+
+def request_of(round_: Round, election: Any, ballots: list[Ballot]) -> bytes:
+    product = replace(election, round=round_).product(ballots)
+    return TallyRequest(round_.digest, product.members, product.digest).encode(round_)
+
+
+def test_a_late_ballot_is_refused_by_name_and_spoils_nothing(election: Any) -> None:
+    """It comes after the end of the vote, before the holders are asked: as on a board that others write to."""
+    round_ = election.round
+    late = election.ballot(4).encode()
+    curator, holders = Tally(round_), election.holders()
+    board = board_with(round_, election, range(4))
+    states = {}
+    for role in (curator, *holders):
+        states[role.name] = role.receive(role.start().state, list(board.read(0))).state
+    closing = curator.quiet(states["curator"])
+    (close,) = closing.posts
+    states["curator"] = closing.state
+    board.post("curator", close)
+    board.post("party 4", Post(BOARD, late))
+    driver = Driver([curator, *holders], board=board, states=states, strict=False)
+    opened = driver.run()["curator"]
+    assert opened.parties == (0, 1, 2, 3)
+    assert opened.sums == tuple(election.sums(range(4)))
+    assert {type(refusal.error) for _name, refusal in driver.refused if refusal.entry.data == late} == {LateBallotError}
+
+
+def test_a_ballot_between_the_curator_s_decision_and_its_place_on_the_board_counts(election: Any) -> None:
+    curator = Tally(election.round)
+    seen = [Entry(n, f"party {n}", BOARD, election.ballot(n).encode()) for n in range(4)]
+    closing = curator.quiet(curator.receive(curator.start().state, seen).state)
+    assert closing is not None
+    (close,) = closing.posts
+    overtaking = Entry(4, "party 4", BOARD, election.ballot(4).encode())
+    asked = curator.receive(closing.state, [overtaking, Entry(5, "curator", BOARD, close.data)])
+    assert asked.state.state.members == 0b11111
+    assert len(asked.posts) == election.round.threshold_key.threshold
+
+
+def test_only_the_curator_closes(election: Any) -> None:
+    told = closed_holder(election, election.round, [election.ballot(p) for p in range(4)])
+    with pytest.raises(UnexpectedMessageError, match="party 3 closed the vote"):
+        told.hears("party 3", Close(election.round.digest).encode())
+    told.hears("party 4", election.ballot(4).encode())
+
+
+def test_a_close_below_the_minimum_is_refused_and_voting_goes_on(election: Any) -> None:
+    told = closed_holder(election, election.round, [election.ballot(p) for p in range(2)])
+    with pytest.raises(TooFewBallotsError):
+        told.hears("curator", Close(election.round.digest).encode())
+    told.hears("party 2", election.ballot(2).encode())
+    told.hears("curator", Close(election.round.digest).encode())
+    with pytest.raises(LateBallotError, match="party 3"):
+        told.hears("party 3", election.ballot(3).encode())
+
+
+@pytest.mark.parametrize("confirmations", [0, 2, 3])
+def test_confirmations_end_in_the_same_sum(make_election: Any, confirmations: int) -> None:
+    election = make_election(5, 3, 2)
+    round_ = confirming(election, confirmations)
+    senders = [Sends(f"party {p}", election.ballot(p, round_=round_).encode()) for p in range(5)]
+    holders = [KeyHolder(share, round_) for share in election.shares]
+    opened = Driver([*senders, Tally(round_), *holders]).run()["curator"]
+    assert opened.sums == tuple(election.sums(range(5)))
+
+
+def test_nothing_is_opened_before_enough_holders_have_confirmed_it(make_election: Any) -> None:
+    election = make_election(5, 3, 2)
+    round_ = confirming(election, 3)
+    ballots = [election.ballot(p, round_=round_) for p in range(5)]
+    request = request_of(round_, election, ballots)
+    told = closed_holder(election, round_, ballots)
+    with pytest.raises(UnconfirmedError, match="0 have confirmed"):
+        told.hears("curator", request, "holder 1")
+    (own,) = told.hears("curator", Close(round_.digest).encode()).posts
+    told.hears("holder 1", own.data)
+    others = replace(election, round=round_).product(ballots).digest
+    told.hears("holder 2", Confirmation(round_.digest, 2, others).encode())
+    told.hears("holder 3", Confirmation(round_.digest, 3, bytes(32)).encode())  # of another board
+    with pytest.raises(UnconfirmedError, match="2 have confirmed"):
+        told.hears("curator", request, "holder 1")
+
+
+def test_two_boards_and_lying_holders_open_one_product_at_most(make_election: Any) -> None:
+    """A board that shows holder 1 five ballots and holder 2 four of them; holders 4 and 5 of 5 lie, t = 3.
+
+    Without confirmations both products would be opened, and their difference is party 4's ballot. With
+    (n + t - 1) // 2 + 1 confirmations, honest holders of either side never see enough of them.
+    """
+    election = make_election(5, 5, 3)
+    for confirmations, answers in ((0, 2), (5, 0), (4, 0)):
+        round_ = confirming(election, confirmations)
+        ballots = [election.ballot(p, round_=round_) for p in range(5)]
+        given = 0
+        for honest, shown in ((1, ballots), (2, ballots[:4])):
+            told = closed_holder(election, round_, shown, honest)
+            own = told.hears("curator", Close(round_.digest).encode()).posts
+            digest = replace(election, round=round_).product(shown).digest
+            if confirmations:
+                told.hears(f"holder {honest}", own[0].data)
+                for liar in (4, 5):
+                    told.hears(f"holder {liar}", Confirmation(round_.digest, liar, digest).encode())
+            try:
+                step = told.hears("curator", request_of(round_, election, shown), f"holder {honest}")
+                given += len(step.posts)
+            except UnconfirmedError:
+                continue
+        assert given == answers
+
+
+def test_a_holder_confirms_one_product_whatever_it_is_shown_after_a_restart(make_election: Any) -> None:
+    from psephos.protocol.storage.store import OnceLedger
+
+    election = make_election(5, 3, 2)
+    round_ = confirming(election, 2)
+    ballots = [election.ballot(p, round_=round_) for p in range(5)]
+    ledger = OnceLedger()
+    close = Close(round_.digest).encode()
+    first = closed_holder(election, round_, ballots, openings=ledger).hears("curator", close)
+    again = closed_holder(election, round_, ballots, openings=ledger).hears("curator", close)
+    assert first.posts == again.posts
+    with pytest.raises(AlreadyOpenedError, match="two boards"):
+        closed_holder(election, round_, ballots[:4], openings=ledger).hears("curator", close)
+
+
+def test_a_confirmation_in_another_s_name_or_a_second_one(make_election: Any) -> None:
+    election = make_election(5, 3, 2)
+    round_ = confirming(election, 2)
+    told = closed_holder(election, round_, [election.ballot(p, round_=round_) for p in range(5)])
+    told.hears("curator", Close(round_.digest).encode())
+    with pytest.raises(ThresholdError, match="in the name of holder 2"):
+        told.hears("holder 3", Confirmation(round_.digest, 2, bytes(32)).encode())
+    told.hears("holder 2", Confirmation(round_.digest, 2, bytes(32)).encode())
+    with pytest.raises(UnexpectedMessageError, match="before"):
+        told.hears("holder 2", Confirmation(round_.digest, 2, bytes(32)).encode())
+
+
+def test_too_few_confirmations_are_an_error_that_says_so(make_election: Any) -> None:
+    election = make_election(5, 3, 2)
+    round_ = confirming(election, 3)
+    senders = [Sends(f"party {p}", election.ballot(p, round_=round_).encode()) for p in range(5)]
+    holders = [KeyHolder(share, round_) for share in election.shares[:2]]
+    with pytest.raises(UnconfirmedError, match=r"2 holders have confirmed .* 3 must.* 1, 2"):
+        Driver([*senders, Tally(round_), *holders]).run()
+
+
+@pytest.mark.parametrize("wrong", [1, 4])
+def test_fewer_confirmations_than_the_threshold_or_more_than_holders(make_election: Any, wrong: int) -> None:
+    with pytest.raises(InvalidParameter, match=r"of 3 holders cannot confirm"):
+        confirming(make_election(5, 3, 2), wrong)

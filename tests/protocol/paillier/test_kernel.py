@@ -1,0 +1,158 @@
+"""Both kernels compute the same, bit by bit: AVX-512 IFMA against gmpy2 and Python, on random and on extreme limbs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import gmpy2
+import numpy as np
+import pytest
+from gmpy2 import mpz
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier import kernel
+from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.kernel import KERNELS, Ring, ring, use
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.paillier.public_power import public_power
+from psephos.protocol.paillier.threshold import combine, deal
+from psephos.protocol.randomness import SimulationRandomness
+
+needs_ifma = pytest.mark.skipif("ifma" not in KERNELS, reason="no compiler, or no AVX-512 IFMA, on this machine")
+every_kernel = pytest.mark.parametrize("name", KERNELS)
+
+FULL = (1 << 52) - 1
+EDGE_LIMBS = st.sampled_from([0, 1, 2, FULL, FULL - 1, 1 << 51, (1 << 51) - 1])
+
+
+@st.composite
+def integers(draw: st.DrawFn, bits: int) -> mpz:
+    """Of at most so many bits: any, or made of limbs at the ends of their range."""
+    limbs = draw(st.one_of(st.lists(EDGE_LIMBS, min_size=1, max_size=bits // 52 + 1), st.none()))
+    if limbs is None:
+        return mpz(draw(st.integers(0, (1 << bits) - 1)))
+    value = sum(limbs[i % len(limbs)] << 52 * i for i in range(bits // 52 + 1))
+    return mpz(value) & (mpz(1) << bits) - 1
+
+
+@st.composite
+def moduli(draw: st.DrawFn) -> mpz:
+    """Odd, from the shortest to the longest that ifma.c takes; the longest of a number of limbs among them."""
+    bits = draw(st.sampled_from([1000, 1038, 1039, 1247, 1248, 2048, 3072, 6144, 6238, 6239, 12288, 51998]))
+    return draw(integers(bits)) | mpz(1) << (bits - 1) | 1
+
+
+@needs_ifma
+@settings(deadline=None, max_examples=60)
+@given(st.data(), moduli(), st.integers(1, 17))
+def test_products_and_powers_are_those_of_gmpy2(data: st.DataObject, modulus: mpz, count: int) -> None:
+    with use("ifma"):
+        fast = ring(modulus)
+    assert type(fast) is not Ring
+    # Few long numbers are drawn, and the rows made of them: hypothesis has only so many bytes to give.
+    drawn = [data.draw(integers(modulus.bit_length())) % modulus for _ in range(3)] + [modulus - 1, mpz(0), mpz(1)]
+    left = [drawn[i % 6] for i in range(count)]
+    right = [drawn[(i * i + 3) % 6] for i in range(count)]
+    slow, expected = Ring(modulus), [a * b % modulus for a, b in zip(left, right, strict=True)]
+    x, y = fast.array(left), fast.array(right)
+    assert fast.numbers(x) == left
+    assert fast.numbers(fast.multiply(x, y)) == slow.numbers(slow.multiply(slow.array(left), slow.array(right)))
+    assert fast.numbers(fast.multiply(x, y)) == expected
+    assert fast.numbers(fast.multiply(x, y[:1])) == [a * right[0] % modulus for a in left]
+    rows = (left, right, left, right, right)
+    assert fast.products(*rows) == slow.products(*rows)
+    exponent = data.draw(st.integers(1, 1 << 40))
+    assert fast.power(left, mpz(exponent)) == [gmpy2.powmod(a, exponent, modulus) for a in left]
+
+
+@needs_ifma
+@settings(deadline=None, max_examples=60)
+@given(moduli(), st.lists(EDGE_LIMBS, min_size=1, max_size=5))
+def test_limbs_may_be_as_large_as_an_element_below_twice_the_modulus_allows(modulus: mpz, limbs: list[int]) -> None:
+    """What is multiplied again was never reduced: the largest rows that ifma.c says it takes, and gives."""
+    with use("ifma"):
+        fast = ring(modulus)
+    largest = [2 * modulus - 1, 2 * modulus - 2, modulus, sum(limb << 52 * i for i, limb in enumerate(limbs)) % modulus]
+    rows = fast._rows(largest)  # type: ignore[attr-defined]
+    product = fast.multiply(rows, rows[::-1].copy())
+    words = [sum(int(limb) << 52 * i for i, limb in enumerate(row)) for row in product]
+    inverse = gmpy2.invert(mpz(1) << 52 * rows.shape[1], modulus)
+    assert product.max() <= FULL
+    for word, a, b in zip(words, largest, largest[::-1], strict=True):
+        assert word < 2 * modulus
+        assert word % modulus == a * b * inverse % modulus
+
+
+@pytest.mark.parametrize("modulus", [mpz(2) ** 2048, mpz(97), mpz(2) ** 60_000 + 1])
+@every_kernel
+def test_what_montgomery_or_the_vectors_cannot_do_is_gmpy2s(modulus: mpz, name: str) -> None:
+    with use(name):
+        assert type(ring(modulus)) is Ring
+        assert ring(modulus).products([mpz(5)], [modulus - 1]) == [modulus - 5]
+
+
+@needs_ifma
+def test_rows_that_do_not_fit_are_refused() -> None:
+    """C code reads nothing beyond what it was given."""
+    compute = kernel._ifma.compute
+    n, row = np.ones(16, dtype=np.uint64), np.zeros((3, 16), dtype=np.uint64)
+    for out, left, right, modulus in (
+        (row, row[:2], row, n),
+        (row, row, row[:2], n),
+        (row[:, :15].copy(), row[:, :15].copy(), row[:, :15].copy(), n),
+        (row, row, row, n[:7]),
+        (row, row, row, n[:0]),
+        (np.zeros(1008, dtype=np.uint64),) * 3 + (np.ones(1008, dtype=np.uint64),),
+    ):
+        with pytest.raises(ValueError, match="rows of one multiple of 8 limbs"):
+            compute(out, left, right, None, modulus, 1)
+    with pytest.raises((TypeError, BufferError)):
+        compute(bytes(384), row, row, None, n, 1)
+    with pytest.raises(TypeError):
+        compute(row, row, n, "not bytes", n, 1)
+
+
+def test_ballots_sums_openings_and_proofs_checks_are_the_same_by_every_kernel() -> None:
+    """From the same coins the same ciphertexts, partial decryptions and products of powers."""
+    private = generate_private_key(1024, test_key=True, randomness=SimulationRandomness(5))
+    key = private.public_key
+    found = []
+    for name in KERNELS:
+        with use(name):
+            source = SimulationRandomness(7)
+            made = [Encryptor(key, mode, randomness=source).encrypt([mpz(3)] * 9) for mode in ("full", "half", "short")]
+            threshold_key, shares = deal(private, holders=3, threshold=2, randomness=source)
+            parts = {j: shares[j - 1].partially_decrypt(made[1]) for j in (1, 3)}
+            assert combine(threshold_key, parts) == [3] * 9
+            power = public_power(made[0], [mpz(7) ** k for k in range(9)], key.modulus_squared)
+            found.append((made, parts, power))
+    assert all(each == found[0] for each in found)
+
+
+@every_kernel
+def test_a_comb_gives_the_powers_of_pow(name: str) -> None:
+    modulus = mpz(2) ** 1279 - 1
+    with use(name):
+        comb = FixedBaseComb(mpz(5), modulus, CombShape(4, 3, 5))
+    drawn = [comb.draw(SimulationRandomness(3, i)) for i in range(200)]
+    expected = [gmpy2.powmod(5, comb.exponent(digits), modulus) for digits in drawn]
+    for count in (0, 1, 2, 3, 5, 8, 200):  # fewer than the lanes share them
+        assert comb.drawn_powers(drawn[:count]) == expected[:count]
+
+
+def test_a_kernel_that_is_not_here_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match=r"PSEPHOS_KERNEL is one of .*gmpy2.*not 'abacus'"), use("abacus"):
+        pass
+    assert kernel.kernel() in KERNELS
+
+
+def test_the_environment_chooses() -> None:
+    program = "from psephos.protocol.paillier.kernel import kernel; print(kernel())"
+    environment = {**os.environ, "PSEPHOS_KERNEL": "gmpy2"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "gmpy2"

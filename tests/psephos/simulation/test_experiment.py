@@ -1,0 +1,172 @@
+"""`psephos.simulate` in a script: one call, every protocol, what it gives back; test keys that say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.tree import DecisionTreeClassifier
+
+import psephos
+from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
+from psephos.protocol.transcript import Transcript
+from psephos.simulation.dealing import Absent
+
+X, y = load_breast_cancer(return_X_y=True)
+NAMES = np.array(["malignant", "benign"])[y]
+TEST: dict[str, Any] = {"key_bits": 512, "test_key": True}
+FEW: dict[str, Any] = {**TEST, "holders": 3, "threshold": 2, "workers": 1}
+
+
+@pytest.fixture(scope="module")
+def result() -> psephos.Simulation:
+    return psephos.simulate(
+        X,
+        NAMES,
+        parties=30,
+        sizes="dirichlet",
+        learners=["logistic", DecisionTreeClassifier(max_depth=3)],
+        absent=0.2,
+        epsilons=[1, 10],
+        methods=["statistic", "soft"],
+        draws=3,
+        **FEW,
+    )
+
+
+def test_the_table_has_a_row_for_each_release(result: psephos.Simulation) -> None:
+    table = result.table
+    private = table.dropna(subset="epsilon")
+    assert len(private) == 2 * 2 * 3
+    assert private.groupby(["method", "epsilon"])["draw"].apply(list).tolist() == [[0, 1, 2]] * 4
+    bare = table[table["epsilon"].isna()]
+    assert bare["method"].tolist() == ["majority", "batch", "indiv", "ensemble", "soft", "statistic"]
+    assert bare["draw"].isna().all()
+    assert list(table.columns[-2:]) == ["recall of benign", "recall of malignant"]
+    np.testing.assert_allclose(table[table.columns[-2:]].mean(axis=1), table["balanced_accuracy"])
+    (outcome,) = result.outcomes
+    mean = private.query("method == 'soft' and epsilon == 10")["accuracy"].mean()
+    assert outcome.by_epsilon["10"]["soft"].private == pytest.approx(mean)
+    assert outcome.exact
+
+
+def test_absent_parties_are_in_no_sum(result: psephos.Simulation) -> None:
+    assert result.counts is not None
+    assert set(result.counts.sum(axis=1)) == {24}
+    assert [opened.ballots for (opened,) in result.sums.values()] == [24]
+    assert sum(message.kind == "ballot" for message in result.transcript.messages) == 24
+
+
+def test_models_predict_the_labels_of_rows_as_they_are(result: psephos.Simulation) -> None:
+    assert result.models.keys() == {("batch", None)} | {(m, e) for m in ("soft", "statistic") for e in (None, 1, 10)}
+    dealt = result.kept.dealt
+    assert dealt is not None
+    for (method, epsilon), models in result.models.items():
+        rows = result.table[result.table["method"] == method]
+        rows = rows[rows["epsilon"].isna() if epsilon is None else rows["epsilon"] == epsilon]
+        scores = [model.score(dealt.X_test, NAMES[dealt.test]) for model in models]
+        assert scores == pytest.approx(rows["accuracy"].tolist())
+
+
+def test_the_plot_is_of_the_table(result: psephos.Simulation) -> None:
+    mpl.use("Agg")
+    axes = result.plot()
+    assert {text.get_text() for text in axes.get_legend().get_texts()} == {
+        "soft", "statistic", "batch", "indiv", "majority"
+    }  # fmt: skip
+    soft = next(line for line in axes.containers if line.get_label() == "soft")
+    means = result.table.query("method == 'soft'").dropna(subset="epsilon").groupby("epsilon")["accuracy"].mean()
+    assert list(soft.lines[0].get_ydata()) == pytest.approx(means.tolist())
+
+
+def test_the_same_seed_deals_and_trains_the_same(result: psephos.Simulation) -> None:
+    again = psephos.simulate(
+        pd.DataFrame(X), NAMES, parties=30, sizes="dirichlet", absent=0.2, methods=["soft"], draws=1,
+        learners=["logistic", DecisionTreeClassifier(max_depth=3)], **FEW,
+    )  # fmt: skip
+    assert np.array_equal(again.counts, result.counts)  # type: ignore[arg-type]
+    other = psephos.simulate(X, NAMES, parties=30, absent=0.2, methods=["soft"], draws=1, seed=1, **FEW)
+    assert not np.array_equal(other.counts, result.counts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "methods"),
+    [
+        ("average", FEW, {"avg", "own-data"}),
+        ("pathak", TEST, {"pathak"}),
+        ("psgd", {**TEST, "steps": 3, "absent": 0.25}, {"psgd"}),
+        ("tally", {**FEW, "reveal": "statistic", "absent": 0.25}, {"statistic", "own-data"}),
+    ],
+)
+def test_every_protocol_by_the_same_call(protocol: Any, options: dict[str, Any], methods: set[str]) -> None:
+    result = psephos.simulate(X, y, parties=8, protocol=protocol, epsilons=[1.0, 5.0], draws=2, **options)
+    private = result.table.dropna(subset="epsilon")
+    assert set(private["method"]) == methods
+    assert set(private.groupby(["method", "epsilon"]).size()) == {2}
+    assert {"majority", "balanced_accuracy"} <= {*result.table["method"], *result.table.columns}
+    assert all(outcome.exact for outcome in result.outcomes)
+    assert result.sums
+    assert {(method, 5.0) for method in methods} <= result.models.keys()
+    assert result.models[methods.pop(), 5.0][0].predict(X[:3]).shape == (3,)
+
+
+def test_bundled_data_and_files_are_named_as_for_the_command(tmp_path: Any) -> None:
+    pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=NAMES).to_csv(tmp_path / "own.csv", index=False)
+    read = psephos.simulate(
+        data=str(tmp_path / "own.csv"), label="outcome", parties=8, methods=["statistic"], draws=1, **FEW
+    )
+    assert read.classes == ("benign", "malignant")
+    digits = psephos.simulate(dataset="digits", parties=8, sizes="shards", methods=["own-data"], draws=1, **FEW)
+    assert len(digits.classes) == 10
+
+
+def test_sizes_are_as_given_and_progress_is_told() -> None:
+    told: list[tuple[str, int, int]] = []
+    given = np.array([3, 50, 7, 20])
+    result = psephos.simulate(
+        X, y, parties=4, sizes=given, methods=["own-data"], draws=1, progress=lambda *far: told.append(far), **FEW
+    )
+    assert result.kept.dealt is not None
+    assert result.kept.dealt.sizes.tolist() == given.tolist()
+    assert {what for what, _, _ in told} == {"train", "make the key", "sum own data", "release"}
+    assert all(0 <= done <= total for _, done, total in told)
+
+
+def test_views_and_replaced_roles_reach_the_run() -> None:
+    result = psephos.simulate(
+        X, y, parties=4, methods=["own-data"], draws=1, transcript=Transcript(secrets=True), **FEW
+    )
+    assert result.transcript.view("curator").received
+    with pytest.raises(ThresholdError):
+        psephos.simulate(X, y, parties=4, methods=["own-data"], roles={"holder 1": Absent, "holder 2": Absent}, **FEW)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"protocol": "voodoo"}, InvalidParameter, "tally, average, pathak, psgd"),
+        ({"wings": 2}, InvalidParameter, "tally has no option wings"),
+        ({"protocol": "pathak", "methods": ["soft"]}, InvalidParameter, "no option methods"),
+        ({"protocol": "pathak", "absent": 0.5}, InvalidParameter, "nobody can be absent"),
+        ({"protocol": "psgd", "simulate_noise": True, "draws": 2}, InvalidParameter, "one draw"),
+        ({"methods": ["oracle"]}, InvalidParameter, "methods is one of"),
+        ({"sizes": "by-hand"}, InvalidParameter, "sizes is one of"),
+        ({"learners": ["oracle"]}, InvalidParameter, "learners"),
+        ({"learners": [object()]}, InvalidParameter, "a learner is a name or a scikit-learn classifier"),
+        ({"journal": "kept"}, InvalidParameter, "there is no journal"),
+        ({"X": X[:, 0]}, DataError, "not n rows"),
+        ({"X": X[:5]}, DataError, "not n rows"),
+        ({"X": np.full((4, 2), "a"), "y": [0, 1, 0, 1]}, DataError, "no number"),
+        ({"X": np.full((4, 2), np.nan), "y": [0, 1, 0, 1]}, DataError, "NaN"),
+        ({"y": np.zeros(len(X))}, DataError, "one class"),
+        ({"y": None}, DataError, "labels"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused_by_name(change: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        psephos.simulate(**{"X": X, "y": y, "parties": 4, **TEST, **change})

@@ -1,0 +1,214 @@
+"""A model file says what was released, comes back as it was, and is hostile input when it does."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import check_is_fitted
+from typer.testing import CliRunner
+
+import psephos
+from psephos.cli.main import build
+from psephos.data.tables import Column, Encoding
+from psephos.model import MODEL_FILE, Model, load_model, write_onnx, written_model
+from psephos.outcomes import Release
+from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+
+ENCODING = Encoding(
+    (Column("age", "number", fill=40.0), Column("city", "text", values=("Lima", "Oslo")), Column("seen", "date"))
+)
+RELEASE = Release("spherical-laplace", 1.0, 0.0, "a party", 0.1, "l2", "sqrt(2) rho/M", chosen={"rank": 3})
+
+
+def model(classes: tuple[str, ...] = ("ill", "well"), seed: int = 0) -> Model:
+    generator = np.random.default_rng(seed)
+    rows = 1 if len(classes) == 2 else len(classes)
+    return Model(
+        psephos_model=1,
+        classes=classes,
+        encoding=ENCODING,
+        coefficients=tuple(tuple(row) for row in generator.normal(size=(rows, 4)).tolist()),
+        intercepts=tuple(generator.normal(size=rows).tolist()),
+        method="statistic",
+        parties=25,
+        release=RELEASE,
+    )
+
+
+MODELS = [model(), model(("a", "b", "ä")), model(tuple("abcdefg"))]
+TABLE = pd.DataFrame({"more": [1, 2, 3], "seen": ["1970-01-02", "", "1970-01-11"], "city": ["Oslo", "Rome", None],
+                      "age": [41.5, np.nan, -3]})  # fmt: skip
+ROWS = np.array([[41.5, 0, 1, 1], [40, 0, 0, 0], [-3, 0, 0, 10]])
+
+
+@pytest.mark.parametrize("released", MODELS)
+def test_it_comes_back_bit_for_bit(released: Model, tmp_path: Path) -> None:
+    (tmp_path / MODEL_FILE).write_bytes(written_model(released))
+    for path in (tmp_path, tmp_path / MODEL_FILE, str(tmp_path)):
+        assert psephos.load_model(path).model == released
+    classifier = load_model(tmp_path)
+    scores = ROWS @ np.array(released.coefficients).T + released.intercepts
+    assert (classifier.decision_function(ROWS) == (scores[:, 0] if scores.shape[1] == 1 else scores)).all()
+    places = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    assert classifier.predict(ROWS).tolist() == [released.classes[place] for place in places]
+    assert (classifier.predict(TABLE) == classifier.predict(ROWS)).all()
+
+
+def test_it_is_an_estimator_that_is_not_fitted_again() -> None:
+    classifier = clone(psephos.ReleasedClassifier(MODELS[0]))
+    assert is_classifier(classifier)
+    check_is_fitted(classifier)
+    assert classifier.feature_names_in_.tolist() == ["age", "city=Lima", "city=Oslo", "seen"]
+    assert classifier.score(ROWS, classifier.predict(ROWS)) == 1.0
+    with pytest.raises(InvalidParameter, match="another release"):
+        classifier.fit(ROWS, ["ill", "well", "ill"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (ROWS[:, :3], "3 numbers, and the classifier takes 4"),
+        (np.full((1, 4), np.nan), "NaN"),
+        (ROWS[0], "2D"),
+        (TABLE[["age", "city"]], "no column 'seen'"),
+        (TABLE.assign(age="old"), "'age' holds something other than a finite number"),
+        (TABLE.assign(city=[[1], [2], [3]]), "'city' holds something other than numbers, text and dates"),
+    ],
+)
+def test_rows_that_are_none_are_named(rows: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        psephos.ReleasedClassifier(MODELS[0]).predict(rows)
+
+
+def changed(**fields: Any) -> bytes:
+    return json.dumps(json.loads(written_model(MODELS[0])) | fields).encode()
+
+
+HOSTILE: dict[str, bytes] = {
+    "empty": b"",
+    "truncated": written_model(MODELS[0])[:-40],
+    "pickle": b"\x80\x04K\x01.",
+    "not an object": b"[1]",
+    "deep": b"[" * 100_000,
+    "latin": b'{"psephos_model": 1, "classes": ["\xe4", "b"]}',
+    "another version": changed(psephos_model=2),
+    "no version": json.dumps({k: v for k, v in json.loads(written_model(MODELS[0])).items() if k[0] != "p"}).encode(),
+    "a field more": changed(code="import os"),
+    "one class": changed(classes=["ill"]),
+    "equal classes": changed(classes=["ill", "ill"]),
+    "three classes": changed(classes=["a", "b", "c"]),
+    "narrow": changed(coefficients=[[1.0, 2.0]]),
+    "ragged": changed(classes=["a", "b", "c"], coefficients=[[1.0] * 4, [1.0], [1.0] * 4], intercepts=[1.0] * 3),
+    "text for a number": changed(intercepts=["1"]),
+    "infinite": changed(intercepts=[0]).replace(b"[0]", b"[1e999]"),
+    "huge": changed(intercepts=[1e301]),
+    "not a number": changed(intercepts=[0]).replace(b"[0]", b"[NaN]"),
+    "no parties": changed(parties=0),
+    "an unknown kind": changed(encoding={"columns": [{"name": "x", "kind": "code"}]}),
+    "equal columns": changed(encoding={"columns": [{"name": "x", "kind": "number"}] * 4}),
+    "no columns": changed(encoding={"columns": []}, coefficients=[[]]),
+    "epsilon 0": changed(release=json.loads(written_model(MODELS[0]))["release"] | {"epsilon": 0}),
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_file_that_is_no_model_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_bytes(content)
+    with pytest.raises(ModelError, match="is no whole model"):
+        load_model(tmp_path / "m.json")
+
+
+@given(st.data())
+def test_a_damaged_file_is_refused_or_a_model(data: st.DataObject) -> None:
+    whole = bytearray(written_model(MODELS[1]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(whole)
+        file.flush()
+        try:
+            classifier = load_model(file.name)
+        except ModelError:
+            return
+        assert np.isfinite(classifier.decision_function(np.zeros((1, classifier.n_features_in_)))).all()
+
+
+def test_files_that_are_not_there_or_too_large(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot be read"):
+        load_model(tmp_path)
+    with (tmp_path / MODEL_FILE).open("wb") as file:
+        file.truncate((1 << 28) + 1)
+    with pytest.raises(ModelError, match="larger than any model"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("released", MODELS)
+def test_onnx_decides_what_the_estimator_decides(released: Model, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    reference = pytest.importorskip("onnx.reference")
+    write_onnx(released, tmp_path / "model.onnx")
+    loaded = onnx.load(tmp_path / "model.onnx")
+    rows = np.vstack([ROWS, np.random.default_rng(1).normal(size=(500, 4)), np.zeros((1, 4))])
+    labels, scores = reference.ReferenceEvaluator(loaded).run(["label", "scores"], {"features": rows})
+    classifier = psephos.ReleasedClassifier(released)
+    assert labels.tolist() == classifier.predict(rows).tolist()
+    np.testing.assert_allclose(scores[:, -1], classifier.decision_function(rows).reshape(len(rows), -1)[:, -1])
+    assert json.loads({p.key: p.value for p in loaded.metadata_props}["features"]) == ENCODING.features
+
+
+# -- psephos predict
+
+
+def invoke(*words: str) -> Any:
+    return CliRunner().invoke(build(words), list(words))
+
+
+def test_predict_takes_a_table_and_gives_one(tmp_path: Path) -> None:
+    (tmp_path / MODEL_FILE).write_bytes(written_model(MODELS[1]))
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    TABLE.to_parquet(tmp_path / "t.parquet")
+    expected = load_model(tmp_path).predict(ROWS).tolist()
+    for name in ("t.csv", "t.parquet"):
+        done = invoke("predict", str(tmp_path), str(tmp_path / name), "--output", str(tmp_path / "out.csv"))
+        assert done.exit_code == 0
+        assert not done.stdout
+        written = pd.read_csv(tmp_path / "out.csv")
+        assert written["predicted"].tolist() == expected
+        assert written["more"].tolist() == [1, 2, 3]
+    assert invoke("predict", str(tmp_path), str(tmp_path / "t.csv")).stdout == (tmp_path / "out.csv").read_text()
+    assert (
+        json.loads(invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--json").stdout)["predicted"] == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "error"),
+    [
+        (lambda table: table.drop(columns="city"), "no column 'city'; it has: more, seen, age", DataError),
+        (
+            lambda table: table.assign(seen="today"),
+            "'seen' holds something other than a date.*line 2, and 2",
+            DataError,
+        ),
+        (lambda table: table.assign(predicted=1), "a column 'predicted' already", DataError),
+    ],
+)
+def test_predict_names_what_it_cannot_take(
+    change: Callable[[pd.DataFrame], pd.DataFrame], words: str, error: type[Exception], tmp_path: Path
+) -> None:
+    (tmp_path / MODEL_FILE).write_bytes(written_model(MODELS[0]))
+    change(TABLE).to_csv(tmp_path / "t.csv", index=False)
+    done = invoke("predict", str(tmp_path), str(tmp_path / "t.csv"))
+    assert isinstance(done.exception, error)
+    with pytest.raises(error, match=words):
+        raise done.exception

@@ -1,0 +1,53 @@
+"""A small study for tests: who takes part, with everybody's keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from psephos.protocol.board.sealing import SealingKey
+from psephos.protocol.board.seat import Seat
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.study.study import Member, Study, safe_confirmations
+
+
+@dataclass(frozen=True)
+class Trial:
+    study: Study
+    keys: dict[str, SigningKey]
+
+    def seat(self, name: str, coins: Randomness = SYSTEM) -> Seat:
+        return Seat(self.study.members, name, self.keys[name], SealingKey.generate(coins))
+
+
+def trial(
+    *, parties: int = 5, holders: int = 3, threshold: int = 2, coins: Randomness = SYSTEM, **fields: Any
+) -> Trial:
+    """A study of a tally under a key that protects nothing."""
+    curator, *keys = (SigningKey.generate(coins) for _ in range(parties + 1))
+    settings: dict[str, Any] = {
+        "title": "A trial",
+        "nonce": bytes(16),
+        "protocol": "tally",
+        "method": "soft",
+        "epsilon": 1.0,
+        "delta": 0.0,
+        "classes": ("a", "b", "c"),
+        "features": ("w", "x", "y", "z"),
+        "label": "class",
+        "auxiliary": bytes(32),
+        "samples": 12,
+        "minimum_ballots": 3,
+        "key_bits": 256,
+        "threshold": threshold,
+        "confirmations": safe_confirmations(holders, threshold),
+        "trial": True,
+        "curator": curator.verification_key,
+        "parties": tuple(
+            Member(f"Hospital {n}", key.verification_key, n + 1 if n < holders else 0) for n, key in enumerate(keys)
+        ),
+    }
+    study = Study(**settings | fields)
+    named = {"curator": curator} | {f"party {n}": key for n, key in enumerate(keys)}
+    return Trial(study, named | {f"holder {n + 1}": keys[n] for n in range(holders)})
