@@ -72,10 +72,13 @@ class Tally(Observer):
             close = Post(BOARD, Close(self.round.digest).encode(), f"{self.round.kind}: open")
             return Step(replace(state, closing=True), (close,))
         if isinstance(state, Closed):
+            agreed, needed = state.agreeing(self.product(state).digest), self.round.confirmations
+            others = [f"holder {holder}" for holder, _ in state.confirmed if holder not in agreed]
+            heard = {holder for holder, _ in state.confirmed}
+            silent = [f"holder {holder}" for holder in self._holders() if holder not in heard]
             raise UnconfirmedError(
-                f"{len(state.agreeing(self.product(state).digest))} holders have confirmed the curator's product, and "
-                f"{self.round.confirmations} must; of {self.round.threshold_key.holders} these said anything: "
-                f"{', '.join(str(holder) for holder, _ in state.confirmed) or 'none'}"
+                f"{len(agreed)} holders have confirmed the curator's product, and {needed} must; another product was "
+                f"confirmed by {', '.join(others) or 'nobody'}, and nothing by {', '.join(silent) or 'nobody'}"
             )
         if isinstance(state, Asked):
             return self._ask_others(state) or self._open(state)

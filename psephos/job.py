@@ -24,7 +24,7 @@ from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.dealing import one_of, settled
+from psephos.simulation.dealing import dealt_by, one_of
 from psephos.simulation.measure import Kept
 from psephos.simulation.sums import METHODS
 from psephos.simulation.tally import TallyOptions, simulate_tally
@@ -72,9 +72,7 @@ class Job:
 
     def __init__(self, options: JobOptions) -> None:
         """Read and deal the data, and choose the method by what is public. Raises the errors of what cannot be run."""
-        options = settled(options)
-        options.check()
-        self.dealt = options.deal()
+        options, self.dealt = dealt_by(options)
         method = choose_method(options.learners) if options.method == "auto" else options.method
         self.method = method
         self.outcome: TallyOutcome | None = None
@@ -107,7 +105,9 @@ class Job:
     ) -> TallyOutcome:
         """Train, cast, open, release. Raises the named errors of what cannot be run."""
         kept = Kept()
-        outcome = simulate_tally(self.options, transcript=transcript, progress=progress, roles=roles, kept=kept)
+        outcome = simulate_tally(
+            self.options, data=self.dealt, transcript=transcript, progress=progress, roles=roles, kept=kept
+        )
         w = next(one.w for one in kept.measured if one.method == self.method and one.epsilon is not None)
         assert w is not None
         coefficients, intercepts = kept.scaler.fold(np.atleast_2d(w))

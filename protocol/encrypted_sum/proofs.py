@@ -5,7 +5,8 @@ A proof is bound to the round and to its sender, so it proves nothing anywhere e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from gmpy2 import mpz
@@ -62,10 +63,10 @@ def encrypt_with_proof(
 def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], bytes]]) -> None:
     """Raise ProofError unless the proofs of all ballots (party, ciphertexts, proof) hold; ciphertexts are units."""
     if round_.proofs == "knowledge":
-        claims = [
-            (_statement(round_, party), ciphertexts, KnowledgeProof.decode(proof, round_.key))
-            for party, ciphertexts, proof in ballots
-        ]
+        claims = []
+        for party, ciphertexts, proof in ballots:
+            with _named(party):
+                claims.append((_statement(round_, party), ciphertexts, KnowledgeProof.decode(proof, round_.key)))
         if (wrong := knowledge.first_wrong(round_.key, claims)) is not None:
             raise ProofError(
                 f"party {ballots[wrong][0]} does not prove that it knows what is in its ballot: it did not encrypt it, "
@@ -74,7 +75,17 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
     elif round_.proofs == "valid":
         layout = validity.Layout.of(round_.key, round_.plan, round_.group)
         for party, ciphertexts, proof in ballots:
-            validity.verify(_statement(round_, party), layout, ciphertexts, proof)
+            with _named(party):
+                validity.verify(_statement(round_, party), layout, ciphertexts, proof)
+
+
+@contextmanager
+def _named(party: int) -> Iterator[None]:
+    """Says whose proof does not hold."""
+    try:
+        yield
+    except ProofError as error:
+        raise ProofError(f"the ballot of party {party}: {error}") from None
 
 
 def opening_proof_bytes(round_: Round) -> int:

@@ -214,7 +214,9 @@ class OwnTable:
         numbers = {name: k for k, name in enumerate(self.classes)}
         y = np.array([numbers.get(label, -1) for label in self._labels], np.int64)
         test = _hold_out(held, y, options.held_out, generator)
-        train = [np.setdiff1d(rows, test) for rows in held]
+        kept = np.ones(len(y), bool)
+        kept[test] = False
+        train = [rows[kept[rows]] for rows in held]
         data = Dataset(
             self.name,
             encoding.apply(self._features),

@@ -95,8 +95,8 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     rows, lines = [], []
     try:
         for row in reader:
-            if any(cell.strip() for cell in row):
-                rows.append([cell.strip() for cell in row])
+            if any(cells := [cell.strip() for cell in row]):
+                rows.append(cells)
                 lines.append(reader.line_num)
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}") from None

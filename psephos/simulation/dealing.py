@@ -15,7 +15,7 @@ from psephos.options import option
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Role, Step
 
-__all__ = ["Absent", "DataOptions", "one_of", "scaler_for", "settled"]
+__all__ = ["Absent", "DataOptions", "dealt_by", "one_of", "scaler_for"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class DataOptions(TableOptions):
     data_dir: str | None = option(None, "Where data sets are.", group="Machine", shown="PSEPHOS_DATA, or the cache")
     seed: int = option(0, "Drives splits and training; never keys or encryption.", group="Machine")
 
-    def check_data(self) -> None:
-        """Raise InvalidParameter for options that deal nothing to anybody."""
+    def check(self) -> None:
+        """Raise InvalidParameter for options that no run can have, before anything is computed."""
         self.check_table()
         if not self.parties >= 2:
             raise InvalidParameter(f"a run has at least 2 parties, not {self.parties}")
@@ -69,18 +69,17 @@ class DataOptions(TableOptions):
         count = round(self.absent * self.parties)
         return sorted(np.random.default_rng([self.seed, 1]).permutation(self.parties)[:count].tolist())
 
-    def deal(self, data: Dataset | None = None, *, samples: int | None = None, auxiliary: int | None = None) -> Split:
-        """Who holds what of `data`, by default of the table or the data set that is named.
+    def deal(self, data: Dataset | OwnTable, *, samples: int | None = None, auxiliary: int | None = None) -> Split:
+        """Who holds what of `data`.
 
-        `samples`: of each party, where none are asked for. Raises DataSetMissingError and what else `load`, `OwnTable`
-        and `split` of `psephos.data` raise.
+        `samples`: of each party, where none are asked for. Raises what `OwnTable` and `split` of `psephos.data` raise.
         """
         given = self._sizes()
-        if data is None and self.data is not None:
-            return OwnTable(self).deal(self.parties, self.seed, sizes=given, concentration=self.concentration)
+        if isinstance(data, OwnTable):
+            return data.deal(self.parties, self.seed, sizes=given, concentration=self.concentration)
         fixed = given if not isinstance(given, str) else self.samples_per_party or samples
         return split(
-            load(self.dataset, self.data_dir) if data is None else data,
+            data,
             self.parties,
             self.seed,
             samples_per_party=fixed,
@@ -88,6 +87,11 @@ class DataOptions(TableOptions):
             deal=given if isinstance(given, str) else "equal",
             concentration=self.concentration,
         )
+
+    @property
+    def compares(self) -> bool:
+        """Whether there must be rows to measure on."""
+        return True
 
     def plain(self) -> dict[str, Any]:
         """As JSON has them."""
@@ -102,15 +106,25 @@ class DataOptions(TableOptions):
 Options = TypeVar("Options", bound=DataOptions)
 
 
-def settled(options: Options) -> Options:
-    """`options` with as many parties as a table of one's own names, and no more holders; raises as `OwnTable` does."""
-    if options.data is None or options.party is None:
-        return options
-    parties = len(OwnTable(options).owners)
-    fewer: dict[str, Any] = {}
-    if getattr(options, "holders", 0) > parties:
-        fewer = {"holders": parties, "threshold": parties // 2 + 1}
-    return replace(options, parties=parties, **fewer)
+def dealt_by(options: Options, data: Dataset | Split | None = None) -> tuple[Options, Split]:
+    """The options, checked, and who holds what: of `data`, by default of the table or the data set that they name.
+
+    A table of one's own may name the parties: there are then so many, and no more of them hold the key. Raises as
+    `check`, `load` and `OwnTable` do, and InvalidParameter where no rows are left to measure on.
+    """
+    table = OwnTable(options) if data is None and options.data is not None else None
+    if table is not None and table.owners:
+        parties = len(table.owners)
+        fewer: dict[str, Any] = {}
+        if getattr(options, "holders", 0) > parties:
+            fewer = {"holders": parties, "threshold": parties // 2 + 1}
+        options = replace(options, parties=parties, **fewer)
+    options.check()
+    if not isinstance(data, Split):
+        data = options.deal(table or data or load(options.dataset, options.data_dir))
+    if options.compares and not len(data.test):
+        raise InvalidParameter("no rows are left to measure on: leave --held-out out")
+    return options, data
 
 
 def scaler_for(name: str) -> PublicScaler:

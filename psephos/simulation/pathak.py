@@ -19,6 +19,7 @@ from psephos.curator.hamm.labels import one_hot
 from psephos.curator.pathak.bounds import party_level_epsilon, proved_epsilon
 from psephos.curator.pathak.curator import PathakConsumer, PathakCurator
 from psephos.data.datasets import Dataset
+from psephos.data.splits import Split
 from psephos.options import option
 from psephos.outcomes import PathakOutcome
 from psephos.outcomes import Phase as PhaseOutcome
@@ -46,7 +47,7 @@ from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.dealing import DataOptions, scaler_for, settled
+from psephos.simulation.dealing import DataOptions, dealt_by, scaler_for
 from psephos.simulation.measure import Kept
 
 __all__ = ["PathakKeys", "PathakOptions", "PathakRun", "make_terms", "run_protocol", "simulate_pathak"]
@@ -274,7 +275,7 @@ class PathakOptions(DataOptions):
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
-        self.check_data()
+        super().check()
         if self.away:
             raise InvalidParameter("Pathak's protocol needs every party to its end: nobody can be absent")
         check_key_bits(self.key_bits, test_key=self.test_key)
@@ -311,7 +312,7 @@ class PathakOptions(DataOptions):
 def simulate_pathak(  # long: the fields of its outcome
     options: PathakOptions,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Split | None = None,
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
@@ -324,9 +325,7 @@ def simulate_pathak(  # long: the fields of its outcome
     Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError
     and DataError as `psephos.data.datasets.load` does, and as `run_protocol`.
     """
-    options = settled(options)
-    options.check()
-    dealt = options.deal(data)
+    options, dealt = dealt_by(options, data)
     name, classes = dealt.dataset.name, dealt.dataset.classes
     if len(classes) != 2:
         raise InvalidParameter(f"Pathak's protocol is for two classes and {name} has {len(classes)}")

@@ -23,6 +23,7 @@ from psephos.curator.psgd.curator import GradientCurator, Walking
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
+from psephos.data.splits import Split
 from psephos.options import option
 from psephos.outcomes import Guarantee, PsgdOutcome
 from psephos.parties.gradients import LocalLoss
@@ -40,7 +41,7 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulation.dealing import Absent, DataOptions, scaler_for, settled
+from psephos.simulation.dealing import Absent, DataOptions, dealt_by, scaler_for
 from psephos.simulation.journal import Journal
 from psephos.simulation.measure import Kept
 
@@ -82,8 +83,8 @@ class PsgdOptions(DataOptions, DescentOptions):
 
     def check(self) -> None:
         """Raise InvalidParameter for the first option at fault."""
-        super().check()
-        self.check_data()
+        DescentOptions.check(self)
+        DataOptions.check(self)
         if len(self.away) > self.dropouts:
             raise InvalidParameter(f"{len(self.away)} parties are absent: with --dropouts {len(self.away)} they may be")
         for name, wanted in (("keys", Keys), ("randomness", RandomnessMode), ("proofs", Literal["none", "knowledge"])):
@@ -308,7 +309,7 @@ def clear_descent(
 def simulate_psgd(
     options: PsgdOptions,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Split | None = None,
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
@@ -320,10 +321,9 @@ def simulate_psgd(
     `psephos.data.datasets.load`; JournalError where the journal is of another run, or one that cannot go on.
     """
     begun = time.perf_counter()
-    options = settled(options)
-    options.check()
+    options, split = dealt_by(options, data)
     kept = Kept() if kept is None else kept
-    dealt = _deal(options, kept, data)
+    dealt = _deal(options, kept, split)
     roles = {f"party {number}": Absent for number in options.away} | dict(roles or {})
     agreement = agree(options, dealt.sizes, dealt.dimension)  # refuses what cannot be agreed on before keys are made
 
@@ -378,8 +378,7 @@ class _Dealt:
         return self.private[0].dimension
 
 
-def _deal(options: PsgdOptions, kept: Kept, data: Dataset | None) -> _Dealt:
-    dealt = options.deal(data)
+def _deal(options: PsgdOptions, kept: Kept, dealt: Split) -> _Dealt:
     name, classes = dealt.dataset.name, len(dealt.dataset.classes)
     if classes != 2:
         raise InvalidParameter(f"PSGD is for two classes, and {name} has {classes}")

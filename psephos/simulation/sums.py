@@ -26,7 +26,8 @@ from psephos.curator.hamm.release import Bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA
 from psephos.curator.hamm.statistic import MechanismName
 from psephos.curator.losses import loss_named
-from psephos.data.datasets import Dataset, load
+from psephos.data.datasets import Dataset
+from psephos.data.own import OwnTable
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.splits import Split
 from psephos.options import option
@@ -45,7 +46,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulation.dealing import DataOptions, one_of, scaler_for, settled
+from psephos.simulation.dealing import DataOptions, dealt_by, one_of, scaler_for
 from psephos.simulation.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
@@ -132,7 +133,7 @@ class SumOptions(DataOptions):
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
-        self.check_data()
+        super().check()
         check_key_bits(self.key_bits, test_key=self.test_key)
         for epsilon in self.epsilon:
             check_epsilon(epsilon)
@@ -171,10 +172,14 @@ class SumOptions(DataOptions):
         """Whether the parties add the noise."""
         return False
 
-    @property
-    def compares(self) -> bool:
-        """Whether releases are measured side by side, so that there must be rows to measure on."""
-        return True
+    def deal(self, data: Dataset | OwnTable, *, samples: int | None = None, auxiliary: int | None = None) -> Split:
+        """As `DataOptions.deal`, KDD-99 as Hamm 2016, section 6.2, does where that many rows are there."""
+        auxiliary = self.auxiliary
+        if isinstance(data, Dataset) and data.name == "kdd99" and self.samples_per_party is None and auxiliary is None:
+            size, public = KDD99_SPLIT
+            if self.parties * size + public <= len(data.y_train):
+                samples, auxiliary = size, public
+        return super().deal(data, samples=samples, auxiliary=auxiliary)
 
     @property
     def available(self) -> tuple[str, ...]:
@@ -314,22 +319,8 @@ class _Rows(Sequence[OwnRows]):
         return self._scaler.transform(X), y
 
 
-def populate(options: SumOptions, progress: Progress, data: Dataset | None = None) -> Population:
-    """Deal the data, scale it by what is public, and train every party's classifiers.
-
-    Raises DataSetMissingError and what else loading and dealing raise.
-    """
-    samples, auxiliary = None, options.auxiliary
-    if data is None and options.data is None:
-        data = load(options.dataset, options.data_dir)
-        if data.name == "kdd99" and options.samples_per_party is None and auxiliary is None:
-            # Hamm 2016, section 6.2, where that many are there.
-            size, public = KDD99_SPLIT
-            if options.parties * size + public <= len(data.y_train):
-                samples, auxiliary = size, public
-    dealt = options.deal(data, samples=samples, auxiliary=auxiliary)
-    if options.compares and not len(dealt.y_test):
-        raise InvalidParameter("no rows are left to measure on: leave --held-out out")
+def populate(options: SumOptions, dealt: Split, progress: Progress) -> Population:
+    """Scale the data by what is public, and train every party's classifiers."""
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
     name = dealt.dataset.name
     scaler = PublicScaler() if options.private_auxiliary else scaler_for(name)
@@ -392,12 +383,12 @@ MethodsAt = Callable[[float], dict[str, Method]]
 class Playing(TypedDict, total=False):
     """What a simulation may be handed besides its options.
 
-    data: instead of the data set that the options name. transcript: notes every message. progress: hears how far it is.
-    roles: replaces roles by name (`psephos.protocol.driver.replaced`), in every sum. kept: keeps what the outcome does
-    not have.
+    data: instead of the data that the options name, to be dealt or dealt already. transcript: notes every message.
+    progress: hears how far it is. roles: replaces roles by name (`psephos.protocol.driver.replaced`), in every sum.
+    kept: keeps what the outcome does not have.
     """
 
-    data: Dataset | None
+    data: Dataset | Split | None
     transcript: Transcript | None
     progress: Progress
     roles: Mapping[str, Callable[[Role], Role]] | None
@@ -407,29 +398,20 @@ class Playing(TypedDict, total=False):
 class Sums:
     """One run: its parties and keys, and what its sums and releases came to, as an outcome tells it."""
 
-    def __init__(
-        self,
-        options: SumOptions,
-        journal: Journal | None,
-        *,
-        data: Dataset | None = None,
-        transcript: Transcript | None = None,
-        progress: Progress = silent,
-        roles: Mapping[str, Callable[[Role], Role]] | None = None,
-        kept: Kept | None = None,
-    ) -> None:
-        """Deal, train and hold the key ceremony. Raises the named errors of what cannot be run."""
-        self.options, self.progress = options, progress
-        self.kept = Kept() if kept is None else kept
+    def __init__(self, options: SumOptions, dealt: Split, journal: Journal | None, how: Playing) -> None:
+        """Train and hold the key ceremony. Raises the named errors of what cannot be run."""
+        self.options = options
+        self.progress: Progress = how.get("progress", silent)
+        self.kept = how.get("kept") or Kept()
         self.seconds: dict[str, float] = {}
         self._done: list[EncryptedSum] = []
-        self._transcript = Transcript() if transcript is None else transcript
-        self._roles, self._journal = dict(roles or {}), journal
+        self._transcript = how.get("transcript") or Transcript()
+        self._roles, self._journal = dict(how.get("roles") or {}), journal
         self._engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
         with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
-            self.population = populate(options, progress, data)
+            self.population = populate(options, dealt, self.progress)
         self.kept.begin(self.population.dealt, self.population.scaler, self.population.test)
-        made = counted(progress, "make the key", 1)
+        made = counted(self.progress, "make the key", 1)
         with self.timed("keygen"):
             self.ceremony = self._hold() if journal is None else journal.ceremony(self._hold)
         made(1)
@@ -550,11 +532,10 @@ def play(
 
     `sums` takes those that every method needs, and returns the methods.
     """
-    options = settled(options)
-    options.check()
+    options, dealt = dealt_by(options, how.get("data"))
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
     with threadpool_limits(limits=1), journal_of(options) as journal:
-        run = Sums(options, journal, **how)
+        run = Sums(options, dealt, journal, how)
         with run.timed("fit"):
             measured_on = run.population.note_references(run.kept, loss) if len(run.population.test) else {}
         methods = run.release(sums(run))

@@ -165,7 +165,6 @@ def test_views_and_replaced_roles_reach_the_run() -> None:
         ({"y": np.zeros(len(X))}, DataError, "one class"),
         ({"y": None}, DataError, "labels"),
     ],
-    ids=str,
 )
 def test_what_cannot_be_is_refused_by_name(change: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):

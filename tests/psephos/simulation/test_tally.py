@@ -124,7 +124,8 @@ def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
     assert kinds.count(("ballot", True)) == 3 * SMALL.parties
     assert kinds.count(("tally request", False)) == 3 * SMALL.threshold
     assert kinds.count(("partial decryption", False)) == 3 * SMALL.threshold
-    assert len(kinds) == 3 * (SMALL.parties + 2 * SMALL.threshold)
+    assert kinds.count(("close", True)) == 3
+    assert len(kinds) == 3 * (SMALL.parties + 2 * SMALL.threshold + 1)
     assert all(m.data is None for m in transcript.messages)
 
 

@@ -14,12 +14,14 @@ import psephos.curator.hamm.statistic
 import psephos.curator.psgd.agreement
 import psephos.parties.pathak_noise
 import psephos.parties.statistic
+import psephos.protocol.encrypted_sum.proofs
 import psephos.protocol.paillier.sharing
 import psephos.protocol.pathak.resharing
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party
 from psephos.parties.pathak import PathakParty
 from psephos.parties.psgd import GradientParty
+from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare
 
@@ -50,6 +52,19 @@ OTHER_VOTES = (
     "(self._voter.predict_votes(auxiliary.samples) + 1) % len(self.classes)",
 )
 ZEROS = (Party, "ballot", "self.number, values, encryptor", "self.number, [0] * len(values), encryptor")
+NO_KNOWLEDGE = (psephos.protocol.encrypted_sum.proofs, "check_proofs", 'if round_.proofs == "knowledge":', "if False:")
+NO_VALIDITY = (psephos.protocol.encrypted_sum.proofs, "check_proofs", 'elif round_.proofs == "valid":', "elif False:")
+NO_OPENING_PROOFS = (
+    psephos.protocol.encrypted_sum.proofs,
+    "check_opening",
+    'if round_.proofs == "none":',
+    "if True:",
+)
+COUNTED_TWICE = (BallotProduct, "_first_of_each", "if members >> ballot.party & 1:", "if False:")
+COUNTED_LATE = (Observer, "late", "raise self.lateness(entry)", "return self.observe(state, (entry,))")
+NO_MINIMUM = (BallotProduct, "check_minimum", "len(self) < self.round.minimum_ballots", "len(self) < 1")
+ANY_NAME = (Closed, "with_confirmation", 'if entry.sender != f"holder {said.holder}":', "if False:")
+UNCONFIRMED = (KeyHolder, "_check_confirmed", "if agreed < self.round.confirmations:", "if False:")
 
 
 Edit = tuple[Any, str, str, str]
@@ -176,6 +191,26 @@ BREAKS = (
         "psgd",
         "sizes read, curator",
         (psephos.curator.psgd.agreement._Asked, "__init__", "loss.lipschitz * largest * (1", "self.records * (1"),
+    ),
+    *(
+        Break("tally-liars", f"{strategy}, {coalition}", edit, views=2)
+        for coalition, edit, *strategies in (
+            ("lying parties", NO_KNOWLEDGE, "copies a ballot", "makes a ballot of others"),
+            ("lying parties", NO_VALIDITY, "casts -1 votes", "casts 2 votes", "casts 1000 votes"),
+            ("lying parties", COUNTED_TWICE, "votes twice"),
+            (
+                "lying parties",
+                (Observer, "late", "raise self.lateness(entry)", "return self.observe(state, (entry,))"),
+                "votes late",
+            ),
+            ("t - 1 lying holders", NO_OPENING_PROOFS, "answers at random", "shapes its answer"),
+            ("t - 1 lying holders", (Closed, "agreeing", "if product == digest", ""), "confirms another product"),
+            ("t - 1 lying holders", ANY_NAME, "confirms in another's name"),
+            ("lying curator and parties", NO_KNOWLEDGE, "opens a round of its own"),
+            ("lying curator and parties", NO_MINIMUM, "opens early or less", "asks for what isolates"),
+            ("lying curator, board, parties and t - 1 holders", UNCONFIRMED, "shows two boards"),
+        )
+        for strategy in strategies
     ),
     Break(
         "ceremony",

@@ -1,0 +1,63 @@
+"""The page of attacks that stopped working names tests that exist; and a holder of a study opens nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.encrypted_sum.messages import Close, TallyRequest
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.protocol.errors import StudyError, WrongRoundError
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.roles import BOARD, Entry
+from psephos.study.roles import Public, round_of
+from tests.study import trial
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/security/attacks.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("path", "test"), sorted(set(NAMED)))
+def test_every_attack_of_the_page_has_its_test(path: str, test: str) -> None:
+    assert f"def {test}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_the_page_names_a_test_in_every_row() -> None:
+    text = (ROOT / "docs/security/attacks.md").read_text(encoding="utf-8")
+    attacks = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    assert len(attacks) > 15
+    assert all("::test_" in row for row in attacks)
+
+
+def test_a_holder_of_a_study_opens_no_other_round() -> None:
+    """What a study fixes, no message can change: its holder knows one round, and its key is made for one study."""
+    auxiliary = AuxiliarySet(np.arange(48, dtype=float).reshape(12, 4))
+    made = trial(auxiliary=auxiliary.digest)
+    key, shares = deal(generate_private_key(256, test_key=True), holders=3, threshold=2)
+    round_ = round_of(Public(made.study, auxiliary), key)
+    holder = KeyHolder(shares[0], round_)
+    for changed in (
+        {"roster": tuple(reversed(round_.roster))},
+        {"minimum_ballots": 2},
+        {"confirmations": 0},
+        {"proofs": "none"},
+        {"nonce": bytes(16)},
+        {"context": bytes(32)},
+    ):
+        other = replace(round_, **changed)
+        assert other.digest != round_.digest
+        told = [Close(other.digest).encode(), TallyRequest(other.digest, 0b11, bytes(32)).encode(other)]
+        step = holder.receive(holder.start().state, [Entry(n, "curator", BOARD, data) for n, data in enumerate(told)])
+        assert [type(refusal.error) for refusal in step.refused] == [WrongRoundError, WrongRoundError]
+        assert not step.posts
+    twin = round_of(Public(replace(made.study, title="Another"), auxiliary), key)
+    assert twin.digest != round_.digest
+    assert replace(made.study, title="Another").ceremony().digest != made.study.ceremony().digest
+    with pytest.raises(StudyError, match="not the auxiliary samples"):
+        Public(made.study, AuxiliarySet(auxiliary.samples + 1))
