@@ -94,12 +94,20 @@ def holder_role(public: Public, number: int, store: Store) -> Staged:
     )
 
 
-def party_role(public: Public, number: int, signing_key: SigningKey, voter: Any, store: Store) -> Staged:
-    """Party `number` with its own classifier."""
+def party_role(
+    public: Public,
+    number: int,
+    signing_key: SigningKey,
+    voter: Any,
+    store: Store,
+    charge: Callable[[Study], None] = lambda study: None,
+) -> Staged:
+    """Party `number` with its own classifier; `charge` is called before it votes, and raises where it must not."""
     study, name = public.study, f"party {number}"
     party = Party(number, signing_key, classes=range(len(study.classes)), voter=voter, once=OnceLedger(store, name))
 
     def votes(joined: object, key: ThresholdKey) -> Role:
+        charge(study)
         return UntilResult(study, VotingParty(party, round_of(public, key), public.auxiliary))
 
     return Staged(name, lambda: Joining(name, _needed(study)), lambda joined: Keyed(name, study), votes)
