@@ -8,10 +8,6 @@
 
 `Staged` plays roles one after another, each made from what the ones before came to. The messages of a stage follow, on
 the board, from those of the stage before, so that everybody moves on at the same place of the board.
-<<<<<<< HEAD
-
-=======
->>>>>>> main
 No paper behind it.
 """
 

@@ -32,11 +32,7 @@ __all__ = ["CURATOR", "Member", "Protocol_", "Study", "plain", "safe_confirmatio
 
 FORMAT = 1
 CURATOR = "curator"
-<<<<<<< HEAD
-"""The name of who opens and releases."""
-=======
 """The name of the curator's role."""
->>>>>>> main
 
 Protocol_ = Literal["tally", "statistic", "average", "psgd", "pathak"]
 
