@@ -17,8 +17,6 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import Array, ring
 
-__all__ = ["multi_powers"]
-
 _WINDOW = 6
 
 

@@ -33,17 +33,6 @@ from psephos.protocol.privacy.mechanisms import (
 if TYPE_CHECKING:  # it takes a second, and most of what has a budget never composes anything
     import dp_accounting
 
-__all__ = [
-    "Budget",
-    "PrivacyEvent",
-    "approximate_event",
-    "compose",
-    "event_of",
-    "gaussian_event",
-    "pure_event",
-    "shown_together",
-]
-
 
 @dataclass(frozen=True)
 class PrivacyEvent:
