@@ -3,11 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo study test lint format bench docs clean
 
 demo: $(VENV)/.installed
 	rm -rf build/demo
 	$(BIN)/psephos run --output build/demo
+
+study: $(VENV)/.installed
+	$(BIN)/psephos study try
 
 test: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto

@@ -18,7 +18,7 @@ from psephos.protocol.board import Board
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import Members, Seat, Taken, joined
-from psephos.protocol.errors import MessageError, PsephosError
+from psephos.protocol.errors import EquivocationError, MessageError, PsephosError
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
@@ -108,6 +108,11 @@ class Agent:
         return self.role.result(self.state)
 
     @property
+    def said(self) -> int:
+        """Entries that it has signed."""
+        return self._seat.place
+
+    @property
     def waiting(self) -> int:
         """Entries that were not read back yet."""
         return len(self._outbox)
@@ -115,16 +120,17 @@ class Agent:
     def step(self) -> bool:
         """Post what is to be posted, read what is new, and act on it; whether there was anything.
 
-        Raises BoardError when the board fails; everything is kept, and the next step goes on. Raises what the role
-        raises when it cannot go on.
+        Read first: a store that was lost or set back is found out before anything is said on the strength of it.
+
+        Raises BoardError when the board fails; everything is kept, and the next step goes on. Raises EquivocationError
+        when the role has said more than this store knows of, and what the role raises when it cannot go on.
         """
-        self._post()
         moved = False
         for entries in _batches(self._board.read(self._seat.head.size)):
             moved = True
             with self._store.transaction():
                 self._act([entry for entry in map(self._taken, entries) if entry is not None])
-            self._post()
+        self._post()
         return moved
 
     def hush(self) -> bool:
@@ -144,8 +150,15 @@ class Agent:
         if taken.error is not None:
             self._refuse(number, taken.note.author, taken.error)
         if taken.note.author == self.role.name:
-            own = self._outbox.pop(taken.note.place, None)
-            if own is not None and own.data == data:
+            own = self._outbox.get(taken.note.place)
+            if taken.note.place >= self._seat.place or (own is not None and own.data != data):
+                raise EquivocationError(
+                    f"{self.role.name} has said more in this study than its store knows of (entry {number}): the store "
+                    "was lost, or set back to an old copy. A role is not played twice: go on with the newest store, or "
+                    "agree on another study"
+                )
+            if own is not None:
+                del self._outbox[taken.note.place]
                 self._store.put("outbox", taken.note.place.to_bytes(8, "big"), b"")
         entry = taken.entry
         return entry if entry is not None and (entry.receiver != BOARD or self._reads(entry)) else None

@@ -28,7 +28,7 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["Members", "Note", "Seat", "Taken", "joined"]
+__all__ = ["Members", "Note", "Onlooker", "Seat", "Taken", "joined"]
 
 
 @dataclass(frozen=True)
@@ -64,28 +64,15 @@ def joined(session: bytes, sealing_key: bytes) -> bytes:
     return frame(Kind.JOINED, session, sealing_key)
 
 
-class Seat:
-    """One role's, "curator", "party 3", ...: reads entries in the order of the board, and signs its own."""
+class Onlooker:
+    """Reads entries in the order of the board, and takes no part: whoever knows the study can be one."""
 
-    def __init__(self, members: Members, name: str, key: SigningKey, sealing: SealingKey | None) -> None:
-        """
-        Args:
-            members: who takes part.
-            name: the role that sits here.
-            key: its signing key.
-            sealing: opens what is sealed to it; None when no more secrets may come.
-
-        Raises UnknownPartyError when the study has no such role, or another key for it.
-        """
-        if members.keys.get(name) != key.verification_key:
-            raise UnknownPartyError(f"the study has no {name} with the key of this identity")
-        self.members, self.name = members, name
-        self._key, self._sealing = key, sealing
+    def __init__(self, members: Members, name: str = "", sealing: SealingKey | None = None) -> None:
+        """`members`: who takes part. `name`, `sealing`: of a role, whose secrets are then opened too."""
+        self.members, self.name, self._sealing = members, name, sealing
         self._history = History()
         self._seen: dict[tuple[str, int], bytes] = {}
         self._sealing_keys: dict[str, bytes] = {}
-        self.place = 0
-        """Of its next entry."""
 
     @property
     def head(self) -> Head:
@@ -150,8 +137,31 @@ class Seat:
             reader = Reader(body, Kind.JOINED, self.members.session, length=SEALING_KEY_BYTES)
             if signed.author in self._sealing_keys:
                 raise UnexpectedMessageError(f"entry {number}: {signed.author} has joined before")
-            note = Note(note.leaf, note.author, note.place, reader.rest())
+            key = reader.rest()
+            seal(b"", key, b"")  # one that nothing can be sealed to would stop whoever tries, and not its owner
+            note = Note(note.leaf, note.author, note.place, key)
         return note, entry if signed.receiver in (BOARD, self.name) else None
+
+
+class Seat(Onlooker):
+    """One role's, "curator", "party 3", ...: reads as an onlooker does, and what is sealed to it, and signs its own."""
+
+    def __init__(self, members: Members, name: str, key: SigningKey, sealing: SealingKey | None) -> None:
+        """
+        Args:
+            members: who takes part.
+            name: the role that sits here.
+            key: its signing key.
+            sealing: opens what is sealed to it; None when no more secrets may come.
+
+        Raises UnknownPartyError when the study has no such role, or another key for it.
+        """
+        if members.keys.get(name) != key.verification_key:
+            raise UnknownPartyError(f"the study has no {name} with the key of this identity")
+        super().__init__(members, name, sealing)
+        self._key = key
+        self.place = 0
+        """Of its next entry."""
 
     def sign(self, post: Post) -> bytes:
         """A message as this role's next entry; raises MessageError for a reader who has not joined."""

@@ -1,4 +1,4 @@
-"""Arithmetic modulo one number, many numbers at a time: eight products side by side where the processor can.
+"""Arithmetic modulo one number: eight products side by side, or one wide one, where the processor can.
 
 An *array* is what a `Ring` computes with: a numpy array whose elements are numbers, indexed and reshaped like any
 other. Under gmpy2 they are mpz objects. With AVX-512 IFMA (ifma.c) an element is a row of 52-bit limbs in Montgomery
@@ -65,7 +65,7 @@ class Ring:
 
     Attributes:
         modulus: any; what ifma.c takes is odd.
-        lanes: how many products cost no more than one.
+        lanes: how many products are made together.
     """
 
     lanes = 1
@@ -87,6 +87,14 @@ class Ring:
         """Element by element; `right` has the shape of `left`, or shape (1,): one element."""
         product: Array = left * right % self.modulus
         return product
+
+    def fold(self, elements: Array) -> Array:
+        """The product of each row of an array of shape (rows, columns), as shape (rows,)."""
+        while (columns := elements.shape[1]) > 1:
+            half = columns // 2
+            pairs = self.multiply(elements[:, :half], elements[:, half : 2 * half])
+            elements = np.concatenate([pairs, elements[:, 2 * half :]], axis=1)
+        return elements[:, 0]
 
     def power(self, numbers: Sequence[mpz], exponent: mpz) -> list[mpz]:
         """Each unit to one positive exponent, a secret: neither its bits nor the order of steps depend on it."""
@@ -159,12 +167,14 @@ class _IfmaRing(Ring):
         return self._integers(self.multiply(product, lost))
 
 
-@lru_cache(maxsize=16)
 def _ring(modulus: mpz, name: str) -> Ring:
     fits = modulus % 2 == 1 and _SMALLEST <= modulus.bit_length() <= _LARGEST
     return _IfmaRing(modulus) if name == "ifma" and fits else Ring(modulus)
 
 
-def ring(modulus: mpz) -> Ring:
-    """Arithmetic modulo a public number. (A secret modulus would stay in the cache.)"""
-    return _ring(modulus, kernel())
+_public_ring = lru_cache(maxsize=16)(_ring)
+
+
+def ring(modulus: mpz, *, secret: bool = False) -> Ring:
+    """Arithmetic modulo a number; a secret one's ring is its owner's to keep."""
+    return _ring(modulus, kernel()) if secret else _public_ring(modulus, kernel())

@@ -27,12 +27,11 @@ from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
 from psephos.protocol.paillier.encryption import RandomnessMode, Witness, exponent_bits, fixed_base, random_unit
+from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
 from psephos.protocol.randomness import SYSTEM, Randomness
-
-__all__ = ["KnowledgeProof", "answer_bits", "base_power", "first_wrong", "mask_bits", "prove", "verify"]
 
 HIDING_BITS = 80
 """alpha is so much longer than what it hides: the answer's distance from one that hides nothing is 2^-80 at most."""
@@ -115,7 +114,7 @@ def prove(
     mask = mpz(randomness.below(key.n))
     if mode == "full":
         root = random_unit(key, randomness)
-        announcement = (1 + n * mask) * gmpy2.powmod_sec(root, n, modulus) % modulus
+        announcement = (1 + n * mask) * ring(modulus).power([root], n)[0] % modulus
     else:
         root = mpz(randomness.bits(mask_bits(key)))
         announcement = (1 + n * mask) * base_power(key, root) % modulus

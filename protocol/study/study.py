@@ -28,10 +28,11 @@ from psephos.protocol.errors import AgreementError, InvalidParameter, MessageErr
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.signing import VerificationKey
 
-__all__ = ["CURATOR", "Member", "Protocol_", "Study", "safe_confirmations"]
+__all__ = ["CURATOR", "Member", "Protocol_", "Study", "plain", "safe_confirmations"]
 
 FORMAT = 1
 CURATOR = "curator"
+"""The name of the curator's role."""
 
 Protocol_ = Literal["tally", "statistic", "average", "psgd", "pathak"]
 
@@ -72,7 +73,8 @@ class Study:
         samples: how many these are.
         minimum_ballots: no fewer are opened.
         proofs: what every ballot proves.
-        public: whether partial decryptions, and with them the sums, stand on the board for everybody.
+        public: whether partial decryptions, and with them the sums, stand on the board for everybody. Where the curator
+            adds the noise they may not.
         closes: when the curator ends the vote, if not everybody has voted before; empty: when it is told to.
         patience: seconds that the curator waits for an answer before it goes on without.
         key_bits, threshold: of the key that the holders make.
@@ -98,7 +100,7 @@ class Study:
     samples: int
     minimum_ballots: int
     proofs: Proofs = "knowledge"
-    public: bool = True
+    public: bool = False
     closes: str = ""
     patience: int = 600
     key_bits: int = 3072
@@ -113,16 +115,20 @@ class Study:
         chosen = sorted(member.holder for member in self.parties if member.holder)
         keys = [member.key for member in self.parties]
         for right, wrong in (
-            (self.title.strip() and _plain(self.title), "a study has a title of one line"),
+            (self.title.strip() and plain(self.title), "a study has a title of one line"),
             (len(self.nonce) == 16, "a study's nonce has 16 bytes"),
             (self.protocol in get_args(Protocol_), f"a study's protocol is one of {', '.join(get_args(Protocol_))}"),
             (0 < self.epsilon < math.inf and 0 <= self.delta < 1, "epsilon is positive, and delta lies in [0, 1)"),
             (len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes), "there are two or more classes"),
             (self.features and len(set(self.features)) == len(self.features), "every feature has a name of its own"),
             (len(self.auxiliary) == 32 and self.samples >= 1, "auxiliary samples are named by 32 bytes"),
+            (
+                not (self.public and self.protocol in ("tally", "average")),
+                "sums without noise are no public ones: with them on the board no epsilon would hold",
+            ),
             (self.proofs in PROOFS[1:], "ballots in a study prove knowledge, or that they are valid"),
             (len(names) >= 2, "a study has at least two parties"),
-            (all(map(_plain, names)) and len(set(names)) == len(names), "every party has a name of its own"),
+            (all(map(plain, names)) and len(set(names)) == len(names), "every party has a name of its own"),
             (len({*keys, self.curator}) == len(keys) + 1, "every member has an identity of its own"),
             (
                 2 <= self.minimum_ballots <= len(names),
@@ -186,10 +192,10 @@ class Study:
         if found != (self.key_bits, len(self.holders), self.threshold):
             raise AgreementError(f"the key is of another size or other holders than the study's: {found}")
 
-    def nonce_for(self, key: ThresholdKey, about: str = "round") -> bytes:
-        """16 bytes that name a round or series of this study under this key."""
-        text = about.encode()
-        return hashlib.sha256(b"psephos study nonce\0" + self.digest + key.digest + text).digest()[:16]
+    def nonce_for(self, key: ThresholdKey | None, about: str = "round") -> bytes:
+        """16 bytes that name a round or series of this study under this key, or its run without one."""
+        digest = b"" if key is None else key.digest
+        return hashlib.sha256(b"psephos study nonce\0" + self.digest + digest + about.encode()).digest()[:16]
 
     # -- as a file
 
@@ -301,7 +307,8 @@ class Study:
             raise StudyError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _plain(name: str) -> bool:
+def plain(name: str) -> bool:
+    """Whether a name or title is one line of 1 to 100 characters, without spaces around it."""
     return bool(re.fullmatch(r"[^\x00-\x1f\x7f]{1,100}", name)) and name == name.strip()
 
 

@@ -21,6 +21,15 @@ __all__ = ["COMMANDS", "build", "main"]
 COMMANDS = {
     "run": "The main job: data in, one private classifier and its card out.",
     "predict": "Use a model file that `run` wrote: CSV in, CSV out.",
+    "study": "A study on many machines: identities, and the file that everybody signs. `study try` plays one here.",
+    "join": "Sign a study and say so on its board.",
+    "agent": "Play all of one's roles in a study until there is a result.",
+    "vote": "A party's part in a study, as far as it goes now.",
+    "hold": "A key holder's part in a study, as far as it goes now.",
+    "curate": "The curator's part in a study, as far as it goes now.",
+    "status": "Where a study stands, as anybody sees it.",
+    "watch": "Serve a read-only page of a study, and metrics.",
+    "verify": "Check a study again from its board.",
     "simulate": "Experiments with one protocol: tally, average, pathak or psgd, with all their options.",
     "reproduce": "A paper's experiment: its table and figures, with the paper's own numbers beside ours.",
     "plan": "Predict the time, bytes and memory of a counting round.",
@@ -30,6 +39,9 @@ COMMANDS = {
     "board": "Boards of a study: the configuration of a server, and boards that travel as files.",
 }
 """Each with the line that `psephos --help` says of it."""
+
+_MEMBER = ("join", "agent", "vote", "hold", "curate", "status")
+"""Commands of one module."""
 
 _FAILED, _BAD_USAGE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 
@@ -59,7 +71,7 @@ def build(words: Sequence[str]) -> typer.Typer:
     ) -> None:
         start_logging(log_level)
 
-    lazily(app, COMMANDS, words, "psephos.cli")
+    lazily(app, COMMANDS, words, "psephos.cli", dict.fromkeys(_MEMBER, "member"))
     return app
 
 
@@ -124,6 +136,8 @@ def _leave(code: int, stopped: Mapping[str, bool]) -> None:
 
 
 def _how_to_go_on(words: Sequence[str]) -> str:
+    if any(word in _MEMBER for word in words):
+        return "the same command goes on"
     if any(word.split("=")[0] == "--journal" for word in words):
         return "the same command goes on from its journal"
     can = ("run", "tally", "average", "psgd", *(f"hamm-{name}" for name in ("har", "kdd99", "url")))

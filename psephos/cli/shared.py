@@ -11,9 +11,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Annotated, Any
 
 import typer
@@ -61,12 +62,23 @@ class OutputError(PsephosError):
     """Standard output cannot take the result: it was closed, or the disk behind it is full."""
 
 
-def lazily(app: typer.Typer, commands: Mapping[str, str], words: Sequence[str], package: str) -> None:
-    """Add the commands: the one that `words` name by its module's `register`, the others as a name with its help."""
+def lazily(
+    app: typer.Typer,
+    commands: Mapping[str, str],
+    words: Sequence[str],
+    package: str,
+    modules: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Add the commands: the one that `words` name by its module's `register`, the others as a name with its help.
+
+    A command's module has its name; one of several commands, in `modules`, has a `register_NAME` for each.
+    """
     chosen = next((word for word in words if word in commands), None)
     for name, help in commands.items():
         if name == chosen:
-            importlib.import_module(f"{package}.{name}").register(app, words[words.index(name) + 1 :])
+            module = importlib.import_module(f"{package}.{modules.get(name, name)}")
+            register = getattr(module, f"register_{name}" if name in modules else "register")
+            register(app, words[words.index(name) + 1 :])
         else:
             app.command(name, help=help)(lambda: None)
 
@@ -194,8 +206,17 @@ def emit(text: str) -> None:
         raise OutputError(f"the result could not be written to standard output: {error.strerror}") from None
 
 
-def finish(outcome: Any, *, as_json: bool, report: Path | None = None, transcript: Any = None) -> None:
-    """Print the outcome, then write its report where one was asked for: one that fails loses nothing.
+def finish(
+    outcome: Any,
+    *,
+    as_json: bool,
+    report: Path | None = None,
+    transcript: Any = None,
+    keep: Callable[[], None] = lambda: None,
+) -> None:
+    """Print the outcome, `keep` what it came to if that is as it must be, then write the report that was asked for.
+
+    So a report that fails loses nothing.
 
     Leaves with status 1 where something opened or judged was not what it must be.
     """
@@ -212,6 +233,8 @@ def finish(outcome: Any, *, as_json: bool, report: Path | None = None, transcrip
         show(outcome, Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width))
         emit(page.getvalue())
     _log.info("outcome", extra={"about": {"kind": outcome.kind, "exact": outcome.exact}})
+    if outcome.exact is not False:
+        keep()
     if report is not None:
         from psephos.report import write_report
 

@@ -1,0 +1,156 @@
+"""`psephos study ...`: identities, and studies before they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.shared import emit, note
+from psephos.study.make import NewOptions, make_study
+
+if TYPE_CHECKING:
+    from psephos.protocol.study.study import Study
+    from psephos.study.identity import Identity
+
+__all__ = ["IdentityDir", "StudyFile", "Yes", "agreed", "register"]
+
+IdentityDir = Annotated[Path, typer.Option("--identity", help="The directory of the identity that signs.")]
+StudyFile = Annotated[Path, typer.Argument(help="The study, as it was sent around: study.toml.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Sign without being asked, for scripts.")]
+
+
+def agreed(study: Study, identity: Identity, yes: bool) -> None:
+    """Show what is signed, and ask; leaves with status 1 where somebody does not agree."""
+    from psephos.study.words import described
+
+    text = described(study, identity)
+    if any(role.startswith("party") for role in study.roles_of(identity.key.verification_key)):
+        identity.check(study)
+    note(text)
+    if not yes and not typer.confirm("Sign it, for all that its roles will say?", err=True):
+        note("nothing was signed")
+        raise typer.Exit(1)
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the group."""
+    group = typer.Typer(
+        help="A study: one file that everybody signs, made from the members' cards.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    _identities(group)
+    _studies(group)
+    _trial(group)
+    app.add_typer(group, name="study")
+
+
+def _identities(group: typer.Typer) -> None:
+    @group.command(
+        cls=Grouped,
+        epilog=examples('psephos study identity "Hospital North" --output north --budget 10'),
+    )
+    def identity(
+        name: Annotated[str, typer.Argument(help="Who this is, as the others should read it.")],
+        output: Annotated[Path, typer.Option(help="A new directory, for the owner's eyes only.")],
+        budget: Annotated[
+            float | None, typer.Option(help="The epsilon that all studies together may cost.", show_default="no limit")
+        ] = None,
+    ) -> None:
+        """Make an identity: a secret key that stays here, and a public card to send to whoever writes the study."""
+        from psephos.study.identity import Identity, fingerprint
+
+        made = Identity.create(name, output, budget)
+        note(
+            f"{output / 'card.toml'}     send this to whoever writes the study\n"
+            f"{output / 'identity.key'}  never leaves this machine; back up the whole directory while nothing runs\n"
+            f"fingerprint     {fingerprint(made.card.key.raw)}, to be compared by telephone with what `study show` says"
+        )
+
+    @group.command(cls=Grouped, epilog=examples("psephos study budget north", "psephos study budget north --limit 20"))
+    def budget(
+        directory: Annotated[Path, typer.Argument(help="The directory of an identity.")],
+        limit: Annotated[float | None, typer.Option(help="Set what all studies together may cost.")] = None,
+    ) -> None:
+        """What an identity's studies have cost it, and what they may."""
+        from psephos.study.identity import Identity
+
+        who = Identity.read(directory)
+        if limit is not None:
+            who.set_limit(limit)
+        bound = who.limit()
+        emit(
+            f"{who.card.name}: epsilon {who.spent():.6g} of {'no limit' if bound is None else f'{bound:g}'}, "
+            "at a delta of 1e-5\n"
+        )
+
+
+def _studies(group: typer.Typer) -> None:
+    @group.command(
+        cls=Grouped,
+        epilog=examples(
+            "psephos study new study.toml north/card.toml south/card.toml east/card.toml --curator lab/card.toml "
+            "--public public.csv --label diagnosis --classes benign,malignant --epsilon 5"
+        ),
+    )
+    @with_options(NewOptions)
+    def new(
+        options: NewOptions,
+        *,
+        output: Annotated[Path, typer.Argument(help="The file to write, such as study.toml.")],
+        cards: Annotated[list[Path], typer.Argument(help="The parties' cards; the first ones' owners hold the key.")],
+    ) -> None:
+        """Write a study. It binds nobody before everybody has signed it."""
+        from psephos.study.words import described
+
+        study, samples = make_study(options, cards)
+        study.write(output)
+        for column, what in samples.encoding.summary:
+            note(f"column {column}: {what}")
+        for caution in samples.cautions:
+            note(f"psephos: WARNING: {caution}")
+        emit(described(study))
+        note(f"{output} is written; send it, with {options.public}, to everybody")
+
+    @group.command(cls=Grouped, epilog=examples("psephos study show study.toml --identity north"))
+    def show(
+        study: StudyFile,
+        identity: Annotated[Path | None, typer.Option(help="Whose budget to look at.")] = None,
+    ) -> None:
+        """What a study says, in words: who, what, at what cost, and who could learn what."""
+        from psephos.protocol.study.study import Study
+        from psephos.study.identity import Identity
+        from psephos.study.words import described
+
+        emit(described(Study.read(study), None if identity is None else Identity.read(identity)))
+
+    @group.command(cls=Grouped, epilog=examples("psephos study sign study.toml --identity north"))
+    def sign(study: StudyFile, identity: IdentityDir, yes: Yes = False) -> None:
+        """Agree to a study; it is said on the board when you join."""
+        from psephos.protocol.study.study import Study
+        from psephos.study import member
+        from psephos.study.identity import Identity
+
+        read, who = Study.read(study), Identity.read(identity)
+        agreed(read, who, yes)
+        note(f"signed; kept in {member.sign(read, who).folder}")
+
+
+def _trial(group: typer.Typer) -> None:
+    @group.command("try", cls=Grouped, epilog=examples("psephos study try", "psephos study try --roles 6 --output try"))
+    def try_(
+        roles: Annotated[int, typer.Option(help="Members, a process each: a curator and parties.")] = 6,
+        output: Annotated[
+            Path | None, typer.Option(help="A new directory to play it in.", show_default="psephos-trial-...")
+        ] = None,
+        key_bits: Annotated[int, typer.Option(help="Length of the key that the holders make.")] = 2048,
+        board: Annotated[str, typer.Option(help="Another board than a file there.", show_default=False)] = "",
+    ) -> None:
+        """A whole study on this machine with bundled data: a process for every member, a key that nobody holds."""
+        from psephos.study.trial import run_trial
+
+        run_trial(roles, output, key_bits, board, note)

@@ -1,0 +1,152 @@
+"""A whole study on one machine, as people would play it: by the commands, a process for every member."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from psephos.data.datasets import load
+from psephos.data.splits import split
+from psephos.data.tables import read_table
+from psephos.model import MODEL_FILE, load_model
+from psephos.protocol.board.address import open_board
+from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.study.study import CURATOR, Study
+from psephos.study.identity import Identity
+from psephos.study.make import NewOptions, make_study
+from psephos.study.member import sign
+from psephos.study.overview import overview
+
+__all__ = ["run_trial"]
+
+_DATA, _LABEL, _PUBLIC = "breast-cancer", "diagnosis", 60
+_PATIENCE = 60
+
+
+def run_trial(roles: int, output: Path | None, key_bits: int, board: str, say: Callable[[str], None]) -> None:
+    """Play it, and check at the end that everybody has the model that stands on the board.
+
+    Args:
+        roles: members, a curator among them. output: a directory that is not there yet. key_bits: of the key.
+        board: an address; empty for a file in the directory. say: is told what happens.
+
+    Raises InvalidParameter for fewer than 4 members, StudyError where a process failed or the outcome is not one.
+    """
+    if not 4 <= roles <= 100:
+        raise InvalidParameter(f"a trial has 4 to 100 members, a curator and at least three parties; not {roles}")
+    if output is None:
+        output = Path(tempfile.mkdtemp(prefix="psephos-trial-"))
+    else:
+        output.mkdir(mode=0o700, parents=True)
+    began, parties = time.monotonic(), [f"party-{number}" for number in range(roles - 1)]
+    _write_data(output, parties)
+    identities = {name: Identity.create(name, output / name) for name in (*parties, CURATOR)}
+    options = NewOptions(
+        title="A trial",
+        curator=str(output / CURATOR / "card.toml"),
+        public=str(output / "public.csv"),
+        label=_LABEL,
+        classes=load(_DATA).classes,
+        epsilon=10.0,
+        key_bits=key_bits,
+        trial=True,
+        minimum_ballots=roles - 1,
+        patience=_PATIENCE,
+    )
+    study, _ = make_study(options, [output / name / "card.toml" for name in parties])
+    study.write(output / "study.toml")
+    address = board or str((output / "board.sqlite").absolute())
+    for name, identity in identities.items():
+        member = sign(study, identity)
+        own = {} if name == CURATOR else {"data": str((output / f"{name}.csv").absolute())}
+        member.keep(board=address, public=str((output / "public.csv").absolute()), **own)
+    say(f"A trial in {output}: a curator and {roles - 1} parties, three of whom make the key that nobody will have.")
+    say("Each plays in a process of its own, which joins and does every step as it falls due: `psephos agent NAME`.")
+    agents = {name: _start(output, name) for name in identities}
+    try:
+        _wait(output, agents, say, began)
+    finally:
+        for process in agents.values():
+            process.terminate()
+        for process in agents.values():
+            process.wait()
+    released = output / CURATOR / study.digest.hex()[:16] / "released"
+    say(_verified(output, address, study, list(identities)))
+    say(f"{time.monotonic() - began:.0f} s. The model and its card are in {released}. To look on:")
+    say(f"  psephos status {output / 'study.toml'} --board {address}")
+
+
+def _write_data(output: Path, parties: list[str]) -> None:
+    import pandas as pd
+
+    data = load(_DATA)
+    dealt = split(data, len(parties), seed=0, auxiliary=_PUBLIC)
+    names = [f"measure {k + 1}" for k in range(data.features)]
+    for name, rows in zip(parties, dealt.parties, strict=True):
+        own = pd.DataFrame(data.X_train[rows], columns=names)
+        own.assign(**{_LABEL: [data.classes[y] for y in data.y_train[rows]]}).to_csv(
+            output / f"{name}.csv", index=False
+        )
+    pd.DataFrame(dealt.X_auxiliary, columns=names).to_csv(output / "public.csv", index=False)
+    test = pd.DataFrame(dealt.X_test, columns=names)
+    test[_LABEL] = [data.classes[y] for y in dealt.y_test]
+    test.to_csv(output / "test.csv", index=False)
+
+
+def _environment() -> dict[str, str]:
+    """One thread for each process: numerical libraries would start one for each core in every one of them."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def _start(folder: Path, name: str) -> subprocess.Popen[bytes]:
+    with (folder / f"{name}.log").open("wb") as log:
+        command = [sys.executable, "-m", "psephos", "--log-level", "info", "agent", name]
+        return subprocess.Popen(command, cwd=folder, env=_environment(), stdout=log, stderr=log)  # noqa: S603
+
+
+def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callable[[str], None], began: float) -> None:
+    """Until all have ended, telling what stands on the board; raises StudyError for one that failed."""
+    told = ""
+    while any(process.poll() is None for process in agents.values()):
+        for name, process in agents.items():
+            if process.returncode:
+                last = (folder / f"{name}.log").read_text().strip().splitlines()[-1:]
+                raise StudyError(f"{name} failed: {last[0] if last else process.returncode}")
+        if (now := _progress(folder)) != told:
+            told = now
+            say(f"{time.monotonic() - began:4.0f} s  {told}")
+        time.sleep(1.0)
+
+
+def _progress(folder: Path) -> str:
+    """What the curator and the first holder said last of where they stand."""
+    said = {}
+    for name in (CURATOR, "party-0"):
+        for line in (folder / f"{name}.log").read_text().splitlines():
+            if line.endswith("}") and (found := json.loads(line)).get("message") == "standing":
+                said[found["role"]] = found["said"]
+    return "; ".join(f"{role} {said[role]}" for role in ("holder 1", CURATOR) if role in said) or "starting"
+
+
+def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str:
+    """That everybody's model is the one that the curator published, and what it is worth; raises StudyError."""
+    board = open_board(address, study.digest)
+    try:
+        published = overview(study, board).result
+    finally:
+        board.close()
+    released = [folder / name / study.digest.hex()[:16] / "released" for name in names]
+    if any((place / MODEL_FILE).read_bytes() != published for place in released):
+        raise StudyError("somebody has another model than the one that stands on the board")
+    test = read_table(folder / "test.csv")
+    right = (load_model(released[0]).predict(test) == test[_LABEL]).mean()
+    return (
+        f"All {len(names)} members have the model that stands on the board. It is right for {right:.1%} of "
+        f"{len(test)} rows that nobody was given, at epsilon {study.epsilon:g}."
+    )

@@ -1,0 +1,77 @@
+"""What a study says, in words: what somebody is about to sign."""
+
+from __future__ import annotations
+
+from psephos.protocol.study.study import Study
+from psephos.study.identity import Identity, fingerprint
+
+__all__ = ["described"]
+
+_ROUNDED = {"statistic": "a linear statistic of the votes", "soft": "weighted votes", "vote": "majority votes"}
+_PROOFS = {
+    "knowledge": "that its sender knows what is in it, so that nobody casts what was made of others' ballots",
+    "valid": "that it holds one vote for each sample, and that its sender knows what is in it",
+}
+
+
+def described(study: Study, identity: Identity | None = None) -> str:
+    """What the members agree to by signing, who could learn what, and what it costs the `identity`, where one asks.
+
+    Raises StudyError for an identity that is not in the study.
+    """
+    safe = study.ceremony().tolerated
+    holders, least, confirming = len(study.holders), study.threshold, study.confirmations
+    width = max(len(member.name) for member in study.parties)
+    lines = [
+        study.title,
+        f"study {fingerprint(study.digest)}: everybody must see the same digits",
+        *(["A TRIAL: its key may be too short to protect anything."] if study.trial else []),
+        "",
+        "Who takes part",
+        f"  curator   {fingerprint(study.curator.raw)}",
+        *(
+            f"  party {number}   {member.name:<{width}}   {fingerprint(member.key.raw)}"
+            + (f"   also key holder {member.holder}" if member.holder else "")
+            for number, member in enumerate(study.parties)
+        ),
+        "",
+        "What is computed",
+        f"  Each party trains a classifier of {study.label or 'the classes'} ({', '.join(study.classes)}) on its own "
+        f"rows and votes with it on {study.samples} public",
+        f"  samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}). Votes are counted under "
+        "encryption. The curator releases one classifier,",
+        f"  learned from {_ROUNDED.get(study.method, study.method)} (method {study.method}), with noise.",
+        "",
+        "What it costs each party",
+        f"  epsilon {study.epsilon:g}, delta {study.delta:g}: how much is said of all that one party holds.",
+        *(_own(study, identity) if identity is not None else []),
+        "",
+        "Who could learn what",
+        "  anybody                 the released classifier, and who took part; no vote",
+        "  the curator             the exact count of votes for each sample and class; no party's vote",
+        f"  {safe} of the holders        nothing more, together with the curator and any parties",
+        f"  {safe + 1} of the holders        every vote, if they break the rules together while the key is made, or "
+        f"{least} later",
+        "  dealer                  there is none: the holders make the key among themselves, and nobody ever has it",
+        "",
+        "How it goes",
+        f"  key      {study.key_bits} bits; {holders} holders make it, all of them; {least} open a sum; "
+        f"{confirming} must confirm what is opened,",
+        f"           so {holders - confirming} may be away then",
+        f"  ballots  at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened; each proves",
+        f"           {_PROOFS[study.proofs]}",
+        f"  the end  when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator ends it;",
+        f"           then answers are waited for {study.patience} s",
+        *(f"  {name}  {value}" for name, value in sorted(study.parameters.items())),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _own(study: Study, identity: Identity) -> list[str]:
+    roles = study.roles_of(identity.key.verification_key)
+    said = [f"  You, {identity.card.name}, would be {' and '.join(roles)}."]
+    if any(role.startswith("party") for role in roles):
+        limit, before, after = identity.limit(), identity.spent(), identity.spent(study)
+        bound = "no budget is set" if limit is None else f"the budget is {limit:g}"
+        said.append(f"  Your studies have cost epsilon {before:.6g} so far; with this one {after:.6g}; {bound}.")
+    return said

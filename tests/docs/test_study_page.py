@@ -1,0 +1,74 @@
+"""docs/study.md: its tutorial runs as it is written, with a short key, and its table has every field of a study."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from psephos.model import load_model
+from tests.study import trial
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/study.md").read_text(encoding="utf-8")
+
+
+def names(table: dict[str, object], prefix: str = "") -> Iterator[str]:
+    for name, value in table.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            yield from names(value[0], f"{name}.")
+        elif isinstance(value, dict) and name != "parameters":
+            yield from names(value, f"{name}.")
+        else:
+            yield prefix + name
+
+
+def test_every_field_of_a_study_is_in_the_table_and_no_other() -> None:
+    table = PAGE.split("## The fields of a study")[1]
+    assert re.findall(r"^\| `([a-z_.]+)`", table, re.M) == list(names(tomllib.loads(trial().study.text())))
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A directory as a fresh clone has it, as far as the tutorial needs it, and `psephos` on the path."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin/psephos"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m psephos "$@"\n')
+    command.chmod(0o755)
+    return tmp_path
+
+
+def test_the_tutorial_works_as_written(clone: Path) -> None:
+    """Three terminals: blocks with agents run side by side, all others one after another."""
+    blocks = re.findall(r"^```sh\n# terminal (\d)\n(.*?)^```", PAGE, re.M | re.S)
+    assert len(blocks) == 9
+    path = os.environ | {"PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    where = dict.fromkeys("123", clone)
+    for together, group in groupby(blocks, lambda block: "psephos agent" in block[1]):
+        shells = []
+        for terminal, text in group:
+            typed = text.replace("--key-bits 2048", "--key-bits 512 --trial").replace(
+                "psephos join", "yes | psephos join"
+            )
+            said = clone / f"said-{len(shells)}"
+            script = f"( set -e\n{typed}\nwait\n) > {said} 2>&1"  # what is in the background ends before the terminal
+            shells.append((said, subprocess.Popen(["/bin/sh", "-c", script], cwd=where[terminal], env=path)))
+            if not together:
+                shells[-1][1].wait()
+            if "cd trial" in text:
+                where[terminal] = clone / "trial"
+        for said, shell in shells:
+            assert shell.wait() == 0, said.read_text()
+    released = {path.read_bytes() for path in (clone / "trial").glob("*/*/released/model.json")}
+    assert len(released) == 1
+    assert len(list((clone / "trial").glob("*/*/released/card.md"))) == 4
+    assert "predicted" in (clone / "trial/predicted.csv").read_text()
+    assert load_model(next((clone / "trial").glob("north/*/released"))).classes_.tolist() == ["well", "ill"]

@@ -1,0 +1,473 @@
+"""A study by its commands, as three hospitals and a laboratory type them; and everything that they can get wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from psephos.cli.main import build
+from psephos.model import Model, load_model, written_model
+from psephos.protocol.errors import (
+    AgreementError,
+    AlreadyCastError,
+    BudgetExceededError,
+    DataError,
+    EquivocationError,
+    InvalidParameter,
+    JournalError,
+    KeyFilePermissionsError,
+    StudyError,
+    TooFewBallotsError,
+)
+from psephos.protocol.study.study import Study
+from psephos.study.identity import Card, Identity, fingerprint
+from psephos.study.member import Membership, sign
+from psephos.study.play import Play
+from psephos.study.release import card, checked
+from psephos.study.words import described
+
+PARTIES = ("north", "south", "east")
+MEMBERS = (*PARTIES, "lab")
+CLASSES = "benign,malignant"
+
+
+def psephos(*words: object) -> str:
+    """What a command prints; raises what it raises."""
+    said = [str(word) for word in words]
+    done = CliRunner().invoke(build(said), said, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@dataclass
+class Consortium:
+    """A directory with everybody's files."""
+
+    folder: Path
+
+    def __truediv__(self, name: str) -> Path:
+        return self.folder / name
+
+    @property
+    def cards(self) -> list[Path]:
+        return [self / name / "card.toml" for name in PARTIES]
+
+    def new(self, output: str = "study.toml", **changed: object) -> Path:
+        options = {
+            "curator": self / "lab/card.toml",
+            "public": self / "public.csv",
+            "label": "diagnosis",
+            "classes": CLASSES,
+            "key_bits": 512,
+            "title": "A study of tests",
+            "epsilon": 8.0,
+        } | changed
+        words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+        psephos("study", "new", self / output, *self.cards, *words, "--trial")
+        return self / output
+
+    def join(self, name: str, study: Path, **changed: object) -> str:
+        options = {"board": self / "board.sqlite", "public": self / "public.csv"} | changed
+        if name != "lab" and "voter" not in options:
+            options = {"data": self / f"{name}.csv"} | options
+        words = [word for key, value in options.items() for word in (f"--{key}", value)]
+        return psephos("join", study, "--identity", self / name, *words, "--yes")
+
+
+def rows(generator: np.random.Generator, count: int) -> pd.DataFrame:
+    sick = generator.integers(0, 2, count)
+    return pd.DataFrame(
+        {
+            "age": np.round(40 + 20 * sick + generator.normal(0, 5, count)),
+            "marker": np.round(generator.normal(2.0 * sick, 0.5), 3),
+            "ward": np.where(generator.random(count) < 0.5, "A", "B"),
+            "diagnosis": np.where(sick, "malignant", "benign"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Identities and files, once for all tests."""
+    generator, here = np.random.default_rng(3), Consortium(tmp_path_factory.mktemp("consortium"))
+    for name in MEMBERS:
+        psephos("study", "identity", f"The {name}", "--output", here / name)
+        rows(generator, 30).to_csv(here / f"{name}.csv", index=False)
+    rows(generator, 20).drop(columns="diagnosis").to_csv(here / "public.csv", index=False)
+    return here.folder
+
+
+@pytest.fixture
+def consortium(prepared: Path, tmp_path: Path) -> Consortium:
+    return Consortium(Path(shutil.copytree(prepared, tmp_path / "all")))
+
+
+def member(here: Consortium, name: str) -> Membership:
+    return Membership.find(Identity.read(here / name))
+
+
+def play_by_hand(here: Consortium) -> None:
+    """Every command again and again, as people would who do not know whose turn it is."""
+    for _ in range(200):
+        for name in PARTIES:
+            psephos("hold", here / name)
+            psephos("vote", here / name)
+        if json.loads(psephos("curate", here / "lab", "--json"))["done"]:
+            break
+    else:
+        pytest.fail("the study goes on for ever")
+    for name in PARTIES:
+        psephos("hold", here / name)
+        psephos("vote", here / name)
+
+
+def test_a_study_by_hand(consortium: Consortium) -> None:
+    study = consortium.new()
+    said = psephos("study", "show", study, "--identity", consortium / "north")
+    assert "party 0 and holder 1" in said
+    assert "A TRIAL" in said
+    assert all(f"The {name}" in said for name in PARTIES)
+    psephos("study", "budget", consortium / "north", "--limit", 10)
+    for name in MEMBERS:
+        consortium.join(name, study)
+    assert psephos("status", study, "--board", consortium / "board.sqlite").count("joined") == 7
+    play_by_hand(consortium)
+
+    read = Study.read(study)
+    models = {(consortium / n / read.digest.hex()[:16] / "released/model.json").read_bytes() for n in MEMBERS}
+    assert len(models) == 1, "everybody has the same model"
+    predicted = load_model(member(consortium, "north").folder / "released").predict(rows(np.random.default_rng(9), 50))
+    assert set(predicted) <= set(read.classes)
+    assert fingerprint(read.digest) in (member(consortium, "east").folder / "released/card.md").read_text()
+    assert "epsilon 8 of 10" in psephos("study", "budget", consortium / "north"), "charged once, however often it voted"
+    assert "epsilon 0 " in psephos("study", "budget", consortium / "lab"), "a curator gives nothing"
+
+    status = json.loads(psephos("status", consortium / "north", "--json"))
+    assert status["result"] is not None
+    assert status["refused"] == {}
+    assert all("voted" in status["roles"][f"party {n}"] for n in range(3))
+    play_by_hand(consortium)  # once more, when all is over
+    assert json.loads(psephos("status", consortium / "north", "--json")) == status, "nothing was said twice"
+    assert_no_secrets(consortium)
+
+
+def test_nobody_votes_twice_on_the_same_samples(consortium: Consortium) -> None:
+    """Two studies with one party in one of them only: the difference of the counts would be its votes."""
+    first, second = consortium.new(), consortium.new("again.toml", title="The same samples again")
+    identity = Identity.read(consortium / "north")
+    identity.charge(Study.read(first))
+    identity.charge(Study.read(first))  # the same study again is no second one
+    with pytest.raises(AlreadyCastError, match="voted on these auxiliary samples in another study"):
+        consortium.join("north", second)
+    with pytest.raises(AlreadyCastError):
+        identity.charge(Study.read(second))
+    consortium.join("south", second)
+
+
+def assert_no_secrets(here: Consortium) -> None:
+    """Neither signing keys nor sealing keys nor shares stand on the board, in settings, or in what was released."""
+    secrets = [Identity.read(here / name).key.seed() for name in MEMBERS]
+    for store in here.folder.glob("*/*/*.sqlite"):
+        with sqlite3.connect(store) as kept:
+            secrets += [row for (row,) in kept.execute("SELECT content FROM records WHERE name = ?", (b"sealing",))]
+    found = [path for path in here.folder.rglob("*") if path.is_file() and "key" not in path.name]
+    public = [path.read_bytes() for path in found if path.suffix != ".sqlite" or path.name == "board.sqlite"]
+    assert len(public) > 20
+    for secret in filter(None, secrets):
+        assert len(secret) == 32
+        assert not any(secret in content or secret.hex().encode() in content for content in public)
+
+
+# -- when the vote ends
+
+
+class Clock:
+    now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def until_the_vote(here: Consortium, study: Path, clock: Clock, voters: int) -> list[Play]:
+    """Everybody's roles, at the point where `voters` parties have voted and the others have not come."""
+    for name in MEMBERS:
+        here.join(name, study)
+    plays = []
+    for place, name in enumerate(MEMBERS):
+        mine = member(here, name)
+        comes = [role for role in mine.names if not role.startswith("party") or place < voters]
+        plays.append(Play(mine, comes, clock=clock))
+    go_on(plays)
+    return plays
+
+
+def go_on(plays: list[Play]) -> dict[str, str]:
+    moved = True
+    while moved:
+        moved = max([play.turn() for play in plays])  # all of them take a turn
+    return {role: text for play in plays for role, text in play.standing()}
+
+
+def test_the_vote_ends_when_the_study_says_so(consortium: Consortium) -> None:
+    clock = Clock()
+    study = consortium.new(closes="2027-01-15T08:00:10Z")  # ten seconds after the clock begins
+    plays = until_the_vote(consortium, study, clock, voters=2)
+    assert "2 ballots of 3" in go_on(plays)["curator"]
+    clock.now += 9
+    assert "2 ballots of 3" in go_on(plays)["curator"]
+    clock.now += 2
+    assert go_on(plays)["curator"].startswith("done")
+    assert json.loads((plays[0].released / "model.json").read_text())["parties"] == 2  # type: ignore[operator]
+    for play in plays:
+        play.close()
+
+
+def test_the_vote_ends_when_the_curator_is_told_and_not_below_the_minimum(consortium: Consortium) -> None:
+    clock = Clock()
+    study = consortium.new(patience=60)
+    plays = until_the_vote(consortium, study, clock, voters=1)
+    plays[-1].close()
+    with pytest.raises(TooFewBallotsError, match="minimum is 2"):
+        psephos("curate", consortium / "lab", "--close")
+    mine = member(consortium, "south")
+    plays[1].close()
+    with Play(mine, mine.names, clock=clock) as south, Play(member(consortium, "lab"), ["curator"], clock=clock) as lab:
+        go_on([plays[0], south, plays[2]])
+        said = go_on([plays[0], south, plays[2], lab])
+    assert said["curator"].startswith("done"), "told once, it closes as soon as it may"
+    for play in plays:
+        play.close()
+
+
+def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium) -> None:
+    clock, told = Clock(), []
+    study = consortium.new(patience=60)
+    plays = until_the_vote(consortium, study, clock, voters=2)
+    gone = plays.pop(2)
+    gone.close()
+    (consortium / "lab" / Study.read(study).digest.hex()[:16] / "close").touch()
+    assert "2 of 3 holders have confirmed" in go_on(plays)["curator"]
+    plays[-1]._say = told.append
+    clock.now += 61
+    assert not plays[-1].turn(patient=True)
+    assert "2 holders have confirmed the curator's product, and 3 must" in told[-1]
+    mine = member(consortium, "east")
+    with Play(mine, ["holder 3"], clock=clock) as back:
+        assert go_on([*plays, back])["curator"].startswith("done")
+    for play in plays:
+        play.close()
+
+
+# -- what people get wrong
+
+
+def test_cards(consortium: Consortium) -> None:
+    path = consortium / "north/card.toml"
+    good = path.read_text()
+    for bad, said in (
+        (good.replace("The north", "The north pole"), "damaged"),
+        (good.replace("psephos_card = 1", "psephos_card = 2"), "no card of this version"),
+        ("{", "not TOML"),
+        ('psephos_card = 1\nname = 3\nkey = ""\n', "damaged"),
+        (good.replace('"The north"', '"The\\nnorth"'), "damaged"),
+    ):
+        path.write_text(bad)
+        with pytest.raises(StudyError, match=said):
+            Card.read(path)
+    with pytest.raises(StudyError, match="cannot be read"):
+        Card.read(consortium / "nobody.toml")
+
+
+def test_identities(consortium: Consortium) -> None:
+    with pytest.raises(StudyError, match="not empty"):
+        Identity.create("Again", consortium / "north")
+    with pytest.raises(StudyError, match="one line"):
+        Identity.create("two\nlines", consortium / "other")
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        Identity.create("Free", consortium / "other", budget=-1.0)
+    assert not (consortium / "other").exists()
+    with pytest.raises(StudyError, match="is no identity"):
+        Identity.read(consortium / "other")
+    shutil.copy(consortium / "south/card.toml", consortium / "north/card.toml")
+    with pytest.raises(StudyError, match="of another key"):
+        Identity.read(consortium / "north")
+    (consortium / "south/identity.key").chmod(0o644)
+    with pytest.raises(KeyFilePermissionsError, match="chmod 600"):
+        Identity.read(consortium / "south")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"holders": 2}, "3 to 9 holders"),
+        ({"holders": 4}, "4 of 3 cannot be"),
+        ({"threshold": 1}, "more than half"),
+        ({"confirmations": 1}, "confirmed by at least the 2"),
+        ({"minimum_ballots": 1}, "between 2 and 3"),
+        ({"minimum_ballots": 4}, "between 2 and 3"),
+        ({"classes": "benign"}, "two or more classes"),
+        ({"closes": "tomorrow"}, "no time like"),
+        ({"epsilon": 0.0}, "epsilon is positive"),
+        ({"key_bits": 100}, "even number of bits from 128"),
+        ({"ignore": "wards"}, "no column 'wards'"),
+        ({"lam": -1.0}, "lam is a positive number"),
+        ({"proofs": "none"}, "prove"),
+    ],
+)
+def test_studies_that_nobody_should_sign(consortium: Consortium, changed: dict[str, object], said: str) -> None:
+    with pytest.raises((StudyError, DataError), match=said):
+        consortium.new(**changed)
+    assert not (consortium / "study.toml").exists()
+
+
+def test_a_short_key_is_no_study_without_saying_that_it_is_a_trial(consortium: Consortium) -> None:
+    text = consortium.new().read_text().replace("trial = true", "trial = false")
+    with pytest.raises(StudyError, match="512-bit key protects nothing"):
+        Study.parse(text)
+
+
+def test_no_study_has_a_dealer(consortium: Consortium) -> None:
+    """There is no field for one, and a field that is not known is refused; nor may counts stand on the board."""
+    text = consortium.new().read_text()
+    with pytest.raises(StudyError, match="does not know: dealer"):
+        Study.parse(text.replace("[key]", '[key]\ndealer = "lab"'))
+    with pytest.raises(StudyError, match="no epsilon would hold"):
+        Study.parse(text.replace("public = false", "public = true"))
+    with pytest.raises(StudyError, match="format 2"):
+        Study.parse(text.replace("psephos_study = 1", "psephos_study = 2"))
+    assert "there is none" in described(Study.parse(text))
+
+
+def test_what_keeps_somebody_from_joining(consortium: Consortium, tmp_path: Path) -> None:
+    study = consortium.new()
+    psephos("study", "identity", "A stranger", "--output", consortium / "stranger")
+    with pytest.raises(StudyError, match="not in this study"):
+        consortium.join("stranger", study, data=consortium / "north.csv")
+    other = pd.read_csv(consortium / "public.csv").iloc[::-1]
+    other.to_csv(consortium / "other.csv", index=False)
+    with pytest.raises(StudyError, match="not the auxiliary samples of the study"):
+        consortium.join("north", study, public=consortium / "other.csv")
+    data = pd.read_csv(consortium / "north.csv")
+    data.loc[3, "diagnosis"] = "malignent"
+    data.to_csv(consortium / "typo.csv", index=False)
+    with pytest.raises(DataError, match="line 5: the diagnosis is none of the study's classes"):
+        consortium.join("north", study, data=consortium / "typo.csv")
+    with pytest.raises(InvalidParameter, match="no predict_votes"):
+        consortium.join("south", study, voter="json:dumps")
+    with pytest.raises(InvalidParameter, match="can be imported"):
+        consortium.join("south", study, voter="no_such_module:voter")
+    psephos("study", "budget", consortium / "east", "--limit", 5)
+    with pytest.raises(BudgetExceededError, match="its budget is 5"):
+        consortium.join("east", study)
+    assert not list((consortium / "east").glob("*/study.toml")), "it has not signed"
+    with pytest.raises(StudyError, match="no such study"):
+        psephos("agent", consortium / "east")
+    sign(Study.read(study), Identity.read(consortium / "lab"))
+    with pytest.raises(StudyError, match="not joined it"):
+        psephos("curate", consortium / "lab")
+    declined = CliRunner().invoke(
+        build(["study"]), ["study", "sign", str(study), "--identity", str(consortium / "south")], input="n\n"
+    )
+    assert declined.exit_code == 1
+    assert "nothing was signed" in declined.output
+
+
+def test_a_role_is_played_once(consortium: Consortium) -> None:
+    """By one process at a time; and not again from the beginning, when its state was lost: no second ceremony."""
+    study = consortium.new()
+    consortium.join("north", study)
+    mine = member(consortium, "north")
+    with (
+        Play(mine, ["holder 1"]),
+        pytest.raises(JournalError, match="another run is writing"),
+        Play(mine, ["holder 1"]),
+    ):
+        pass
+    with pytest.raises(StudyError, match="is no curator in this study, but party 0 and holder 1"):
+        psephos("curate", consortium / "north")
+    (mine.folder / "holder-1.sqlite").unlink()
+    with pytest.raises(EquivocationError, match="holder 1 has said more in this study than its store knows of"):
+        psephos("hold", consortium / "north")
+    board = json.loads(psephos("status", study, "--board", consortium / "board.sqlite", "--json"))
+    assert board["entries"] == 2, "and has said nothing more"
+
+
+def test_a_board_of_another_study(consortium: Consortium) -> None:
+    first, second = consortium.new(), consortium.new("second.toml", title="Another study")
+    consortium.join("north", first)
+    consortium.join("south", second)
+    said = psephos("status", second, "--board", consortium / "board.sqlite")
+    assert said.count("belongs to another study") == 2
+    assert "party 0    The north                      has not joined" in said
+    with pytest.raises(StudyError, match="no board"):
+        psephos("status", first, "--board", consortium / "nowhere.sqlite")
+    consortium.join("north", second)
+    with pytest.raises(StudyError, match="several studies"):
+        psephos("vote", consortium / "north")
+
+
+def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
+    study = Study.read(consortium.new())
+    samples = Membership(Identity.read(consortium / "lab"), study)
+    sign(study, samples.identity)
+    samples.keep(public=str(consortium / "public.csv"))
+    encoding = samples.samples.encoding
+    width = len(encoding.features)
+    good = msgspec.convert(
+        {
+            "psephos_model": 1,
+            "classes": study.classes,
+            "encoding": msgspec.to_builtins(encoding),
+            "coefficients": [[0.0] * width],
+            "intercepts": [0.0],
+            "method": study.method,
+            "parties": 3,
+            "release": {
+                "mechanism": "spherical-laplace",
+                "epsilon": study.epsilon,
+                "delta": 0.0,
+                "unit": "party",
+                "sensitivity": 0.1,
+                "norm": "l2",
+                "source": "a test",
+            },
+        },
+        Model,
+    )
+    assert "epsilon 8" in card(study, checked(study, samples.samples, written_model(good)))
+    for changed, what in (
+        ({"classes": ("malignant", "benign")}, "classes"),
+        ({"method": "soft"}, "method"),
+        ({"parties": 1}, "number of ballots"),
+        ({"parties": 4}, "number of ballots"),
+    ):
+        bad = written_model(msgspec.structs.replace(good, **changed))
+        with pytest.raises(AgreementError, match=f"its {what} is another"):
+            checked(study, samples.samples, bad)
+    dearer = json.loads(written_model(good))
+    dearer["release"]["epsilon"] = 9.0
+    with pytest.raises(AgreementError, match="its epsilon is another"):
+        checked(study, samples.samples, json.dumps(dearer).encode())
+    with pytest.raises(AgreementError, match="no model"):
+        checked(study, samples.samples, b"\xff{}")
+
+
+def test_a_trial_of_processes(tmp_path: Path) -> None:
+    """`psephos study try`, with a short key: a process for every member, from identities to a verified model."""
+    command = [sys.executable, "-m", "psephos", "study", "try", "--roles", "4", "--key-bits", "512", "--output", "t"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "All 4 members have the model that stands on the board" in done.stderr
+    logged = [json.loads(line) for line in (tmp_path / "t/party-0.log").read_text().splitlines() if line[0] == "{"]
+    assert {line["role"] for line in logged} >= {"party 0", "holder 1"}
