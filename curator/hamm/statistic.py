@@ -365,10 +365,8 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
             f"{parties} parties choose a smaller epsilon"
         )
     spread = 0.0 if epsilon is None else _noise_energy(grid.length, l2.value * unit, epsilon, delta, mechanism)
-    delta = delta if mechanism == "gaussian" else 0.0
-    return StatisticPlan(
-        grid, transform, classes, unit, parties, l1, l2, epsilon, delta, noise, Student(rows, axes), spread, joint
-    )
+    spent, student = delta if mechanism == "gaussian" else 0.0, Student(rows, axes)
+    return StatisticPlan(grid, transform, classes, unit, parties, l1, l2, epsilon, spent, noise, student, spread, joint)
 
 
 def _public_rows(X: Array) -> Array:
