@@ -241,6 +241,29 @@ def test_a_server_that_is_gone_is_named_and_found_again(house: House) -> None:
     assert contents(board) == [b"1", b"2"]
 
 
+def test_a_full_server_is_named_and_loses_nothing(house: House) -> None:
+    conf = house.folder / "nats.conf"
+    conf.write_text(conf.read_text().replace("max_file_store: 20GB", "max_file_store: 2MB"))
+    house.restart()
+    board = house.board("party 0", patience=3)
+    sent: list[bytes] = []
+
+    def fill() -> None:
+        for _ in range(4):
+            data = secrets.token_bytes(900_000)
+            board.post(data)
+            sent.append(data)
+
+    with pytest.raises(BoardError, match="refuses"):
+        fill()
+    assert contents(board) == sent
+    assert len(sent) >= 2
+    conf.write_text(conf.read_text().replace("max_file_store: 2MB", "max_file_store: 20GB"))
+    house.restart()
+    board.post(b"there is room again")
+    assert contents(board) == [*sent, b"there is room again"]
+
+
 def test_a_restored_old_server_is_noticed(house: House) -> None:
     board = house.board("party 0")
     board.post(b"1")
