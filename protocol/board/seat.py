@@ -137,7 +137,9 @@ class Onlooker:
             reader = Reader(body, Kind.JOINED, self.members.session, length=SEALING_KEY_BYTES)
             if signed.author in self._sealing_keys:
                 raise UnexpectedMessageError(f"entry {number}: {signed.author} has joined before")
-            note = Note(note.leaf, note.author, note.place, reader.rest())
+            key = reader.rest()
+            seal(b"", key, b"")  # one that nothing can be sealed to would stop whoever tries, and not its owner
+            note = Note(note.leaf, note.author, note.place, key)
         return note, entry if signed.receiver in (BOARD, self.name) else None
 
 

@@ -92,10 +92,12 @@ class Staged(Role):
         while waiting:
             role = self._known(step.state)
             run: list[Entry] = []
+            if step.state.stage + 1 == len(self._stages):  # nothing that comes is for a later one
+                run, waiting = [entry for entry in waiting if _reads(role, entry)], []
             while waiting and _reads(role, waiting[0]) and (not run or _alike(run[-1], waiting[0])):
                 run.append(waiting.pop(0))
             if not run:
-                waiting.pop(0)
+                waiting = waiting[1:]
                 continue
             inner = role.receive(step.state.state, run)
             after = self._moved(replace(step.state, state=inner.state), replace(inner, state=None))

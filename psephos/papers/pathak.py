@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from psephos.options import option
 from psephos.outcomes import PathakAdultOutcome
 from psephos.outcomes.papers import Excess, Point, Setting, Theorem, Theorems
 from psephos.parties.training import train_parties
+from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_laplace
 
@@ -83,9 +84,7 @@ class AdultOptions:
             raise InvalidParameter("epsilons are positive finite numbers")
 
 
-def reproduce_pathak_adult(
-    options: AdultOptions, *, progress: Callable[[str, int, int], object] = lambda what, done, total: None
-) -> PathakAdultOutcome:
+def reproduce_pathak_adult(options: AdultOptions, *, progress: Progress = silent) -> PathakAdultOutcome:
     """Errors, error bars and the theorems' claims in each setting. Raises InvalidParameter, DataSetMissingError."""
     options.check()
     if options.quick:
@@ -137,7 +136,7 @@ class _Run:
     X_test: Array
     y_test: NDArray[np.int64]
     options: AdultOptions
-    progress: Callable[[str, int, int], object]
+    progress: Progress
 
     def result(self) -> Setting:
         lam = self.setting.lam
