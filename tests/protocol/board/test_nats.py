@@ -170,9 +170,10 @@ def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> 
         open_board(house.reading, house.session)
     with pytest.raises(BoardError, match="does not allow"):  # another study's
         NatsBoard(house.address, bytes(32), "party 0", house.keys["party 0"], patience=3)
-    for address in ("tls://", "tls://host?cafile=x", "nats://host?replicas=two"):
-        with pytest.raises(InvalidParameter, match="no address of a board"):
+    for address in ("tls://", "tls://reader:word@host?cafile=x", "nats://host?replicas=two", "nats://host:99999"):
+        with pytest.raises(InvalidParameter, match="no address of a board") as refused:
             open_board(address, house.session)
+        assert "word" not in str(refused.value)
 
 
 def test_a_stream_that_forgets_is_refused(house: House) -> None:
