@@ -8,7 +8,7 @@ import numpy as np
 
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["check_count", "check_positive", "check_probability"]
+__all__ = ["check_count", "check_positive", "check_probability", "rounded_up"]
 
 
 def _check_number(value: float, name: str) -> None:
@@ -38,3 +38,9 @@ def check_probability(value: float, name: str) -> float:
     if not 0 < value < 1:
         raise InvalidParameter(f"{name} is a probability and must lie strictly between 0 and 1, not {value}")
     return float(value)
+
+
+def rounded_up(value: float) -> float:
+    """To 30 bits: whoever plans the same noise on another processor, with other last bits, comes to the same number."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.ceil(math.ldexp(mantissa, 30)), exponent - 30)

@@ -67,6 +67,7 @@ from psephos.protocol.permutation import inverse, random_permutation
 from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
 Noise = tuple[tuple[int, ...], ...]
@@ -102,6 +103,7 @@ class Agreed:
     group_key: PrivateKey = field(repr=False)
 
 
+@storable
 @dataclass(frozen=True)
 class Idle:
     """Before the proposal."""
@@ -170,6 +172,7 @@ class Multiplying:
     factor: tuple[mpz, ...] = field(repr=False)
 
 
+@storable
 @dataclass(frozen=True)
 class Resharing:
     """Everybody's share for this party is to come; `kept` is its own."""
@@ -179,6 +182,7 @@ class Resharing:
     kept: tuple[int, ...] = field(repr=False)
 
 
+@storable
 @dataclass(frozen=True)
 class Published:
     """Done."""

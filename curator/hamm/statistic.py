@@ -33,15 +33,16 @@ to scale, and the minimisers of the logistic and softmax risks were measured to 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.checks import rounded_up
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis, unit_rows
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis, in_coordinates, unit_rows
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, approximate_event, event_of, pure_event
@@ -258,15 +259,17 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     mechanism: MechanismName = "spherical-laplace",
     source: Source = "votes",
     rank: int | None = None,
+    transform: Array | None = None,
     joint: bool = False,
 ) -> StatisticPlan:
     """The public plan of a statistic release.
 
     Parameters: X, float64 (N, d), the public auxiliary features (any norm: rows are taken at unit length); M =
     `parties`; epsilon None plans a release without noise; delta is used by `gaussian` only. source: whether parties sum
-    votes on the rows of X, or statistics of their own rows. rank: None takes the rule above. joint: the parties add the
-    noise in shares (`psephos.parties.noise`), so `gaussian` means Skellam and `spherical-laplace` is refused: rounded
-    shares do not sum to it.
+    votes on the rows of X, or statistics of their own rows. rank: None takes the rule above. transform: (d, r), agreed
+    coordinates in place of the rule's, of which no two processors make the same to the last bit; the sensitivity is
+    certified for whatever they are. joint: the parties add the noise in shares (`psephos.parties.noise`), so `gaussian`
+    means Skellam and `spherical-laplace` is refused: rounded shares do not sum to it.
 
     Raises DataError for a constant auxiliary matrix or one that has fewer directions than asked for, InvalidParameter
     for anything out of range, GridTooCoarseError when rounding is not small beside the noise.
@@ -290,20 +293,23 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     most = max(1, min(axes.shape[1], len(rows) // _ROWS_PER_COORDINATE))
     if rank is None:
         rank = most if epsilon is None else choose_rank(most, classes, parties, epsilon, delta, mechanism)
-    if not 1 <= rank <= axes.shape[1]:
-        raise DataError(
-            f"{rank} coordinates were asked for and the auxiliary features have {axes.shape[1]} independent "
-            "directions; lower the rank, or leave it out"
-        )
-    transform = axes[:, :rank]
+    if transform is None:
+        if not 1 <= rank <= axes.shape[1]:
+            raise DataError(
+                f"{rank} coordinates were asked for and the auxiliary features have {axes.shape[1]} independent "
+                "directions; lower the rank, or leave it out"
+            )
+        transform = axes[:, :rank]
+    elif transform.ndim != 2 or len(transform) != rows.shape[1]:
+        raise DataError(f"coordinates of shape {transform.shape} are not those of {rows.shape[1]} features")
     grid: StatisticGrid | OwnDataGrid
     if source == "own-data":
         grid = OwnDataGrid(transform, classes)
         pitch, unit = 1 / grid.maximum, 1 / (grid.maximum * parties)
     else:
-        grid, pitch = _vote_grid(rows @ transform, classes)
+        grid, pitch = _vote_grid(in_coordinates(rows, transform), classes)
         unit = pitch / (2.0**_CONTRAST_BITS * len(rows) * parties)
-    l1, l2 = grid_sensitivity(grid)
+    l1, l2 = (replace(bound, value=rounded_up(bound.value)) for bound in grid_sensitivity(grid))
     noise = None if epsilon is None else _noise(mechanism, joint, l1.value, l2.value, epsilon, delta, grid.length)
     # Rounding moves the normalised T by at most a pitch per entry; the noise must dwarf it.
     if epsilon is not None and pitch > l2.value / epsilon * unit:

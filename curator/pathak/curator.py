@@ -43,6 +43,7 @@ from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, LEADER, Terms, rol
 from psephos.protocol.permutation import inverse, permute, random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
+from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
 Messages = Mapping[str, bytes]
@@ -94,6 +95,7 @@ class Selected:
     """The masked noise is to come."""
 
 
+@storable
 @dataclass(frozen=True)
 class Resharing:
     """The parties' shares for him are to come; `kept` is his own."""
@@ -101,9 +103,10 @@ class Resharing:
     kept: tuple[int, ...] = field(repr=False)
 
 
+@storable
 @dataclass(frozen=True)
 class Published:
-    """Done."""
+    """His share stands on the board."""
 
 
 def _everybody(curator: PathakCurator, state: Any) -> list[str]:

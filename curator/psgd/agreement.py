@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from psephos.curator.checks import check_count, check_positive
+from psephos.curator.checks import check_count, check_positive, rounded_up
 from psephos.curator.losses import Loss, loss_named
 from psephos.curator.psgd import bounds as bounds
 from psephos.protocol.errors import InvalidParameter
@@ -179,15 +179,17 @@ def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: 
         raise InvalidParameter("PSGD needs at least 2 parties with at least one record each")
     asked = _Asked(options, tuple(sizes), dimension)
     fixed, step = asked.fixed_noise(), asked.step_noise()
+    # Everybody must agree on the same, whatever the last bits of a machine's library.
+    sigmas, slack, scale = tuple(map(rounded_up, fixed.sigmas)), rounded_up(fixed.ridge), rounded_up(step.scale)
     series = Series(
         parties=len(sizes),
         steps=options.steps,
         dimension=dimension,
         bound=asked.bound,
         fraction_bits=options.fraction_bits,
-        fixed_sigmas=fixed.sigmas,
+        fixed_sigmas=sigmas,
         step_law=step.law,
-        step_scale=step.scale,
+        step_scale=scale,
         minimum_ballots=len(sizes) - options.dropouts,
         nonce=SYSTEM.draw(16) if nonce is None else nonce,
     )
@@ -206,8 +208,8 @@ def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: 
         spared,
         step.assumed,
     )
-    descent = _descent(options, series, asked.records, options.lam + fixed.ridge)
-    return Agreement(series, descent, guarantee, math.hypot(*fixed.sigmas), fixed.ridge, asked.sensitivity)
+    descent = _descent(options, series, asked.records, options.lam + slack)
+    return Agreement(series, descent, guarantee, math.hypot(*sigmas), slack, asked.sensitivity)
 
 
 @dataclass(frozen=True)

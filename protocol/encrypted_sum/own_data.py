@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["OwnDataGrid", "contrast_basis", "unit_rows"]
+__all__ = ["OwnDataGrid", "contrast_basis", "in_coordinates", "unit_rows"]
 
 Array = NDArray[np.float64]
 
@@ -50,12 +50,22 @@ def contrast_basis(classes: int) -> Array:
 
 
 def unit_rows(X: ArrayLike) -> Array:
-    """The rows of X (n, d) at norm 1, float64; a row of zeros stays one."""
+    """The rows of X (n, d) at norm 1, float64, to the same bits on every processor; a row of zeros stays one."""
     rows = np.asarray(X, dtype=np.float64)
-    for norm in (np.inf, 2):  # first by the largest entry, so that no square overflows or vanishes
-        lengths = np.linalg.norm(rows, ord=norm, axis=1, keepdims=True)
-        rows = rows / np.where(lengths > 0, lengths, 1.0)
-    return rows
+    rows = _divided(rows, np.abs(rows).max(axis=1))  # so that no square overflows or vanishes
+    return _divided(rows, np.sqrt(sum((column * column for column in rows.T), np.zeros(len(rows)))))
+
+
+def _divided(rows: Array, lengths: Array) -> Array:
+    divided: Array = rows / np.where(lengths > 0, lengths, 1.0)[:, None]
+    return divided
+
+
+def in_coordinates(rows: Array, transform: Array) -> Array:
+    """rows @ transform, (n, r), added up in one order, hence to the same bits on every processor."""
+    return sum(
+        (np.outer(x, a) for x, a in zip(rows.T, transform, strict=True)), np.zeros((len(rows), len(transform[0])))
+    )
 
 
 @dataclass(frozen=True, eq=False)

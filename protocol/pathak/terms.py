@@ -16,6 +16,7 @@ from typing import Literal, get_args
 
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError
 from psephos.protocol.privacy.mechanisms import check_epsilon
+from psephos.protocol.storage.values import storable
 
 Variant = Literal["public-bound", "repaired", "printed"]
 Noise = Literal["laplace", "spherical"]
@@ -42,6 +43,7 @@ def role(number: int) -> str:
     return "curator" if number == CURATOR else f"party {number}"
 
 
+@storable
 @dataclass(frozen=True)
 class Terms:
     """What all participants must mean alike. Public.
@@ -213,10 +215,10 @@ class Terms:
         return hashlib.sha256(b"psephos pathak terms\0" + self.encode()).digest()
 
     def check_agrees(self, proposal: Terms, who: str) -> None:
-        """Raise AgreementError naming the first term, the nonce apart, in which a proposal differs from these."""
+        """Raise AgreementError naming the first term in which a proposal differs from these."""
         for f in fields(self):
             own, proposed = getattr(self, f.name), getattr(proposal, f.name)
-            if f.name != "nonce" and own != proposed:
+            if own != proposed:
                 raise AgreementError(
                     f"{who} was set up for {f.name} = {own!r} and the proposal says {proposed!r}; all participants "
                     "must be given the same terms"

@@ -7,8 +7,8 @@
     curator     publishes the result, once
 
 `Staged` plays roles one after another, each made from what the ones before came to. The messages of a stage follow, on
-the board, from those of the stage before, so that everybody moves on at the same place of the board.
-No paper behind it.
+the board, from those of the stage before, so that everybody moves on at the same place of the board. No paper behind
+it; docs/security/board.md.
 """
 
 from __future__ import annotations
@@ -92,10 +92,12 @@ class Staged(Role):
         while waiting:
             role = self._known(step.state)
             run: list[Entry] = []
+            if step.state.stage + 1 == len(self._stages):  # nothing that comes is for a later one
+                run, waiting = [entry for entry in waiting if _reads(role, entry)], []
             while waiting and _reads(role, waiting[0]) and (not run or _alike(run[-1], waiting[0])):
                 run.append(waiting.pop(0))
             if not run:
-                waiting.pop(0)
+                waiting = waiting[1:]
                 continue
             inner = role.receive(step.state.state, run)
             after = self._moved(replace(step.state, state=inner.state), replace(inner, state=None))

@@ -123,8 +123,8 @@ class Study:
             (self.features and len(set(self.features)) == len(self.features), "every feature has a name of its own"),
             (len(self.auxiliary) == 32 and self.samples >= 1, "auxiliary samples are named by 32 bytes"),
             (
-                not (self.public and self.protocol == "tally"),
-                "counts of votes are no public sum: with them on the board no epsilon would hold",
+                not (self.public and self.protocol in ("tally", "average")),
+                f"the exact sums of a {self.protocol} are not public: with them on the board no epsilon would hold",
             ),
             (self.proofs in PROOFS[1:], "ballots in a study prove knowledge, or that they are valid"),
             (len(names) >= 2, "a study has at least two parties"),
@@ -192,10 +192,10 @@ class Study:
         if found != (self.key_bits, len(self.holders), self.threshold):
             raise AgreementError(f"the key is of another size or other holders than the study's: {found}")
 
-    def nonce_for(self, key: ThresholdKey, about: str = "round") -> bytes:
-        """16 bytes that name a round or series of this study under this key."""
-        text = about.encode()
-        return hashlib.sha256(b"psephos study nonce\0" + self.digest + key.digest + text).digest()[:16]
+    def nonce_for(self, key: ThresholdKey | None, about: str = "round") -> bytes:
+        """16 bytes that name a round or series of this study under this key, or its run without one."""
+        digest = b"" if key is None else key.digest
+        return hashlib.sha256(b"psephos study nonce\0" + self.digest + digest + about.encode()).digest()[:16]
 
     # -- as a file
 

@@ -25,7 +25,14 @@ from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribu
 from psephos.simulation.methods import Method, Request, average_method, own_data_method
 from psephos.simulation.sums import MethodsAt, Playing, SumOptions, Sums, play
 
-__all__ = ["FRACTION_BITS", "AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]
+__all__ = [
+    "FRACTION_BITS",
+    "AverageOptions",
+    "parameters_context",
+    "simulate_average",
+    "sum_own_data",
+    "sum_parameters",
+]
 
 FRACTION_BITS = 24
 """Of the fixed point that parameters travel in: 2^-24 is far below what any classifier feels."""
@@ -59,6 +66,11 @@ def _sums(run: Sums) -> MethodsAt:
         return found | ({"own-data": sum_own_data(run, request)} if "own-data" in run.options.offered else {})
 
     return at
+
+
+def parameters_context(radius: float) -> bytes:
+    """32 bytes that name what is summed: parameters projected on the ball of this radius."""
+    return hashlib.sha256(f"psephos parameters {radius.hex()} {FRACTION_BITS}".encode()).digest()
 
 
 def sum_own_data(run: Sums, request: Request) -> Method:
@@ -113,7 +125,7 @@ def sum_parameters(run: Sums) -> Average:
         ceremony.threshold_key,
         PackingPlan.for_key(key, length=vectors.shape[1], addends=options.parties, minimum=-limit, maximum=limit),
         ceremony.roster,
-        context=hashlib.sha256(f"psephos parameters {radius.hex()} {FRACTION_BITS}".encode()).digest(),
+        context=parameters_context(radius),
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
         proofs=options.vector_proofs,

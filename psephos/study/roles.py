@@ -1,93 +1,39 @@
 """Who plays what in a study: each member's role from joining to the result, for every protocol.
 
 The study and the public samples say all that is common; a member brings its own data and its own store. The same roles
-run in one process in tests, in a process each on one machine, and on machines of their own.
+run in one process in tests, in a process each on one machine, and on machines of their own. No paper behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party, VotingParty
-from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
-from psephos.protocol.errors import StudyError
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
-from psephos.protocol.roles import Role
+from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult
 from psephos.protocol.study.study import CURATOR, Study
+from psephos.study.protocols import Public, play_of, round_of
 
 __all__ = ["Public", "curator_role", "holder_role", "party_role", "round_of"]
 
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Public:
-    """A study and the auxiliary samples that it names, as every member has them.
-
-    Raises StudyError when these are not the samples that the study was signed about.
-    """
-
-    study: Study
-    auxiliary: AuxiliarySet = field(repr=False)
-
-    def __post_init__(self) -> None:
-        if self.auxiliary.digest != self.study.auxiliary:
-            raise StudyError(
-                "these are not the auxiliary samples of the study: another file, other columns, or another version of "
-                "Psephos encoded them"
-            )
-        rows, columns = self.auxiliary.samples.shape
-        if (rows, columns) != (self.study.samples, len(self.study.features)):
-            raise StudyError(f"the study has {self.study.samples} samples of {len(self.study.features)} features")
-
-
-def round_of(public: Public, key: ThresholdKey) -> Round:
-    """The one round of a tally: everybody derives it from the study and the key."""
-    study = public.study
-    labels = range(len(study.classes))
-    return Round(
-        "votes",
-        key,
-        VoteLayout(study.samples, len(study.classes)).plan(key.key, len(study.roster)),
-        study.roster,
-        study.minimum_ballots,
-        public.auxiliary.context(labels),
-        study.nonce_for(key),
-        study.trial,
-        study.proofs,
-        len(study.classes) - 1,
-        study.confirmations,
-    )
-
-
-def _needed(study: Study) -> tuple[str, ...]:
-    """Who must have joined before anything else: whoever is sent a secret, or waited for."""
-    return (CURATOR, *study.holders)
-
 
 def holder_role(public: Public, number: int, store: Store) -> Staged:
-    """Holder `number`: it makes the key with the others, and opens the sum."""
-    study, name = public.study, f"holder {number}"
+    """Holder `number`: it makes the key with the others, and opens sums; where the protocol has no key, it waits."""
+    study, name, play = public.study, f"holder {number}", play_of(public)
+    join = _joining(name, play.needed)
+    if not play.keyed:
+        return Staged(name, join, lambda joined: UntilResult(study, _Onlooker(name)))
 
     def holds(joined: object, share: KeyShare, key: ThresholdKey) -> Role:
-        ledger = OnceLedger(store, name)
-        return UntilResult(study, KeyHolder(share, round_of(public, key), openings=ledger, public=study.public))
+        return UntilResult(study, play.holder(share, OnceLedger(store, name)))
 
     return Staged(
         name,
-        lambda: Joining(name, _needed(study)),
+        join,
         lambda joined: CeremonyHolder(study.ceremony(), number),
         lambda joined, share: Keyed(name, study, share.threshold_key),
         holds,
@@ -98,28 +44,58 @@ def party_role(
     public: Public,
     number: int,
     signing_key: SigningKey,
-    voter: Any,
+    own: Any,
     store: Store,
     charge: Callable[[Study], None] = lambda study: None,
 ) -> Staged:
-    """Party `number` with its own classifier; `charge` is called before it votes, and raises where it must not."""
-    study, name = public.study, f"party {number}"
-    party = Party(number, signing_key, classes=range(len(study.classes)), voter=voter, once=OnceLedger(store, name))
+    """Party `number`.
 
-    def votes(joined: object, key: ThresholdKey) -> Role:
+    Args:
+        own: where it votes ("tally", and "statistic" by "statistic"): its classifier, with `predict_votes`; otherwise
+            its rows, float64 (n, d), and their class numbers, (n,).
+        charge: called before it sends anything of its own; raises where it must not.
+    """
+    study, name, play = public.study, f"party {number}", play_of(public)
+
+    def plays(joined: object, key: ThresholdKey | None = None) -> Role:
         charge(study)
-        return UntilResult(study, VotingParty(party, round_of(public, key), public.auxiliary))
+        return UntilResult(study, play.party(number, signing_key, own, OnceLedger(store, name), key))
 
-    return Staged(name, lambda: Joining(name, _needed(study)), lambda joined: Keyed(name, study), votes)
+    return Staged(name, _joining(name, play.needed), *_key(play.keyed, name, study), plays)
 
 
-def curator_role(public: Public, release: Callable[[OpenedSum], bytes], store: Store) -> Staged:
-    """The curator: counts, has the sum opened, releases by `release`, and publishes."""
-    study = public.study
+def curator_role(public: Public, release: Callable[[Any], bytes], store: Store) -> Staged:
+    """The curator: counts, has sums opened, releases by `release` what it comes to, and publishes that.
+
+    What `release` is given: an `OpenedSum`; of "psgd" its `Walking`; of "pathak" the sum of the shares.
+    `Play.classifier` takes each.
+    """
+    study, play = public.study, play_of(public)
     return Staged(
         CURATOR,
-        lambda: Joining(CURATOR, _needed(study)),
-        lambda joined: Keyed(CURATOR, study),
-        lambda joined, key: Tally(round_of(public, key)),
-        lambda joined, key, opened: Publishing(study, lambda: release(opened), OnceLedger(store, CURATOR)),
+        _joining(CURATOR, play.needed),
+        *_key(play.keyed, CURATOR, study),
+        lambda joined, key=None: play.curator(key),
+        lambda *before: Publishing(study, lambda: release(before[-1]), OnceLedger(store, CURATOR)),
     )
+
+
+def _joining(name: str, needed: tuple[str, ...]) -> Callable[[], Role]:
+    return lambda: Joining(name, needed)
+
+
+def _key(keyed: bool, name: str, study: Study) -> list[Callable[[object], Role]]:
+    return [lambda joined: Keyed(name, study)] if keyed else []
+
+
+class _Onlooker(Role):
+    """Has nothing to do."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def start(self) -> Step:
+        return Step(())
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        return Step(state)

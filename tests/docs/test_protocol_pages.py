@@ -107,7 +107,7 @@ def test_a_run_sends_what_its_page_says(page: str, run: Callable[[str], Transcri
         elif unit == "M/8":
             assert size == int(fixed) + -(-PARTIES // 8), which
         else:
-            step = {"768 per ciphertext": 2 * KEY_BITS // 8, "8 d": 8, "b d": 30}[unit]
+            step = {"768 per ciphertext": 2 * KEY_BITS // 8, "8 d": 8, "b d": 31}[unit]
             assert size > int(fixed), which
             assert (size - int(fixed)) % step == 0, which
 

@@ -1,0 +1,539 @@
+"""What a study's protocol is: all of it follows from the study, the public samples and the holders' key.
+
+One class for each protocol. It says which parameters the study must give, what every role plays under the key, and what
+is released. The papers stand where the roles are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.hamm.averaging import average_of
+from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, fit_statistic, plan_statistic, release_total
+from psephos.curator.pathak.curator import PathakCurator, Published
+from psephos.curator.psgd.agreement import DescentOptions, agree
+from psephos.curator.psgd.curator import GradientCurator, Walking
+from psephos.curator.tally import OpenedSum, Tally
+from psephos.parties.gradients import LocalLoss
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party, VectorParty, VotingParty
+from psephos.parties.pathak import PathakParty
+from psephos.parties.psgd import GradientParty, SeriesHolder
+from psephos.parties.statistic import OwnDataParty, Shares, StatisticParty, entry_range
+from psephos.parties.training import train_parties
+from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
+from psephos.protocol.pathak.messages import Share
+from psephos.protocol.pathak.noise import modulus_bits
+from psephos.protocol.pathak.resharing import open_shares
+from psephos.protocol.pathak.terms import Terms as PathakTerms
+from psephos.protocol.pathak.terms import role as pathak_role
+from psephos.protocol.psgd.series import Terms
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import Entry, Missing, Refusal, Role, Step, gathers
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.storage.values import storable
+from psephos.protocol.study.study import CURATOR, Study
+from psephos.protocol.wire import Kind
+from psephos.simulation.average import FRACTION_BITS, parameters_context
+from psephos.simulation.methods import Request, average_method, own_data_method
+from psephos.simulation.pathak import make_terms
+from psephos.simulation.psgd import signed_labels
+from psephos.simulation.tally import shares_of
+
+__all__ = ["Play", "Public", "Statistic", "coordinates", "play_of", "round_of"]
+
+Array = NDArray[np.float64]
+
+SAMPLES = {"ignore": "", "text": ""}
+"""Parameters about the public samples, which any study may have; their default, which is also their type."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """A study and the auxiliary samples that it names, as every member has them.
+
+    Raises StudyError when these are not the samples that the study was signed about.
+    """
+
+    study: Study
+    auxiliary: AuxiliarySet = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.auxiliary.digest != self.study.auxiliary:
+            raise StudyError(
+                "these are not the auxiliary samples of the study: another file, other columns, or another version of "
+                "Psephos encoded them"
+            )
+        rows, columns = self.auxiliary.samples.shape
+        if (rows, columns) != (self.study.samples, len(self.study.features)):
+            raise StudyError(f"the study has {self.study.samples} samples of {len(self.study.features)} features")
+
+
+def play_of(public: Public) -> Play:
+    """The study's protocol.
+
+    Raises StudyError for a method or parameters that it does not have, and for what nobody can play.
+    """
+    play = _PLAYS[public.study.protocol](public)
+    try:
+        play.check()
+    except InvalidParameter as error:
+        raise StudyError(str(error)) from None
+    return play
+
+
+def round_of(public: Public, key: ThresholdKey) -> Round:
+    """The one round of a study of an encrypted sum; raises StudyError for another protocol's, and as `play_of`."""
+    play = play_of(public)
+    if not isinstance(play, _Sum):
+        raise StudyError(f"{public.study.protocol} is no single encrypted sum")
+    return play.round(key)
+
+
+class Play(ABC):
+    """One protocol in one study."""
+
+    methods: ClassVar[tuple[str, ...]]
+    """What it can be released as."""
+
+    parameters: ClassVar[Mapping[str, Any]] = {}
+    """Names and defaults; a type in place of a default means that the study must say it."""
+
+    keyed: ClassVar[bool] = True
+    """Whether the holders make a key for it."""
+
+    def __init__(self, public: Public) -> None:
+        """Raises StudyError for a study whose method or parameters are not this protocol's."""
+        self.public, self.study = public, public.study
+        if self.study.method not in self.methods:
+            raise StudyError(
+                f"{self.study.protocol} is released by one of {', '.join(self.methods)}, not by {self.study.method!r}"
+            )
+        known = {**SAMPLES, **self.parameters}
+        for name, value in self.study.parameters.items():
+            if name not in known:
+                raise StudyError(f"{name} is no parameter of {self.study.protocol}: {', '.join(self.parameters)} are")
+            kind = known[name] if isinstance(known[name], type) else type(known[name])
+            if type(value) is not kind and not (kind is float and type(value) is int):
+                raise StudyError(f"the parameter {name} is {value!r}, and should be of type {kind.__name__}")
+        for name, default in known.items():
+            if isinstance(default, type) and name not in self.study.parameters:
+                raise StudyError(f"a study of {self.study.protocol} says its {name}")
+
+    def given(self, name: str) -> Any:
+        """A parameter, or its default."""
+        default = self.parameters[name]
+        value = self.study.parameters.get(name, default)
+        return float(value) if float in (default, type(default)) else value
+
+    def check(self) -> None:  # noqa: B027 - a protocol need not have any
+        """Raise StudyError or InvalidParameter for parameters that do not go together."""
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Who must have joined before anything else: whoever is sent a secret, or waited for."""
+        return (CURATOR, *self.study.holders)
+
+    @abstractmethod
+    def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
+        """`own`: its voter, or its rows and their classes, (X, y); `once`: its ledger; `key`: where there is one."""
+
+    @abstractmethod
+    def holder(self, share: KeyShare, once: OnceLedger) -> Role:
+        """Whoever has this share of the key."""
+
+    @abstractmethod
+    def curator(self, key: Any) -> Role:
+        """Its result is what is released from."""
+
+    def classifier(self, result: Any, randomness: Randomness = SYSTEM) -> Array:
+        """The linear classifier, (d,) or (K, d), that is released, given the curator's result.
+
+        In `statistic`, `psgd` and `pathak` the parties have added the noise, and the result is a sum that anybody can
+        open from the board: this is a function of it, and `randomness` is not asked. `average` draws the noise.
+        """
+        raise NotImplementedError(f"{self.study.protocol} is released by its method")
+
+
+# -- encrypted sums
+
+
+class _Sum(Play):
+    """One round."""
+
+    kind: ClassVar[RoundKind]
+
+    @abstractmethod
+    def round(self, key: ThresholdKey) -> Round:
+        """Everybody derives it from the study and the key."""
+
+    def holder(self, share: KeyShare, once: OnceLedger) -> Role:
+        return KeyHolder(share, self.round(share.threshold_key), openings=once, public=self.study.public)
+
+    def curator(self, key: ThresholdKey) -> Role:
+        return Tally(self.round(key))
+
+    def _member(self, number: int, signing_key: SigningKey, voter: Any, once: OnceLedger) -> Party:
+        return Party(number, signing_key, classes=range(len(self.study.classes)), voter=voter, once=once)
+
+    def _round(self, key: ThresholdKey, plan: PackingPlan, context: bytes, proofs: Proofs, group: int = 1) -> Round:
+        study = self.study
+        return Round(
+            self.kind,
+            key,
+            plan,
+            study.roster,
+            study.minimum_ballots,
+            context,
+            study.nonce_for(key),
+            study.trial,
+            proofs,
+            group,
+            study.confirmations,
+        )
+
+    def _range(self, key: ThresholdKey, length: int, low: int, high: int) -> PackingPlan:
+        return PackingPlan.for_key(key.key, length=length, addends=len(self.study.roster), minimum=low, maximum=high)
+
+
+class _Tally(_Sum):
+    """Counts of votes, of which the curator makes the release."""
+
+    kind, methods = "votes", ("statistic", "soft", "vote")
+    parameters: ClassVar = {"lam": 0.0}
+
+    def round(self, key: ThresholdKey) -> Round:
+        study, classes = self.study, len(self.study.classes)
+        plan = VoteLayout(study.samples, classes).plan(key.key, len(study.roster))
+        return self._round(key, plan, self.public.auxiliary.context(range(classes)), study.proofs, classes - 1)
+
+    def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
+        return VotingParty(self._member(number, signing_key, own, once), self.round(key), self.public.auxiliary)
+
+
+class _Planned(_Sum):
+    """What the statistic and the average of own data have in common: coordinates that the study fixes."""
+
+    joint: ClassVar[bool]
+
+    @cached_property
+    def plan(self) -> StatisticPlan:
+        """What is summed, and under which noise. Raises StudyError for coordinates that are none."""
+        study = self.study
+        noise: MechanismName = "gaussian" if study.delta else "discrete-laplace" if self.joint else "spherical-laplace"
+        return plan_statistic(
+            self.public.auxiliary.samples,
+            len(study.classes),
+            len(study.roster),
+            epsilon=study.epsilon,
+            delta=study.delta,
+            mechanism=noise,
+            source="own-data" if study.method == "own-data" else "votes",
+            transform=_decoded(self.given("coordinates"), len(study.features)),
+            joint=self.joint,
+        )
+
+    def own_data(self, member: Party, own: Any, round_: Round, shares: Shares | None) -> Role:
+        """A party with the statistic of its own rows."""
+        assert isinstance(self.plan.grid, OwnDataGrid)
+        return OwnDataParty(member, round_, own, self.plan.grid, shares)
+
+
+class Statistic(_Planned):
+    """Sums with noise that the parties add: nobody ever has more than the private value."""
+
+    kind, joint, methods = "statistic", True, ("statistic", "own-data")
+    parameters: ClassVar = {"coordinates": str, "colluders": 0, "dropouts": 0}
+
+    def check(self) -> None:
+        least = len(self.study.roster) - self.given("dropouts")
+        if self.study.minimum_ballots < least:
+            raise StudyError(
+                f"with {self.given('dropouts')} dropouts allowed for, the noise is whole from {least} ballots on; the "
+                f"minimum of ballots is {self.study.minimum_ballots}"
+            )
+        assert self.shares
+
+    @cached_property
+    def shares(self) -> Shares:
+        """Of the noise."""
+        return shares_of(self.plan, colluders=self.given("colluders"), dropouts=self.given("dropouts"))
+
+    def round(self, key: ThresholdKey) -> Round:
+        low, high = entry_range(self.plan.grid, self.shares)
+        return self._round(key, self._range(key, self.plan.dimension, low, high), self.plan.grid.digest, "knowledge")
+
+    def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
+        grid, round_ = self.plan.grid, self.round(key)
+        if isinstance(grid, OwnDataGrid):
+            return self.own_data(self._member(number, signing_key, None, once), own, round_, self.shares)
+        member = self._member(number, signing_key, own, once)
+        return StatisticParty(member, round_, self.public.auxiliary, grid, self.shares)
+
+    def classifier(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> Array:
+        return fit_statistic(release_total(self.plan, list(result.sums), ballots=result.ballots))
+
+
+class _Average(_Planned):
+    """Exact sums of parameters, or of own data, to whose average the curator adds the noise."""
+
+    kind, joint, methods = "parameters", False, ("avg", "own-data")
+    parameters: ClassVar = {"coordinates": "", "radius": 0.0, "lam": 0.0}
+
+    def check(self) -> None:
+        asked = ("coordinates",) if self.study.method == "own-data" else ("radius", "lam")
+        for name in asked:
+            if not self.given(name):
+                raise StudyError(f"an average by {self.study.method} says its {name}")
+        if self.study.method == "own-data" and self.study.minimum_ballots < len(self.study.roster):
+            raise StudyError("the noise of an average of own data is sized for all parties: the minimum is all of them")
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        classes, features = len(self.study.classes), len(self.study.features)
+        return (features,) if classes == 2 else (classes, features)
+
+    def round(self, key: ThresholdKey) -> Round:
+        if self.study.method == "own-data":
+            grid = self.plan.grid
+            plan = self._range(key, self.plan.dimension, grid.minimum, grid.maximum)
+            return self._round(key, plan, grid.digest, "knowledge")
+        radius = self.given("radius")
+        limit = FixedPoint(FRACTION_BITS).limit(radius)
+        plan = self._range(key, int(np.prod(self._shape)), -limit, limit)
+        return self._round(key, plan, parameters_context(radius), "knowledge")
+
+    def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
+        member, round_ = self._member(number, signing_key, None, once), self.round(key)
+        if self.study.method == "own-data":
+            return self.own_data(member, own, round_, None)
+        (X, y), radius = own, self.given("radius")
+        (w,) = train_parties(X, y, [len(y)], classes=len(self.study.classes), lam=self.given("lam"))
+        values = FixedPoint(FRACTION_BITS).encode(project(w, radius), radius)
+        return VectorParty(member, round_, "parameters", round_.context, values)
+
+    def classifier(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> Array:
+        if self.study.method == "own-data":
+            return own_data_method(list(result.sums), self.plan).draw(randomness)
+        study, classes, features = self.study, len(self.study.classes), len(self.study.features)
+        noise: MechanismName = "gaussian" if study.delta else "spherical-laplace"
+        request = Request(study.epsilon, study.delta, noise, None, "certified", False)
+        point = FixedPoint(FRACTION_BITS)
+        average = average_of(
+            result.sums, result.ballots, self.given("radius"), point, features=features, classes=classes
+        )
+        return average_method(average, self.given("lam"), request).draw(randomness)
+
+
+def coordinates(transform: Array) -> str:
+    """Coordinates (d, r) as the parameter of a study: float32, in base64. For whoever writes the study."""
+    return base64.b64encode(transform.astype("<f4").tobytes()).decode()
+
+
+def _decoded(text: str, features: int) -> Array:
+    try:
+        found = np.frombuffer(base64.b64decode(text, validate=True), "<f4").astype(np.float64)
+    except (binascii.Error, ValueError):
+        raise StudyError("the coordinates of the study are no float32 numbers in base64") from None
+    if not found.size or found.size % features or not np.isfinite(found).all():
+        raise StudyError(f"the coordinates of the study are not those of {features} features")
+    return found.reshape(features, -1)
+
+
+# -- gradient descent
+
+
+class _Psgd(Play):
+    """A series of encrypted sums of noisy gradients."""
+
+    methods = ("psgd",)
+    optional: ClassVar = {f.name: 0.0 if f.default is None else f.default for f in fields(DescentOptions)}
+    parameters: ClassVar = {"sizes": str} | {n: v for n, v in optional.items() if n not in ("epsilon", "delta")}
+
+    @cached_property
+    def options(self) -> DescentOptions:
+        """What the study asks for."""
+        chosen = {name: self.given(name) for name in self.study.parameters if name in self.optional}
+        return DescentOptions(epsilon=self.study.epsilon, delta=self.study.delta, **chosen)
+
+    @cached_property
+    def _agreement(self) -> Any:
+        try:
+            sizes = [int(size) for size in self.given("sizes").split()]
+        except ValueError:
+            raise StudyError("the sizes of the parties' data sets are whole numbers with spaces between them") from None
+        if len(sizes) != len(self.study.roster):
+            raise StudyError(f"the study has {len(self.study.roster)} parties and says {len(sizes)} sizes")
+        return agree(self.options, sizes, len(self.study.features), bytes(16))
+
+    def check(self) -> None:
+        if len(self.study.classes) != 2:
+            raise StudyError("gradient descent is for two classes")
+        if self.study.minimum_ballots != self._agreement.series.minimum_ballots:
+            raise StudyError(
+                f"the noise is sized for {self.options.dropouts} dropouts: the minimum of ballots is "
+                f"{self._agreement.series.minimum_ballots}, not {self.study.minimum_ballots}"
+            )
+
+    def terms(self, key: ThresholdKey) -> Terms:
+        """Everybody derives them from the study and the key."""
+        study = self.study
+        series = replace(self._agreement.series, nonce=study.nonce_for(key, "series"))
+        return Terms(series, self._agreement.descent, key, study.roster, study.trial, "knowledge", study.confirmations)
+
+    def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
+        X, y = own
+        local = LocalLoss(X, signed_labels(y), self.options.loss)
+        clip = self.options.on_excess == "clip"
+        return GradientParty(number, signing_key, local, self.terms(key), clip=clip, once=once)
+
+    def holder(self, share: KeyShare, once: OnceLedger) -> Role:
+        return SeriesHolder(share, self.terms(share.threshold_key), once=once)
+
+    def curator(self, key: ThresholdKey) -> Role:
+        return GradientCurator(self.terms(key))
+
+    def classifier(self, result: Walking, randomness: Randomness = SYSTEM) -> Array:
+        return result.w
+
+
+# -- Pathak's averaging
+
+
+class _Pathak(Play):
+    """Parameters under noise that nobody can remove, in additive shares: no key is needed."""
+
+    methods, keyed = ("pathak",), False
+    parameters: ClassVar = {
+        "lam": float,
+        "smallest_size": int,
+        "largest_size": 1 << 20,
+        "excluded": 1,
+        "tolerance": 1e-9,
+    }
+
+    @cached_property
+    def terms(self) -> PathakTerms:
+        """Everybody derives them from the study."""
+        study = self.study
+        terms = make_terms(
+            parties=len(study.roster),
+            features=len(study.features),
+            classes=study.classes,
+            epsilon=study.epsilon,
+            **{name: self.given(name) for name in self.parameters},
+        )
+        return replace(terms, nonce=study.nonce_for(None, "pathak").hex())
+
+    def check(self) -> None:
+        if self.study.minimum_ballots != len(self.study.roster):
+            raise StudyError("shares of all parties add up to the result: the minimum of ballots is all of them")
+        assert self.terms
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Everybody sends everybody else a share."""
+        return (CURATOR, *(f"party {number}" for number in range(len(self.study.roster))))
+
+    def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
+        X, y = own
+        return Renumbered(PathakParty(number + 1, X, np.asarray(y), self.terms))
+
+    def holder(self, share: KeyShare, once: OnceLedger) -> Role:
+        raise StudyError("no key is shared in this protocol")
+
+    def curator(self, key: Any) -> Role:
+        return Renumbered(ConsumingCurator(self.terms))
+
+    def classifier(self, result: Sum, randomness: Randomness = SYSTEM) -> Array:
+        w: Array = np.array(result.total, dtype=np.float64) * (self.terms.pitch / self.terms.parties)
+        return w
+
+
+@storable
+@dataclass(frozen=True)
+class Sum:
+    """`total`: K w_s in integer units of the grid, d of them. Public."""
+
+    total: tuple[int, ...] = field(repr=False)
+
+
+class ConsumingCurator(PathakCurator):
+    """Charlie, who adds the published shares up when all of them are there, as any consumer does (section 3.3)."""
+
+    reads = frozenset({Kind.PUBLISHED_SHARE})
+
+    @gathers(
+        Published, Kind.PUBLISHED_SHARE, lambda self, state: [pathak_role(n) for n in range(self.terms.parties + 1)]
+    )
+    def open(self, state: Published, messages: Mapping[str, bytes]) -> Step:
+        """Add up. Raises MessageError, ShareRangeError."""
+        shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
+        return Step(Sum(tuple(open_shares(shares, modulus_bits(self.terms)))))
+
+    def outcome(self, state: Any) -> Sum | None:
+        """K w_s."""
+        return state if isinstance(state, Sum) else None
+
+
+class Renumbered(Role):
+    """A role of Pathak's protocol, whose parties are numbered from 1, in a study, where they are numbered from 0."""
+
+    def __init__(self, role: Role) -> None:
+        self.role, self.name, self.reads = role, _shifted(role.name, -1), role.reads
+
+    def start(self) -> Step:
+        """As the role."""
+        return _sent(self.role.start())
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        """As the role."""
+        inside = [
+            replace(entry, sender=_shifted(entry.sender, 1), receiver=_shifted(entry.receiver, 1)) for entry in entries
+        ]
+        step, by_number = self.role.receive(state, inside), {entry.number: entry for entry in entries}
+        refused = tuple(Refusal(by_number[one.entry.number], one.error) for one in step.refused)
+        return replace(_sent(step), refused=refused)
+
+    def awaits(self, state: Any) -> Missing | None:
+        """As the role."""
+        missing = self.role.awaits(state)
+        return missing and replace(missing, senders=tuple(_shifted(name, -1) for name in missing.senders))
+
+    def result(self, state: Any) -> Any:
+        """As the role."""
+        return self.role.result(state)
+
+
+def _shifted(name: str, by: int) -> str:
+    kind, _, number = name.partition(" ")
+    return f"party {int(number) + by}" if kind == "party" else name
+
+
+def _sent(step: Step) -> Step:
+    return replace(step, posts=tuple(replace(one, receiver=_shifted(one.receiver, -1)) for one in step.posts))
+
+
+_PLAYS: dict[str, type[Play]] = {
+    "tally": _Tally,
+    "statistic": Statistic,
+    "average": _Average,
+    "psgd": _Psgd,
+    "pathak": _Pathak,
+}
