@@ -67,12 +67,9 @@ def joined(session: bytes, sealing_key: bytes) -> bytes:
 class Onlooker:
     """Reads entries in the order of the board, and takes no part: whoever knows the study can be one."""
 
-    name = ""
-    _sealing: SealingKey | None = None
-
-    def __init__(self, members: Members) -> None:
-        """`members`: who takes part."""
-        self.members = members
+    def __init__(self, members: Members, name: str = "", sealing: SealingKey | None = None) -> None:
+        """`members`: who takes part. `name`, `sealing`: of a role, whose secrets are then opened too."""
+        self.members, self.name, self._sealing = members, name, sealing
         self._history = History()
         self._seen: dict[tuple[str, int], bytes] = {}
         self._sealing_keys: dict[str, bytes] = {}
@@ -140,7 +137,9 @@ class Onlooker:
             reader = Reader(body, Kind.JOINED, self.members.session, length=SEALING_KEY_BYTES)
             if signed.author in self._sealing_keys:
                 raise UnexpectedMessageError(f"entry {number}: {signed.author} has joined before")
-            note = Note(note.leaf, note.author, note.place, reader.rest())
+            key = reader.rest()
+            seal(b"", key, b"")  # one that nothing can be sealed to would stop whoever tries, and not its owner
+            note = Note(note.leaf, note.author, note.place, key)
         return note, entry if signed.receiver in (BOARD, self.name) else None
 
 
@@ -159,8 +158,8 @@ class Seat(Onlooker):
         """
         if members.keys.get(name) != key.verification_key:
             raise UnknownPartyError(f"the study has no {name} with the key of this identity")
-        super().__init__(members)
-        self.name, self._key, self._sealing = name, key, sealing
+        super().__init__(members, name, sealing)
+        self._key = key
         self.place = 0
         """Of its next entry."""
 

@@ -270,6 +270,7 @@ class Observer(Machine):
         if entry.sender != "curator":
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} closed the vote, which is the curator's to do")
         Close.decode(entry.data, self.round)
+        self.product(state).check_minimum()  # here for everybody: a close that one observer takes, all take
         return self.closed(Closed(state.members, state.columns))
 
     def closed(self, state: Closed) -> Step:

@@ -1,4 +1,4 @@
-"""Arithmetic modulo one number, many numbers at a time: eight products side by side where the processor can.
+"""Arithmetic modulo one number: eight products side by side, or one wide one, where the processor can.
 
 An *array* is what a `Ring` computes with: a numpy array whose elements are numbers, indexed and reshaped like any
 other. Under gmpy2 they are mpz objects. With AVX-512 IFMA (ifma.c) an element is a row of 52-bit limbs in Montgomery
@@ -65,7 +65,7 @@ class Ring:
 
     Attributes:
         modulus: any; what ifma.c takes is odd.
-        lanes: how many products cost no more than one.
+        lanes: how many products are made together.
     """
 
     lanes = 1
@@ -159,12 +159,14 @@ class _IfmaRing(Ring):
         return self._integers(self.multiply(product, lost))
 
 
-@lru_cache(maxsize=16)
 def _ring(modulus: mpz, name: str) -> Ring:
     fits = modulus % 2 == 1 and _SMALLEST <= modulus.bit_length() <= _LARGEST
     return _IfmaRing(modulus) if name == "ifma" and fits else Ring(modulus)
 
 
-def ring(modulus: mpz) -> Ring:
-    """Arithmetic modulo a public number. (A secret modulus would stay in the cache.)"""
-    return _ring(modulus, kernel())
+_public_ring = lru_cache(maxsize=16)(_ring)
+
+
+def ring(modulus: mpz, *, secret: bool = False) -> Ring:
+    """Arithmetic modulo a number; a secret one's ring is its owner's to keep."""
+    return _ring(modulus, kernel()) if secret else _public_ring(modulus, kernel())

@@ -11,6 +11,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, WrongKeyError
 from psephos.protocol.paillier.ciphertexts import check_ciphertext
+from psephos.protocol.paillier.kernel import Ring, ring
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -45,11 +46,11 @@ class PrivateKey:
         return int(self._p), int(self._q)
 
     @cached_property
-    def _crt(self) -> tuple[mpz, mpz, mpz, mpz, mpz]:
+    def _crt(self) -> tuple[Ring, Ring, mpz, mpz, mpz]:
         p, q, n = self._p, self._q, self._p * self._q
         hp = gmpy2.invert(gmpy2.powmod_sec(1 + n, p - 1, p * p) // p, p)
         hq = gmpy2.invert(gmpy2.powmod_sec(1 + n, q - 1, q * q) // q, q)
-        return p * p, q * q, hp, hq, gmpy2.invert(p, q)
+        return ring(p * p, secret=True), ring(q * q, secret=True), hp, hq, gmpy2.invert(p, q)
 
     def raw_decrypt(self, ciphertext: int | mpz) -> int:
         """The plaintext in [0, n) of one ciphertext, by the Chinese remainder theorem (Paillier 1999, section 7).
@@ -58,9 +59,9 @@ class PrivateKey:
         """
         c = mpz(ciphertext)
         check_ciphertext(self.public_key, c)
-        p2, q2, hp, hq, p_inverse = self._crt
-        mp = (gmpy2.powmod_sec(c % p2, self._p - 1, p2) // self._p) * hp % self._p
-        mq = (gmpy2.powmod_sec(c % q2, self._q - 1, q2) // self._q) * hq % self._q
+        of_p, of_q, hp, hq, p_inverse = self._crt
+        mp = (of_p.power([c], self._p - 1)[0] // self._p) * hp % self._p
+        mq = (of_q.power([c], self._q - 1)[0] // self._q) * hq % self._q
         return int(mp + self._p * ((mq - mp) * p_inverse % self._q))
 
     def decryption_exponent(self) -> int:

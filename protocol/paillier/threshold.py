@@ -150,7 +150,7 @@ def deal(
     exponent = private_key.decryption_exponent()
     shares = deal_integer(exponent, public.nsquare, holders=holders, threshold=threshold, randomness=randomness)
     base, delta = random_unit(public, randomness) ** 2 % public.modulus_squared, math.factorial(holders)
-    values = tuple(gmpy2.powmod_sec(base, mpz(2 * delta * f), public.modulus_squared) for f in shares)
+    values = tuple(ring(public.modulus_squared).power([base], mpz(2 * delta * f))[0] for f in shares)
     threshold_key = ThresholdKey(public, holders, threshold, ceremony, base, values)
     return threshold_key, [KeyShare(threshold_key, j, f) for j, f in enumerate(shares, start=1)]
 

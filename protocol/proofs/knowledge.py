@@ -27,6 +27,7 @@ from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
 from psephos.protocol.paillier.encryption import RandomnessMode, Witness, exponent_bits, fixed_base, random_unit
+from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
@@ -115,7 +116,7 @@ def prove(
     mask = mpz(randomness.below(key.n))
     if mode == "full":
         root = random_unit(key, randomness)
-        announcement = (1 + n * mask) * gmpy2.powmod_sec(root, n, modulus) % modulus
+        announcement = (1 + n * mask) * ring(modulus).power([root], n)[0] % modulus
     else:
         root = mpz(randomness.bits(mask_bits(key)))
         announcement = (1 + n * mask) * base_power(key, root) % modulus

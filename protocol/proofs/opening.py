@@ -25,6 +25,7 @@ from gmpy2 import mpz
 from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
+from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
@@ -116,7 +117,7 @@ def prove(
     weighted, opened = _weighted(statement, key, ciphertexts, values)
     mask = mpz(randomness.bits(_answer_bits(powers.exponent_bits) - 1))
     announced = _comb(powers).power(int(mask))
-    product = gmpy2.powmod_sec(weighted, mask, key.modulus_squared)
+    (product,) = ring(key.modulus_squared).power([weighted], mask)
     e = _challenge(statement, powers, weighted, opened, announced, product)
     return OpeningProof(announced, product, mask + e * exponent)
 

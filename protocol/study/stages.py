@@ -7,8 +7,8 @@
     curator     publishes the result, once
 
 `Staged` plays roles one after another, each made from what the ones before came to. The messages of a stage follow, on
-the board, from those of the stage before, so that everybody moves on at the same place of the board. No paper behind
-it; docs/security/board.md.
+the board, from those of the stage before, so that everybody moves on at the same place of the board.
+No paper behind it.
 """
 
 from __future__ import annotations

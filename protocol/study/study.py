@@ -124,7 +124,7 @@ class Study:
             (len(self.auxiliary) == 32 and self.samples >= 1, "auxiliary samples are named by 32 bytes"),
             (
                 not (self.public and self.protocol in ("tally", "average")),
-                f"the exact sums of a {self.protocol} are not public: with them on the board no epsilon would hold",
+                "sums without noise are no public ones: with them on the board no epsilon would hold",
             ),
             (self.proofs in PROOFS[1:], "ballots in a study prove knowledge, or that they are valid"),
             (len(names) >= 2, "a study has at least two parties"),

@@ -28,6 +28,8 @@ COMMANDS = {
     "hold": "A key holder's part in a study, as far as it goes now.",
     "curate": "The curator's part in a study, as far as it goes now.",
     "status": "Where a study stands, as anybody sees it.",
+    "watch": "Serve a read-only page of a study, and metrics.",
+    "verify": "Check a study again from its board.",
     "simulate": "Experiments with one protocol: tally, average, pathak or psgd, with all their options.",
     "reproduce": "A paper's experiment: its table and figures, with the paper's own numbers beside ours.",
     "plan": "Predict the time, bytes and memory of a counting round.",

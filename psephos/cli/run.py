@@ -84,15 +84,18 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         job = Job(chosen)
         for line in job.said:
             note(line)
-        perform(job.options, job.run, "run", report=report, as_json=as_json)
-        said = [job.answer]
-        if output is None:
-            said.append("It was not kept: --output DIR writes it.")
-        else:
-            said.append(f"Written: {', '.join(map(str, job.write(output, onnx=onnx)))}")
-            said.append(f"Next: read {output / 'card.md'}, then psephos predict {output} FILE.csv")
-        if as_json:
-            for line in said:
-                note(line)
-        else:
-            emit("\n" + "\n".join(said) + "\n")
+
+        def keep() -> None:
+            said = [job.answer]
+            if output is None:
+                said.append("It was not kept: --output DIR writes it.")
+            else:
+                said.append(f"Written: {', '.join(map(str, job.write(output, onnx=onnx)))}")
+                said.append(f"Next: read {output / 'card.md'}, then psephos predict {output} FILE.csv")
+            if as_json:
+                for line in said:
+                    note(line)
+            else:
+                emit("\n" + "\n".join(said) + "\n")
+
+        perform(job.options, job.run, "run", report=report, as_json=as_json, keep=keep)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -206,8 +206,17 @@ def emit(text: str) -> None:
         raise OutputError(f"the result could not be written to standard output: {error.strerror}") from None
 
 
-def finish(outcome: Any, *, as_json: bool, report: Path | None = None, transcript: Any = None) -> None:
-    """Print the outcome, then write its report where one was asked for: one that fails loses nothing.
+def finish(
+    outcome: Any,
+    *,
+    as_json: bool,
+    report: Path | None = None,
+    transcript: Any = None,
+    keep: Callable[[], None] = lambda: None,
+) -> None:
+    """Print the outcome, `keep` what it came to if that is as it must be, then write the report that was asked for.
+
+    So a report that fails loses nothing.
 
     Leaves with status 1 where something opened or judged was not what it must be.
     """
@@ -224,6 +233,8 @@ def finish(outcome: Any, *, as_json: bool, report: Path | None = None, transcrip
         show(outcome, Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width))
         emit(page.getvalue())
     _log.info("outcome", extra={"about": {"kind": outcome.kind, "exact": outcome.exact}})
+    if outcome.exact is not False:
+        keep()
     if report is not None:
         from psephos.report import write_report
 

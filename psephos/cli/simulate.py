@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -78,8 +78,16 @@ def add(
         perform(chosen, simulate, name, report=report, as_json=as_json)
 
 
-def perform(options: Any, simulate: Any, name: str, *, report: Path | None, as_json: bool) -> None:
-    """Check, simulate, print, and write the report; of a run that is stopped, the report of what there is."""
+def perform(
+    options: Any,
+    simulate: Any,
+    name: str,
+    *,
+    report: Path | None,
+    as_json: bool,
+    keep: Callable[[], None] = lambda: None,
+) -> None:
+    """Check, simulate, and `finish`; of a run that is stopped, write the report of what there is."""
     options.check()
     check_directory(report)
     transcript = Transcript()
@@ -95,4 +103,4 @@ def perform(options: Any, simulate: Any, name: str, *, report: Path | None, as_j
                 page = write_report(stopped, transcript.redacted(), report, command=command_line())
                 note(f"report of what there is written to {page}")
             raise
-    finish(outcome, as_json=as_json, report=report, transcript=transcript)
+    finish(outcome, as_json=as_json, report=report, transcript=transcript, keep=keep)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import tomli_w
 
-from psephos.protocol.errors import BudgetExceededError, PsephosError, StudyError
+from psephos.protocol.errors import AlreadyCastError, BudgetExceededError, PsephosError, StudyError
 from psephos.protocol.privacy.accounting import PrivacyEvent, compose
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon
 from psephos.protocol.signing import SigningKey, VerificationKey
@@ -154,17 +154,29 @@ class Identity:
             return _spent(store, besides)
 
     def check(self, study: Study) -> None:
-        """Raise BudgetExceededError when a study would cost more than is left; nothing changes."""
+        """Raise what `charge` would raise; nothing changes."""
         with self._store() as store:
             self._check(store, study)
 
     def charge(self, study: Study) -> None:
-        """Put a study down, once, before it costs anything; raises BudgetExceededError when it does not fit."""
+        """Put a study down, once, before it costs anything.
+
+        Raises BudgetExceededError when it does not fit, AlreadyCastError when this identity has voted on the same
+        auxiliary samples in another study: with it there and away once, the difference of two counts is its votes.
+        """
         with self._store() as store, store.transaction():
             self._check(store, study)
+            if study.protocol == "tally":
+                store.put("voted", study.auxiliary, study.digest)
             store.put("spent", study.digest, json.dumps([study.title, study.epsilon, study.delta]).encode())
 
     def _check(self, store: Store, study: Study) -> None:
+        before = store.get("voted", study.auxiliary) if study.protocol == "tally" else None
+        if before is not None and before != study.digest:
+            raise AlreadyCastError(
+                f"{self.card.name} has voted on these auxiliary samples in another study, {before.hex()[:16]}: the "
+                "difference of two counts would show its votes; agree on other samples"
+            )
         limit, after = store.get("budget", b"epsilon"), _spent(store, study)
         if limit is not None and after > float(json.loads(limit)) * (1 + 1e-12):
             raise BudgetExceededError(

@@ -141,7 +141,7 @@ class Membership:
 
         Raises JournalError when another process plays it, and what the role raises.
         """
-        store = Store(self._store(name), {"study": self.study.digest.hex(), "role": name}, alone=True, wait=1.0)
+        store = Store(self.store(name), {"study": self.study.digest.hex(), "role": name}, alone=True, wait=1.0)
         try:
             return Agent(self._role(name, store), self.study.members, self.identity.key, board, store), store
         except BaseException:
@@ -150,16 +150,17 @@ class Membership:
 
     def joined(self) -> bool:
         """Whether its roles have been made."""
-        return all(self._store(name).exists() for name in self.names)
+        return all(self.store(name).exists() for name in self.names)
 
-    def _store(self, name: str) -> Path:
+    def store(self, name: str) -> Path:
+        """Where a role keeps what it must not forget."""
         return self.folder / f"{name.replace(' ', '-')}.sqlite"
 
     def _role(self, name: str, store: Store) -> Role:
         public = Public(self.study, self.samples.auxiliary)
         kind, _, number = name.partition(" ")
         if kind == CURATOR:
-            return curator_role(public, lambda opened: released(public, self.samples, opened), store)
+            return curator_role(public, lambda opened: released(self.study, self.samples, opened), store)
         if kind == "holder":
             return holder_role(public, int(number), store)
         return party_role(public, int(number), self.identity.key, self.voter, store, self.identity.charge)

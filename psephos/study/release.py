@@ -31,14 +31,13 @@ _CURATOR = {
 }
 
 
-def released(public: Public, samples: PublicSamples, opened: OpenedSum, randomness: Randomness = SYSTEM) -> bytes:
+def released(study: Study, samples: PublicSamples, opened: OpenedSum, randomness: Randomness = SYSTEM) -> bytes:
     """One private classifier by the study's method, as a model file.
 
     Of a statistic it is a function of the sum on the board, and `randomness` is not asked. Raises what the method does.
     """
-    study = public.study
     if study.protocol == "statistic":
-        play = play_of(public)
+        play = play_of(Public(study, samples.auxiliary))
         assert isinstance(play, Statistic)
         plan, noise = play.plan, "Skellam shares" if study.delta else "discrete Laplace in shares"
         w, paid = play.classifier(opened), ledger_entry(plan.event, plan.sensitivity, noise, {"rank": plan.rank})

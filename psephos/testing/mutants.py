@@ -25,6 +25,7 @@ __all__ = ["SEEDED", "Mutant", "again", "caught_by", "edited"]
 
 _FUTURE = __future__.annotations.compiler_flag
 SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
+"""The source of a fixed source of coins, for mutants that must not draw from the system."""
 
 
 @contextmanager

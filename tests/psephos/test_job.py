@@ -222,3 +222,15 @@ def test_without_a_directory_nothing_is_kept_and_that_is_said() -> None:
     done = invoke("run", "--dataset", "synthetic", "--parties", "5", *KEYS)
     assert done.stdout.rstrip().endswith("It was not kept: --output DIR writes it.")
     assert done.stdout.startswith("WARNING: A 512-bit key is a test key")
+
+
+def test_a_report_that_fails_loses_nothing(tmp_path: Path) -> None:
+    """The report's directory takes a probe and then no figures: a file lies where they would go."""
+    report = tmp_path / "report"
+    report.mkdir()
+    (report / "figures").write_text("in the way")
+    words = ("run", "--dataset", "synthetic", "--parties", "5", *KEYS, "--output", str(tmp_path / "kept"))
+    done = invoke(*words, "--report", str(report))
+    assert done.exception is not None
+    assert "Written: " in done.stdout
+    assert psephos.load_model(tmp_path / "kept").classes_.tolist() == ["class 0", "class 1"]

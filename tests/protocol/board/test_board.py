@@ -188,6 +188,16 @@ def test_a_second_joining_with_another_key(made: Trial) -> None:
     everyone.post(everyone.seats["curator"].sign(Post("party 0", b"sealed to the first")))
 
 
+@pytest.mark.parametrize("low", [bytes(32), b"\1" + bytes(31)])
+def test_who_joins_with_a_key_of_small_order_has_not_joined(made: Trial, low: bytes) -> None:
+    """It would stop whoever has a secret for it, and look like the other's fault."""
+    everyone = Everyone(made, "curator")
+    entry = made.seat("party 0").sign(Post(BOARD, joined(made.study.digest, low)))
+    assert errors(everyone.post(entry)) == {MessageError}
+    with pytest.raises(MessageError, match="party 0 has not joined"):
+        everyone.seats["curator"].sign(Post("party 0", b"x"))
+
+
 def test_an_identity_that_does_not_play_the_role(made: Trial) -> None:
     with pytest.raises(UnknownPartyError, match="no party 3 with the key"):
         Seat(made.study.members, "party 3", made.keys["party 2"], None)

@@ -78,14 +78,32 @@ def test_limbs_may_be_as_large_as_an_element_below_twice_the_modulus_allows(modu
     with use("ifma"):
         fast = ring(modulus)
     largest = [2 * modulus - 1, 2 * modulus - 2, modulus, sum(limb << 52 * i for i, limb in enumerate(limbs)) % modulus]
-    rows = fast._rows(largest)  # type: ignore[attr-defined]
-    product = fast.multiply(rows, rows[::-1].copy())
-    words = [sum(int(limb) << 52 * i for i, limb in enumerate(row)) for row in product]
+    rows = fast._rows(largest * 2)  # type: ignore[attr-defined]
     inverse = gmpy2.invert(mpz(1) << 52 * rows.shape[1], modulus)
-    assert product.max() <= FULL
-    for word, a, b in zip(words, largest, largest[::-1], strict=True):
-        assert word < 2 * modulus
-        assert word % modulus == a * b * inverse % modulus
+    for count in (4, 8):  # one after the other, and side by side
+        product = fast.multiply(rows[:count], rows[:count][::-1])
+        words = [sum(int(limb) << 52 * i for i, limb in enumerate(row)) for row in product]
+        assert product.max() <= FULL
+        for word, a, b in zip(words, largest * 2, largest[::-1] * 2, strict=False):
+            assert word < 2 * modulus
+            assert word % modulus == a * b * inverse % modulus
+
+
+@needs_ifma
+def test_a_carry_runs_through_lanes_that_are_full() -> None:
+    """Products with lanes of zeros: before the last carry came from below, those lanes were nothing but ones."""
+    modulus = mpz(2) ** 6144 - 10**9 + 1
+    with use("ifma"):
+        fast = ring(modulus)
+    unit = mpz(1) << 52 * 120
+    for power in range(200):
+        right = gmpy2.powmod(2, 10_000 + 37 * power, modulus)
+        for lanes in range(1, 8):
+            cleared = 52 * 15 * lanes
+            product = (modulus >> cleared << cleared) + power
+            left = product * unit * gmpy2.invert(right, modulus) % modulus
+            rows = fast._rows([left, right])  # type: ignore[attr-defined]
+            assert fast._integers(fast.multiply(rows[:1], rows[1:])) == [product]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("modulus", [mpz(2) ** 2048, mpz(97), mpz(2) ** 60_000 + 1])

@@ -48,7 +48,9 @@ def started(*words: str, **more: Any) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("command", ["run", "audit", "plan", "bench", "report", *BOARDS, *SIMULATIONS, *EXPERIMENTS])
+@pytest.mark.parametrize(
+    "command", ["run", "predict", "audit", "plan", "bench", "report", *BOARDS, *SIMULATIONS, *EXPERIMENTS]
+)
 def test_help_shows_one_example_a_line(command: str) -> None:
     said = invoke(*command.split(), "--help").output
     examples = said.split("Examples:\n", 1)[1].rstrip().splitlines()

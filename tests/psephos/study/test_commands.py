@@ -20,6 +20,7 @@ from psephos.cli.main import build
 from psephos.model import Model, load_model, written_model
 from psephos.protocol.errors import (
     AgreementError,
+    AlreadyCastError,
     BudgetExceededError,
     DataError,
     EquivocationError,
@@ -159,6 +160,19 @@ def test_a_study_by_hand(consortium: Consortium) -> None:
     play_by_hand(consortium)  # once more, when all is over
     assert json.loads(psephos("status", consortium / "north", "--json")) == status, "nothing was said twice"
     assert_no_secrets(consortium)
+
+
+def test_nobody_votes_twice_on_the_same_samples(consortium: Consortium) -> None:
+    """Two studies with one party in one of them only: the difference of the counts would be its votes."""
+    first, second = consortium.new(), consortium.new("again.toml", title="The same samples again")
+    identity = Identity.read(consortium / "north")
+    identity.charge(Study.read(first))
+    identity.charge(Study.read(first))  # the same study again is no second one
+    with pytest.raises(AlreadyCastError, match="voted on these auxiliary samples in another study"):
+        consortium.join("north", second)
+    with pytest.raises(AlreadyCastError):
+        identity.charge(Study.read(second))
+    consortium.join("south", second)
 
 
 def assert_no_secrets(here: Consortium) -> None:

@@ -62,6 +62,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "tally": {"method": "soft", "proofs": "valid"},
     "statistic": {
         "method": "statistic",
+        "public": True,
         "parameters": {"coordinates": coordinates_of("votes", "discrete-laplace", True)},
         "minimum_ballots": PARTIES,
     },
@@ -270,6 +271,7 @@ def test_a_process_for_every_role_over_one_file(what: str, tmp_path: Path) -> No
     [
         ("tally", {"method": "pate"}, "one of statistic, soft, vote"),
         ("tally", {"parameters": {"lamb": 1.0}}, "lamb is no parameter of tally"),
+        ("average", {"public": True}, "no epsilon would hold"),
         ("average", {"parameters": {"radius": 2.0}}, "says its lam"),
         ("average", {"parameters": {"radius": "2", "lam": 0.1}}, "of type float"),
         ("statistic", {"parameters": {}}, "says its coordinates"),
@@ -286,6 +288,6 @@ def test_a_process_for_every_role_over_one_file(what: str, tmp_path: Path) -> No
     ],
 )
 def test_studies_that_nobody_can_play(what: str, change: dict[str, Any], said: str) -> None:
-    study = replace(cast_of(what).made.study, **change)
+    study = cast_of(what).made.study
     with pytest.raises(StudyError, match=said):
-        play_of(Public(study, AUXILIARY))
+        play_of(Public(replace(study, **change), AUXILIARY))

@@ -7,13 +7,21 @@ analysis cannot see at all is `psephos.security.audit.NOT_EXAMINED`.
 from __future__ import annotations
 
 from psephos.testing.mutants import Mutant
-from tests.security.lab import mutants_ceremony, mutants_pathak, mutants_psgd, mutants_statistic, mutants_tally
+from tests.security.lab import (
+    mutants_ceremony,
+    mutants_liars,
+    mutants_pathak,
+    mutants_psgd,
+    mutants_statistic,
+    mutants_tally,
+)
 
 __all__ = ["EQUIVALENT", "MUTANTS"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *mutants_ceremony.MUTANTS,
     *mutants_tally.MUTANTS,
+    *mutants_liars.MUTANTS,
     *mutants_statistic.MUTANTS,
     *mutants_pathak.MUTANTS,
     *mutants_psgd.MUTANTS,

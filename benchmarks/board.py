@@ -1,0 +1,187 @@
+"""What a board costs: ballots stored, read and checked over a NATS server here, beside the cryptography alone.
+
+Eight processes post the ballots of a whole round over TLS while the curator, a process with its store on disk, reads,
+checks and multiplies them; then a key holder that comes late does the same from the beginning. Ballots are replayed:
+all have the same ciphertexts, under a proof and two signatures of each party's own, which costs their readers the same.
+The key has a dealer here. Run on its own: `python -m benchmarks.board HAR KDD-99:2000`, where
+2000 are parties; it prints what benchmarks/results/board.json holds.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import resource
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import Board
+from psephos.protocol.board.address import open_board
+from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.board.history import Head
+from psephos.protocol.board.seat import Members
+from psephos.protocol.board.server import start_server, write_server
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.proofs import _statement
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.proofs import knowledge
+from psephos.protocol.roles import BOARD
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import Store
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
+
+__all__ = ["load"]
+
+SIZES = {"HAR": (1352, 6, 1000), "KDD-99": (43_000, 2, 20_000)}
+"""Auxiliary samples, classes, parties."""
+
+_POSTING, _BATCH = 8, 256
+
+_fork = multiprocessing.get_context("fork")
+
+
+def _ballots(round_: Round, ceremony: Ceremony, samples: int, classes: int) -> Iterator[bytes]:
+    """One for each party."""
+    votes = VoteLayout(samples, classes).encode(np.random.default_rng(0).integers(0, classes, samples))
+    ciphertexts, witness = Encryptor(round_.key, "half").encrypt_with_witness(round_.plan.pack(votes))
+    vector = EncryptedVector(round_.key, round_.plan, ciphertexts)
+    for party, key in enumerate(ceremony.signing_keys):
+        proof = knowledge.prove(_statement(round_, party), round_.key, ciphertexts, witness, "half").encode(round_.key)
+        yield Ballot.sign(round_, party, vector, key, proof).encode()
+
+
+def _measured(work: Callable[[], Any]) -> dict[str, float]:
+    """In a process of its own: seconds, CPU seconds, and its peak of memory in megabytes."""
+    here, there = _fork.Pipe()
+
+    def run() -> None:
+        began, cpu = time.perf_counter(), time.process_time()
+        work()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        there.send((time.perf_counter() - began, time.process_time() - cpu, peak))
+        os._exit(0)
+
+    process = _fork.Process(target=run)
+    process.start()
+    there.close()
+    seconds, cpu, peak = here.recv()  # EOFError: it failed, and has said why
+    process.join()
+    return {"seconds": seconds, "cpu_seconds": cpu, "peak_memory_mb": peak}
+
+
+def _reader(role: Tally | KeyHolder, members: Members, key: SigningKey, board: Board, place: Path) -> None:
+    """A role that reads until it has counted everybody's ballot."""
+    with Store(place / "store") as store:
+        agent = Agent(role, members, key, board, store)
+        while len(role.product(agent.state.state)) < len(role.round.roster):
+            if not agent.step():
+                time.sleep(0.02)
+        assert not agent.refused, agent.refused[0]
+
+
+def load(name: str, *, parties: int = 0, key_bits: int = 3072) -> dict[str, Any]:
+    """One size; `parties`: other than its own number."""
+    samples, classes, wanted = SIZES[name]
+    count = parties or wanted
+    ceremony = hold_ceremony(count, key_bits=key_bits, test_key=key_bits < 2048)
+    auxiliary = np.linspace(0, 1, samples)[:, None]
+    round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=key_bits < 2048)
+    keys = {f"party {n}": key for n, key in enumerate(ceremony.signing_keys)}
+    keys |= {f"holder {n + 1}": ceremony.signing_keys[n] for n in range(5)} | {"curator": SigningKey.generate()}
+    members = Members(secrets.token_bytes(32), {who: key.verification_key for who, key in keys.items()})
+    folder = Path(tempfile.mkdtemp(prefix="psephos-board-"))
+    entries = []
+    for number, ballot in enumerate(_ballots(round_, ceremony, samples, classes)):
+        author = f"party {number}"
+        entry = SignedEntry(members.session, author, BOARD, 0, Head(), "votes", False, ballot)
+        (folder / f"{number}").write_bytes(entry.signed(keys[author]).encode())
+        entries.append(len(ballot))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    write_server(folder / "server", members, ["127.0.0.1"], port)
+    server = start_server(folder / "server")
+
+    def board(who: str) -> Board:
+        return open_board(f"tls://127.0.0.1:{port}?ca={folder / 'server' / 'ca.pem'}", members.session, who, keys[who])
+
+    def post(first: int) -> None:
+        own = board(f"party {first}")
+        for number in range(first, count, _POSTING):
+            own.post((folder / f"{number}").read_bytes())
+        os._exit(0)
+
+    def curate() -> None:
+        processes = [_fork.Process(target=post, args=(first,)) for first in range(_POSTING)]
+        for process in processes:
+            process.start()
+        _reader(Tally(round_), members, keys["curator"], board("curator"), folder / "curator")
+
+    def hold() -> None:
+        _reader(KeyHolder(ceremony.shares[0], round_), members, keys["holder 1"], board("holder 1"), folder / "holder")
+
+    def store() -> None:
+        processes = [_fork.Process(target=post, args=(first,)) for first in range(_POSTING)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+
+    def bare() -> None:
+        product = BallotProduct(round_)
+        for first in range(0, count, _BATCH):
+            some = [(folder / f"{n}").read_bytes() for n in range(first, min(first + _BATCH, count))]
+            product, rejected = product.add_all(SignedEntry.decode(data).body for data in some)
+            assert not rejected
+        assert len(product) == count
+
+    try:
+        board("curator").close()  # makes the stream
+        found = {"stored while read by the curator": _measured(curate), "read by a late holder": _measured(hold)}
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        peak = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+        kept = sum(path.stat().st_size for path in (folder / "server" / "jetstream").rglob("*") if path.is_file())
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder / "server" / "jetstream")
+        server = start_server(folder / "server")
+        board("curator").close()
+        found |= {"stored alone": _measured(store), "checked and multiplied alone": _measured(bare)}
+    finally:
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder)
+    for each in found.values():
+        each |= {"ballots_per_second": count / each["seconds"], "ballots_per_cpu_second": count / each["cpu_seconds"]}
+    return {
+        "samples": samples,
+        "classes": classes,
+        "parties": count,
+        "key_bits": key_bits,
+        "proofs": round_.proofs,
+        "bytes_per_ballot": entries[0],
+        "server": {"peak_memory_mb": round(peak, 1), "disk_mb": round(kept / 1e6, 1)},
+        "load_average": os.getloadavg()[0],
+        **{what: {k: round(v, 2) for k, v in each.items()} for what, each in found.items()},
+    }
+
+
+if __name__ == "__main__":
+    asked = [word.partition(":") for word in sys.argv[1:] or SIZES]
+    print(json.dumps({name: load(name, parties=int(count or 0)) for name, _, count in asked}, indent=1))

@@ -1,0 +1,69 @@
+"""`psephos verify`: a study, checked again by anybody who has its board."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psephos.cli.generate import Grouped, examples
+from psephos.cli.shared import AsJson, emit
+from psephos.protocol.errors import StudyError
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the command."""
+
+    @app.command(
+        cls=Grouped,
+        epilog=examples(
+            "psephos verify study.toml --board board.sqlite --public public.csv",
+            "psephos verify study.toml --board board.sqlite --public public.csv --curator lab",
+        ),
+    )
+    def verify(
+        study: Annotated[Path, typer.Argument(help="The study, as it was sent around: study.toml.")],
+        board: Annotated[str, typer.Option(help="A board's file, or nats://HOST:PORT.")],
+        public: Annotated[Path, typer.Option(help="The public samples that came with the study.")],
+        curator: Annotated[
+            Path | None,
+            typer.Option(help="The curator's directory, to check what was sealed to it as well.", show_default=False),
+        ] = None,
+        as_json: AsJson = False,
+    ) -> None:
+        """Check everything about a study that its board shows; exit status 1 when something fails."""
+        from psephos.protocol.board.address import open_board
+        from psephos.protocol.storage.store import Store
+        from psephos.protocol.study.study import CURATOR, Study
+        from psephos.study.identity import Identity
+        from psephos.study.member import Membership
+        from psephos.study.samples import PublicSamples
+        from psephos.study.verify import as_text
+        from psephos.study.verify import verify as check
+
+        read = Study.read(study)
+        samples = PublicSamples.of(read, public)
+        if "://" not in board and not Path(board.removeprefix("file:")).exists():
+            raise StudyError(f"there is no board {board}")
+        store: Store | None = None
+        if curator is not None:
+            member = Membership.find(Identity.read(curator), read.digest.hex())
+            if CURATOR not in member.names or not member.store(CURATOR).exists():
+                raise StudyError(f"{curator} is not the curator's directory, or it has not joined")
+            store = Store(member.store(CURATOR), {"study": read.digest.hex(), "role": CURATOR})
+        opened = open_board(board, read.digest)
+        try:
+            checks = check(read, samples, opened, store)
+        finally:
+            opened.close()
+            if store is not None:
+                store.close()
+        emit(json.dumps([asdict(each) for each in checks]) + "\n" if as_json else as_text(read, checks))
+        if any(each.verdict == "fails" for each in checks):
+            raise typer.Exit(1)

@@ -1,0 +1,58 @@
+"""`psephos watch`: a read-only page of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psephos.cli.generate import Grouped, examples
+from psephos.cli.shared import note
+from psephos.protocol.errors import EngineError, StudyError
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer, words: Sequence[str]) -> None:
+    """Add the command."""
+
+    @app.command(
+        cls=Grouped,
+        epilog=examples(
+            "psephos watch study.toml --board board.sqlite",
+            "psephos watch study.toml --board nats://board.example:4222 --host 0.0.0.0 --port 80",
+        ),
+    )
+    def watch(
+        study: Annotated[Path, typer.Argument(help="The study, as it was sent around: study.toml.")],
+        board: Annotated[str, typer.Option(help="A board's file, or nats://HOST:PORT.")],
+        host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for everybody.")] = "127.0.0.1",
+        port: Annotated[int, typer.Option(help="On which port; 0 for any that is free.")] = 8080,
+        public: Annotated[
+            Path | None, typer.Option(help="The public samples: a result is then verified.", show_default=False)
+        ] = None,
+        poll: Annotated[float, typer.Option(help="Seconds between looks at the board.")] = 1.0,
+    ) -> None:
+        """Serve a page that shows where a study stands, its log, and metrics for Prometheus. It takes no part."""
+        try:
+            import uvicorn
+
+            from psephos.watch.app import application
+        except ModuleNotFoundError as error:
+            raise EngineError(f"watching needs {error.name}: pip install 'psephos[watch]'") from None
+        from psephos.protocol.board.address import open_board
+        from psephos.protocol.study.study import Study
+        from psephos.watch.follow import Follower, verifier
+
+        read = Study.read(study)
+        if "://" not in board and not Path(board.removeprefix("file:")).exists():
+            raise StudyError(f"there is no board {board}")
+        check = None if public is None else verifier(read, public)
+        follower = Follower(read, lambda: open_board(board, read.digest), check=check)
+        config = uvicorn.Config(application(follower, poll=poll), host=host, port=port, log_level="warning")
+        server = uvicorn.Server(config)
+        socket = config.bind_socket()
+        note(f"http://{host}:{socket.getsockname()[1]} shows {read.title}; Ctrl-C ends the page and nothing else")
+        server.run(sockets=[socket])

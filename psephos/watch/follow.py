@@ -1,0 +1,215 @@
+"""A study followed on its board: read what is new, and say where everybody stands. It holds no secret.
+
+Two lines of defence keep a page harmless: nothing here can sign, and what is shown are names from the study, kinds of
+messages and sizes, never a body. No paper behind it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from psephos.protocol.board import Board
+from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.board.seat import Onlooker
+from psephos.protocol.errors import BoardError, PsephosError
+from psephos.protocol.roles import BOARD
+from psephos.protocol.study.study import CURATOR, Study
+from psephos.protocol.wire import Kind, Reader, kind_of
+
+__all__ = ["Follower", "Line", "verifier"]
+
+_KEPT = 500
+"""Lines of the log that are kept for a page; the board has all of them."""
+
+STEPS: dict[str, tuple[tuple[Kind, str], ...]] = {
+    "curator": ((Kind.JOINED, "joined"), (Kind.CLOSE, "closed the vote"), (Kind.RESULT, "published")),
+    "holder": (
+        (Kind.JOINED, "joined"),
+        (Kind.PUBLIC_KEY, "made the key"),
+        (Kind.CONFIRMATION, "confirmed"),
+        (Kind.PARTIAL_DECRYPTION, "opened"),
+    ),
+    "party": ((Kind.JOINED, "joined"), (Kind.BALLOT, "voted")),
+}
+"""What each kind of role does in the open, in order; a sealed answer shows as one."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One entry of the log as a page shows it; `error`: why nobody takes it."""
+
+    number: int
+    author: str
+    receiver: str
+    kind: str
+    bytes: int
+    seen: float
+    error: str = ""
+
+
+@dataclass
+class Follower:
+    """Follows one board from its beginning; `step` reads what is new, `state` says all of it, for many readers.
+
+    Attributes:
+        study: what was agreed on. open: opens the board, and again after it failed.
+        clock: seconds since 1970. check: makes every check of a study that has a result.
+    """
+
+    study: Study
+    open: Callable[[], Board]
+    clock: Callable[[], float] = time.time
+    check: Callable[[Board], list[dict[str, str]]] | None = None
+    lines: deque[Line] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    said: dict[str, Counter[str]] = field(default_factory=dict)
+    sizes: Counter[str] = field(default_factory=Counter)
+    times: dict[str, float] = field(default_factory=dict)
+    heads: dict[str, int] = field(default_factory=dict)
+    refused: Counter[str] = field(default_factory=Counter)
+    result: str = ""
+    failure: str = ""
+    checks: list[dict[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._onlooker = Onlooker(self.study.members)
+        self._board: Board | None = None
+        self._lock = threading.Lock()
+        self.said = {name: Counter() for name in self.study.members.keys}
+
+    def step(self) -> bool:
+        """Read what is new; whether there was anything. A board that fails is noted, and tried again next time."""
+        moved = bool(self.failure)
+        try:
+            self._board = self._board or self.open()
+            for number, data in self._board.read(self._onlooker.head.size):
+                with self._lock:
+                    self._note(number, data)
+                moved = True
+            self.failure = ""
+            if self.result and self.check is not None and not self.checks:
+                self.checks, moved = self.check(self._board), True
+        except BoardError as error:
+            moved, self.failure, self._board = self.failure != str(error), str(error), None
+        return moved
+
+    def _note(self, number: int, data: bytes) -> None:
+        now, taken = self.clock(), self._onlooker.take(number, data)
+        author, receiver, kind = taken.note.author or "?", "", "not of this study"
+        if taken.error is not None:
+            self.refused[type(taken.error).__name__] += 1
+        else:
+            entry = SignedEntry.decode(data)
+            receiver, self.heads[author] = entry.receiver, entry.head.size
+            kind = ("secret to the curator" if receiver == CURATOR else "secret") if entry.secret else "repeated"
+            if taken.entry is not None or (not entry.secret and receiver != BOARD):
+                kind = self._kind(entry)
+            self.said[author][kind] += 1
+            self.sizes[author] += len(data)
+            self.times[author] = now
+        error = "" if taken.error is None else f"{type(taken.error).__name__}: {taken.error}"
+        self.lines.append(Line(number, author, receiver, kind, len(data), now, error))
+
+    def _kind(self, entry: SignedEntry) -> str:
+        try:
+            kind = kind_of(entry.body)
+            if kind is Kind.RESULT and entry.author == CURATOR and not self.result:
+                self.result = hashlib.sha256(Reader(entry.body, kind, self.study.digest).rest()).hexdigest()
+        except PsephosError:
+            return "no message"
+        return kind.title
+
+    @property
+    def entries(self) -> int:
+        """How many were read."""
+        return self._onlooker.head.size
+
+    def state(self) -> dict[str, Any]:
+        """Everything a page shows, as JSON has it."""
+        study = self.study
+        owners = {member.key: member.name for member in study.parties} | {study.curator: "the curator"}
+        with self._lock:
+            roles = [
+                {
+                    "role": name,
+                    "owner": owners[key],
+                    "steps": _steps(name, self.said[name]),
+                    "entries": sum(self.said[name].values()),
+                    "bytes": self.sizes[name],
+                    "last": self.times.get(name),
+                    "read": self.heads.get(name),
+                }
+                for name, key in study.members.keys.items()
+            ]
+            head = self._onlooker.head
+            return {
+                "title": study.title,
+                "study": study.digest.hex(),
+                "trial": study.trial,
+                "terms": {
+                    "protocol": study.protocol,
+                    "method": study.method,
+                    "epsilon": study.epsilon,
+                    "delta": study.delta,
+                    "classes": list(study.classes),
+                    "samples": study.samples,
+                    "features": len(study.features),
+                    "proofs": study.proofs,
+                    "minimum of ballots": study.minimum_ballots,
+                    "key": f"{study.key_bits} bits, {study.threshold} of {len(study.holders)} holders open",
+                },
+                "head": {"size": head.size, "root": head.root.hex()},
+                "stage": self._stage(),
+                "roles": roles,
+                "refused": dict(self.refused),
+                "forked": self.refused["EquivocationError"],
+                "result": self.result,
+                "checks": self.checks,
+                "failure": self.failure,
+                "log": [vars(line) for line in list(self.lines)[-100:]],
+            }
+
+    def _stage(self) -> str:
+        study = self.study
+
+        def did(kind: Kind) -> int:
+            return sum(said[kind.title] > 0 for said in self.said.values())
+
+        voted = did(Kind.BALLOT)
+        if self.result:
+            return "The result is published."
+        if did(Kind.CLOSE):
+            told = f"{did(Kind.CONFIRMATION)} of {study.confirmations} holders have confirmed the product"
+            return f"The vote is closed with {voted} ballots; {told}."
+        if did(Kind.PUBLIC_KEY) == len(study.holders):
+            return f"Voting: {voted} of {len(study.parties)} parties have; {study.minimum_ballots} are needed."
+        if did(Kind.JOINED):
+            made = did(Kind.PUBLIC_KEY)
+            missing = [name for name in (CURATOR, *study.holders) if not self.said[name][Kind.JOINED.title]]
+            if missing:
+                return f"Waiting for {', '.join(missing)} to join."
+            return f"The holders make the key, which nobody will have; {made} of {len(study.holders)} are done."
+        return "Nobody has joined yet."
+
+
+def verifier(study: Study, public: Path) -> Callable[[Board], list[dict[str, str]]]:
+    """What checks the study with these public samples; raises as `PublicSamples.of`."""
+    from psephos.study.samples import PublicSamples
+    from psephos.study.verify import verify
+
+    samples = PublicSamples.of(study, public)
+    return lambda board: [asdict(check) for check in verify(study, samples, board)]
+
+
+def _steps(name: str, said: Counter[str]) -> list[dict[str, Any]]:
+    """What the role does in the open, and whether it has."""
+    found = [{"step": told, "done": said[kind.title] > 0} for kind, told in STEPS[name.split()[0]]]
+    if said["secret to the curator"] and not found[-1]["done"]:
+        found[-1] = {"step": "answered the curator", "done": True}
+    return found

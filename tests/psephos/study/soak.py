@@ -1,0 +1,444 @@
+"""Studies under kill -9: a process for every role, over a file or a NATS server, killed and lied to at random moments.
+
+    python -m tests.psephos.study.soak --schedules 200 --seed 1 --server
+
+A schedule is drawn from its seed: who is killed when, what a vandal puts on the board, which role's disk is full for a
+while or set back to an old copy, who comes late or never again. What must come of it, whatever that was:
+
+* a release, the same for everybody; the counts in it are exactly the votes of the parties that it says were counted;
+* or, when too few holders are left, an error that says which; or, for a role set back, an error that says so.
+
+A schedule that runs longer than it may is a failure, and says what every role was waiting for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import resource
+import secrets
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import MOST_BYTES, Board
+from psephos.protocol.board.address import open_board
+from psephos.protocol.board.nats import NatsBoard
+from psephos.protocol.board.server import start_server, write_server
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.errors import BoardError, EquivocationError, JournalError, PsephosError, TooFewBallotsError
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import Store
+from psephos.protocol.study.study import safe_confirmations
+from psephos.study.roles import Public, curator_role, holder_role, party_role
+from tests.study import trial
+
+CLASSES, SAMPLES = 3, 6
+LONGEST = 180.0
+"""Seconds that a schedule may take."""
+PATIENCE = 2.0
+"""Seconds of quiet after which the curator goes on without who is missing."""
+
+DONE, NAMED, SET_BACK, FULL, GONE = 0, 3, 4, 5, 6
+"""How a role's process ends: with the result; with an error that names what is missing; noticing that its store is an
+old copy; on a full disk; for ever."""
+
+fork = multiprocessing.get_context("fork")
+
+
+class FixedVotes:
+    def __init__(self, votes: Any) -> None:
+        self._votes = np.asarray(votes)
+
+    def predict_votes(self, X: Any) -> Any:
+        return self._votes
+
+
+class Unsteady:
+    """A board that posts twice, later, or in another order, and shows less than there is: all that one may do."""
+
+    def __init__(self, board: Board, chance: float) -> None:
+        self._board, self._chance, self._held = board, chance, list[bytes]()
+
+    def post(self, data: bytes) -> None:
+        if random.random() < self._chance:
+            self._held.insert(0, data)
+            return
+        self._board.post(data)
+        if random.random() < self._chance:
+            self._board.post(data)
+
+    def read(self, after: int) -> Iterable[tuple[int, bytes]]:
+        while self._held:
+            self._board.post(self._held.pop())
+        if random.random() < self._chance / 4:
+            raise BoardError("not now")
+        for numbered in self._board.read(after):
+            if random.random() < self._chance / 4:
+                return
+            yield numbered
+
+    def close(self) -> None:
+        self._board.close()
+
+
+@dataclass
+class House:
+    """One schedule's study, and where everything of it lies."""
+
+    folder: Path
+    seed: int
+    parties: int
+    confirmations: int
+    server: bool
+
+    def __post_init__(self) -> None:
+        generator = np.random.default_rng(self.seed)
+        auxiliary = AuxiliarySet(generator.normal(size=(SAMPLES, 4)))
+        self.votes = generator.integers(0, CLASSES, size=(self.parties, SAMPLES))
+        made = trial(
+            parties=self.parties, auxiliary=auxiliary.digest, samples=SAMPLES, confirmations=self.confirmations
+        )
+        self.keys, self.public = made.keys, Public(made.study, auxiliary)
+        self.address = str(self.folder / "board")
+        self._running: subprocess.Popen[bytes] | None = None
+        if self.server:
+            with socket.create_server(("127.0.0.1", 0)) as probe:
+                port = probe.getsockname()[1]
+            write_server(self.folder / "server", made.study.members, ["127.0.0.1"], port)
+            self.address = f"tls://127.0.0.1:{port}?ca={self.folder / 'server' / 'ca.pem'}"
+            self._running = start_server(self.folder / "server")
+
+    def stop_server(self) -> None:
+        if self._running is not None:
+            self._running.kill()
+            self._running.wait()
+
+    def restart_server(self) -> None:
+        self.stop_server()
+        self._running = start_server(self.folder / "server")
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.public.study.members.keys)
+
+    def place(self, name: str) -> Path:
+        return self.folder / name.replace(" ", "-")
+
+    def role(self, name: str, store: Store) -> Any:
+        kind, _, number = name.partition(" ")
+        if kind == "curator":
+            return curator_role(
+                self.public, lambda opened: json.dumps([opened.parties, list(map(int, opened.sums))]).encode(), store
+            )
+        if kind == "holder":
+            return holder_role(self.public, int(number), store)
+        return party_role(self.public, int(number), self.keys[name], FixedVotes(self.votes[int(number)]), store)
+
+    # -- in a process of its own
+
+    def play(self, name: str, chance: float, small: int) -> None:
+        """Until there is a result; `small`: bytes that a file may have, 0 for as many as it likes."""
+        place = self.place(name)
+        place.mkdir(mode=0o700, exist_ok=True)
+        sys.stderr = (place / "log").open("a", buffering=1)  # type: ignore[assignment]
+        random.seed()
+        try:
+            if small:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (small, small))
+            with Store(place / "store") as store:
+                os._exit(self._play(name, store, chance))
+        except EquivocationError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            os._exit(SET_BACK)
+        except (JournalError, BoardError, OSError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            os._exit(FULL)
+        except BaseException:
+            traceback.print_exc(file=sys.stderr)
+            os._exit(1)
+
+    def _board(self, name: str, chance: float) -> Board:
+        until = time.monotonic() + LONGEST
+        while True:
+            try:
+                return Unsteady(open_board(self.address, self.public.study.digest, name, self.keys[name]), chance)
+            except BoardError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+
+    def _play(self, name: str, store: Store, chance: float) -> int:
+        board = self._board(name, chance)
+        agent = Agent(self.role(name, store), self.public.study.members, self.keys[name], board, store)
+        quiet = time.monotonic()
+        while agent.result is None or agent.waiting:
+            try:
+                if agent.step():
+                    quiet = time.monotonic()
+                    continue
+                waited = time.monotonic() - quiet
+                if agent.result is None and (agent.role.complete(agent.state) or waited > PATIENCE):
+                    agent.hush()
+                    quiet = time.monotonic()
+            except BoardError as error:
+                if any(word in str(error) for word in ("set back", "room", "full")):
+                    raise
+                time.sleep(0.1)
+            except TooFewBallotsError:
+                quiet = time.monotonic()
+            except (EquivocationError, JournalError):
+                raise
+            except PsephosError as error:
+                self._say(name, f"{type(error).__name__}: {error}")
+                return NAMED
+            self._say(name, f"at {agent.head}, waits for {agent.role.awaits(agent.state)}")
+            time.sleep(0.02)
+        temporary = self.place(name) / "result.part"
+        temporary.write_bytes(agent.result.content)
+        temporary.rename(self.place(name) / "result")
+        return DONE
+
+    def _say(self, name: str, text: str) -> None:
+        """Anew only when it changes: how old it is says for how long nothing has happened."""
+        path = self.place(name) / "waits"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+    def vandalise(self, deeds: list[tuple[float, str]]) -> None:
+        """What somebody does who can write to the board: a stranger, or over NATS party 0."""
+        begun = time.monotonic()
+        stranger = SigningKey.generate()
+        for moment, deed in deeds:
+            time.sleep(max(0.0, begun + moment - time.monotonic()))
+            with contextlib.suppress(BoardError, sqlite3.Error):
+                board = open_board(self.address, self.public.study.digest, "party 0", self.keys["party 0"])
+                entries = [data for _, data in board.read(0) if data] or [b"x"]
+                some = random.choice(entries)
+                data = {
+                    "replay": some,
+                    "garbage": secrets.token_bytes(random.randrange(1, 3000)),
+                    "altered": some[:-1] + bytes([some[-1] ^ 1]),
+                    "stranger": some[:-64] + stranger.sign(some[:-64]),
+                    "100 MB": bytes(100_000_000),
+                }[deed]
+                self._force(board, data)
+                board.close()
+        os._exit(0)
+
+    def _force(self, board: Board, data: bytes) -> None:
+        """Past all that our own code checks."""
+        if isinstance(board, NatsBoard):
+            if (
+                len(data) > MOST_BYTES
+            ):  # no server takes it; what it does take is a list of more parts than there may be
+                part = board._do(board._publish("part", data[:1_000_000]))
+                parts = b"".join(part.to_bytes(8, "big") for _ in range(100))
+                board._do(board._publish("parts", secrets.token_bytes(32) + parts))
+                return
+            js = board._client.jetstream()
+            board._do(js.publish(f"{board._subject}.entry", data))  # type: ignore[arg-type]
+            return
+        with contextlib.closing(sqlite3.connect(self.address, timeout=30)) as raw, raw:
+            raw.execute("INSERT INTO entries (digest, data) VALUES (?, ?)", (secrets.token_bytes(32), data))
+
+
+class Schedule:
+    """What befalls a study, drawn from a seed; `run` plays it and says what happened."""
+
+    def __init__(self, seed: int, server: bool) -> None:
+        coins = self.coins = random.Random(f"schedule {seed}")
+        self.seed, self.server = seed, server
+        self.parties = coins.choice([4, 5])
+        self.chance = coins.choice([0.0, 0.2])
+        deeds = ["replay", "garbage", "altered", "stranger"]
+        self.deeds = sorted((coins.uniform(0.1, 6), coins.choice(deeds)) for _ in range(coins.randrange(6)))
+        if coins.random() < 0.04:
+            self.deeds.append((self.deeds[-1][0] if self.deeds else 1.0, "100 MB"))
+        self.kills = coins.randrange(1, 12)
+        holders = ["holder 1", "holder 2", "holder 3"]
+        others = ["curator", *(f"party {n}" for n in range(self.parties))]
+        self.late = f"party {coins.randrange(self.parties)}" if coins.random() < 0.3 else ""
+        self.full = coins.choice(holders + others) if coins.random() < 0.2 else ""
+        self.back = coins.choice(holders + others) if coins.random() < 0.15 else ""
+        self.gone = coins.choice(holders) if coins.random() < 0.1 else ""
+        self.gone_after = coins.uniform(1, 10)
+        # A product is opened when all three holders have confirmed it, or already when two have.
+        self.confirmations = coins.choice([2, 3]) if self.gone else safe_confirmations(3, 2)
+        self.happened: Counter[str] = Counter(deed for _, deed in self.deeds)
+        self._processes: dict[str, Any] = {}
+        self._due: dict[str, float] = {}
+        self._ended: dict[str, int] = {}
+
+    def run(self) -> Counter[str]:
+        """Raises AssertionError for anything that must not be; its files are kept then."""
+        self.folder = Path(tempfile.mkdtemp(prefix="psephos-soak-"))
+        self.house = House(self.folder, self.seed, self.parties, self.confirmations, self.server)
+        vandal = fork.Process(target=self.house.vandalise, args=(self.deeds,))
+        self._begun = time.monotonic()
+        try:
+            vandal.start()
+            self._play()
+            self._judge()
+        finally:
+            for process in (vandal, *self._processes.values()):
+                process.kill()
+                process.join()
+            self.house.stop_server()
+        shutil.rmtree(self.folder)
+        return self.happened
+
+    def _start(self, name: str, small: int = 0) -> None:
+        self._due.pop(name, None)
+        self._processes[name] = fork.Process(target=self.house.play, args=(name, self.chance, small))
+        self._processes[name].start()
+
+    def _play(self) -> None:
+        for name in self.house.names:
+            if name == self.late:
+                self._due[name] = self._begun + 4
+                self.happened["late"] += 1
+            else:
+                self._start(name, self.coins.randrange(20_000, 120_000) if name == self.full else 0)
+        next_kill = self._begun + self.coins.expovariate(3)
+        while not self._over():
+            time.sleep(0.01)
+            now = time.monotonic()
+            for name in [name for name, due in self._due.items() if now >= due]:
+                self._start(name)
+            alive = self._reap()
+            if self.gone in alive and now > self._begun + self.gone_after:
+                self._kill(self.gone, "gone")
+                self._ended[self.gone] = GONE
+            elif self.kills and alive and now >= next_kill:
+                self.kills -= 1
+                next_kill = time.monotonic() + self.coins.expovariate(3)
+                if self.server and self.coins.random() < 0.25:
+                    self.house.restart_server()
+                    self.happened["server killed"] += 1
+                else:
+                    name = self.coins.choice(alive)
+                    self._kill(name, "killed")
+                    self._set_back(name)
+                    self._due[name] = now + self.coins.uniform(0, 0.5)
+
+    def _reap(self) -> list[str]:
+        """Who is alive; whoever has ended has ended well, or is started again when its disk is not full any more."""
+        alive = []
+        for name, process in list(self._processes.items()):
+            if process.is_alive():
+                alive.append(name)
+            elif name not in self._due and name not in self._ended:
+                if process.exitcode == FULL and name == self.full:
+                    self.happened["full disk"] += 1
+                    self._start(name)
+                    continue
+                self._ended[name] = process.exitcode
+                ok = process.exitcode in (DONE, NAMED) or (process.exitcode == SET_BACK and name == self.back)
+                assert ok, f"{self}: {name} ended with {process.exitcode}: {self._log(name)}"
+        return [name for name in alive if name not in self._ended]
+
+    def _kill(self, name: str, what: str) -> None:
+        self._processes[name].kill()
+        self._processes[name].join()
+        self.happened[what] += 1
+
+    def _set_back(self, name: str) -> None:
+        """At its first kill a copy is made of everything that it has, and at its next one that is put back."""
+        place, copy = self.house.place(name), self.folder / "old"
+        if name != self.back or not (place / "store").exists() or self.happened["set back"]:
+            return
+        if copy.exists():
+            shutil.rmtree(place)
+            copy.rename(place)
+            self.happened["set back"] += 1
+        else:
+            shutil.copytree(place, copy)
+
+    def _over(self) -> bool:
+        if len(self._ended) == len(self.house.names):
+            return True
+        lost = any(code != DONE for code in self._ended.values())
+        still = not self._due and time.time() - max((p.stat().st_mtime for p in self._waits()), default=time.time()) > 8
+        if lost and still:
+            return True
+        if time.monotonic() - self._begun > LONGEST:
+            raise AssertionError(f"{self} hangs: {self._waiting()}")
+        return False
+
+    def _waits(self) -> list[Path]:
+        return [self.house.place(name) / "waits" for name in self.house.names if self._log(name, "waits")]
+
+    def _log(self, name: str, file: str = "log") -> str:
+        path = self.house.place(name) / file
+        return path.read_text() if path.exists() else ""
+
+    def _waiting(self) -> dict[str, str]:
+        return {name: self._log(name, "waits") for name in self.house.names if self._ended.get(name) != DONE}
+
+    def _judge(self) -> None:
+        """What was released is what was voted; and who did not get it can say why."""
+        lost = [name for name, code in self._ended.items() if code in (GONE, SET_BACK)]
+        waiting = self._waiting()
+        if not lost:
+            assert not waiting, f"{self}: {waiting}"
+        elif waiting.keys() - set(lost):
+            said = " ".join(waiting[name] for name in waiting.keys() - set(lost))
+            assert "Error: " in said or any(name in said for name in lost), f"{self}: nobody says why: {waiting}"
+            self.happened["stopped, by name"] += 1
+        for name in lost:
+            self.happened["noticed that it was set back"] += self._ended[name] == SET_BACK
+        results = {(self.house.place(name) / "result").read_bytes() for name, c in self._ended.items() if c == DONE}
+        assert len(results) <= 1, f"{self}: two releases"
+        if results:
+            counted, sums = json.loads(results.pop())
+            counts = VoteLayout(SAMPLES, CLASSES).decode(tuple(sums), len(counted))
+            right = (self.house.votes[counted][:, :, None] == np.arange(CLASSES)).sum(axis=0)
+            assert (counts == right).all(), f"{self}: the counts are not those of {counted}"
+            self.happened["released"] += 1
+            self.happened["released without everybody"] += len(counted) < self.parties
+
+    def __str__(self) -> str:
+        return f"schedule {self.seed} ({'server' if self.server else 'file'}, {self.folder}, {dict(self.happened)})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--schedules", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1, help="of the first; the next has the next number")
+    parser.add_argument("--server", action="store_true", help="every second one over a NATS server")
+    chosen = parser.parse_args()
+    total: Counter[str] = Counter()
+    failed = []
+    begun = time.monotonic()
+    for seed in range(chosen.seed, chosen.seed + chosen.schedules):
+        try:
+            total += Schedule(seed, chosen.server and seed % 2 == 0).run()
+        except AssertionError as error:
+            failed.append(seed)
+            print(error, file=sys.stderr, flush=True)
+        print(f"{seed}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    found = {"schedules": chosen.schedules, "failed": failed, "happened": dict(sorted(total.items()))}
+    print(json.dumps(found | {"seconds": round(time.monotonic() - begun)}, indent=1))
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""The page of a study: what it says follows the board, it says no secret, and it lives through a board that dies."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from psephos.protocol.board import Board, MemoryBoard
+from psephos.protocol.board.sealing import SealingKey
+from psephos.protocol.board.seat import joined
+from psephos.protocol.encrypted_sum.messages import Close
+from psephos.protocol.errors import BoardError
+from psephos.protocol.roles import BOARD, Post
+from psephos.protocol.wire import Kind, frame
+from psephos.watch.app import application
+from psephos.watch.follow import Follower
+from tests.study import Trial, trial
+
+
+class Talk:
+    """A board on which anybody can be made to say anything."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.made: Trial = trial(**fields)
+        self.board = MemoryBoard()
+        self.secrets = {name: SealingKey.generate() for name in self.made.keys}
+        self.seats = {name: self.made.seat(name) for name in self.made.keys}
+
+    def says(self, name: str, data: bytes, receiver: str = BOARD) -> bytes:
+        entry = self.seats[name].sign(Post(receiver, data, "phase"))
+        self.posts(entry)
+        return entry
+
+    def posts(self, entry: bytes) -> None:
+        self.board.post(entry)
+        for seat in self.seats.values():
+            seat.take(len(self.board.entries), entry)
+
+    def joins(self, *names: str) -> None:
+        for name in names:
+            self.says(name, joined(self.made.study.digest, self.secrets[name].public))
+
+    def message(self, kind: Kind) -> bytes:
+        return frame(kind, self.made.study.digest, b"canary-of-a-body")
+
+
+@pytest.fixture
+def talk() -> Talk:
+    return Talk(title="<script>alert(1)</script>")
+
+
+@pytest.fixture
+def follower(talk: Talk) -> Follower:
+    return Follower(talk.made.study, lambda: talk.board)
+
+
+def roles(state: dict[str, Any]) -> dict[str, list[str]]:
+    return {role["role"]: [step["step"] for step in role["steps"] if step["done"]] for role in state["roles"]}
+
+
+def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
+    def stage() -> str:
+        follower.step()
+        told: str = follower.state()["stage"]
+        return told
+
+    assert stage() == "Nobody has joined yet."
+    talk.joins("curator", "holder 1")
+    assert stage() == "Waiting for holder 2, holder 3 to join."
+    talk.joins("holder 2", "holder 3", "party 0")
+    assert "0 of 3 are done" in stage()
+    for name in ("holder 1", "holder 2", "holder 3"):
+        talk.says(name, talk.message(Kind.PUBLIC_KEY))
+    talk.says("party 0", talk.message(Kind.BALLOT))
+    assert stage() == "Voting: 1 of 5 parties have; 3 are needed."
+    talk.says("curator", Close(talk.made.study.digest).encode())
+    talk.says("holder 2", talk.message(Kind.CONFIRMATION))
+    assert stage() == "The vote is closed with 1 ballots; 1 of 3 holders have confirmed the product."
+    talk.says("party 1", talk.message(Kind.RESULT))
+    assert "confirmed" in stage(), "a result is the curator's to publish"
+    talk.says("curator", talk.message(Kind.RESULT))
+    assert stage() == "The result is published."
+    assert roles(follower.state())["party 0"] == ["joined", "voted"]
+    assert roles(follower.state())["holder 2"] == ["joined", "made the key", "confirmed"]
+
+
+def test_what_is_not_of_the_study_is_shown_as_such(talk: Talk, follower: Follower) -> None:
+    talk.joins("curator", "party 0", "party 1")
+    talk.board.post(b"noise")
+    forked = talk.made.seat("party 1")
+    talk.board.post(forked.sign(Post(BOARD, b"another story")))
+    follower.step()
+    state = follower.state()
+    assert state["refused"] == {"MessageError": 1, "EquivocationError": 1}
+    assert state["forked"] == 1
+    assert [line["number"] for line in state["log"] if line["error"]] == [4, 5]
+    assert state["head"]["size"] == 5
+
+
+def test_bodies_never_leave(talk: Talk, follower: Follower) -> None:
+    talk.joins("curator", "holder 1", "holder 2")
+    talk.says("holder 1", talk.message(Kind.EXPONENT_SHARE), "holder 2")
+    talk.says("holder 1", talk.message(Kind.BALLOT))
+    follower.step()
+    with TestClient(application(follower)) as client:
+        everything = "".join(client.get(path).text for path in ("/", "/state.json", "/metrics", "/watch.js"))
+    assert "canary-of-a-body" not in everything
+    assert b"canary-of-a-body".hex() not in everything
+    for key in talk.made.keys.values():
+        assert key.seed().hex() not in everything
+    assert [line["kind"] for line in follower.state()["log"]][-2:] == ["secret", "ballot"]
+
+
+def test_a_board_that_dies_is_named_and_comes_back(talk: Talk) -> None:
+    class Dying:
+        alive = True
+
+        def __init__(self) -> None:
+            if not Dying.alive:
+                raise BoardError("the server is gone")
+
+        def post(self, data: bytes) -> None:
+            raise AssertionError("a page posts nothing")
+
+        def read(self, after: int) -> Iterator[tuple[int, bytes]]:
+            if not Dying.alive:
+                raise BoardError("the server is gone")
+            yield from talk.board.read(after)
+
+        def close(self) -> None: ...
+
+    def opened() -> Board:
+        return Dying()
+
+    follower = Follower(talk.made.study, opened)
+    talk.joins("curator")
+    assert follower.step()
+    Dying.alive = False
+    assert follower.step()
+    assert not follower.step(), "the same failure is no news"
+    assert follower.state()["failure"] == "the server is gone"
+    with TestClient(application(follower, poll=100)) as client:
+        assert client.get("/healthy").status_code == 503
+        assert "psephos_board_up 0.0" in client.get("/metrics").text
+    Dying.alive = True
+    talk.joins("holder 1")
+    assert follower.step()
+    assert follower.state()["failure"] == ""
+    assert follower.entries == 2
+
+
+def test_page_and_metrics(talk: Talk, follower: Follower) -> None:
+    talk.joins("curator", "party 0")
+    talk.board.post(b"noise")
+    follower.step()
+    with TestClient(application(follower)) as client:
+        page = client.get("/")
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert "<script>alert" not in page.text
+        assert not re.search(r"https?://", page.text), "a page that needs nothing from elsewhere"
+        metrics = client.get("/metrics").text
+        state = json.loads(client.get("/state.json").text)
+        assert client.post("/state.json").status_code == 405
+    assert 'psephos_entries_total{author="party 0"} 1.0' in metrics
+    assert 'psephos_step_done{author="party 0",step="joined"} 1.0' in metrics
+    assert 'psephos_step_done{author="party 0",step="voted"} 0.0' in metrics
+    assert 'psephos_refused_total{error="MessageError"} 1.0' in metrics
+    assert "psephos_head 3.0" in metrics
+    assert state["title"] == "<script>alert(1)</script>"
+    assert state["head"]["size"] == 3
+
+
+def test_the_log_of_a_page_has_an_end(talk: Talk, follower: Follower) -> None:
+    for _ in range(700):
+        talk.board.post(b"noise")
+    follower.step()
+    assert len(follower.lines) == 500
+    assert len(follower.state()["log"]) == 100
+    assert follower.entries == 700
