@@ -29,7 +29,7 @@ def ceremony_seconds(bits: int, holders: int, threshold: int) -> dict[str, Any]:
     terms = CeremonyTerms(bits, holders, threshold, os.urandom(32), test_key=bits < 2048)
     transcript, tried = Transcript(), [0]
     wall, processor = time.perf_counter(), time.process_time()
-    play_ceremony(terms, transcript=transcript, progress=lambda done, expected: tried.append(done))
+    play_ceremony(terms, transcript=transcript, progress=lambda what, done, expected: tried.append(done))
     sent = dict.fromkeys(terms.names, 0)
     for message in transcript.messages:
         sent[message.sender] += message.size

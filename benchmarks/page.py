@@ -148,7 +148,8 @@ def _text(results: dict[str, Any]) -> str:
         ),
         "## At the papers' size\n",
         "Every vote encrypted, on 2 cores, with five holders of whom three open: "
-        "`psephos simulate tally --dataset kdd99 --parties 20000 --randomness MODE --epsilon 0.1 --journal DIR --json "
+        "`psephos simulate tally --dataset kdd99 --parties 20000 --randomness MODE --epsilon 0.1 "
+        "--draws 1 --methods vote,soft,avg,statistic,pate --journal DIR --json "
         "> FILE`, then `python -m benchmarks.run --full-size FILE`. "
         "Counting is voting, encrypting, signing, the checks of the curator and of all five holders, and opening; "
         "`foreseen` is what `psephos plan` says of that. MB is the peak of the whole run, data set, training and fits "

@@ -8,8 +8,6 @@ import numpy as np
 
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["check_count", "check_positive", "check_probability", "rounded_up"]
-
 
 def _check_number(value: float, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):

@@ -26,8 +26,6 @@ from scipy.special import expit, logsumexp, softmax
 
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["Huber", "Logistic", "Loss", "Softmax", "loss_named"]
-
 Array = NDArray[np.float64]
 
 

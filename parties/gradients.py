@@ -17,8 +17,6 @@ from scipy.special import expit
 
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
 
-__all__ = ["LocalLoss", "margin_slope"]
-
 Floats = NDArray[np.float64]
 
 _ROW_SLACK = 2.0**-40  # room for the rounding of a division by the norm

@@ -20,6 +20,7 @@ by the union bound clipping moves the sum of all M shares, all entries, by at mo
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -29,8 +30,6 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon, poisson
 from psephos.protocol.privacy.precision import MPFR, rational, uniforms
 from psephos.protocol.randomness import SYSTEM, Randomness
-
-__all__ = ["PolyaShares", "SkellamShares", "contributors"]
 
 _TAIL = SAMPLER_DISTANCE / 2
 """What clipping may cost; the samplers stay far below the other half."""
@@ -53,8 +52,9 @@ def contributors(parties: int, colluders: int = 0, dropouts: int = 0) -> int:
 
 
 @dataclass(frozen=True)
-class _Shares:
-    """The parts both kinds share: `parties` shares, of which any `contributors` make up the law."""
+class Shares(ABC):
+    """`parties` shares of noise, integers in lattice units, of which any `contributors` make up the law; what more of
+    them add is independent of it."""
 
     dimension: int
     parties: int
@@ -71,6 +71,15 @@ class _Shares:
         """Total variation between the sum of all clipped shares as drawn and the sum of exact ones, at most."""
         return SAMPLER_DISTANCE
 
+    @property
+    @abstractmethod
+    def bound(self) -> int:
+        """Every entry of a share lies in [-bound, bound]."""
+
+    @abstractmethod
+    def share(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One party's share, `dimension` integers."""
+
     def delta(self, epsilon: float) -> float:
         """What clipping and sampling cost: (1 + e^epsilon) * distance, at most 2^-64.
 
@@ -84,7 +93,7 @@ class _Shares:
 
 
 @dataclass(frozen=True)
-class PolyaShares(_Shares):
+class PolyaShares(Shares):
     """Differences of negative binomial variables of shape 1/contributors: they sum to DiscreteLaplace(scale_units).
 
     Raises InvalidParameter unless 1 <= contributors <= parties, and dimension and scale are positive.
@@ -115,7 +124,7 @@ class PolyaShares(_Shares):
         return Fraction(int(numerator), int(denominator))
 
     def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One party's share, integers of length `dimension`.
+        """A sum of jumps.
 
         A negative binomial of shape r is a Poisson number, of mean -r log(1 - q), of logarithmic variables. The jumps
         of all entries and both signs are drawn as one Poisson number and dealt out uniformly: with many parties there
@@ -136,7 +145,7 @@ class PolyaShares(_Shares):
 
 
 @dataclass(frozen=True)
-class SkellamShares(_Shares):
+class SkellamShares(Shares):
     """Differences of Poisson variables of mean variance/(2 contributors): they sum to Skellam(variance).
 
     Raises InvalidParameter unless 1 <= contributors <= parties, and dimension and variance are positive.
@@ -157,7 +166,6 @@ class SkellamShares(_Shares):
         return math.ceil((exponent / 3 + math.sqrt(exponent * exponent / 9 + 2 * variance * exponent)) * (1 + 1e-9))
 
     def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One party's share, integers of length `dimension`."""
         mean = self.variance / (2 * self.contributors)
         bound = self.bound
         draws = (poisson(mean, randomness) - poisson(mean, randomness) for _ in range(self.dimension))

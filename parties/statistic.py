@@ -5,11 +5,12 @@ Why the sum is private, and against whom: docs/theory.md, "The statistic release
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from psephos.parties.noise import Shares
 from psephos.parties.party import Party, RoundParty, VectorParty
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -19,41 +20,8 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Step
 
-__all__ = ["OwnDataParty", "Shares", "StatisticParty", "entry_range", "noisy_contribution", "with_share"]
 
-
-class Shares(Protocol):
-    """`PolyaShares` or `SkellamShares`."""
-
-    @property
-    def dimension(self) -> int:
-        """Entries of a share."""
-
-    @property
-    def contributors(self) -> int:
-        """How many shares make up the whole law; what more of them add is independent of it."""
-
-    @property
-    def bound(self) -> int:
-        """Every entry of a share lies in [-bound, bound], in lattice units."""
-
-    def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One party's share: `dimension` integers, in lattice units."""
-
-
-class Range(Protocol):
-    """What one party contributes: `StatisticGrid` or `OwnDataGrid`."""
-
-    @property
-    def minimum(self) -> int:
-        """No entry of one party's vector is smaller; at most 0."""
-
-    @property
-    def maximum(self) -> int:
-        """No entry of one party's vector is larger; at least 0."""
-
-
-def entry_range(grid: Range, shares: Shares | None) -> tuple[int, int]:
+def entry_range(grid: StatisticGrid | OwnDataGrid, shares: Shares | None) -> tuple[int, int]:
     """The smallest and largest integer one party's vector can hold: what `PackingPlan` needs as minimum and maximum."""
     bound = 0 if shares is None else shares.bound
     return grid.minimum - bound, grid.maximum + bound

@@ -24,8 +24,6 @@ from scipy.special import expit, logsumexp
 
 from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
-__all__ = ["train_parties", "votes", "votes_in_blocks"]
-
 Floats = NDArray[np.float64]
 
 _BATCH_ENTRIES = 1 << 22  # of the largest stacked array, 32 MiB

@@ -25,8 +25,6 @@ from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
-__all__ = ["Board", "Driver", "MemoryBoard", "Phase", "StoredBoard", "replaced"]
-
 _log = logging.getLogger("psephos.driver")
 
 

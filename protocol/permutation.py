@@ -11,8 +11,6 @@ from typing import TypeVar
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["check_permutation", "inverse", "permute", "random_permutation"]
-
 T = TypeVar("T")
 
 

@@ -16,15 +16,6 @@ from abc import ABC, abstractmethod
 
 from psephos.protocol.errors import InvalidParameter, RandomnessExhausted
 
-__all__ = [
-    "SYSTEM",
-    "Randomness",
-    "RecordedRandomness",
-    "ReplayedRandomness",
-    "SimulationRandomness",
-    "SystemRandomness",
-]
-
 
 class Randomness(ABC):
     """A source of independent uniform bytes; everything else is derived from `draw`."""

@@ -11,8 +11,6 @@ from psephos.protocol.errors import ForgedSignatureError, MessageError
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.storage.values import storable
 
-__all__ = ["SIGNATURE_BYTES", "VERIFICATION_KEY_BYTES", "SigningKey", "VerificationKey"]
-
 SIGNATURE_BYTES = 64
 """RFC 8032, section 5.1.6."""
 

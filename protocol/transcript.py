@@ -15,8 +15,6 @@ from typing import Any
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness
 
-__all__ = ["BOARD", "Message", "Transcript", "View"]
-
 BOARD = "board"
 """The receiver of what is public: every role sees it."""
 

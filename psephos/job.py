@@ -29,7 +29,10 @@ from psephos.simulation.measure import Kept
 from psephos.simulation.sums import METHODS
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
-__all__ = ["Job", "JobOptions"]
+__all__ = ["WIDEST", "Job", "JobOptions"]
+
+WIDEST = 100_000
+"""Features that a model file may have: each has its name in it, and what stands for a gap."""
 
 NEGLIGIBLE = 1e-15
 """A delta so small is said in the card and the result, not in the answer: it is what a sampler may be off by."""
@@ -67,7 +70,7 @@ class Job:
         options: with the method, and what it reveals, chosen.
         dealt: who holds what.
         method: what is released.
-        model, outcome: once it has run.
+        model, outcome: once it has run; no model of more features than `WIDEST`.
     """
 
     def __init__(self, options: JobOptions) -> None:
@@ -110,17 +113,18 @@ class Job:
         )
         w = next(one.w for one in kept.measured if one.method == self.method and one.epsilon is not None)
         assert w is not None
-        coefficients, intercepts = kept.scaler.fold(np.atleast_2d(w))
-        self.model = Model(
-            psephos_model=1,
-            classes=self.dealt.dataset.classes,
-            encoding=self._encoding(),
-            coefficients=tuple(map(tuple, coefficients.tolist())),
-            intercepts=tuple(intercepts.tolist()),
-            method=self.method,
-            parties=outcome.parties,
-            release=outcome.privacy[self.method],
-        )
+        if self.dealt.dataset.features <= WIDEST:
+            coefficients, intercepts = kept.scaler.fold(np.atleast_2d(w))
+            self.model = Model(
+                psephos_model=1,
+                classes=self.dealt.dataset.classes,
+                encoding=self._encoding(),
+                coefficients=tuple(map(tuple, coefficients.tolist())),
+                intercepts=tuple(intercepts.tolist()),
+                method=self.method,
+                parties=outcome.parties,
+                release=outcome.privacy[self.method],
+            )
         self.outcome = outcome = replace(outcome, cautions=[*self.dealt.cautions, *self.dealt.remarks])
         return outcome
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
-__all__ = ["option"]
-
 
 def option(
     default: Any = None,

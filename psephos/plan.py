@@ -20,6 +20,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
+from psephos.bench.clock import clock, cpu_seconds
 from psephos.options import option
 from psephos.outcomes import PlanOutcome
 from psephos.parties.training import votes
@@ -214,7 +215,7 @@ def _calibrate(task: _Task, number: int) -> _Measured:  # long: one measurement 
     part = PackingPlan.for_key(key, length=min(whole.length, C * whole.slots_per_plaintext), addends=task.parties)
 
     encryptor = Encryptor(key, task.mode, expected=task.expected)
-    tables = _once(lambda: encryptor.randomizers(1))
+    tables = clock(lambda: encryptor.randomizers(1))
     plaintexts = part.pack(np.ones(part.length, dtype=np.uint8))
     encrypt = _seconds(lambda: encryptor.encrypt(plaintexts)) / C
 
@@ -295,21 +296,7 @@ def _keygen_seconds(key_bits: int, primality: float, sieve: float) -> float:
     return 2 * ((primality + sieve / passing) / prime + 20 * primality)
 
 
-# Processor time: what else the machine happens to do during these seconds says nothing about the hours of the run.
-
-
-def _once(work: Callable[[], object]) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
-
-
 def _seconds(work: Callable[[], object], least: float = 0.05) -> float:
-    """Mean over as many repetitions as fit in `least` seconds, the first one apart."""
+    """Processor time, the first call apart: what else the machine does says nothing about the hours of the run."""
     work()
-    times = 0
-    started = time.process_time()
-    while time.process_time() - started < least:
-        work()
-        times += 1
-    return (time.process_time() - started) / times
+    return cpu_seconds(work, least)

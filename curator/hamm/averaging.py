@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["Average", "average_of"]
-
 
 @dataclass(frozen=True)
 class Average:

@@ -23,19 +23,6 @@ from psephos.curator.hamm.sensitivity import largest_row_norm
 from psephos.curator.losses import Loss
 from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
-__all__ = [
-    "DEFAULT_TOLERANCE",
-    "NORM_SLACK",
-    "Minimiser",
-    "check_auxiliary",
-    "gradient",
-    "minimise",
-    "norm_bound",
-    "risk",
-    "rounding_floor",
-    "smallest_tolerance",
-]
-
 Array = NDArray[np.float64]
 
 DEFAULT_TOLERANCE = 1e-9

@@ -41,17 +41,6 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
-__all__ = [
-    "LinearClassifier",
-    "MajorityVoteClassifier",
-    "OwnDataClassifier",
-    "PateClassifier",
-    "RiskClassifier",
-    "SoftLabelClassifier",
-    "StatisticClassifier",
-    "VoteClassifier",
-]
-
 Array = NDArray[np.float64]
 
 

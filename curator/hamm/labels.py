@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos.protocol.errors import DataError
 
-__all__ = ["alpha", "check_counts", "majority", "one_hot"]
-
 
 def check_counts(counts: ArrayLike, parties: int | None = None) -> NDArray[np.int64]:
     """The counts as an int64 array of shape (N, K), after checking that they can be the outcome of a vote.

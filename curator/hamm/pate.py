@@ -38,8 +38,6 @@ from psephos.protocol.privacy.mechanisms import (
 )
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["PatePlan", "PateRelease", "choose_queries", "fit_student", "plan_pate", "release_pate"]
-
 Array = NDArray[np.float64]
 Aggregator = Literal["gnmax", "lnmax"]
 

@@ -32,18 +32,6 @@ from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, choose_pitch, release
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = [
-    "Bound",
-    "Labels",
-    "OutputNoise",
-    "Released",
-    "Unreleased",
-    "erm_sensitivity",
-    "mechanism_for",
-    "noise_dimension",
-    "perturb",
-]
-
 Array = NDArray[np.float64]
 Labels = Literal["majority", "soft"]
 Bound = Literal["certified", "paper"]

@@ -23,8 +23,6 @@ from typing import Literal
 from psephos.curator.hamm.sensitivity import Sensitivity, radius
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["HAMM_LAMBDA", "LARGEST_RIDGE", "averaging_radius", "choose_method", "ridge"]
-
 HAMM_LAMBDA = 1e-4
 """The one lambda of Hamm 2016, section 6."""
 

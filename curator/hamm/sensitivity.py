@@ -26,31 +26,6 @@ from scipy.special import lambertw
 from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import DataError
 
-__all__ = [
-    "Sensitivity",
-    "average",
-    "binary_majority",
-    "binary_majority_private_auxiliary",
-    "binary_soft",
-    "binary_soft_private_auxiliary",
-    "hamm_4_5_factor",
-    "hamm_b2",
-    "hamm_b3",
-    "hamm_b4",
-    "hamm_b4_binary",
-    "hamm_theorem_1",
-    "hamm_theorem_3",
-    "largest_row_norm",
-    "multiclass_majority",
-    "multiclass_majority_private_auxiliary",
-    "multiclass_soft",
-    "multiclass_soft_private_auxiliary",
-    "operator_norm",
-    "radius",
-    "rho",
-    "with_lattice",
-]
-
 Loss = Literal["logistic", "lipschitz"]
 """`logistic` has l'(t) + l'(-t) = -1; `lipschitz` is any convex loss with |l'| <= 1, the Huber hinge among them."""
 

@@ -63,22 +63,6 @@ from psephos.protocol.privacy.mechanisms import (
 )
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = [
-    "MECHANISMS",
-    "SOURCES",
-    "StatisticPlan",
-    "StatisticRelease",
-    "Student",
-    "choose_rank",
-    "fit_statistic",
-    "grid_sensitivity",
-    "plan_statistic",
-    "release_statistic",
-    "release_sum",
-    "release_total",
-    "simulate_release",
-]
-
 Array = NDArray[np.float64]
 MechanismName = Literal["spherical-laplace", "discrete-laplace", "gaussian"]
 Source = Literal["votes", "own-data"]

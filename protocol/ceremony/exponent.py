@@ -30,16 +30,6 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS
 from psephos.protocol.paillier.threshold import ThresholdKey, combine
 
-__all__ = [
-    "committed",
-    "committed_share",
-    "share_bound",
-    "test_ciphertexts",
-    "threshold_key",
-    "unanimous",
-    "verification_base",
-]
-
 TESTS = 2
 """Ciphertexts that every t holders must open."""
 

@@ -17,18 +17,6 @@ from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import MessageError, ShareRangeError, WrongRoundError
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = [
-    "Said",
-    "byte_length",
-    "opened",
-    "pack_integers",
-    "pack_residues",
-    "packed_bytes",
-    "unpack_integers",
-    "unpack_residues",
-    "written",
-]
-
 Said = Mapping[str, bytes]
 """One message of a kind from every holder, by name."""
 

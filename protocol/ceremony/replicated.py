@@ -21,8 +21,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from psephos.protocol.ceremony.terms import CeremonyTerms
 
-__all__ = ["SEED_BYTES", "commitment", "derive", "home", "product_share", "stream", "zero_share"]
-
 SEED_BYTES = 32
 """Of every seed and commitment."""
 

@@ -31,23 +31,6 @@ from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS
 
-__all__ = [
-    "CONFIRMATIONS",
-    "Batch",
-    "Numbers",
-    "as_array",
-    "bases",
-    "choose",
-    "exponent_share_bits",
-    "flat_primes",
-    "form_modulus",
-    "good_form",
-    "is_good",
-    "moduli",
-    "passes",
-    "survivors",
-]
-
 CONFIRMATIONS = 80
 """Of the winner: an n that is no product of two primes passes with probability 2^-80 (Boneh and Franklin)."""
 

@@ -23,8 +23,6 @@ from psephos.protocol.errors import InvalidParameter, WeakKeyError
 from psephos.protocol.paillier.keys import MINIMUM_KEY_BITS
 from psephos.protocol.paillier.private_key import form_bound
 
-__all__ = ["MOST_HOLDERS", "SMALLEST_CEREMONY", "CeremonyTerms"]
-
 MOST_HOLDERS = 9
 """Pieces grow as binomial(n, tau): 126 with 9 holders, 1,716 with 13."""
 

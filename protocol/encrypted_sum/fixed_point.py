@@ -20,8 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["FixedPoint", "project"]
-
 _RADII = (2.0**-400, 2.0**400)
 
 

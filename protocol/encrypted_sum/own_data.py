@@ -26,8 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["OwnDataGrid", "contrast_basis", "in_coordinates", "unit_rows"]
-
 Array = NDArray[np.float64]
 
 FIXED_POINT = FixedPoint(24)

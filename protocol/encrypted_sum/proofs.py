@@ -22,15 +22,6 @@ from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = [
-    "check_opening",
-    "check_proofs",
-    "encrypt_with_proof",
-    "opening_proof_bytes",
-    "proof_bytes",
-    "prove_opening",
-]
-
 
 def proof_bytes(round_: Round) -> tuple[int, int]:
     """The least and the largest length of a ballot's proof."""

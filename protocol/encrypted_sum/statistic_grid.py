@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["StatisticGrid"]
-
 
 @dataclass(frozen=True, eq=False)
 class StatisticGrid:

@@ -21,8 +21,6 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import VerificationKey
 
-__all__ = ["AuxiliarySet", "VoteLayout", "vote_round"]
-
 
 class AuxiliarySet:
     """The samples of a round: float64 (N, d), finite, read-only, and hashed once for however many parties.

@@ -153,9 +153,7 @@ class FixedBaseComb:
                 entries = self._tables[tables[:, place], padded[:, :, place, column]]
                 result = entries if result is None else multiply(result, entries)
         assert result is not None
-        while result.shape[1] > 1:
-            result = multiply(result[:, ::2], result[:, 1::2])
-        return self._ring.numbers(result[:, 0])
+        return self._ring.numbers(self._ring.fold(result))
 
     def __repr__(self) -> str:
         return f"<FixedBaseComb {self.shape}>"

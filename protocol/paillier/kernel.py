@@ -88,6 +88,14 @@ class Ring:
         product: Array = left * right % self.modulus
         return product
 
+    def fold(self, elements: Array) -> Array:
+        """The product of each row of an array of shape (rows, columns), as shape (rows,)."""
+        while (columns := elements.shape[1]) > 1:
+            half = columns // 2
+            pairs = self.multiply(elements[:, :half], elements[:, half : 2 * half])
+            elements = np.concatenate([pairs, elements[:, 2 * half :]], axis=1)
+        return elements[:, 0]
+
     def power(self, numbers: Sequence[mpz], exponent: mpz) -> list[mpz]:
         """Each unit to one positive exponent, a secret: neither its bits nor the order of steps depend on it."""
         return [gmpy2.powmod_sec(number, exponent, self.modulus) for number in numbers]

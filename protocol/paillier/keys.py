@@ -19,19 +19,6 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
 from psephos.protocol.storage.values import storable_as
 
-__all__ = [
-    "DEFAULT_KEY_BITS",
-    "LARGEST_KEY",
-    "MINIMUM_KEY_BITS",
-    "SMALLEST_TEST_KEY",
-    "KeyForm",
-    "PublicKey",
-    "check_key_bits",
-    "check_key_size",
-    "check_modulus",
-    "security_bits",
-]
-
 DEFAULT_KEY_BITS = 3072
 """128-bit security (NIST SP 800-57 part 1, table 2)."""
 

@@ -1,23 +1,23 @@
-"""Products of powers with many long exponents, base by base the same: sliding windows that share their squarings.
+"""Products of powers with many long exponents, base by base the same: windows that share their squarings.
 
 A party of the repaired Pathak protocol raises every rung's ciphertext to its packed noise, for each of the
 ciphertexts of a vector: rungs times ciphertexts powers with exponents as long as the key. Noise fills only part of
-a slot (the rest waits for the mask), so windows skip most of the bits, and all powers of one product square together.
-The time depends on the exponents (docs/security: timing is not protected).
+a slot (the rest waits for the mask), so most windows are empty in all exponents and are passed over; all products
+square together, side by side. Which entries are read, and which windows are empty, depends on the exponents
+(docs/security: timing is not protected).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
+import numpy as np
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.kernel import Array, ring
 
-__all__ = ["multi_powers"]
-
-_WINDOW = 5
+_WINDOW = 6
 
 
 def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]], modulus: mpz) -> list[mpz]:
@@ -25,36 +25,29 @@ def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]],
 
     Raises InvalidParameter for a negative exponent or a row of another length than the bases.
     """
-    tables = [_odd_powers(base, modulus) for base in bases]
-    products = []
-    for row in exponents:
-        if len(row) != len(bases) or min(row) < 0:
-            raise InvalidParameter("every base needs one exponent, and none may be negative")
-        steps: dict[int, list[mpz]] = defaultdict(list)
-        for table, exponent in zip(tables, row, strict=True):
-            _windows(mpz(exponent), table, steps)
-        product = mpz(1)
-        for place in range(max(steps, default=-1), -1, -1):
-            product = product * product % modulus
-            for factor in steps.get(place, ()):
-                product = product * factor % modulus
-        products.append(product)
-    return products
+    if any(len(row) != len(bases) or min(row, default=0) < 0 for row in exponents):
+        raise InvalidParameter("every base needs one exponent, and none may be negative")
+    arithmetic = ring(modulus)
+    powers = [arithmetic.array([mpz(1)] * len(bases)), arithmetic.array(bases)]
+    while len(powers) < 1 << _WINDOW:
+        powers.append(arithmetic.multiply(powers[-1], powers[1]))
+    table, places = np.stack(powers), np.arange(len(bases))
+    result = arithmetic.array([mpz(1)] * len(exponents))
+    for digits in _digits(exponents):
+        for _ in range(_WINDOW):
+            result = arithmetic.multiply(result, result)
+        if digits.any():
+            result = arithmetic.multiply(result, arithmetic.fold(table[digits, places]))
+    return arithmetic.numbers(result)
 
 
-def _odd_powers(base: mpz, modulus: mpz) -> list[mpz]:
-    square = base * base % modulus
-    powers = [base % modulus]
-    for _ in range((1 << (_WINDOW - 1)) - 1):
-        powers.append(powers[-1] * square % modulus)
-    return powers
-
-
-def _windows(exponent: mpz, table: Sequence[mpz], steps: dict[int, list[mpz]]) -> None:
-    """Cut an exponent into odd digits of at most five bits and note the power of each at the place it stands."""
-    mask = (1 << _WINDOW) - 1
-    place = exponent.bit_scan1(0)
-    while place is not None:
-        digit = int(exponent >> place & mask)
-        steps[place].append(table[digit >> 1])
-        place = exponent.bit_scan1(place + _WINDOW)
+def _digits(exponents: Sequence[Sequence[int | mpz]]) -> Array:
+    """Shape (windows, rows, bases), the highest window first."""
+    windows = -(-max((int(e).bit_length() for row in exponents for e in row), default=0) // _WINDOW)
+    size = (windows * _WINDOW + 7) // 8
+    data = b"".join([int(e).to_bytes(size, "little") for row in exponents for e in row])
+    shape = (len(exponents), len(exponents[0]) if exponents else 0)
+    octets = np.frombuffer(data, dtype=np.uint8).reshape(*shape, size)
+    bits = np.unpackbits(octets, axis=2, bitorder="little")[..., : windows * _WINDOW]
+    digits = bits.reshape(*shape, windows, _WINDOW) @ (1 << np.arange(_WINDOW))
+    return np.moveaxis(digits, 2, 0)[::-1]

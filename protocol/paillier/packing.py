@@ -25,8 +25,6 @@ from psephos.protocol.errors import PackingError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.storage.values import storable
 
-__all__ = ["PackingPlan"]
-
 IntegerVector = Sequence[int] | NDArray[np.integer]
 
 

@@ -15,8 +15,6 @@ from psephos.protocol.paillier.kernel import Ring, ring
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["PrivateKey", "form_bound", "generate_private_key", "odd_primorial"]
-
 _SMALL_PRIME_BOUND = 2**16
 
 

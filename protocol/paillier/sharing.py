@@ -13,8 +13,6 @@ from collections.abc import Collection, Sequence
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["STATISTICAL_BITS", "deal_integer", "evaluate", "integer_polynomial", "lagrange_numerators"]
-
 STATISTICAL_BITS = 128
 """t - 1 shares of two secrets differ in distribution by at most about t 2^-128."""
 

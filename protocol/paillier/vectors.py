@@ -14,8 +14,6 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import IntegerVector, PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
 
-__all__ = ["EncryptedVector"]
-
 
 @dataclass(frozen=True)
 class EncryptedVector:

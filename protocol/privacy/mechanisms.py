@@ -25,11 +25,12 @@ n <= 2 D + 3 and scale/pitch <= 2^96 the sum over all entries, and the first eve
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import gmpy2
 import numpy as np
@@ -38,31 +39,6 @@ from numpy.typing import NDArray
 from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational, uniforms
 from psephos.protocol.randomness import SYSTEM, Randomness
-
-__all__ = [
-    "MAX_EPSILON",
-    "MIN_EPSILON",
-    "SAMPLER_DISTANCE",
-    "DiscreteLaplace",
-    "Mechanism",
-    "RoundedGaussian",
-    "Skellam",
-    "SphericalLaplace",
-    "check_delta",
-    "check_epsilon",
-    "choose_pitch",
-    "gaussian_delta",
-    "gaussian_sigma",
-    "poisson",
-    "release",
-    "simulate_gaussian",
-    "simulate_laplace",
-    "simulate_spherical_laplace",
-    "skellam_delta",
-    "skellam_rdp",
-    "skellam_variance",
-    "snap",
-]
 
 MIN_EPSILON = 1e-9
 """Nothing survives the noise of a smaller one, and its scale leaves what floating point and lattices hold."""
@@ -104,14 +80,18 @@ def _number(value: float, name: str) -> float:
         raise InvalidParameter(f"{name} is a number, not {value!r}") from None
 
 
+def _check_positive(value: float, name: str) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise InvalidParameter(f"the {name} is {value}; it must be a finite number above 0")
+
+
 def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, integers: bool = False) -> None:
     """`integers`: an exact integer law on data that are integers already may be as narrow as it likes."""
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
     if not (math.isfinite(pitch) and pitch > 0 and math.frexp(pitch)[0] == 0.5):
         raise InvalidParameter(f"the pitch is {pitch}; it must be a power of two")
-    if not (math.isfinite(scale) and scale > 0):
-        raise InvalidParameter(f"the {name} is {scale}; it must be a finite number above 0")
+    _check_positive(scale, name)
     if pitch > scale and not integers:
         raise GridTooCoarseError(
             f"a grid of pitch {pitch:g} is coarser than noise of {name} {scale:g}; choose a finer grid "
@@ -128,8 +108,7 @@ def choose_pitch(sensitivity: float, dimension: int) -> float:
 
     A function of public quantities only. Raises InvalidParameter when the sensitivity is not a positive number.
     """
-    if not (math.isfinite(sensitivity) and sensitivity > 0):
-        raise InvalidParameter(f"the sensitivity is {sensitivity}; it must be a finite number above 0")
+    _check_positive(sensitivity, "sensitivity")
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
     mantissa, exponent = math.frexp(sensitivity / math.sqrt(dimension))
@@ -158,46 +137,36 @@ def _rounded(factor: Any, normals: list[Any]) -> list[int]:
     return [int(MPFR.floor(MPFR.add(MPFR.mul(factor, z), _HALF))) for z in normals]
 
 
-class Mechanism(Protocol):
-    """What every mechanism offers. `pitch` is the lattice's; `distance` bounds the sampler's total variation."""
-
-    @property
-    def dimension(self) -> int:
-        """Entries of a noise vector."""
-
-    @property
-    def pitch(self) -> float:
-        """What one lattice unit is worth, a power of two."""
-
-    @property
-    def distance(self) -> float:
-        """A bound on the total variation between the sampler and the law it claims."""
-
-    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One noise vector: `dimension` integers, in lattice units."""
-
-    def delta(self, epsilon: float) -> float:
-        """What the sampler's distance costs at this epsilon; raises InvalidParameter for one outside (0, 64]."""
-
-
 @dataclass(frozen=True)
-class _Lattice:
-    """The parts the mechanisms share."""
+class Mechanism(ABC):
+    """What every mechanism offers: noise vectors of `dimension` integers, each worth `pitch`, a power of two."""
 
     dimension: int
 
+    if TYPE_CHECKING:  # a field, and each mechanism's last one
+
+        @property
+        def pitch(self) -> float: ...
+
     @property
     def distance(self) -> float:
-        """A bound on the total variation between the sampler and the rounded law."""
+        """A bound on the total variation between the sampler and the law it claims, rounded to the lattice."""
         return SAMPLER_DISTANCE
 
+    @abstractmethod
+    def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        """One noise vector in lattice units."""
+
     def delta(self, epsilon: float) -> float:
-        """What the sampler's distance costs: (1 + e^epsilon) * distance, from P' <= P + d and Q <= Q' + d."""
+        """What the sampler's distance costs: (1 + e^epsilon) * distance, from P' <= P + d and Q <= Q' + d.
+
+        Raises InvalidParameter for an epsilon outside (0, 64].
+        """
         return (1.0 + math.exp(check_epsilon(epsilon))) * self.distance
 
 
 @dataclass(frozen=True)
-class SphericalLaplace(_Lattice):
+class SphericalLaplace(Mechanism):
     """Density proportional to exp(-||eta||_2 / scale) in `dimension` dimensions, rounded to multiples of `pitch`.
 
     The norm is Gamma(dimension, scale), the direction uniform. Added to a value of L2 sensitivity S (on the lattice) it
@@ -224,7 +193,6 @@ class SphericalLaplace(_Lattice):
         return cls(dimension, math.nextafter(sensitivity / check_epsilon(epsilon), math.inf), pitch)
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One noise vector in lattice units."""
         even = self.dimension % 2 == 0
         product = gmpy2.mpfr(1)
         for uniform in uniforms((self.dimension + 1) // 2, randomness):
@@ -238,7 +206,7 @@ class SphericalLaplace(_Lattice):
 
 
 @dataclass(frozen=True)
-class RoundedGaussian(_Lattice):
+class RoundedGaussian(Mechanism):
     """Independent normal entries of standard deviation `sigma`, rounded to multiples of `pitch`.
 
     Raises InvalidParameter for a dimension, sigma or pitch out of range, GridTooCoarseError for a pitch above sigma.
@@ -267,7 +235,6 @@ class RoundedGaussian(_Lattice):
         return cls(dimension, gaussian_sigma(sensitivity, epsilon, delta - sampler), pitch)
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One noise vector in lattice units."""
         return _rounded(gmpy2.mpfr(self.sigma / self.pitch), _normals(self.dimension, randomness))
 
 
@@ -286,7 +253,7 @@ def _bernoulli_exp(numerator: int, denominator: int, randomness: Randomness) -> 
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace(_Lattice):
+class DiscreteLaplace(Mechanism):
     """Independent integers with P(k) proportional to exp(-|k| / scale_units), drawn exactly; times `pitch`.
 
     Added to an integer vector of L1 sensitivity S (in units) it gives pure S/scale_units differential privacy. Raises
@@ -310,11 +277,9 @@ class DiscreteLaplace(_Lattice):
 
     @property
     def distance(self) -> float:
-        """Zero: the sampler is exact."""
-        return 0.0
+        return 0.0  # the sampler is exact
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One noise vector in lattice units."""
         return [self._one(randomness) for _ in range(self.dimension)]
 
     def _one(self, randomness: Randomness) -> int:
@@ -427,7 +392,7 @@ def _peak(mean: Fraction) -> Any:
 
 
 @dataclass(frozen=True)
-class Skellam(_Lattice):
+class Skellam(Mechanism):
     """Independent differences of two Poisson variables of mean variance/2: integers, closed under addition.
 
     What `gaussian` means where parties add the noise themselves: a sum of Skellam shares is Skellam (Agarwal, Kairouz,
@@ -443,7 +408,6 @@ class Skellam(_Lattice):
         _check_lattice(self.dimension, self.pitch, spread, "standard deviation", integers=True)
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One noise vector in lattice units."""
         half = self.variance / 2
         return [poisson(half, randomness) - poisson(half, randomness) for _ in range(self.dimension)]
 
@@ -479,13 +443,20 @@ def skellam_variance(l1: float, l2: float, epsilon: float, delta: float) -> Frac
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if not (0 < l2 <= l1 * (1 + 1e-9) and math.isfinite(l1)):
         raise InvalidParameter(f"sensitivities l1 = {l1} and l2 = {l2} do not belong to one integer vector")
-    low, high = 0.0, l2 * l2
-    while skellam_delta(l1, l2, epsilon, high) > delta:
+    enough = least(lambda variance: skellam_delta(l1, l2, epsilon, variance) <= delta, l2 * l2, 1e-9)
+    return Fraction(math.ceil(enough * (1 + 1e-6)))
+
+
+def least(enough: Callable[[float], bool], first: float, precision: float) -> float:
+    """The smallest number above 0 that is enough, rounded up: doubled from `first` until it is, then halved in."""
+    low = high = first
+    while not enough(high):
         low, high = high, 2 * high
-    while high - low > 1e-9 * high:
+    low = 0.0 if low == high else low
+    while high - low > precision * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if skellam_delta(l1, l2, epsilon, middle) > delta else (low, middle)
-    return Fraction(math.ceil(high * (1 + 1e-6)))
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 # -- the analytic Gaussian
@@ -511,15 +482,9 @@ def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
     Raises InvalidParameter when an argument is out of range.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    if not (math.isfinite(sensitivity) and sensitivity > 0):
-        raise InvalidParameter(f"the sensitivity is {sensitivity}; it must be a finite number above 0")
-    low = high = 2.0**-10
-    while gaussian_delta(1.0, epsilon, high) > delta:
-        low, high = high, high * 2.0
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(1.0, epsilon, middle) > delta else (low, middle)
-    return math.nextafter(sensitivity * high * (1 + 2.0**-50), math.inf)
+    _check_positive(sensitivity, "sensitivity")
+    enough = least(lambda sigma: gaussian_delta(1.0, epsilon, sigma) <= delta, 2.0**-10, 1e-12)
+    return math.nextafter(sensitivity * enough * (1 + 2.0**-50), math.inf)
 
 
 # -- snapping and releasing

@@ -13,8 +13,6 @@ import gmpy2
 
 from psephos.protocol.randomness import Randomness
 
-__all__ = ["MPFR", "UNIFORM_BITS", "midpoint", "rational", "uniforms"]
-
 UNIFORM_BITS = 640
 """Random bits in one uniform variable."""
 

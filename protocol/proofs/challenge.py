@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from gmpy2 import mpz
 
-__all__ = ["CHALLENGE_BITS", "challenges", "digest", "stream"]
-
 CHALLENGE_BITS = 128
 """A false statement is proved with probability about 2^-128 for each hash that a cheater computes."""
 

@@ -13,8 +13,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PRIME", "Words", "add", "coefficients", "coset_values", "dot", "mul", "sub", "values"]
-
 PRIME = 2**64 - 2**32 + 1
 """The field's size."""
 

@@ -33,8 +33,6 @@ from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["KnowledgeProof", "answer_bits", "base_power", "first_wrong", "mask_bits", "prove", "verify"]
-
 HIDING_BITS = 80
 """alpha is so much longer than what it hides: the answer's distance from one that hides nothing is 2^-80 at most."""
 

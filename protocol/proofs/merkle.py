@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-__all__ = ["MerkleTree", "opened_root"]
-
 HASH_BYTES = 32
 """Of every node."""
 

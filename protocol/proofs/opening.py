@@ -31,8 +31,6 @@ from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["OpeningProof", "Powers", "prove", "verify"]
-
 HIDING_BITS = 80
 """z is within statistical distance 2^-80 of one that does not depend on the share."""
 

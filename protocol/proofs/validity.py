@@ -42,8 +42,6 @@ from psephos.protocol.proofs.knowledge import answer_bits, base_power, mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_root
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["Layout", "prove", "verify"]
-
 QUERIES = 152
 """Columns opened: (5/8)^152 < 2^-103."""
 

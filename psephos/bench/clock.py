@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 def clock(work: Callable[[], object]) -> float:
@@ -23,3 +27,22 @@ def cpu_seconds(work: Callable[[], object], least: float = 0.03) -> float:
         work()
         times += 1
     return (time.process_time() - started) / times
+
+
+def interleaved(measures: Mapping[Name, Callable[[], float]], repetitions: int) -> dict[Name, list[float]]:
+    """What each of these measures, in turns: what slows the machine down slows all of them."""
+    samples: dict[Name, list[float]] = {name: [] for name in measures}
+    for _ in range(repetitions):
+        for name, measure in measures.items():
+            samples[name].append(measure())
+    return samples
+
+
+def ratio(slower: list[float], faster: list[float]) -> float:
+    """The median of the ratios within a turn."""
+    return statistics.median(s / f for s, f in zip(slower, faster, strict=True))
+
+
+def milliseconds(samples: Mapping[Name, list[float]]) -> dict[Name, float]:
+    """The medians."""
+    return {name: 1e3 * statistics.median(taken) for name, taken in samples.items()}

@@ -9,14 +9,14 @@ its templates for this; with newer ones it does not import, and the row says so.
 
 from __future__ import annotations
 
-import statistics
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import gmpy2
 
-from psephos.bench.clock import cpu_seconds
+from psephos.bench.clock import cpu_seconds, interleaved, milliseconds, ratio
 from psephos.outcomes.machine import SecureComparison
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import generate_private_key
@@ -123,12 +123,6 @@ def comparison(bits: int, repetitions: int = 5, makers: Mapping[str, Maker] = MA
                 raise
             compared.pop(name, None)
             missing[name] = f"{type(error).__name__}: {error}"
-    samples: dict[str, list[float]] = {name: [] for name in compared}
-    for _ in range(repetitions):
-        for name, compare in compared.items():
-            samples[name].append(cpu_seconds(compare))
-    ratio = None
-    if "tno.mpc" in samples:
-        ratio = statistics.median(t / o for t, o in zip(samples["tno.mpc"], samples["psephos"], strict=True))
-    milliseconds = {name: 1e3 * statistics.median(taken) for name, taken in samples.items()}
-    return SecureComparison(bits, COMPARED_BITS, milliseconds, ratio, missing)
+    samples = interleaved({name: partial(cpu_seconds, compare) for name, compare in compared.items()}, repetitions)
+    times = ratio(samples["tno.mpc"], samples["psephos"]) if "tno.mpc" in samples else None
+    return SecureComparison(bits, COMPARED_BITS, milliseconds(samples), times, missing)

@@ -7,12 +7,13 @@ the same run, and the median over the repetitions is reported.
 from __future__ import annotations
 
 import secrets
-import statistics
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import phe
 
-from psephos.bench.clock import clock
+from psephos.bench.clock import clock, interleaved, milliseconds, ratio
 from psephos.outcomes.machine import Addition, Comb, Encryption
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.product import BallotProduct
@@ -45,30 +46,27 @@ def encryption(bits: int, repetitions: int = 7) -> Encryption:
     ways = {
         mode if name == kernel() else f"{mode}, {name}": (mode, name) for name in {kernel(), "gmpy2"} for mode in times
     }
-    samples: dict[str, list[float]] = {name: [] for name in (*ways, "online", "phe")}
     pool = RandomizerPool(encryptors["half"])
-    for _ in range(repetitions):
-        samples["phe"].append(clock(lambda: [theirs.encrypt(1) for _ in range(10)]) / 10)
-        for way, (mode, name) in ways.items():
 
-            def vote(mode: RandomnessMode = mode) -> None:
-                for _ in range(times[mode]):
-                    EncryptedVector.encrypt(encryptors[mode], plan, layout.encode(votes))
+    def ours(mode: RandomnessMode, name: str, ballots: int, filled: RandomizerPool | None = None) -> float:
+        def vote() -> None:
+            for _ in range(ballots):
+                EncryptedVector.encrypt(encryptors[mode], plan, layout.encode(votes), filled)
 
-            with use(name):
+        with use(name):
+            if filled is None:
                 encryptors[mode].randomizers(1)  # the tables, made once per process
-                samples[way].append(clock(vote) / (times[mode] * plan.ciphertexts))
-        pool.fill(plan.ciphertexts * 20)
+            else:
+                filled.fill(plan.ciphertexts * ballots)
+            return clock(vote) / (plan.ciphertexts * ballots)
 
-        def online() -> None:
-            for _ in range(20):
-                EncryptedVector.encrypt(encryptors["half"], plan, layout.encode(votes), pool)
-
-        samples["online"].append(clock(online) / (plan.ciphertexts * 20))
-    ratios = {
-        name: statistics.median(p / s for p, s in zip(samples["phe"], samples[name], strict=True))
-        for name in (*ways, "online")
+    measures: dict[str, Callable[[], float]] = {
+        "phe": lambda: clock(lambda: [theirs.encrypt(1) for _ in range(10)]) / 10,
+        **{way: partial(ours, mode, name, times[mode]) for way, (mode, name) in ways.items()},
+        "online": partial(ours, "half", kernel(), 20, pool),
     }
+    samples = interleaved(measures, repetitions)
+    ratios = {name: ratio(samples["phe"], samples[name]) for name in (*ways, "online")}
     per_vote = len(votes) / plan.ciphertexts
     shapes: dict[str, Comb] = {}
     for mode in ("half", "short"):
@@ -77,7 +75,7 @@ def encryption(bits: int, repetitions: int = 7) -> Encryption:
         shapes[mode] = Comb(shape.rows, shape.tables, shape.columns, shape.multiplications, megabytes)
     return Encryption(
         key_bits=bits,
-        milliseconds_per_ciphertext={name: 1e3 * statistics.median(taken) for name, taken in samples.items()},
+        milliseconds_per_ciphertext=milliseconds({name: samples[name] for name in (*ways, "online", "phe")}),
         times_faster_than_phe_per_ciphertext=ratios,
         votes_per_ciphertext=per_vote,
         times_faster_than_phe_per_vote={name: ratio * per_vote for name, ratio in ratios.items()},
@@ -123,15 +121,13 @@ def addition(like: str, bits: int, samples: int, classes: int, parties: int, rep
         if BallotProduct(round_).add_all(encoded)[1]:
             raise AssertionError("an honest ballot was rejected")
 
-    bare_times, counted_times = [], []
-    for _ in range(repetitions):
-        bare_times.append(clock(bare) / batch)
-        counted_times.append(clock(counted) / batch)
+    measures = {"bare": lambda: clock(bare) / batch, "counted": lambda: clock(counted) / batch}
+    samples_ = interleaved(measures, repetitions)
     return Addition(
         like=like,
         key_bits=bits,
         ciphertexts_per_ballot=round_.plan.ciphertexts,
         bytes_per_ballot=Ballot.encoded_length(round_),
-        milliseconds_per_ballot=1e3 * statistics.median(counted_times),
-        over_bare_multiplications=statistics.median(c / b for c, b in zip(counted_times, bare_times, strict=True)),
+        milliseconds_per_ballot=milliseconds(samples_)["counted"],
+        over_bare_multiplications=ratio(samples_["counted"], samples_["bare"]),
     )

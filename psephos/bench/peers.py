@@ -7,27 +7,24 @@ ours can use the very same modulus; sf-heu makes its own key. TNO's library is a
 from __future__ import annotations
 
 import os
-import statistics
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import phe
 from gmpy2 import mpz
 
-from psephos.bench.clock import cpu_seconds
+from psephos.bench.clock import cpu_seconds, interleaved, milliseconds
 from psephos.outcomes.machine import Peers
-from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
-
-OPERATIONS = ("encrypt", "add", "decrypt")
-"""What every peer is timed at."""
 
 Operations = dict[str, Callable[[], object]]
 
 
-def _ours(private: PrivateKey, mode: str) -> Operations:
+def _ours(mode: RandomnessMode, private: PrivateKey) -> Operations:
     key = private.public_key
-    encryptor = Encryptor(key, mode, expected=1 << 20)  # type: ignore[arg-type]
+    encryptor = Encryptor(key, mode, expected=1 << 20)
     encryptor.randomizers(1)
     a, b = encryptor.encrypt([mpz(5), mpz(7)])
     modulus = key.modulus_squared
@@ -90,9 +87,7 @@ def _tno(private: PrivateKey) -> Operations:
 
 
 _MAKERS: dict[str, Callable[[PrivateKey], Operations]] = {
-    "psephos full": lambda private: _ours(private, "full"),
-    "psephos half": lambda private: _ours(private, "half"),
-    "psephos short": lambda private: _ours(private, "short"),
+    **{f"psephos {mode}": partial(_ours, mode) for mode in RANDOMNESS_MODES},
     "phe": _phe,
     "pypaillier": _pypaillier,
     "sf-heu ZPaillier": _heu,
@@ -110,15 +105,9 @@ def peers(bits: int, repetitions: int = 5) -> Peers:
             libraries[name] = make(private)
         except Exception as error:  # whatever a foreign library cannot do here is a line of the report
             missing[name] = f"{type(error).__name__}: {error}"
-    samples: dict[str, dict[str, list[float]]] = {
-        name: {operation: [] for operation in work} for name, work in libraries.items()
-    }
-    for _ in range(repetitions):
-        for name, work in libraries.items():
-            for operation, do in work.items():
-                samples[name][operation].append(cpu_seconds(do))
-    milliseconds = {
-        name: {operation: 1e3 * statistics.median(taken) for operation, taken in work.items()}
-        for name, work in samples.items()
-    }
-    return Peers(bits, milliseconds, missing)
+    tried = {(name, operation): do for name, work in libraries.items() for operation, do in work.items()}
+    samples = interleaved({place: partial(cpu_seconds, do) for place, do in tried.items()}, repetitions)
+    found: dict[str, dict[str, float]] = {name: {} for name in libraries}
+    for (name, operation), taken in milliseconds(samples).items():
+        found[name][operation] = taken
+    return Peers(bits, found, missing)

@@ -15,8 +15,6 @@ from psephos.security.audit import PROTOCOLS
 from psephos.security.audit import audit as run_audit
 from psephos.security.privacy import audit_privacy
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer, words: Sequence[str]) -> None:
     """Add the command."""

@@ -11,8 +11,6 @@ from typing import Annotated, Any, Optional, Union, get_args, get_origin, get_ty
 import typer
 from typer.core import TyperCommand
 
-__all__ = ["Grouped", "examples", "list_of", "parameters", "with_options"]
-
 
 class Grouped(TyperCommand):
     """A command whose help lists its options under the headings that they name."""

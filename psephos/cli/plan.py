@@ -10,8 +10,6 @@ from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, finish
 from psephos.plan import PlanOptions, plan
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer, words: Sequence[str]) -> None:
     """Add the command."""

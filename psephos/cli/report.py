@@ -13,8 +13,6 @@ from psephos.cli.generate import Grouped, examples
 from psephos.cli.shared import AsJson, emit
 from psephos.outcomes import FORMAT
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer, words: Sequence[str]) -> None:
     """Add the command."""

@@ -13,8 +13,6 @@ from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish, note
 from psephos.outcomes import Outcome
 
-__all__ = ["HELP", "register"]
-
 HELP = {
     "hamm-har": "Hamm 2016, Figure 2: activity recognition, 1,000 parties.",
     "hamm-kdd99": "Hamm 2016, Figure 3: network intrusion, up to 20,000 parties.",

@@ -11,7 +11,7 @@ import typer
 from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, ReportDir, check_directory, emit, note
 from psephos.cli.simulate import perform
-from psephos.job import Job, JobOptions
+from psephos.job import WIDEST, Job, JobOptions
 from psephos.model import MODEL_FILE
 from psephos.protocol.errors import InvalidParameter
 
@@ -82,6 +82,8 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
                 "another directory, or take the file away"
             )
         job = Job(chosen)
+        if output is not None and job.dealt.dataset.features > WIDEST:
+            raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
         for line in job.said:
             note(line)
 

@@ -46,6 +46,7 @@ from psephos.options import option
 from psephos.outcomes import HammOutcome, Mean
 from psephos.outcomes.papers import EncryptedTrial, HammPanel, Published
 from psephos.parties.training import train_parties, votes_in_blocks
+from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
@@ -222,14 +223,11 @@ class HammOptions:
             raise InvalidParameter("the synthetic stand-in is for hamm-url only; the other data sets are published")
 
 
-Progress = Callable[[str, int, int], object]
-
-
 def reproduce_hamm(
     options: HammOptions,
     *,
     experiment: Experiment | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> HammOutcome:
     """Run an experiment, on the paper's data or on those of another; the engine is for encrypted counts.
 

@@ -35,6 +35,7 @@ from psephos.outcomes import Mean, RajkumarOutcome
 from psephos.outcomes.papers import RajkumarClaims, RajkumarRow
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.training import train_parties
+from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.privacy.mechanisms import simulate_laplace, simulate_spherical_laplace
@@ -43,8 +44,6 @@ from psephos.simulation.ceremony import Ceremony, hold_ceremony
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend, signed_labels
 
 Array = NDArray[np.float64]
-Progress = Callable[[str, int, int], object]
-
 PARTIES = (5, 10, 15)
 SKEWS = ((0.2, 0.2, 0.2, 0.2, 0.2), (0.1, 0.2, 0.2, 0.25, 0.25), (0.01, 0.29, 0.2, 0.25, 0.25))
 """The paper's three skew vectors: each party's share of the records (section 6, experiment 1b)."""
@@ -243,7 +242,7 @@ def reproduce_rajkumar(
     options: SweepOptions,
     *,
     transcript: Transcript | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> RajkumarOutcome:
     """Figure 1 or Figure 2 as a table.
 

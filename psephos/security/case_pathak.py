@@ -81,7 +81,6 @@ from psephos.security.pathak_runs import (
     Run,
     Watched,
     World,
-    decoded,
     liars,
     made_up_records,
     moved,
@@ -188,7 +187,7 @@ def _ideal_noise(terms: Terms, honest: int, generator: np.random.Generator) -> l
 
 def _open_message(run: Run, members: Members, message: Message, table: Mapping[mpz, int]) -> Row:
     """One received message as numbers."""
-    found, keys, row = decoded(run.terms, run.keys, message), run.keys, Row()
+    found, keys, row = run.opened(message), run.keys, Row()
     zeta = keys.curator.public_key
 
     def sealed(name: str, key: PublicKey, c: mpz) -> None:

@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.parties.noise import PolyaShares, SkellamShares, contributors
-from psephos.parties.statistic import Shares, entry_range
+from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
+from psephos.parties.statistic import entry_range
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid

@@ -154,11 +154,18 @@ class Run:
     world: World = field(repr=False)
     contributions: dict[int, Contribution] = field(repr=False)
     total: tuple[int, ...] = field(repr=False)
+    _opened: dict[int, Any] = field(default_factory=dict, repr=False)
 
     def messages(self, *kinds: Kind) -> list[tuple[Message, Any]]:
         """The messages of some kinds, with what is in them."""
         found = [m for m in self.transcript.messages if m.kind in {kind.title for kind in kinds}]
-        return [(m, decoded(self.terms, self.keys, m)) for m in found]
+        return [(m, self.opened(m)) for m in found]
+
+    def opened(self, message: Message) -> Any:
+        """What is in a message of this run."""
+        if id(message) not in self._opened:
+            self._opened[id(message)] = decoded(self.terms, self.keys, message)
+        return self._opened[id(message)]
 
     @property
     def order(self) -> tuple[int, ...]:

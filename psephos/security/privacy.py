@@ -33,6 +33,7 @@ from psephos.outcomes.security import Mechanism as AuditedMechanism
 from psephos.outcomes.security import PrivacyAuditOutcome
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.pathak_noise import noise_share
+from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
@@ -120,7 +121,7 @@ def audit(experiment: Experiment, samples: int, randomness: Randomness = SYSTEM)
 def audit_privacy(
     epsilon: float = 1.0,
     samples: int = 100_000,
-    progress: Callable[[str, int, int], object] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> PrivacyAuditOutcome:
     """Audit every mechanism, `samples` outputs for each of two inputs; `progress` is called before each.
 

@@ -7,15 +7,13 @@ A protocol says what its parties put in and what the functionality hands out (`S
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from gmpy2 import mpz
 
-from psephos.curator.tally import open_product
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
-from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.sharing import deal_integer
@@ -144,7 +142,7 @@ class SumAnalysis(ABC):
         for number, run in enumerate(one for last in self.real(context) for one in (*last.before, last)):
             sealed: list[Sealed] = []
             own: list[Sealed] = []
-            for ballot in _ballots(run):
+            for ballot in run.ballots:
                 for place, c in enumerate(ballot.ciphertexts):
                     item = Sealed(f"party {ballot.party}, ciphertext {place}", c)
                     if ballot.party in members.parties:
@@ -165,7 +163,7 @@ class SumAnalysis(ABC):
         """Whether the coalition's shares open a single honest ballot, for any threshold they might suffice for."""
         run, tried = self.real(context)[0], 0
         key, shares = run.round.threshold_key, [self.world(context).ceremony.shares[h - 1] for h in members.holders]
-        for ballot in _ballots(run):
+        for ballot in run.ballots:
             for c in () if ballot.party in members.parties else ballot.ciphertexts:
                 tried += 1
                 parts = {share.holder: share.partially_decrypt([c])[0] for share in shares}
@@ -181,7 +179,7 @@ class SumAnalysis(ABC):
     def reads_ballot(self, members: Members, why: str, context: Context) -> Result:
         """Whether t shares, or the dealer's key, open party 0's ballot; `why`: what that says."""
         world, run = self.world(context), self.real(context)[0]
-        ballot = next(_ballots(run))
+        ballot = run.ballots[0]
         if members.holders:
             shares = [world.ceremony.shares[h - 1] for h in members.holders]
             parts = [{s.holder: s.partially_decrypt([c])[0] for s in shares} for c in ballot.ciphertexts]
@@ -202,7 +200,7 @@ class SumAnalysis(ABC):
         if members.curator:
             if self.known(left[0], members) is None and len({run.opened.sums for run in runs}) != 1:
                 return Result(True, f"{what}: the opened sums differ")
-            if not all(map(_opens_to, runs)):
+            if not all(run.opens_to_its_sum for run in runs):
                 return Result(True, f"{what}: the partial decryptions do not open to the ideal output")
         sides = [[dict(self._row(context, run, members)) for run in side] for side in (left, right)]
         return compare_samples(context, sides, what)
@@ -215,7 +213,7 @@ class SumAnalysis(ABC):
         decryption its place and Jacobi symbol; the signature's first byte.
         """
         key, last = run.round.key, None
-        for ballot in _ballots(run):
+        for ballot in run.ballots:
             if ballot.party in members.parties:
                 continue
             yield f"party {ballot.party}: signature", ballot.signature[0]
@@ -231,7 +229,7 @@ class SumAnalysis(ABC):
                     quotient = c * pow(last, -1, key.modulus_squared) % key.modulus_squared
                     yield f"{where} over the one before", float(quotient / key.modulus_squared)
                 last = c
-        for part in _parts(_received(run, members), run.round):
+        for part in run.parts if members.curator else ():
             for place, c in enumerate(() if part.holder in members.holders else part.values):
                 yield f"holder {part.holder}, value {place}", float(c / key.modulus_squared)
                 yield f"holder {part.holder}, value {place}: Jacobi symbol", jacobi(key, c)
@@ -241,23 +239,6 @@ class SumAnalysis(ABC):
 def _received(run: SumRun, members: Members) -> list[Message]:
     """The messages that the coalition receives."""
     return [m for m in run.transcript.messages if m.receiver in ("board", *members.names)]
-
-
-def _ballots(run: SumRun) -> Iterator[Ballot]:
-    """Every party's, in order."""
-    return (Ballot.decode(m.data, run.round) for m in run.transcript.messages if m.kind == "ballot" and m.data)
-
-
-def _parts(messages: Iterable[Message], round_: Round) -> list[PartialDecryption]:
-    found = (m.data for m in messages if m.kind == "partial decryption")
-    return [PartialDecryption.decode(data, round_) for data in found if data is not None]
-
-
-def _opens_to(run: SumRun) -> bool:
-    """Whether the recorded ballots and partial decryptions open to what the curator says it opened."""
-    product, _ = BallotProduct(run.round).add_all(ballot.encode() for ballot in _ballots(run))
-    parts = _parts(run.transcript.messages, run.round)
-    return open_product(product, parts[-run.round.threshold_key.threshold :]).sums == tuple(run.opened.sums)
 
 
 def dealt_shares(context: Context) -> Result:

@@ -25,7 +25,7 @@ from psephos.protocol.errors import ThresholdError
 from psephos.protocol.paillier.encryption import fixed_base
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.threshold import ThresholdKey, combine
-from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.transcript import Message
 
 SEARCH = 1 << 10
 """How far exponents are searched: small powers of a ciphertext, small powers of the fixed base."""
@@ -93,9 +93,3 @@ def openable(threshold_key: ThresholdKey, parts: Mapping[int, mpz]) -> int | Non
         return combine(lowered, {holder: (value,) for holder, value in parts.items()})[0]
     except ThresholdError:
         return None
-
-
-def received(transcript: Transcript, roles: Iterable[str], kind: str) -> list[Message]:
-    """The messages of one kind in the joint view of several roles, each once."""
-    wanted = set(roles)
-    return [m for m in transcript.messages if m.kind == kind and (m.receiver in wanted or m.receiver == "board")]

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.tally import OpenedSum
+from psephos.curator.tally import OpenedSum, open_product
 from psephos.parties.party import Voter
-from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
+from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.paillier.encryption import Encryptor
@@ -94,6 +95,24 @@ class SumRun:
     opened: OpenedSum
     vectors: Mapping[int, Sequence[int]] = field(default_factory=dict, repr=False)
     before: Sequence[SumRun] = field(default=(), repr=False)
+
+    @cached_property
+    def ballots(self) -> list[Ballot]:
+        """Every party's, in order."""
+        return [Ballot.decode(m.data, self.round) for m in self.transcript.messages if m.kind == "ballot" and m.data]
+
+    @cached_property
+    def parts(self) -> list[PartialDecryption]:
+        """What holders told the curator."""
+        found = (m.data for m in self.transcript.messages if m.kind == "partial decryption")
+        return [PartialDecryption.decode(data, self.round) for data in found if data is not None]
+
+    @cached_property
+    def opens_to_its_sum(self) -> bool:
+        """Whether the ballots and partial decryptions open to what the curator says it opened."""
+        product, _ = BallotProduct(self.round).add_all(ballot.encode() for ballot in self.ballots)
+        parts = self.parts[-self.round.threshold_key.threshold :]
+        return open_product(product, parts).sums == tuple(self.opened.sums)
 
 
 class Recorded(Transcript):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from psephos.parties.ceremony import CeremonyHolder
+from psephos.progress import Progress, silent
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.errors import InvalidParameter
@@ -27,9 +28,6 @@ __all__ = ["Ceremony", "Keys", "hold_ceremony", "play_ceremony"]
 
 Keys = Literal["dealer", "ceremony"]
 """Where the key comes from."""
-
-Progress = Callable[[int, int], object]
-"""(candidates tried, their expected number)."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ def hold_ceremony(
     threshold: int = 3,
     keys: Keys = "dealer",
     test_key: bool = False,
-    progress: Progress = lambda tried, expected: None,
+    progress: Progress = silent,
     randomness: Randomness = SYSTEM,
 ) -> Ceremony:
     """Make a key, shared among the first `holders` parties, and register everybody's signing key.
@@ -91,7 +89,7 @@ def play_ceremony(
     roles: Mapping[str, Callable[[Role], Role]] | None = None,
     coins: Callable[[str], Randomness] = lambda name: SYSTEM,
     transcript: Transcript | None = None,
-    progress: Progress = lambda tried, expected: None,
+    progress: Progress = silent,
 ) -> list[KeyShare]:
     """All holders of one ceremony, from their first message to their shares.
 
@@ -100,7 +98,7 @@ def play_ceremony(
         roles: "holder 1", ... -> who plays it instead of the honest holder that it is given.
         coins: of each holder, by its name.
         transcript: notes every message.
-        progress: called after every batch of candidates.
+        progress: called after every batch of candidates with how many were tried, of how many that are expected.
 
     Raises CheatingError, which names a holder that lied; PartyVanishedError, which names one that is gone.
     """
@@ -111,7 +109,7 @@ def play_ceremony(
         nonlocal tried
         if entry.kind is Kind.MODULUS_SHARES and entry.sender == terms.names[0]:
             tried += terms.batch
-            progress(tried, round(1 / terms.success))
+            progress("key candidates", tried, max(tried, round(1 / terms.success)))
 
     results = Driver(replaced(holders, roles or {}), transcript=transcript, watch=watch).run()
     return [results[name] for name in terms.names]

@@ -25,8 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
+from psephos.parties.noise import Shares
 from psephos.parties.party import Party, RoundParty, VectorParty, Voter, VotingParty
-from psephos.parties.statistic import OwnDataParty, Shares, StatisticParty
+from psephos.parties.statistic import OwnDataParty, StatisticParty
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid

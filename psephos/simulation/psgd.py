@@ -335,7 +335,7 @@ def simulate_psgd(
             threshold=options.threshold,
             keys=options.keys,
             test_key=options.test_key,
-            progress=lambda tried, expected: progress("key candidates", tried, max(tried, expected)),
+            progress=progress,
         )
 
     with ExitStack() as opened:

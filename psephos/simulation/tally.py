@@ -22,8 +22,8 @@ from psephos.curator.losses import loss_named
 from psephos.options import option
 from psephos.outcomes import Alpha, TallyOutcome
 from psephos.parties.learners import LEARNERS
-from psephos.parties.noise import PolyaShares, SkellamShares, contributors
-from psephos.parties.statistic import Shares, entry_range
+from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
+from psephos.parties.statistic import entry_range
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round

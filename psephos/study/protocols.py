@@ -25,10 +25,11 @@ from psephos.curator.psgd.curator import GradientCurator, Walking
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.holder import KeyHolder
+from psephos.parties.noise import Shares
 from psephos.parties.party import Party, VectorParty, VotingParty
 from psephos.parties.pathak import PathakParty
 from psephos.parties.psgd import GradientParty, SeriesHolder
-from psephos.parties.statistic import OwnDataParty, Shares, StatisticParty, entry_range
+from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range
 from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid

@@ -12,13 +12,14 @@ from psephos.protocol.errors import BudgetExceededError, InvalidParameter
 from psephos.protocol.privacy.accounting import (
     Budget,
     PrivacyEvent,
+    _beyond,
     approximate_event,
     compose,
     gaussian_event,
     pure_event,
     shown_together,
 )
-from psephos.protocol.privacy.mechanisms import gaussian_delta, gaussian_sigma
+from psephos.protocol.privacy.mechanisms import MAX_EPSILON, gaussian_delta, gaussian_sigma
 
 REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE
 
@@ -180,3 +181,18 @@ def test_choosing_after_looking_costs_all_that_was_looked_at():
     assert epsilon == pytest.approx(5, abs=0.01)
     assert delta <= 2.0**-39
     assert shown_together([])[0] == 0.0
+
+
+@pytest.mark.parametrize("count", [20, 60, 120, 240])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-12), (0.5, 1e-3), (2.0, 1e-9)])
+def test_what_the_accountant_is_spared_it_could_not_have_answered(count, epsilon, delta):
+    """The shortcut gives up only where the PLD's own answer is beyond the largest epsilon."""
+    events = [pure_event("x", epsilon)] * count
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    for event in events:
+        accountant.compose(event.dp_event)
+    exact = accountant.get_epsilon(delta)
+    if _beyond(events, delta):
+        assert exact > MAX_EPSILON
+    if exact > 2 * MAX_EPSILON:
+        assert _beyond(events, delta)

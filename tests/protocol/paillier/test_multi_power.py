@@ -1,0 +1,34 @@
+"""Products of powers with long exponents against Python's own arithmetic, by every kernel."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from gmpy2 import mpz
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.kernel import KERNELS, use
+from psephos.protocol.paillier.multi_power import multi_powers
+
+EXPONENTS = st.one_of(st.sampled_from([0, 1, 31, 32, 2**64 - 1]), st.integers(0, 2**200))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("modulus", [mpz(2) ** 127 - 1, mpz(2) ** 1279 - 1])
+@settings(deadline=None, max_examples=40)
+@given(st.data(), st.integers(1, 7), st.integers(0, 9))
+def test_it_is_the_product_of_the_powers(modulus: mpz, name: str, data: st.DataObject, bases: int, rows: int) -> None:
+    chosen = [mpz(data.draw(st.integers(0, 10**60))) for _ in range(bases)]
+    exponents = [[data.draw(EXPONENTS) for _ in chosen] for _ in range(rows)]
+    expected = [math.prod(pow(b, e, modulus) for b, e in zip(chosen, row, strict=True)) % modulus for row in exponents]
+    with use(name):
+        assert multi_powers(chosen, exponents, modulus) == expected
+
+
+def test_it_refuses_what_has_no_meaning() -> None:
+    for exponents in ([[1, 2]], [[-1]]):
+        with pytest.raises(InvalidParameter, match="none may be negative"):
+            multi_powers([mpz(2)], exponents, mpz(7))
