@@ -23,6 +23,8 @@ from psephos.study.identity import Identity
 from psephos.study.make import NewOptions, make_study
 from psephos.study.member import sign
 from psephos.study.overview import overview
+from psephos.study.samples import PublicSamples
+from psephos.study.verify import verify
 
 __all__ = ["run_trial"]
 
@@ -143,18 +145,22 @@ def _progress(folder: Path) -> str:
 
 
 def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str:
-    """That everybody's model is the one that the curator published, and what it is worth; raises StudyError."""
+    """That what the board shows holds, that everybody has its model, and what that is worth; raises StudyError."""
     board = open_board(address, study.digest)
     try:
         published = overview(study, board).result
+        checks = verify(study, PublicSamples.of(study, folder / "public.csv"), board)
     finally:
         board.close()
+    if failed := [f"{check.what}: {check.found}" for check in checks if check.verdict == "fails"]:
+        raise StudyError(f"the board does not hold what it should: {'; '.join(failed)}")
     released = [folder / name / study.digest.hex()[:16] / "released" for name in names]
     if any((place / MODEL_FILE).read_bytes() != published for place in released):
         raise StudyError("somebody has another model than the one that stands on the board")
     test = read_table(folder / "test.csv")
     right = (load_model(released[0]).predict(test) == test[_LABEL]).mean()
     return (
+        f"Verified: {sum(check.verdict == 'holds' for check in checks)} checks of the board hold, none fails. "
         f"All {len(names)} members have the model that stands on the board. It is right for {right:.1%} of "
         f"{len(test)} rows that nobody was given, at epsilon {study.epsilon:g}."
     )
