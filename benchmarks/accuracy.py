@@ -17,6 +17,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -24,12 +25,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_multilabel_classification
+from sklearn.semi_supervised import LabelSpreading
 
 from benchmarks.rivals import ROUNDS, confident, rounds
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import Minimiser
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
-from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic
+from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic, quieter_noise
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
@@ -51,6 +53,7 @@ from psephos.simulation.methods import (
 )
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.json"
+POOLED = RESULTS.with_name("pooled.md")
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
 TEST_ROWS = 20_000
 SMALL, MIDDLE, LARGE = (0.1, 0.3, 1.0), (0.3, 1.0, 3.0, 10.0), (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -63,12 +66,21 @@ TASKS: dict[str, dict[str, Any]] = {
     "who": {"parties": 200, "pure": (1.0, 3.0, 10.0), "gaussian": (1.0, 3.0, 10.0)},
     "tall": {"parties": 2000, "pure": SMALL, "gaussian": SMALL},
     "wide": {"parties": 500, "pure": (0.3, 1.0, 3.0), "gaussian": (0.3, 1.0, 3.0)},
+    "moving": {"parties": 500, "pure": SMALL, "gaussian": SMALL},
+    "occupation": {"parties": 1000, "pure": MIDDLE, "gaussian": MIDDLE},
+    "har-60": {"parties": 60, "pure": (1.0, 3.0, 10.0), "gaussian": (1.0, 3.0, 10.0)},
     "har-subjects": {"parties": 30, "pure": (1.0, 3.0, 10.0), "gaussian": (1.0, 3.0, 10.0)},
 }
 """By epsilon, pure and at delta = 1e-6. `who`: HAR's features, and which of 21 people it is. `tall`: 40,000 rows of 10
-features. `wide`: bags of words, 1,000 features, made by scikit-learn. `har-subjects`: a party is a person."""
+features. `wide`: bags of words, 1,000 features, made by scikit-learn. `moving`: HAR's features, moving or still.
+`occupation`: Adult's other features, which of 14. `har-subjects`: a party is a person."""
+
+DEVELOPMENT = ("har", "digits", "adult", "tall", "moving", "occupation", "har-60")
+"""On these the rules' constants are chosen (`benchmarks.constants`); the others report."""
 
 METHODS = ("own-data", "statistic", "avg", "soft", "pate", "confident", "rounds")
+COLUMNS = (*METHODS, "propagation")
+"""The last, where it was measured: the statistic of votes of parties that spread their labels over the public rows."""
 
 
 def _har_subjects(folder: Path) -> tuple[Any, Any]:
@@ -99,6 +111,18 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
         har = _load("har", folder)
         _, label = np.unique(_har_subjects(folder)[0], return_inverse=True)
         data = Dataset("har", har.X_train, label, None, None, tuple(map(str, range(label.max() + 1))), har.source)
+    elif task == "moving":
+        har = _load("har", folder)
+        y = (har.y_train > 2).astype(np.int64)
+        data = Dataset("moving", har.X_train, y, None, None, ("moving", "still"), har.source)
+    elif task == "occupation":
+        adult = _load("adult", folder)
+        own = np.arange(46, 60)  # a9a's columns of the 14 occupations
+        named = adult.X_train[:, own].any(axis=1)
+        X, y = np.delete(adult.X_train[named], own, axis=1), adult.X_train[named][:, own].argmax(axis=1)
+        data = Dataset("occupation", X, y, None, None, tuple(map(str, range(14))), adult.source)
+    elif task == "har-60":
+        data = _load("har", folder)
     elif task == "tall":
         data = make_synthetic(classes=5, features=10, samples=40_000, test=10_000, seed=seed)
         scaler = PublicScaler(scaling="unit-rows")
@@ -114,15 +138,31 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
     return dealt, scaler
 
 
-def prepare(task: str, seed: int, folder: Path) -> dict[str, Any]:
-    """One split, scaled and trained: what every method starts from."""
+def prepare(task: str, seed: int, folder: Path, *, trained: bool = True) -> dict[str, Any]:
+    """One split, scaled: what every method starts from. `trained`: with what the parties' classifiers say."""
     dealt, scaler = _dealt(task, seed, folder)
-    classes, parties = len(dealt.dataset.classes), TASKS[task]["parties"]
     auxiliary = scaler.fit(dealt.X_auxiliary).transform(dealt.X_auxiliary)
     chosen = np.random.default_rng(seed).permutation(len(dealt.y_test))[:TEST_ROWS]
     X, y, sizes = dealt.private()
     X = scaler.transform(X)
-    edges = np.concatenate([[0], np.cumsum(sizes)])
+    problem = {
+        "X": X,
+        "y": y,
+        "edges": np.concatenate([[0], np.cumsum(sizes)]),
+        "unit private": unit_rows(X),
+        "classes": len(dealt.dataset.classes),
+        "parties": TASKS[task]["parties"],
+        "auxiliary": auxiliary,
+        "teacher": None,
+        "X_test": scaler.transform(dealt.X_test[chosen]),
+        "y_test": dealt.y_test[chosen],
+    }
+    return problem | _trained(problem, sizes) if trained else problem
+
+
+def _trained(problem: dict[str, Any], sizes: Any) -> dict[str, Any]:
+    X, y, edges, classes = problem["X"], problem["y"], problem["edges"], problem["classes"]
+    auxiliary, parties = problem["auxiliary"], problem["parties"]
     parameters = [
         train_parties(X[edges[a] : edges[b]], y[edges[a] : edges[b]], sizes[a:b], classes=classes, lam=HAMM_LAMBDA)
         for a in range(0, parties, 500)
@@ -131,53 +171,56 @@ def prepare(task: str, seed: int, folder: Path) -> dict[str, Any]:
     W = np.concatenate(parameters)
     radius, fixed_point = averaging_radius(HAMM_LAMBDA, classes), FixedPoint(24)
     sums = np.sum([np.array(fixed_point.encode(project(w, radius), radius), dtype=object) for w in W], axis=0)
-    counts = count_votes((block for _, block in votes_in_blocks(W, auxiliary)), len(auxiliary), classes)
     return {
-        "X": X,
-        "y": y,
-        "edges": edges,
-        "unit private": unit_rows(X),
-        "classes": classes,
-        "parties": parties,
-        "auxiliary": auxiliary,
-        "counts": counts,
-        "teacher": None,
+        "counts": count_votes((block for _, block in votes_in_blocks(W, auxiliary)), len(auxiliary), classes),
         "average": average_of(list(sums), parties, radius, fixed_point, features=auxiliary.shape[1], classes=classes),
-        "X_test": scaler.transform(dealt.X_test[chosen]),
-        "y_test": dealt.y_test[chosen],
     }
+
+
+def accuracy(problem: dict[str, Any], w: Any) -> float:
+    """Of the classifier (d,) or (K, d), on the test rows."""
+    w = w[1] - w[0] if w.ndim == 2 and len(w) == 2 else w
+    return float(np.mean(votes(w[None], problem["X_test"])[0] == problem["y_test"]))
+
+
+def _noise(problem: dict[str, Any], law: str, epsilon: float) -> MechanismName:
+    if law == "pure":
+        return "spherical-laplace"
+    return quieter_noise(problem["auxiliary"], problem["classes"], problem["parties"], epsilon=epsilon, delta=1e-6)
+
+
+def own_data_at(problem: dict[str, Any], law: str, epsilon: float) -> Method:
+    """The own-data statistic by the public rules, its noise included."""
+    auxiliary, classes, parties = problem["auxiliary"], problem["classes"], problem["parties"]
+    mechanism = _noise(problem, law, epsilon)
+    plan = plan_statistic(auxiliary, classes, parties, epsilon=epsilon, mechanism=mechanism, source="own-data")
+    return own_data_method(_own_sum(problem, plan), plan)
 
 
 def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) -> dict[str, list[float]]:
     """{'law epsilon method': accuracies of `draws` releases}, of a rival's fewer; hindsight takes the best mean."""
-    problem = prepare(task, seed, folder)
-    classes, parties, auxiliary = problem["classes"], problem["parties"], problem["auxiliary"]
+    problem = prepare(task, seed, folder, trained=wanted != {"own-data"})
+    classes = problem["classes"]
     loss = loss_named("logistic", classes)
-    fit = erm_fit("soft", problem["counts"], auxiliary, loss)
+    fit = erm_fit("soft", problem["counts"], problem["auxiliary"], loss) if "soft" in wanted else None
     generator = np.random.default_rng(seed)
-
-    def accuracy(w: Any) -> float:
-        w = w[1] - w[0] if w.ndim == 2 and len(w) == 2 else w
-        return float(np.mean(votes(w[None], problem["X_test"])[0] == problem["y_test"]))
-
     results: dict[str, list[float]] = {}
     laws: dict[str, MechanismName] = {"pure": "spherical-laplace", "gaussian": "gaussian"}
     for law, mechanism in laws.items():
         for epsilon in TASKS[task][law]:
             request = Request(epsilon, 1e-6, mechanism, None, "certified", False)
-            plan = plan_statistic(auxiliary, classes, parties, epsilon=epsilon, mechanism=mechanism, source="own-data")
-            ours = _ours(problem, plan, request, seed, fit)
+            ours = _ours(problem, law, request, seed, fit)
             cell = f"{law} {epsilon:g}"
             few = max(2, draws // 4)  # of the rivals: they are slow, and their mean is all that is asked
             for name in wanted & ours.keys():
                 method = ours[name]()
-                times = draws if name in ("own-data", "statistic") else few
-                results[f"{cell} {name}"] = [accuracy(method.draw(SYSTEM)) for _ in range(times)]
+                times = draws if name in ("own-data", "statistic", "propagation") else few
+                results[f"{cell} {name}"] = [accuracy(problem, method.draw(SYSTEM)) for _ in range(times)]
             for name, rival, choices in (("rounds", rounds, ROUNDS), ("confident", confident, (0.5, 1.0, 2.0))):
                 if name not in wanted:
                     continue
                 tried = [
-                    [accuracy(rival(law, epsilon, choice, problem, generator)) for _ in range(few)]  # type: ignore[operator]
+                    [accuracy(problem, rival(law, epsilon, choice, problem, generator)) for _ in range(few)]  # type: ignore[arg-type]
                     for choice in choices
                 ]
                 results[f"{cell} {name}"] = max(tried, key=np.mean)
@@ -185,17 +228,36 @@ def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) 
 
 
 def _ours(
-    problem: dict[str, Any], plan: StatisticPlan, request: Request, seed: int, fit: Callable[[float], Minimiser]
+    problem: dict[str, Any], law: str, request: Request, seed: int, fit: Callable[[float], Minimiser] | None
 ) -> dict[str, Callable[[], Method]]:
-    counts, auxiliary = problem["counts"], problem["auxiliary"]
+    counts, auxiliary = problem.get("counts"), problem["auxiliary"]
     loss = loss_named("logistic", problem["classes"])
-    return {
-        "own-data": lambda: own_data_method(_own_sum(problem, plan), plan),
-        "statistic": lambda: statistic_method(counts, auxiliary, request),
-        "avg": lambda: average_method(problem["average"], HAMM_LAMBDA, request),
-        "soft": lambda: erm_method("soft", counts, auxiliary, loss, request, fit),
-        "pate": lambda: pate_method(counts, auxiliary, request, seed),
-    }
+    ours: dict[str, Callable[[], Method]] = {"own-data": lambda: own_data_at(problem, law, request.epsilon)}
+    if counts is not None:
+        quiet = replace(request, mechanism=_noise(problem, law, request.epsilon))
+        ours |= {
+            "statistic": lambda: statistic_method(counts, auxiliary, quiet),
+            "propagation": lambda: statistic_method(_propagated(problem), auxiliary, quiet),
+            "avg": lambda: average_method(problem["average"], HAMM_LAMBDA, request),
+            "soft": lambda: erm_method("soft", counts, auxiliary, loss, request, fit),
+            "pate": lambda: pate_method(counts, auxiliary, request, seed),
+        }
+    return ours
+
+
+def _propagated(problem: dict[str, Any]) -> Any:
+    """Counts (N, K) of the votes of label spreading from each party's rows over the public ones (Zhou et al. 2004)."""
+    if "propagated" not in problem:
+        public = unit_rows(problem["auxiliary"])
+        counts = np.zeros((len(public), problem["classes"]), np.int64)
+        for a, b in pairwise(problem["edges"]):
+            labels = np.concatenate([problem["y"][a:b], np.full(len(public), -1)])
+            spread = LabelSpreading(kernel="knn", n_neighbors=10).fit(
+                np.concatenate([problem["unit private"][a:b], public]), labels
+            )
+            counts[np.arange(len(public)), spread.transduction_[b - a :]] += 1
+        problem["propagated"] = counts
+    return problem["propagated"]
 
 
 def _own_sum(problem: dict[str, Any], plan: StatisticPlan) -> list[int]:
@@ -217,36 +279,46 @@ GOALS: dict[str, dict[str, tuple[float, ...]]] = {
 
 def page(results: dict[str, Any]) -> str:
     """docs/accuracy.md: one table a task, and counts of what the rule reached."""
-    lines, near, above, cells, missed = [_INTRODUCTION], 0, 0, 0, []
-    for task, splits in results.items():
-        asked = TASKS[task]
-        measured = [sum(any(cell.endswith(f" {m}") for cell in s) for s in splits) for m in METHODS]
-        told = ", ".join(f"{m} {n}" for m, n in zip(METHODS, measured, strict=True))
-        lines += [f"\n## {task}\n", f"M = {asked['parties']}. Splits: {told}.\n"]
-        lines += [f"| noise | epsilon | {' | '.join(METHODS)} |", "| --- " * (2 + len(METHODS)) + "|"]
-        for law in ("pure", "gaussian"):
-            for place, epsilon in enumerate(asked[law]):
-                drawn = {
-                    m: np.concatenate([s[cell] for s in splits if (cell := f"{law} {epsilon:g} {m}") in s])
-                    for m in METHODS
-                }
-                whole = [s for s in splits if all(f"{law} {epsilon:g} {m}" in s for m in METHODS)]
-                means = {m: float(np.concatenate([s[f"{law} {epsilon:g} {m}"] for s in whole]).mean()) for m in METHODS}
-                best = max(means.values())
-                cells += 1
-                near += means["own-data"] >= best - 0.01
-                above += means["own-data"] >= best - 0.005
-                goal, found = GOALS.get(task, {}).get(law, (0.0,) * 9)[place], float(drawn["own-data"].mean())
-                if found < goal:
-                    missed.append(f"{task}, {law}, epsilon {epsilon:g}: {found:.3f} for {goal:g}")
-                shown = [f"{np.median(d):.3f}, {d.mean():.3f} ± {d.std():.3f}" for d in drawn.values()]
-                lines.append(f"| {law} | {epsilon:g} | {' | '.join(shown)} |")
+    lines, reached = [_INTRODUCTION], {True: [0, 0, 0], False: [0, 0, 0]}
+    behind, missed = [], []
+    known = [task for task, splits in results.items() if any(c.endswith(" own-data") for s in splits for c in s)]
+    for task in [t for half in (False, True) for t in known if (t in DEVELOPMENT) == half]:
+        splits, asked = results[task], TASKS[task]
+        shown = [m for m in COLUMNS if any(cell.endswith(f" {m}") for s in splits for cell in s)]
+        told = ", ".join(f"{m} {sum(any(cell.endswith(f' {m}') for cell in s) for s in splits)}" for m in shown)
+        half = "Development" if task in DEVELOPMENT else "Reporting"
+        lines += [f"\n## {task}\n", f"{half} half. M = {asked['parties']}. Splits: {told}.\n"]
+        lines += [f"| noise | epsilon | {' | '.join(shown)} |", "| --- " * (2 + len(shown)) + "|"]
+        for law, place, epsilon in [
+            (noise, i, e) for noise in ("pure", "gaussian") for i, e in enumerate(asked[noise])
+        ]:
+            cell = f"{law} {epsilon:g}"
+            drawn = {m: np.concatenate([s[f"{cell} {m}"] for s in splits if f"{cell} {m}" in s]) for m in shown}
+            row = [f"{np.median(d):.3f}, {d.mean():.3f} ± {d.std():.3f}" for d in drawn.values()]
+            lines.append(f"| {law} | {epsilon:g} | {' | '.join(row)} |")
+            goal, found = GOALS.get(task, {}).get(law, (0.0,) * 9)[place], float(drawn["own-data"].mean())
+            if found < goal:
+                missed.append(f"{task}, {law}, epsilon {epsilon:g}: {found:.4f} for {goal:g}")
+            whole = [s for s in splits if all(f"{cell} {m}" in s for m in METHODS)]
+            if not whole:
+                continue
+            means = {m: float(np.concatenate([s[f"{cell} {m}"] for s in whole]).mean()) for m in METHODS}
+            best = max(means, key=lambda m: means[m])
+            count = reached[task in DEVELOPMENT]
+            for i, short in enumerate((np.inf, 0.01, 0.005)):
+                count[i] += means["own-data"] >= means[best] - short
+            if means["own-data"] < means[best] - 0.005:
+                behind.append(f"{task}, {cell}: {means['own-data']:.3f}, {best} {means[best]:.3f}")
+    lines += [_POOLED, POOLED.read_text().rstrip(), "\n## What the rule reached\n"]
+    for development, (cells, near, level) in reached.items():
+        lines += [
+            f"* {'Development' if development else 'Reporting'} half: own-data, which is what the rule picks here, is",
+            f"  within 0.01 of the best column in {near} of {cells} cells, on the splits that all columns have, and no",
+            f"  column is above it by more than 0.005 in {level}.",
+        ]
     lines += [
-        "\n## What the rule reached\n",
-        f"* own-data, which is what the rule picks here, is within 0.01 of the best column in {near} of {cells} cells,",
-        "  on the splits that all columns have.",
-        f"* No column is above it by more than 0.005 in {above} of them.",
-        f"* Cells below what was asked of them: {'; '.join(missed) if missed else 'none'}.",
+        f"* A column is above it by more than 0.005 in: {'; '.join(behind) or 'none'}.",
+        f"* Cells below what was asked of them: {'; '.join(missed) or 'none'}.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -261,14 +333,31 @@ and draws. pure is epsilon without delta, gaussian is at delta = 1e-6; a party i
 clipped averaging, soft is Hamm's Algorithm 2, pate is GNMax or LNMax. The last two columns are rivals at equal total
 privacy, each the best of three settings **in hindsight**, which no real run could have: confident is PATE with
 confident aggregation and a semi-supervised student on the same public rows, rounds is clipped averaging over 2, 5 or
-15 rounds.
+15 rounds. propagation, where it was measured, is the statistic of votes of parties that spread their labels over the
+public rows; it is in no count below.
 
-**What is not blind.** The rules see public numbers only when they run, but their constants were chosen while looking at
-accuracies: those of the rank on HAR, digits, Adult and breast cancer, with KDD-99 looked at; the student's form, its
-constant and when it is used on HAR and tall, with wide and digits looked at. who and har-subjects played no part.
+**What is blind.** The rules see public numbers only when they run. Their constants were chosen on a development half
+of the data sets: HAR, digits, Adult, tall, and three tasks made of the same rows (moving, occupation, har-60);
+`python -m benchmarks.constants` prints the choice. The rules were committed (767768b) before the reporting half was run
+with them: breast cancer, KDD-99, wide, who, and har-subjects, whose rows are HAR's. Not blind to it is what went
+before: ten rows for a coordinate, at least K/2 + 2 of them, and the 0.8 of the discriminant were chosen earlier with
+breast cancer and KDD-99 looked at; and which cells an earlier rule had lost, on either half, was known when this one
+was thought of. And one choice was taken back after looking: in the blind run two classes trained themselves, too, which
+gave KDD-99 0.906, 0.898 and 0.906 (one split); now only three classes or more do, as before. What has two classes on
+the reporting half is therefore not blind; the other tasks are.
 
 who: HAR's features, which of 21 people it is. tall: 40,000 rows of 10 features, made here. wide: bags of 1,000 words,
-made by scikit-learn. har-subjects: a party is a person with their own rows."""
+made by scikit-learn. har-subjects: a party is a person with their own rows. moving: HAR's features, moving or still.
+occupation: Adult's other features, which of 14. har-60: HAR dealt to 60 parties."""
+
+
+_POOLED = """
+## One row, in trusted hands
+
+`diffprivlib` on the pooled rows at epsilon for one *row*: another promise than every table above. They protect a party
+with all it holds from everybody, so a line of reference and no rival. Pure epsilon, two splits and five fits, the best
+of four penalties C in hindsight; printed by `benchmarks/pooled.py`, whose head says how.
+"""
 
 
 def main() -> None:
@@ -276,7 +365,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", choices=[[], *TASKS])
     parser.add_argument("--data-dir")
-    parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS, help="only these columns")
+    parser.add_argument("--methods", nargs="*", choices=COLUMNS, default=METHODS, help="only these columns")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--page", action="store_true", help="only draw docs/accuracy.md from what has been measured")

@@ -46,7 +46,7 @@ class JobOptions(TallyOptions):
         "auto",
         "What is released: the statistic of the parties' own rows or of their votes, Hamm's soft labels or majority "
         "vote, PATE, or the average of parameters; auto takes the first where all learn logistic regression, else the "
-        "second.",
+        "second, and with --mechanism gaussian the quieter of two noises.",
         group="Privacy",
     )
     draws: int | None = option(1)
@@ -61,6 +61,10 @@ class JobOptions(TallyOptions):
     @property
     def compares(self) -> bool:
         return False
+
+    @property
+    def quieter(self) -> bool:
+        return self.method == "auto" and self.noise == "gaussian"
 
 
 class Job:

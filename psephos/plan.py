@@ -156,7 +156,7 @@ def plan(options: PlanOptions) -> PlanOutcome:
             "ballot": ballot,
             "ballots": parties * ballot,
             "opening": options.threshold * (_REQUEST + (parties + 7) // 8 + _PARTIAL + C * key.ciphertext_bytes),
-            "board_per_observer": parties * ballot,
+            "board_per_observer": parties * ballot + HEADER_BYTES,  # the curator's word that the vote is over
         },
         bits_per_count=round(8 * ballot / (options.samples * (options.classes - 1)), 3),
         floor_bits=math.ceil(math.log2(parties + 1)),

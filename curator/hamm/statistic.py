@@ -17,17 +17,17 @@ public. All of it is rounded to integers, and the certified sensitivity is that 
 The classifier is W = T A': in whitened coordinates the least-squares classifier, Fisher's discriminant, is T itself up
 to scale, and the minimisers of the logistic and softmax risks were measured to predict the same.
 
-**Rules, of public quantities only** (X, M, K, epsilon, delta, mechanism):
+**Rules, of public quantities only** (X, M, K, epsilon, delta, mechanism), and of the release itself:
 
-* `rank` r minimises  E||noise||^2 (r)  +  (1 - 1/K) / (4 r).  The first term is known exactly, with the sensitivity of
+* `rank` r minimises  E||noise||^2 (r)  +  (1 - 1/K) / (2 r).  The first term is known exactly, with the sensitivity of
   votes. The second is what labels are expected to lose by dropping coordinates beyond r: they carry at most 1 - 1/K,
-  and their energy at the j-th principal coordinate is taken to fall like 1/(4 j^2). r is at least K/2 + 2 and at most
+  and their energy at the j-th principal coordinate is taken to fall like 1/(2 j^2). r is at least K/2 + 2 and at most
   N/10, ten rows for each coordinate. With the spherical Laplace the noise norm grows with the dimension, so few
   coordinates at small epsilon is the main gain.
-* `Student`: self-training for three classes or more, where there are ten public rows for every direction they have. The
-  released classifier labels the public rows, and Fisher's discriminant learns from the labels in all coordinates. It
-  takes out noise in directions along which the rows do not cluster, and weighs the class means by what is left within
-  the classes, which least squares does not; of two overlapping classes it would learn the errors.
+* `quieter_noise`: a pure epsilon is an (epsilon, delta) as well, and below some 13 entries the spherical Laplace is
+  the quieter of the two. Where a delta is accepted, the release takes whichever has the smaller sum above.
+* `Student`: self-training on the public rows, for three classes or more and where it explains the release (there). It
+  is post-processing.
 """
 
 from __future__ import annotations
@@ -73,9 +73,11 @@ MECHANISMS: tuple[MechanismName, ...] = ("spherical-laplace", "discrete-laplace"
 SOURCES: tuple[Source, ...] = ("votes", "own-data")
 """What the statistic can be of: votes on the public rows, or the parties' own rows."""
 
-_SIGNAL = 0.25
+_SIGNAL = 0.5
 _ROWS_PER_COORDINATE = 10
 _BETWEEN = 0.8
+_EXPLAINED = 0.9
+_LESSONS = 5
 _CONTRAST_BITS = 16
 _FEATURE_BITS = 24
 _NUMERICAL_RANK = 1e-9
@@ -85,11 +87,36 @@ _NUMERICAL_RANK = 1e-9
 class Student:
     """Self-training on the public rows: post-processing, so free.
 
+    The released classifier W_0 = T A' labels the public rows, and Fisher's discriminant learns from these labels in all
+    coordinates there are. It takes out noise in directions along which the rows do not cluster, and weighs the class
+    means by what is left within the classes, which least squares does not. Then again, with W_0 kept in: scores of the
+    classifier are a times those of W_0 and 1 - a times those of the last discriminant, each at variance 1, where a =
+    s^2/2 and s is the share of ||T||^2 that is not noise, 1 - E||noise||^2/||T||^2 or 0.
+
+    Of classes that overlap it would learn the errors. Then the labels no longer tell what T told: their own statistic
+    T_1, that of votes, points elsewhere. The student is taken if cos(T_1, T) >= 0.9 sqrt(s), the cosine that the true
+    labels are expected to reach in the noise being sqrt(s).
+
     `rows`: float64 (N, d), unit length. `transform`: (d, r), every whitened coordinate there is.
     """
 
     rows: Array = field(repr=False)
     transform: Array = field(repr=False)
+
+    def learn(self, T: Array, transform: Array, noise: float) -> Array:
+        """The classifier (K, d) of a release T (K, r) in the coordinates `transform` (d, r); `noise`: E||noise||^2."""
+        first = T @ transform.T
+        energy = float(np.sum(T**2))
+        signal = max(0.0, 1 - noise / energy) if energy > 0 else 0.0
+        taught = self.refit(first)
+        told = self._labels(taught).T @ (self.rows @ transform)
+        told -= told.mean(axis=0)
+        if np.sum(told * T) < _EXPLAINED * math.sqrt(signal * energy) * np.linalg.norm(told):
+            return first
+        anchor, learned = signal**2 / 2, first
+        for _ in range(_LESSONS):
+            learned = anchor * self._scaled(first) + (1 - anchor) * self._scaled(self.refit(learned))
+        return learned
 
     def refit(self, W: Array) -> Array:
         """The discriminant (K, d) of the labels that the classifier W (K, d) gives to the public rows.
@@ -97,13 +124,22 @@ class Student:
         Class means through the inverse of their within-class moment. Labels that a classifier gave itself separate
         better than true ones, so of the moment between classes only `_BETWEEN` is taken off.
         """
-        labels = np.eye(len(W))[(self.rows @ W.T).argmax(axis=1)]
+        labels = self._labels(W)
         counts = labels.sum(axis=0)
         means = labels.T @ self.rows @ self.transform / np.maximum(counts, 1.0)[:, None]
         within = np.eye(means.shape[1]) - _BETWEEN * (means.T * (counts / len(self.rows))) @ means
         learned = np.linalg.solve(within, means.T).T @ self.transform.T
         centred: Array = learned - learned.mean(axis=0)
         return centred
+
+    def _labels(self, W: Array) -> Array:
+        """One-hot (N, K): what W says of the public rows."""
+        one_hot: Array = np.eye(len(W))[(self.rows @ W.T).argmax(axis=1)]
+        return one_hot
+
+    def _scaled(self, W: Array) -> Array:
+        spread = float(np.std(self.rows @ W.T))
+        return W / spread if spread > 0 else W
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +149,8 @@ class StatisticPlan:
     grid: what one party contributes, in integers that parties and curator sum. transform: (d, r), coordinates are those
     of rows at unit length times it. classes: K. unit: what one unit of the summed integers is worth in the contrasts of
     T. l1, l2: certified sensitivities of the sum, in its own units, whatever M. mechanism: the noise, in the same
-    units; None releases without noise. joint: parties add the noise. student: who learns from the release, by the rule.
+    units; None releases without noise. student: who learns from the release. noise: E||noise||^2 in T. joint: parties
+    add the noise.
     """
 
     grid: StatisticGrid | OwnDataGrid
@@ -126,8 +163,9 @@ class StatisticPlan:
     epsilon: float | None
     delta: float
     mechanism: Mechanism | None
+    student: Student
+    noise: float
     joint: bool = False
-    student: Student | None = None
 
     @property
     def rank(self) -> int:
@@ -218,19 +256,44 @@ def choose_rank(  # the release's public terms
     Raises InvalidParameter for an epsilon or delta out of range.
     """
 
-    reach = math.sqrt(2) / parties
-    sigma = gaussian_sigma(reach, epsilon, delta) if mechanism == "gaussian" else reach / check_epsilon(epsilon)
+    costs = [_cost(r, classes, parties, epsilon, delta, mechanism) for r in range(1, most + 1)]
+    return max(costs.index(min(costs)) + 1, min(classes // 2 + 2, most))
 
-    def cost(r: int) -> float:
-        dimension = (classes - 1) * float(r)
-        energy = {
-            "spherical-laplace": dimension * (dimension + 1),
-            "discrete-laplace": 2 * dimension * dimension,
-            "gaussian": dimension,
-        }[mechanism] * sigma**2  # E||noise||^2, calibrated to this reach in L2
-        return energy + _SIGNAL * (1 - 1 / classes) / r
 
-    return max(min(range(1, most + 1), key=cost), min(classes // 2 + 2, most))
+def quieter_noise(  # wide: the release's public terms
+    X: Array, classes: int, parties: int, *, epsilon: float, delta: float, joint: bool = False
+) -> MechanismName:
+    """Which noise, where (epsilon, delta) is accepted: the pure one if the module's rule expects less of it.
+
+    The parameters are those of `plan_statistic`, which does not choose by itself; so are the errors.
+    """
+    most = _most_coordinates(_whitened_axes(_public_rows(X)), len(X))
+    pure: MechanismName = "discrete-laplace" if joint else "spherical-laplace"
+
+    def cost(mechanism: MechanismName) -> float:
+        rank = choose_rank(most, classes, parties, epsilon, delta, mechanism)
+        return _cost(rank, classes, parties, epsilon, delta, mechanism)
+
+    return pure if cost(pure) < cost("gaussian") else "gaussian"
+
+
+def _cost(  # the release's public terms
+    rank: int, classes: int, parties: int, epsilon: float, delta: float, mechanism: MechanismName
+) -> float:
+    noise = _noise_energy((classes - 1) * rank, math.sqrt(2) / parties, epsilon, delta, mechanism)
+    return noise + _SIGNAL * (1 - 1 / classes) / rank
+
+
+def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, mechanism: MechanismName) -> float:
+    """E||noise||^2 of a vector of that dimension whose L2 sensitivity is `reach`."""
+    if mechanism == "gaussian":
+        return dimension * gaussian_sigma(reach, epsilon, delta) ** 2
+    spread = dimension + 1 if mechanism == "spherical-laplace" else 2 * dimension  # the latter calibrated in L1
+    return dimension * spread * (reach / check_epsilon(epsilon)) ** 2
+
+
+def _most_coordinates(axes: Array, samples: int) -> int:
+    return max(1, min(int(axes.shape[1]), samples // _ROWS_PER_COORDINATE))
 
 
 def plan_statistic(  # wide: every keyword is a public term of the release that may be left to its rule
@@ -274,7 +337,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
             check_delta(delta)
     rows = _public_rows(X)
     axes = _whitened_axes(rows)
-    most = max(1, min(axes.shape[1], len(rows) // _ROWS_PER_COORDINATE))
+    most = _most_coordinates(axes, len(rows))
     if rank is None:
         rank = most if epsilon is None else choose_rank(most, classes, parties, epsilon, delta, mechanism)
     if transform is None:
@@ -301,9 +364,9 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
             f"numbers rounded to {pitch:g} are too coarse for noise of about {l2.value / epsilon * unit:g}; with "
             f"{parties} parties choose a smaller epsilon"
         )
-    delta = delta if mechanism == "gaussian" else 0.0
-    student = Student(rows, axes) if classes > 2 and most == axes.shape[1] else None
-    return StatisticPlan(grid, transform, classes, unit, parties, l1, l2, epsilon, delta, noise, joint, student)
+    spread = 0.0 if epsilon is None else _noise_energy(grid.length, l2.value * unit, epsilon, delta, mechanism)
+    spent, student = delta if mechanism == "gaussian" else 0.0, Student(rows, axes)
+    return StatisticPlan(grid, transform, classes, unit, parties, l1, l2, epsilon, spent, noise, student, spread, joint)
 
 
 def _public_rows(X: Array) -> Array:
@@ -421,8 +484,9 @@ def _check_length(total: list[int], plan: StatisticPlan) -> None:
 
 
 def fit_statistic(release: StatisticRelease) -> Array:
-    """The classifier of a released statistic, W = T A', or its student: float64 (d,) binary or (K, d), for raw rows."""
-    W: Array = release.T @ release.plan.transform.T
-    if release.plan.student is not None:
-        W = release.plan.student.refit(W)
-    return W[1] - W[0] if len(W) == 2 else W
+    """The classifier of a released statistic, W = T A' or its student's: float64 (d,) binary or (K, d)."""
+    plan = release.plan
+    if plan.classes == 2:
+        w: Array = (release.T[1] - release.T[0]) @ plan.transform.T
+        return w
+    return plan.student.learn(release.T, plan.transform, 0.0 if plan.mechanism is None else plan.noise)

@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from scipy.optimize import brentq
+
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.sensitivity import radius
 from psephos.protocol.errors import InvalidParameter
@@ -138,13 +140,9 @@ def counterexample(copies: int, *, lam: float = 0.01) -> Counterexample:
 
 
 def _minimiser(points: list[tuple[float, float]], lam: float) -> float:
-    """argmin of the mean of log(1 + exp(-y w x)) + lambda w^2 in one dimension, by bisection of its derivative."""
+    """argmin of the mean of log(1 + exp(-y w x)) + lambda w^2 in one dimension, where its derivative is 0."""
 
     def slope(w: float) -> float:
         return sum(-y * x / (1 + math.exp(y * w * x)) for x, y in points) / len(points) + 2 * lam * w
 
-    low, high = -1 / lam, 1 / lam
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return (low + high) / 2
+    return float(brentq(slope, -1 / lam, 1 / lam, xtol=1e-15))

@@ -11,6 +11,7 @@ origin first. Nobody else's, and no other, is answered. docs/protocols/psgd.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,17 +54,28 @@ class PublishedSum:
             raise MessageError(f"the series has steps 1 to {terms.series.steps}, there is no step {step}")
         if not 1 <= holder <= terms.threshold_key.holders:
             raise ThresholdError(f"holders are numbered 1 to {terms.threshold_key.holders}, there is no {holder}")
-        size = _size(terms, step)
+        most, size = _most(terms, step), _size(terms, step)
         rest = [reader.take(size) for _ in range(terms.series.dimension)]
         reader.end()
         sums = tuple(int.from_bytes(entry, "big", signed=True) for entry in rest)
-        if max(map(abs, sums)) > terms.series.parties * terms.series.entry_bound(step):
+        if max(map(abs, sums)) > most:
             raise MessageError(f"no ballots of step {step} add up to such a sum")
         return cls(step, holder, sums)
 
 
+@lru_cache(maxsize=4)  # this, and the next point: all roles of a simulation come to the same
+def _most(terms: Terms, step: int) -> int:
+    return terms.series.parties * terms.series.entry_bound(step)
+
+
 def _size(terms: Terms, step: int) -> int:
-    return (terms.series.parties * terms.series.entry_bound(step)).bit_length() // 8 + 1
+    return _most(terms, step).bit_length() // 8 + 1
+
+
+@lru_cache(maxsize=4)
+def _next(terms: Terms, point: tuple[float, ...], sums: tuple[int, ...], steps: int) -> tuple[float, ...]:
+    noisy = np.array([float(s) for s in sums]) * terms.series.pitch
+    return tuple(terms.descent.step(np.array(point), noisy, steps).tolist())
 
 
 @storable
@@ -139,9 +151,8 @@ class Walk:
         every = (*self.said, (said.holder, said.sums))
         if sum(sums == said.sums for _, sums in every) < terms.threshold_key.threshold:
             return replace(self, said=every)
-        noisy = np.array([float(s) for s in said.sums]) * terms.series.pitch
-        w = terms.descent.step(np.array(self.point), noisy, self.steps)
-        points = (*self.points, tuple(w.tolist()))[-1 - terms.descent.stopping.looks_back :]
+        points = (*self.points, _next(terms, self.point, said.sums, self.steps))
+        points = points[-1 - terms.descent.stopping.looks_back :]
         return replace(self, steps=self.steps + 1, points=points, said=every)
 
     def sums(self, terms: Terms) -> tuple[int, ...] | None:

@@ -245,6 +245,7 @@ class Summed(Run):
         """Accuracy and balanced accuracy against epsilon."""
         label, x = "epsilon (log scale; more private to the left)", [float(epsilon) for epsilon in self.by_epsilon]
         note, accuracy, balanced = "the same sums, released anew with fresh noise at each epsilon", [], []
+        note += f". {self._cost().rstrip('.')}"  # looking at a curve is what costs
         for name in self.privacy if x else ():
             points = [at[name] for at in self.by_epsilon.values()]
             spread = [point.private_std or 0.0 for point in points]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.pathak.bounds import counterexample, printed_epsilon, theorem_4_2, theorem_4_3
-from psephos.data.datasets import load
+from psephos.data.datasets import Dataset, load
 from psephos.options import option
 from psephos.outcomes import PathakAdultOutcome
 from psephos.outcomes.papers import Excess, Point, Setting, Theorem, Theorems
@@ -84,20 +84,29 @@ class AdultOptions:
             raise InvalidParameter("epsilons are positive finite numbers")
 
 
-def reproduce_pathak_adult(options: AdultOptions, *, progress: Progress = silent) -> PathakAdultOutcome:
-    """Errors, error bars and the theorems' claims in each setting. Raises InvalidParameter, DataSetMissingError."""
+def reproduce_pathak_adult(
+    options: AdultOptions,
+    *,
+    data: Dataset | None = None,
+    splits: Mapping[str, tuple[int, ...]] = SPLITS,
+    progress: Progress = silent,
+) -> PathakAdultOutcome:
+    """Errors, error bars and the theorems' claims in each setting, on Adult or on other rows of its kind, so dealt.
+
+    Raises InvalidParameter, DataSetMissingError.
+    """
     options.check()
     if options.quick:
         options = replace(options, deals=min(2, options.deals), draws=min(5, options.draws))
     begun = time.perf_counter()
-    data = load("adult", options.data_dir)
+    data = data or load("adult", options.data_dir)
     X, y = _dense(data.X_train), data.y_train
     X_test, y_test = _dense(data.X_test), np.asarray(data.y_test)
     majority = float(np.mean(y_test != np.bincount(y).argmax()))
     settings = []
     for setting in SETTINGS:
         scale = math.sqrt(_ADULT_ONES) if setting.unit_ball else 1.0
-        settings.append(_Run(setting, X / scale, y, X_test / scale, y_test, options, progress).result())
+        settings.append(_Run(setting, X / scale, y, X_test / scale, y_test, options, splits, progress).result())
     shown = counterexample(1000)
     return PathakAdultOutcome(
         experiment="pathak-adult",
@@ -136,6 +145,7 @@ class _Run:
     X_test: Array
     y_test: NDArray[np.int64]
     options: AdultOptions
+    splits: Mapping[str, tuple[int, ...]]
     progress: Progress
 
     def result(self) -> Setting:
@@ -144,14 +154,14 @@ class _Run:
         generator = np.random.default_rng([self.options.seed, 0])
         points = self._curve("pooled + noise", [pooled], len(self.y), generator)
         theorems = []
-        total = len(SPLITS) + 1
-        for number, (name, sizes) in enumerate(SPLITS.items()):
+        total = len(self.splits) + 1
+        for number, (name, sizes) in enumerate(self.splits.items()):
             generator = np.random.default_rng([self.options.seed, 1 + number])
             averages = [self._average(generator.permutation(len(self.y)), sizes) for _ in range(self.options.deals)]
             points += self._curve(name, averages, min(sizes), generator)
             theorems.append(self._theorems(name, averages, pooled, min(sizes), generator))
             self._tell(number + 1, total)
-        sizes = SPLITS["even (20 %)"]
+        sizes = self.splits["even (20 %)"]
         generator = np.random.default_rng([self.options.seed, 9])
         skewed = [self._average(np.argsort(self.y + 1.5 * generator.random(len(self.y))), sizes)]
         theorems.append(self._theorems("even, parties' label shares differ", skewed, pooled, min(sizes), generator))
@@ -212,7 +222,7 @@ class _Run:
     def _claims(self, points: list[Point], pooled: float) -> dict[str, bool]:
         """The paper's sentences about its figure, as far as two standard errors can tell."""
         of = {(p.series, p.epsilon): p for p in points}
-        even, uneven, worst = SPLITS
+        even, uneven, worst = self.splits
 
         def not_above(a: tuple[str, float], b: tuple[str, float]) -> bool:
             slack = 2 * math.hypot(of[a].standard_error, of[b].standard_error)
@@ -225,12 +235,12 @@ class _Run:
             ),
             "errors fall with epsilon": all(
                 not_above((s, b), (s, a))
-                for s in SPLITS
+                for s in self.splits
                 for a, b in zip(self.options.epsilons, self.options.epsilons[1:], strict=False)
                 if a < b
             ),
             "at the largest epsilon within 1 % of the pooled classifier": all(
-                abs(of[s, last].error - pooled) < 0.01 for s in SPLITS
+                abs(of[s, last].error - pooled) < 0.01 for s in self.splits
             ),
             "pooled + noise beats the even split at the smallest epsilon": not_above(
                 ("pooled + noise", first), (even, first)

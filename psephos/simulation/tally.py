@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.release import Labels
-from psephos.curator.hamm.statistic import StatisticPlan, fit_statistic, plan_statistic, release_sum, release_total
+from psephos.curator.hamm.statistic import (
+    StatisticPlan,
+    fit_statistic,
+    plan_statistic,
+    quieter_noise,
+    release_sum,
+    release_total,
+)
 from psephos.curator.losses import loss_named
 from psephos.options import option
 from psephos.outcomes import Alpha, TallyOutcome
@@ -108,6 +115,11 @@ class TallyOptions(SumOptions):
         return self.reveal == "statistic"
 
     @property
+    def quieter(self) -> bool:
+        """Whether a pure law may take the place of the Gaussian where it is the quieter of the two."""
+        return False
+
+    @property
     def available(self) -> tuple[str, ...]:
         if self.joint:
             return ("statistic", "own-data")
@@ -188,13 +200,15 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
     """A method of which every release is a sum of its own."""
     population, options = run.population, run.options
     assert isinstance(options, TallyOptions)
+    terms = population.auxiliary, population.classes, options.parties
+    noise = options.noise
+    if options.quieter:
+        noise = quieter_noise(*terms, epsilon=epsilon, delta=options.delta, joint=True)
     plan = plan_statistic(
-        population.auxiliary,
-        population.classes,
-        options.parties,
+        *terms,
         epsilon=epsilon,
         delta=options.delta,
-        mechanism=options.noise,
+        mechanism=noise,
         source="own-data" if name == "own-data" else "votes",
         joint=True,
     )
@@ -229,7 +243,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
             return fit_statistic(release_sum(total, replace(plan, mechanism=None)))
         return statistic_nonprivate(population.counts(population.auxiliary), population.auxiliary, options.local_lam)
 
-    chosen = statistic_choices(plan, options.noise) | {"contributors": shares.contributors}
+    chosen = statistic_choices(plan, noise) | {"contributors": shares.contributors}
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
 
 

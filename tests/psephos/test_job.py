@@ -126,6 +126,13 @@ def test_a_published_data_set_too(tmp_path: Path) -> None:
     assert (model.predict(frame) == model.predict(job.dealt.X_test[:5])).all()
 
 
+def test_auto_takes_the_quieter_noise_where_a_delta_is_accepted(tmp_path: Path) -> None:
+    """Two classes are few entries, where a pure epsilon needs less noise; what was named by its name stays."""
+    for method, mechanism in (("auto", "discrete-laplace"), ("own-data", "gaussian")):
+        job = Job(options(patients(tmp_path / "t.csv"), method=method, mechanism="gaussian", epsilon=(0.5,)))
+        assert job.run(job.options).privacy["own-data"].mechanism == mechanism
+
+
 def test_the_statistic_of_votes_can_be_private_before_the_curator_sees_it(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="statistic", reveal="statistic"))
     assert job.run(job.options).alpha is None

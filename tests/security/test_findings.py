@@ -21,8 +21,7 @@ from scipy.stats import chi2
 from psephos.curator.hamm import sensitivity
 from psephos.curator.psgd.bounds import pure_composition, sigma_as_printed, sigma_from_density_ratio
 from psephos.data.datasets import Dataset, load
-from psephos.papers import pathak as reproduce_pathak
-from psephos.papers.pathak import AdultOptions
+from psephos.papers.pathak import SPLITS, AdultOptions, reproduce_pathak_adult
 from psephos.parties.training import train_parties
 from psephos.protocol.privacy.mechanisms import simulate_spherical_laplace
 
@@ -121,12 +120,11 @@ def _check_finding_7(result: dict[str, Any], data: Dataset, majority: float) -> 
     assert np.linalg.norm(X, axis=1).max() == pytest.approx(14**0.5)  # 3.7, where 1 is assumed
 
 
-def test_7_at_lambda_1_the_pooled_classifier_says_nothing_but_the_majority(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_7_at_lambda_1_the_pooled_classifier_says_nothing_but_the_majority() -> None:
     (X, y), (X_test, y_test) = _of_adults_shape(1, 4000), _of_adults_shape(2, 2000)
     data = Dataset("adult", X, y, X_test, y_test, ("<=50K", ">50K"), "made up")
-    monkeypatch.setattr(reproduce_pathak, "load", lambda name, data_dir: data)
-    monkeypatch.setattr(reproduce_pathak, "SPLITS", dict.fromkeys(reproduce_pathak.SPLITS, (800,) * 5))
-    result = reproduce_pathak.reproduce_pathak_adult(AdultOptions(deals=1, draws=1, epsilons=(1.0,))).as_json()
+    options, splits = AdultOptions(deals=1, draws=1, epsilons=(1.0,)), dict.fromkeys(SPLITS, (800,) * 5)
+    result = reproduce_pathak_adult(options, data=data, splits=splits).as_json()
     _check_finding_7(result, data, float(y_test.mean()))
 
 
@@ -134,9 +132,7 @@ def test_7_on_adult_itself() -> None:
     folder = os.environ.get("PSEPHOS_DATA")
     if folder is None or not (Path(folder) / "a9a").exists():
         pytest.skip("PSEPHOS_DATA names no folder with Adult")
-    result = reproduce_pathak.reproduce_pathak_adult(
-        AdultOptions(data_dir=folder, deals=1, draws=1, epsilons=(1.0,))
-    ).as_json()
+    result = reproduce_pathak_adult(AdultOptions(data_dir=folder, deals=1, draws=1, epsilons=(1.0,))).as_json()
     _check_finding_7(result, load("adult", folder), 0.236)
 
 

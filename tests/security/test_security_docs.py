@@ -31,7 +31,7 @@ def test_every_case_has_its_place_in_the_threat_model() -> None:
     assert all(f"`{name}`" in table for name in CASES)
 
 
-@pytest.mark.parametrize("name", ["index", "proofs", "findings", "unprotected", "matrix"])
+@pytest.mark.parametrize("name", ["index", "proofs", "findings", "unprotected", "matrix", "refusals"])
 def test_links_and_named_files_exist(name: str) -> None:
     text = page(name)
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
@@ -52,3 +52,14 @@ def test_the_ten_findings_have_their_evidence() -> None:
     for script in re.findall(r"attack `(\w+\.py)`", text):
         assert (ROOT / "docs" / "examples" / "attacks" / script).exists()
         assert script.removesuffix(".py") in (ROOT / "tests/security/test_attacks.py").read_text(encoding="utf-8")
+
+
+def test_every_error_that_a_party_or_holder_raises_is_on_the_page_of_refusals() -> None:
+    """Others see it stop; InvalidParameter is what its own caller did wrong."""
+    raised = {
+        name
+        for path in (ROOT / "parties").glob("*.py")
+        for name in re.findall(r"raise (\w+Error)", path.read_text("utf-8"))
+    }
+    assert len(raised) > 8
+    assert {name for name in raised if f"`{name}`" not in page("refusals")} == set()

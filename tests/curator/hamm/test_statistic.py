@@ -212,19 +212,57 @@ def test_rank_rule():
     assert st.plan_statistic(X[:9], 3, 10, epsilon=10.0).rank == 1
 
 
-def test_the_student_is_a_discriminant_of_the_teacher_s_labels_and_only_by_the_rule():
-    """Against the definition on raw rows; for K >= 3 and ten rows a direction only."""
+def test_the_student_is_a_discriminant_of_the_teacher_s_labels():
+    """One lesson against the definition on raw rows."""
     X, _, _, counts = problem(4, 1000, samples=600)
     plan = st.plan_statistic(X, 4, 1000, epsilon=0.5, rank=3)
-    released = st.release_statistic(counts, plan, SimulationRandomness(3))
+    W = st.release_statistic(counts, plan, SimulationRandomness(3)).T @ plan.transform.T
     rows = X / np.linalg.norm(X, axis=1, keepdims=True)
-    teacher = (rows @ (released.T @ plan.transform.T).T).argmax(axis=1)
-    student = (rows @ st.fit_statistic(released).T).argmax(axis=1)
+    teacher, student = (rows @ W.T).argmax(axis=1), (rows @ plan.student.refit(W).T).argmax(axis=1)
     means = np.stack([rows[teacher == k].mean(axis=0) for k in range(4)])
     within = rows.T @ rows / 600 - 0.8 * sum(np.mean(teacher == k) * np.outer(means[k], means[k]) for k in range(4))
     assert np.mean(student == (rows @ np.linalg.solve(within, means.T)).argmax(axis=1)) > 0.97
-    assert st.plan_statistic(X, 2, 1000, epsilon=0.5, rank=3).student is None
-    assert st.plan_statistic(X[:39], 4, 1000, epsilon=0.5, rank=3).student is None
+
+
+def test_the_student_learns_where_classes_are_clusters_and_declines_where_they_are_not():
+    """Noise at half the energy of the statistic, 40 draws: clusters are learned, halves of one cloud are left alone."""
+    generator = np.random.default_rng(8)
+    centres = 4 * np.linalg.qr(generator.normal(size=(12, 12)))[0][:3]
+    y = generator.integers(3, size=900)
+    clusters = centres[y] + generator.normal(size=(900, 12))
+    # A long cloud; the classes are told apart by a short direction across it.
+    cloud = generator.normal(size=(900, 12)) * np.array([6.0] + [1.0] * 11) + 2
+    for X, labels, learns in ((clusters, y, True), (cloud, (cloud[:, 5] > cloud[:, 6]).astype(int), False)):
+        classes = int(labels.max()) + 1
+        plan = st.plan_statistic(X, classes, 10, epsilon=1.0)
+        rows = st._public_rows(X)
+        T = (np.eye(classes)[labels] - 1 / classes).T @ (rows @ plan.transform) / len(X)
+        T -= T.mean(axis=0)
+        noise, right, plain = float((T**2).sum()), [], []
+        for _ in range(40):
+            noisy = T + generator.normal(size=T.shape) * math.sqrt(noise / T.size)
+            first = noisy @ plan.transform.T
+            taught = plan.student.learn(noisy, plan.transform, noise)
+            right.append(np.mean((rows @ taught.T).argmax(axis=1) == labels))
+            plain.append(np.mean((rows @ first.T).argmax(axis=1) == labels))
+        if learns:
+            assert np.mean(right) > np.mean(plain) + 0.05
+        else:
+            assert np.mean(right) > np.mean(plain) - 0.02
+
+
+def test_two_classes_are_not_trained_again():
+    X, _, _, counts = problem(2, 200, samples=400)
+    released = st.release_statistic(counts, st.plan_statistic(X, 2, 200, epsilon=1.0), SimulationRandomness(3))
+    assert np.allclose(st.fit_statistic(released), (released.T[1] - released.T[0]) @ released.plan.transform.T)
+
+
+def test_the_quieter_noise_is_pure_in_few_dimensions_only():
+    X = np.random.default_rng(1).normal(size=(2000, 40))
+    assert st.quieter_noise(X, 2, 100, epsilon=0.3, delta=1e-6) == "spherical-laplace"
+    assert st.quieter_noise(X, 2, 100, epsilon=0.3, delta=1e-6, joint=True) == "discrete-laplace"
+    assert st.quieter_noise(X, 10, 1000, epsilon=1.0, delta=1e-6) == "gaussian"
+    assert st.quieter_noise(X, 2, 100, epsilon=0.3, delta=1e-2) == "gaussian"  # a larger delta, a smaller sigma
 
 
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])

@@ -18,8 +18,8 @@ from psephos.protocol.errors import InvalidParameter
 OPTIONS = AdultOptions(deals=2, draws=10, epsilons=(0.1, 1.0, 1e6))
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def small() -> dict[str, Any]:
     generator = np.random.default_rng(0)
 
     def draw(n: int) -> tuple[Any, Any]:
@@ -31,18 +31,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
     (X, y), (X_test, y_test) = draw(700), draw(300)
     data = Dataset("adult", X, y, X_test, y_test, ("<=50K", ">50K"), "made up")
-    monkeypatch.setattr(experiment, "load", lambda name, data_dir: data)
-    monkeypatch.setattr(
-        experiment,
-        "SPLITS",
-        {"even (20 %)": (140,) * 5, "15 %": (105, 140, 140, 140, 175), "10 %": (70, 140, 140, 140, 210)},
-    )
+    splits = {"even (20 %)": (140,) * 5, "15 %": (105, 140, 140, 140, 175), "10 %": (70, 140, 140, 140, 210)}
+    return {"data": data, "splits": splits}
 
 
-@pytest.mark.usefixtures("small")
-def test_the_experiment_has_every_series_and_repeats() -> None:
+def test_the_experiment_has_every_series_and_repeats(small: dict[str, Any]) -> None:
     told: list[Any] = []
-    result = reproduce_pathak_adult(OPTIONS, progress=lambda *step: told.append(step))
+    result = reproduce_pathak_adult(OPTIONS, **small, progress=lambda *step: told.append(step))
     written = json.loads(json.dumps(result.as_json()))
     assert Outcome.from_json(written).as_json() == written
     assert len(result.settings) == 3
@@ -57,15 +52,14 @@ def test_the_experiment_has_every_series_and_repeats() -> None:
         assert pooled.error == pytest.approx(setting.pooled_error, abs=0.01)
         assert pooled.std < 0.01
         assert len(setting.theorems) == 4
-    assert replace(reproduce_pathak_adult(OPTIONS), seconds={}) == replace(result, seconds={})
+    assert replace(reproduce_pathak_adult(OPTIONS, **small), seconds={}) == replace(result, seconds={})
 
 
-@pytest.mark.usefixtures("small")
-def test_raw_rows_are_the_same_problem_rescaled() -> None:
+def test_raw_rows_are_the_same_problem_rescaled(small: dict[str, Any]) -> None:
     """Minimising on raw rows equals minimising on scaled ones with lambda over the square of the scale."""
     raw = experiment.SETTINGS[0]
-    X, y = experiment.load("adult", None).X_train, experiment.load("adult", None).y_train
-    run = experiment._Run(raw, X, y, X, y, OPTIONS, lambda *told: None)
+    X, y = small["data"].X_train, small["data"].y_train
+    run = experiment._Run(raw, X, y, X, y, OPTIONS, small["splits"], lambda *told: None)
     w = run._train(np.arange(700), (700,))[0]
     signs = 2.0 * y - 1
     slope = -(X.T @ (signs / (1 + np.exp(signs * (X @ w))))) / 700 + 2 * raw.lam * w
