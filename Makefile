@@ -9,7 +9,7 @@ demo: $(VENV)/.installed
 	rm -rf build/demo
 	$(BIN)/psephos run --output build/demo
 
-study: $(VENV)/.installed
+study: $(VENV)/.installed-watch
 	$(BIN)/psephos study try
 
 test: $(VENV)/.installed-test

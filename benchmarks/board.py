@@ -183,5 +183,5 @@ def load(name: str, *, parties: int = 0, key_bits: int = 3072) -> dict[str, Any]
 
 
 if __name__ == "__main__":
-    asked = [word.partition(":") for word in sys.argv[1:] or SIZES]
-    print(json.dumps({name: load(name, parties=int(count or 0)) for name, _, count in asked}, indent=1))
+    asked = [(word, *word.partition(":")[::2]) for word in sys.argv[1:] or SIZES]
+    print(json.dumps({word: load(name, parties=int(count or 0)) for word, name, count in asked}, indent=1))

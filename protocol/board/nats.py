@@ -94,10 +94,15 @@ class NatsBoard:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query))
         replicas = options.get("replicas", "1")
+        try:
+            port = parts.port or 4222
+        except ValueError:
+            port = 0
         known = options.keys() <= {"ca", "replicas"} and replicas.isdecimal()
-        if parts.scheme not in ("nats", "tls") or not parts.hostname or not known:
-            raise InvalidParameter(f"{url} is no address of a board; one is like tls://host:4222?ca=ca.pem")
-        self._where = f"{parts.hostname}:{parts.port or 4222}"
+        if parts.scheme not in ("nats", "tls") or not parts.hostname or not port or not known:
+            # Not repeated here: it may hold a password.
+            raise InvalidParameter("this is no address of a board; one is like tls://host:4222?ca=ca.pem")
+        self._where = f"{parts.hostname}:{port}"
         self._session, self._stream, self._patience = session, stream_of(session), patience
         self._subject, self._key = subject_of(session, name), key
         self._secure = parts.scheme == "tls"

@@ -139,7 +139,7 @@ def register_curate(app: typer.Typer, words: Sequence[str]) -> None:
 def register_agent(app: typer.Typer, words: Sequence[str]) -> None:
     """Add `psephos agent`."""
 
-    @app.command(cls=Grouped, epilog=examples("psephos agent north", "psephos --log-level info agent /var/lib/psephos"))
+    @app.command(cls=Grouped, epilog=examples("psephos agent north", "psephos agent /var/lib/psephos --study 73e9a0c1"))
     def agent(directory: Directory, study: Which = "") -> None:
         """Play all roles of an identity until there is a result: every step as it falls due, whatever stops it when."""
         from psephos.study.play import Play

@@ -41,6 +41,7 @@ from psephos.curator.hamm.statistic import (
     release_sum,
 )
 from psephos.curator.losses import Loss, loss_named
+from psephos.outcomes import Release
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.randomness import Randomness
@@ -52,6 +53,7 @@ __all__ = [
     "check_mechanism",
     "erm_fit",
     "erm_method",
+    "ledger_entry",
     "own_data_method",
     "pate_method",
     "statistic_choices",
@@ -96,6 +98,18 @@ class Method:
     sensitivity: Sensitivity
     event: PrivacyEvent
     chosen: dict[str, Any]
+
+    @property
+    def ledger_entry(self) -> Release:
+        """What one release costs, with its parameters."""
+        chosen = dict(self.chosen)
+        return ledger_entry(self.event, self.sensitivity, chosen.pop("mechanism"), chosen)
+
+
+def ledger_entry(event: PrivacyEvent, bound: Sensitivity, mechanism: str, chosen: dict[str, Any]) -> Release:
+    """A row of the privacy ledger."""
+    cost = (event.epsilon, event.delta, event.unit)
+    return Release(mechanism, *cost, bound.value, bound.norm, bound.source, chosen=chosen)
 
 
 def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:

@@ -31,7 +31,7 @@ from psephos.data.own import OwnTable
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.splits import Split
 from psephos.options import option
-from psephos.outcomes import Composed, Release
+from psephos.outcomes import Composed
 from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
@@ -519,7 +519,7 @@ class Sums:
             "ciphertexts_per_ballot": first.round.plan.ciphertexts,
             "bytes_per_ballot": first.ballot_bytes,
             "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),
-            "privacy": {name: _ledger_entry(method) for name, method in methods[0].items()},
+            "privacy": {name: method.ledger_entry for name, method in methods[0].items()},
             "composed": _composed(methods, options.drawn),
             "draws": options.drawn,
             "continued_from": sum(done.continued_from for done in self._done),
@@ -541,21 +541,6 @@ def play(
             measured_on = run.population.note_references(run.kept, loss) if len(run.population.test) else {}
         methods = run.release(sums(run))
     return run, {"measured_on": measured_on, **run.outcome(methods)}
-
-
-def _ledger_entry(method: Method) -> Release:
-    event, bound = method.event, method.sensitivity
-    chosen = dict(method.chosen)
-    return Release(
-        chosen.pop("mechanism"),
-        event.epsilon,
-        event.delta,
-        event.unit,
-        bound.value,
-        bound.norm,
-        bound.source,
-        chosen=chosen,
-    )
 
 
 def _composed(methods: Sequence[Mapping[str, Method]], draws: int) -> Composed:

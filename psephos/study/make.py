@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from psephos.curator.hamm.statistic import plan_statistic
 from psephos.options import option
 from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, Study, safe_confirmations
 from psephos.study.identity import Card
+from psephos.study.protocols import Public, coordinates, play_of
 from psephos.study.release import check_release
 from psephos.study.samples import PublicSamples
 
@@ -33,9 +35,19 @@ class NewOptions:
     classes: tuple[str, ...] = option((), "The classes, as they stand in that column.", group="Data")
     ignore: tuple[str, ...] = option((), "Columns of the public file to leave out.", group="Data")
     text: tuple[str, ...] = option((), "Columns that are text whatever they hold, such as codes.", group="Data")
-    method: Literal["statistic", "soft", "vote"] = option(
-        "statistic", "What the released classifier is learned from.", group="Privacy"
+    reveal: Literal["counts", "statistic"] = option(
+        "counts",
+        "What is opened: the counts of votes, to the curator, who adds the noise; or a statistic with noise from every "
+        "party, to everybody.",
+        group="Privacy",
     )
+    method: Literal["statistic", "soft", "vote", "own-data"] = option(
+        "statistic",
+        "What it is learned from: counts by statistic, soft or vote; a statistic of votes (statistic) or own-data.",
+        group="Privacy",
+    )
+    colluders: int = option(0, "With --reveal statistic: parties whose shares of noise may be known.", group="Privacy")
+    dropouts: int = option(0, "With --reveal statistic: parties that may stay away.", group="Privacy")
     epsilon: float = option(1.0, "What the release costs every party.", group="Privacy")
     delta: float = option(0.0, "Positive: Gaussian noise, which is smaller.", group="Privacy")
     lam: float | None = option(None, "Ridge lambda of soft and vote.", group="Privacy", shown="a public rule")
@@ -75,11 +87,18 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     rows, proofs = len(samples.auxiliary.samples), options.proofs
     if proofs is None:
         proofs = "valid" if rows * (len(options.classes) - 1) <= _VALID_UP_TO else "knowledge"
-    given = {"ignore": ",".join(options.ignore), "text": ",".join(options.text), "lam": options.lam}
+    given: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text), "lam": options.lam}
+    minimum, joint = -(-len(cards) // 2), options.reveal == "statistic"
+    if joint:
+        minimum, proofs = len(cards) - options.dropouts, "knowledge"
+        given |= {"colluders": options.colluders, "dropouts": options.dropouts}
+        given["coordinates"] = _coordinates(options, samples, len(cards))
+    elif options.colluders or options.dropouts:
+        raise InvalidParameter("--colluders and --dropouts are about the parties' noise: use --reveal statistic")
     study = Study(
         title=options.title,
         nonce=SYSTEM.draw(16),
-        protocol="tally",
+        protocol="statistic" if joint else "tally",
         method=options.method,
         epsilon=options.epsilon,
         delta=options.delta,
@@ -89,8 +108,9 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         label=options.label,
         auxiliary=samples.auxiliary.digest,
         samples=rows,
-        minimum_ballots=-(-len(cards) // 2) if options.minimum_ballots is None else options.minimum_ballots,
+        minimum_ballots=minimum if options.minimum_ballots is None else options.minimum_ballots,
         proofs=proofs,
+        public=joint,
         closes=options.closes,
         patience=options.patience,
         key_bits=options.key_bits,
@@ -104,4 +124,20 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         ),
     )
     check_release(study)
+    play_of(Public(study, samples.auxiliary))
     return study, samples
+
+
+def _coordinates(options: NewOptions, samples: PublicSamples, parties: int) -> str:
+    """The public coordinates of the statistic, which its study says: everybody must have the same bits."""
+    plan = plan_statistic(
+        samples.auxiliary.samples,
+        len(options.classes),
+        parties,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        mechanism="gaussian" if options.delta else "discrete-laplace",
+        source="own-data" if options.method == "own-data" else "votes",
+        joint=True,
+    )
+    return coordinates(plan.transform)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -175,7 +176,7 @@ class Membership:
 
 
 class Voter:
-    """What votes for a party: its own object, or a classifier that is trained on its rows when the vote comes."""
+    """What a party brings: a classifier, its own or one that is trained when the vote comes; or its rows themselves."""
 
     def __init__(self, member: Membership) -> None:
         self._member = member
@@ -185,15 +186,19 @@ class Voter:
 
         Raises StudyError, InvalidParameter or DataError for data or an object that cannot be used.
         """
-        settings = self._member.settings
-        if settings.voter:
+        settings, own = self._member.settings, self._member.study.method == "own-data"
+        if settings.voter and not own:
             self._own(settings.voter)
             return settings.voter
         if not settings.data:
-            raise StudyError("how does this party vote? --data FILE trains a classifier, --voter MODULE:OBJECT is one")
+            raise StudyError(
+                "what does this party bring? --data FILE names its rows, --voter MODULE:OBJECT a classifier"
+            )
         if settings.learner not in LEARNERS:
             raise InvalidParameter(f"unknown learner {settings.learner!r}; known: {', '.join(LEARNERS)}")
         rows, _ = self._member.samples.private(self._member.study, Path(settings.data))
+        if own:
+            return f"{len(rows):,} rows of {settings.data}"
         return f"{settings.learner}, trained on {len(rows):,} rows of {settings.data}"
 
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
@@ -205,6 +210,11 @@ class Voter:
         rows, classes = self._member.samples.private(self._member.study, Path(settings.data))
         learner = make_learner(settings.learner, classes=len(self._member.study.classes))
         return learner.fit(rows, classes).predict_votes(X)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Its rows and their classes, for methods that ask for these themselves."""
+        self.check()
+        yield from self._member.samples.private(self._member.study, Path(self._member.settings.data))
 
     @staticmethod
     def _own(name: str) -> Any:

@@ -73,7 +73,9 @@ def standing(agent: Agent) -> str:
         return f"has {len(state.parts)} partial decryptions of the {len(state.asked)} that it asked for"
     if isinstance(state, Answered):
         return "has opened the sum; waits for the result"
-    return "publishes the result" if isinstance(role, Publishing) else "has voted; waits for the result"
+    if isinstance(role, Publishing):
+        return "publishes the result"
+    return f"waits for {left}" if left else "has given its part; waits for the result"
 
 
 @dataclass

@@ -57,7 +57,7 @@ from psephos.simulation.pathak import make_terms
 from psephos.simulation.psgd import signed_labels
 from psephos.simulation.tally import shares_of
 
-__all__ = ["Play", "Public", "coordinates", "play_of", "round_of"]
+__all__ = ["Play", "Public", "Statistic", "coordinates", "play_of", "round_of"]
 
 Array = NDArray[np.float64]
 
@@ -256,7 +256,7 @@ class _Planned(_Sum):
         return OwnDataParty(member, round_, own, self.plan.grid, shares)
 
 
-class _Statistic(_Planned):
+class Statistic(_Planned):
     """Sums with noise that the parties add: nobody ever has more than the private value."""
 
     kind, joint, methods = "statistic", True, ("statistic", "own-data")
@@ -533,7 +533,7 @@ def _sent(step: Step) -> Step:
 
 _PLAYS: dict[str, type[Play]] = {
     "tally": _Tally,
-    "statistic": _Statistic,
+    "statistic": Statistic,
     "average": _Average,
     "psgd": _Psgd,
     "pathak": _Pathak,

@@ -15,30 +15,37 @@ from psephos.curator.hamm.statistic import MechanismName
 from psephos.curator.losses import loss_named
 from psephos.curator.tally import OpenedSum
 from psephos.model import MOST_BYTES, Model, written_model
-from psephos.outcomes import Release
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
-from psephos.simulation.methods import Method, Request, erm_method, statistic_method
+from psephos.simulation.methods import Method, Request, erm_method, ledger_entry, statistic_method
 from psephos.study.identity import fingerprint
+from psephos.study.protocols import Public, Statistic, play_of
 from psephos.study.samples import PublicSamples
 
-__all__ = ["METHODS", "card", "check_release", "checked", "released"]
-
-METHODS = ("statistic", "soft", "vote")
-"""What a tally's counts can be released as."""
+__all__ = ["card", "check_release", "checked", "released"]
+_CURATOR = {
+    "tally": "has seen the exact counts of votes per sample; they are no part of this file, and no epsilon covers them",
+    "statistic": "has seen the sum with all parties' noise in it, like everybody who reads the board",
+}
 
 
 def released(study: Study, samples: PublicSamples, opened: OpenedSum, randomness: Randomness = SYSTEM) -> bytes:
     """One private classifier by the study's method, as a model file.
 
-    Raises StudyError for a method or noise that this version does not have, and what the method raises.
+    Of a statistic it is a function of the sum on the board, and `randomness` is not asked. Raises what the method does.
     """
-    counts = VoteLayout(study.samples, len(study.classes)).decode(opened.sums, opened.ballots)
-    method = _method(study, samples.auxiliary.samples, counts)
-    coefficients, intercepts = samples.scaler.fold(np.atleast_2d(method.draw(randomness)))
-    chosen = dict(method.chosen)
+    if study.protocol == "statistic":
+        play = play_of(Public(study, samples.auxiliary))
+        assert isinstance(play, Statistic)
+        plan, noise = play.plan, "Skellam shares" if study.delta else "discrete Laplace in shares"
+        w, paid = play.classifier(opened), ledger_entry(plan.event, plan.sensitivity, noise, {"rank": plan.rank})
+    else:
+        counts = VoteLayout(study.samples, len(study.classes)).decode(opened.sums, opened.ballots)
+        method = _method(study, samples.auxiliary.samples, counts)
+        w, paid = method.draw(randomness), method.ledger_entry
+    coefficients, intercepts = samples.scaler.fold(np.atleast_2d(w))
     model = Model(
         psephos_model=1,
         classes=study.classes,
@@ -47,16 +54,7 @@ def released(study: Study, samples: PublicSamples, opened: OpenedSum, randomness
         intercepts=tuple(intercepts.tolist()),
         method=study.method,
         parties=opened.ballots,
-        release=Release(
-            chosen.pop("mechanism"),
-            method.event.epsilon,
-            method.event.delta,
-            method.event.unit,
-            method.sensitivity.value,
-            method.sensitivity.norm,
-            method.sensitivity.source,
-            chosen=chosen,
-        ),
+        release=paid,
     )
     return written_model(model)
 
@@ -104,8 +102,8 @@ def card(study: Study, model: Model) -> str:
     chosen = "".join(f", {name} {value}" for name, value in sorted(paid.chosen.items()))
     return f"""# {study.title}
 
-{trial}A linear classifier of `{study.label}` ({", ".join(study.classes)}), learned from the votes of {model.parties} of
-{len(study.parties)} parties on {study.samples} public samples, none of whose rows left them.
+{trial}A linear classifier of `{study.label}` ({", ".join(study.classes)}), learned from {model.parties} of
+{len(study.parties)} parties by way of {study.samples} public samples; none of the parties' rows left them.
 
 | | |
 | --- | --- |
@@ -114,11 +112,10 @@ def card(study: Study, model: Model) -> str:
 | privacy | epsilon {paid.epsilon:g}, delta {paid.delta:.3g}, of one {paid.unit}: all that it holds may change |
 | noise | {paid.mechanism}, for a sensitivity ({paid.norm}) of {paid.sensitivity:.6g}: {paid.source} |
 | key | {study.key_bits} bits, made by {holders} holders of whom {study.threshold} open; nobody has it |
-| curator | has seen the exact counts of votes per sample; they are no part of this file |
+| curator | {_CURATOR[study.protocol]} |
 
-Not checked: what the parties trained on, that the curator added the noise that it was to add, and how good the
-classifier is on your own rows. Whoever holds {study.threshold} of the {holders} shares of the key, or the counts, is
-not bound by epsilon.
+Not checked: what the parties trained on, that the noise that was to be added was added, and how good the classifier is
+on your own rows. Whoever holds {study.threshold} of the {holders} shares of the key is not bound by epsilon.
 
 ## Columns
 
@@ -128,15 +125,12 @@ not bound by epsilon.
 
 
 def check_release(study: Study) -> None:
-    """Raise StudyError for a release that this version cannot make, before anybody signs the study."""
-    if study.protocol != "tally":
-        raise StudyError(f"this version plays the protocol tally as a study, and not {study.protocol}")
-    if study.method not in METHODS:
-        raise StudyError(f"a tally is released by one of {', '.join(METHODS)}, not by {study.method!r}")
-    known = {"ignore": str, "text": str, "lam": float}
-    for name, value in study.parameters.items():
-        if type(value) is not known.get(name):
-            raise StudyError(f"{name} = {value!r} is no parameter of a tally; these are: {', '.join(known)}")
+    """Raise StudyError for a release that the commands cannot make, before anybody signs the study."""
+    if study.protocol not in ("tally", "statistic"):
+        raise StudyError(
+            f"the commands play the protocols tally and statistic; {study.protocol} is played from Python "
+            "(psephos.study.roles)"
+        )
     lam = study.parameters.get("lam", 1.0)
     if not (isinstance(lam, float) and 0 < lam < 1e6):
         raise StudyError(f"lam is a positive number, not {lam}")

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from psephos.data.datasets import load
@@ -22,6 +23,8 @@ from psephos.study.identity import Identity
 from psephos.study.make import NewOptions, make_study
 from psephos.study.member import sign
 from psephos.study.overview import overview
+from psephos.study.samples import PublicSamples
+from psephos.study.verify import verify
 
 __all__ = ["run_trial"]
 
@@ -68,18 +71,23 @@ def run_trial(roles: int, output: Path | None, key_bits: int, board: str, say: C
         member.keep(board=address, public=str((output / "public.csv").absolute()), **own)
     say(f"A trial in {output}: a curator and {roles - 1} parties, three of whom make the key that nobody will have.")
     say("Each plays in a process of its own, which joins and does every step as it falls due: `psephos agent NAME`.")
-    agents = {name: _start(output, name) for name in identities}
+    agents = {name: _start(output, name, "agent", name) for name in identities}
+    started = list(agents.values())
+    if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
+        open_board(address, study.digest).close()  # there is a board before anybody looks at it
+        page = ("study.toml", "--board", address, "--public", "public.csv", "--port", "0")
+        started.append(_start(output, "watch", "watch", *page))
     try:
         _wait(output, agents, say, began)
     finally:
-        for process in agents.values():
+        for process in started:
             process.terminate()
-        for process in agents.values():
+        for process in started:
             process.wait()
     released = output / CURATOR / study.digest.hex()[:16] / "released"
     say(_verified(output, address, study, list(identities)))
     say(f"{time.monotonic() - began:.0f} s. The model and its card are in {released}. To look on:")
-    say(f"  psephos status {output / 'study.toml'} --board {address}")
+    say(f"  psephos watch {output / 'study.toml'} --board {address} --public {output / 'public.csv'}")
 
 
 def _write_data(output: Path, parties: list[str]) -> None:
@@ -90,9 +98,8 @@ def _write_data(output: Path, parties: list[str]) -> None:
     names = [f"measure {k + 1}" for k in range(data.features)]
     for name, rows in zip(parties, dealt.parties, strict=True):
         own = pd.DataFrame(data.X_train[rows], columns=names)
-        own.assign(**{_LABEL: [data.classes[y] for y in data.y_train[rows]]}).to_csv(
-            output / f"{name}.csv", index=False
-        )
+        own[_LABEL] = [data.classes[y] for y in data.y_train[rows]]
+        own.to_csv(output / f"{name}.csv", index=False)
     pd.DataFrame(dealt.X_auxiliary, columns=names).to_csv(output / "public.csv", index=False)
     test = pd.DataFrame(dealt.X_test, columns=names)
     test[_LABEL] = [data.classes[y] for y in dealt.y_test]
@@ -104,20 +111,23 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def _start(folder: Path, name: str) -> subprocess.Popen[bytes]:
+def _start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
     with (folder / f"{name}.log").open("wb") as log:
-        command = [sys.executable, "-m", "psephos", "--log-level", "info", "agent", name]
+        command = [sys.executable, "-m", "psephos", "--log-level", "info", *words]
         return subprocess.Popen(command, cwd=folder, env=_environment(), stdout=log, stderr=log)  # noqa: S603
 
 
 def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callable[[str], None], began: float) -> None:
     """Until all have ended, telling what stands on the board; raises StudyError for one that failed."""
-    told = ""
+    told, page = "", folder / "watch.log"
     while any(process.poll() is None for process in agents.values()):
         for name, process in agents.items():
             if process.returncode:
                 last = (folder / f"{name}.log").read_text().strip().splitlines()[-1:]
                 raise StudyError(f"{name} failed: {last[0] if last else process.returncode}")
+        if page.exists() and (shown := page.read_text()).startswith("http"):
+            say(f"{shown.split()[0]} shows it while it runs")
+            page = folder / "told"
         if (now := _progress(folder)) != told:
             told = now
             say(f"{time.monotonic() - began:4.0f} s  {told}")
@@ -135,18 +145,22 @@ def _progress(folder: Path) -> str:
 
 
 def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str:
-    """That everybody's model is the one that the curator published, and what it is worth; raises StudyError."""
+    """That what the board shows holds, that everybody has its model, and what that is worth; raises StudyError."""
     board = open_board(address, study.digest)
     try:
         published = overview(study, board).result
+        checks = verify(study, PublicSamples.of(study, folder / "public.csv"), board)
     finally:
         board.close()
+    if failed := [f"{check.what}: {check.found}" for check in checks if check.verdict == "fails"]:
+        raise StudyError(f"the board does not hold what it should: {'; '.join(failed)}")
     released = [folder / name / study.digest.hex()[:16] / "released" for name in names]
     if any((place / MODEL_FILE).read_bytes() != published for place in released):
         raise StudyError("somebody has another model than the one that stands on the board")
     test = read_table(folder / "test.csv")
     right = (load_model(released[0]).predict(test) == test[_LABEL]).mean()
     return (
+        f"Verified: {sum(check.verdict == 'holds' for check in checks)} checks of the board hold, none fails. "
         f"All {len(names)} members have the model that stands on the board. It is right for {right:.1%} of "
         f"{len(test)} rows that nobody was given, at epsilon {study.epsilon:g}."
     )

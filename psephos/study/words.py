@@ -7,7 +7,20 @@ from psephos.study.identity import Identity, fingerprint
 
 __all__ = ["described"]
 
-_ROUNDED = {"statistic": "a linear statistic of the votes", "soft": "weighted votes", "vote": "majority votes"}
+_BRINGS = {
+    "vote": "Each party trains a classifier on its own rows and votes with it on the samples.",
+    "own-data": "Each party gives the direction in which its own rows differ by class.",
+}
+_OPENED = {
+    True: (
+        "The curator sees the counts, adds noise, and releases.",
+        "the exact count of votes for each sample and class; no party's vote",
+    ),
+    False: (
+        "Every party adds its share of the noise; the sum is opened for everybody.",
+        "nothing more than anybody: the sum with all the noise in it",
+    ),
+}
 _PROOFS = {
     "knowledge": "that its sender knows what is in it, so that nobody casts what was made of others' ballots",
     "valid": "that it holds one vote for each sample, and that its sender knows what is in it",
@@ -36,11 +49,10 @@ def described(study: Study, identity: Identity | None = None) -> str:
         ),
         "",
         "What is computed",
-        f"  Each party trains a classifier of {study.label or 'the classes'} ({', '.join(study.classes)}) on its own "
-        f"rows and votes with it on {study.samples} public",
-        f"  samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}). Votes are counted under "
-        "encryption. The curator releases one classifier,",
-        f"  learned from {_ROUNDED.get(study.method, study.method)} (method {study.method}), with noise.",
+        f"  One linear classifier of {study.label or 'the classes'} ({', '.join(study.classes)}), by way of "
+        f"{study.samples} public samples of {len(study.features)} features",
+        f"  ({study.auxiliary.hex()[:16]}). {_BRINGS.get(study.method, _BRINGS['vote'])}",
+        f"  These are added up under encryption. {_OPENED[study.protocol == 'tally'][0]}",
         "",
         "What it costs each party",
         f"  epsilon {study.epsilon:g}, delta {study.delta:g}: how much is said of all that one party holds.",
@@ -48,7 +60,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
         "",
         "Who could learn what",
         "  anybody                 the released classifier, and who took part; no vote",
-        "  the curator             the exact count of votes for each sample and class; no party's vote",
+        f"  the curator             {_OPENED[study.protocol == 'tally'][1]}",
         f"  {safe} of the holders        nothing more, together with the curator and any parties",
         f"  {safe + 1} of the holders        every vote, if they break the rules together while the key is made, or "
         f"{least} later",
@@ -62,7 +74,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
         f"           {_PROOFS[study.proofs]}",
         f"  the end  when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator ends it;",
         f"           then answers are waited for {study.patience} s",
-        *(f"  {name}  {value}" for name, value in sorted(study.parameters.items())),
+        *(f"  {name}  {value}" for name, value in sorted(study.parameters.items()) if name != "coordinates"),
     ]
     return "\n".join(lines) + "\n"
 

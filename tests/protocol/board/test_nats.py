@@ -170,9 +170,10 @@ def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> 
         open_board(house.reading, house.session)
     with pytest.raises(BoardError, match="does not allow"):  # another study's
         NatsBoard(house.address, bytes(32), "party 0", house.keys["party 0"], patience=3)
-    for address in ("tls://", "tls://host?cafile=x", "nats://host?replicas=two"):
-        with pytest.raises(InvalidParameter, match="no address of a board"):
+    for address in ("tls://", "tls://reader:word@host?cafile=x", "nats://host?replicas=two", "nats://host:99999"):
+        with pytest.raises(InvalidParameter, match="no address of a board") as refused:
             open_board(address, house.session)
+        assert "word" not in str(refused.value)
 
 
 def test_a_stream_that_forgets_is_refused(house: House) -> None:
@@ -239,6 +240,29 @@ def test_a_server_that_is_gone_is_named_and_found_again(house: House) -> None:
     house.server = start_server(house.folder)
     board.post(b"2")
     assert contents(board) == [b"1", b"2"]
+
+
+def test_a_full_server_is_named_and_loses_nothing(house: House) -> None:
+    conf = house.folder / "nats.conf"
+    conf.write_text(conf.read_text().replace("max_file_store: 20GB", "max_file_store: 2MB"))
+    house.restart()
+    board = house.board("party 0", patience=3)
+    sent: list[bytes] = []
+
+    def fill() -> None:
+        for _ in range(4):
+            data = secrets.token_bytes(900_000)
+            board.post(data)
+            sent.append(data)
+
+    with pytest.raises(BoardError, match="refuses"):
+        fill()
+    assert contents(board) == sent
+    assert len(sent) >= 2
+    conf.write_text(conf.read_text().replace("max_file_store: 2MB", "max_file_store: 20GB"))
+    house.restart()
+    board.post(b"there is room again")
+    assert contents(board) == [*sent, b"there is room again"]
 
 
 def test_a_restored_old_server_is_noticed(house: House) -> None:

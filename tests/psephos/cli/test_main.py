@@ -31,6 +31,10 @@ from psephos.protocol.wire import Kind
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
 BOARDS = ["board init", "board export", "board import"]
 EXPERIMENTS = [f"reproduce {name}" for name in reproduce.HELP]
+STUDY = [
+    *(f"study {name}" for name in ("identity", "new", "show", "sign", "budget", "try")),
+    *("join", "vote", "hold", "curate", "agent", "status"),
+]
 PLAN = ("plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key")
 TINY = ("--parties", "4", "--key-bits", "512", "--test-key", "--holders", "3", "--threshold", "2", "--workers", "1")
 
@@ -89,6 +93,7 @@ def test_help_names_every_learner_and_variant() -> None:
         (["run", "--journal=kept"], "the same command goes on from its journal"),
         (["reproduce", "hamm-har"], "nothing is kept to go on from; with --journal DIR it would be"),
         (["reproduce", "pathak-adult"], "nothing is kept to go on from"),
+        (["agent", "north"], "the same command goes on"),
     ],
 )
 def test_the_way_on_after_an_interrupt(words: list[str], way_on: str) -> None:

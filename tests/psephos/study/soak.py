@@ -313,7 +313,7 @@ class Schedule:
     def _play(self) -> None:
         for name in self.house.names:
             if name == self.late:
-                self._due[name] = self._begun + 4
+                self._due[name] = self._begun + self.coins.uniform(1, 15)
                 self.happened["late"] += 1
             else:
                 self._start(name, self.coins.randrange(20_000, 120_000) if name == self.full else 0)
@@ -334,7 +334,8 @@ class Schedule:
                     self.house.restart_server()
                     self.happened["server killed"] += 1
                 else:
-                    name = self.coins.choice(alive)
+                    often = [self.back] * len(alive) if self.back in alive else []
+                    name = self.coins.choice(alive + often)
                     self._kill(name, "killed")
                     self._set_back(name)
                     self._due[name] = now + self.coins.uniform(0, 0.5)

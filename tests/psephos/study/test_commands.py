@@ -219,6 +219,24 @@ def go_on(plays: list[Play]) -> dict[str, str]:
     return {role: text for play in plays for role, text in play.standing()}
 
 
+@pytest.mark.parametrize("method", ["statistic", "own-data"])
+def test_a_study_of_which_nobody_sees_more_than_the_noisy_sum(consortium: Consortium, method: str) -> None:
+    """The released classifier is a function of what stands on the board; the curator learns nothing besides."""
+    clock = Clock()
+    study = consortium.new(reveal="statistic", method=method)
+    assert "the sum with all the noise in it" in psephos("study", "show", study)
+    plays = until_the_vote(consortium, study, clock, voters=3)
+    assert set(go_on(plays).values()) == {"done: the result is published"}
+    models = {(play.released / "model.json").read_bytes() for play in plays if play.released}
+    assert len(models) == 1
+    model = json.loads(models.pop())
+    assert (model["method"], model["release"]["mechanism"]) == (method, "discrete Laplace in shares")
+    status = json.loads(psephos("status", study, "--board", consortium / "board.sqlite", "--json"))
+    assert sum("opened" in steps for steps in status["roles"].values()) == 2, "for everybody to read"
+    for play in plays:
+        play.close()
+
+
 def test_the_vote_ends_when_the_study_says_so(consortium: Consortium) -> None:
     clock = Clock()
     study = consortium.new(closes="2027-01-15T08:00:10Z")  # ten seconds after the clock begins
@@ -322,11 +340,15 @@ def test_identities(consortium: Consortium) -> None:
         ({"key_bits": 100}, "even number of bits from 128"),
         ({"ignore": "wards"}, "no column 'wards'"),
         ({"lam": -1.0}, "lam is a positive number"),
+        ({"method": "own-data"}, "tally is released by one of statistic, soft, vote"),
+        ({"reveal": "statistic", "method": "soft"}, "statistic is released by one of statistic, own-data"),
+        ({"reveal": "statistic", "minimum_ballots": 2}, "the noise is whole from 3 ballots on"),
+        ({"dropouts": 1}, "use --reveal statistic"),
         ({"proofs": "none"}, "prove"),
     ],
 )
 def test_studies_that_nobody_should_sign(consortium: Consortium, changed: dict[str, object], said: str) -> None:
-    with pytest.raises((StudyError, DataError), match=said):
+    with pytest.raises((StudyError, DataError, InvalidParameter), match=said):
         consortium.new(**changed)
     assert not (consortium / "study.toml").exists()
 
