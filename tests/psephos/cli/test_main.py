@@ -48,6 +48,7 @@ def started(*words: str, **more: Any) -> subprocess.Popen[str]:
         [sys.executable, "-m", "psephos", *words],
         text=True,
         stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
         **{"stdout": subprocess.PIPE, **more},
     )
 
