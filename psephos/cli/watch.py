@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +30,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         study: Annotated[Path, typer.Argument(help="The study, as it was sent around: study.toml.")],
         board: Annotated[str, typer.Option(help="A board's file, or nats://HOST:PORT.")],
         host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for everybody.")] = "127.0.0.1",
-        port: Annotated[int, typer.Option(help="On which port; 0 for any that is free.")] = 8080,
+        port: Annotated[int, typer.Option(help="On which port; 0 for any that is free.", min=0, max=65535)] = 8080,
         public: Annotated[
             Path | None, typer.Option(help="The public samples: a result is then verified.", show_default=False)
         ] = None,
@@ -53,6 +54,9 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         follower = Follower(read, lambda: open_board(board, read.digest), check=check)
         config = uvicorn.Config(application(follower, poll=poll), host=host, port=port, log_level="warning")
         server = uvicorn.Server(config)
-        socket = config.bind_socket()
-        note(f"http://{host}:{socket.getsockname()[1]} shows {read.title}; Ctrl-C ends the page and nothing else")
-        server.run(sockets=[socket])
+        try:
+            listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        except OSError as error:
+            raise EngineError(f"nothing can listen on {host}, port {port}: {error.strerror}") from None
+        note(f"http://{host}:{listening.getsockname()[1]} shows {read.title}; Ctrl-C ends the page and nothing else")
+        server.run(sockets=[listening])
