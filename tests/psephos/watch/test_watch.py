@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from typer.testing import CliRunner
 
-from psephos.cli.main import build
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import joined
 from psephos.protocol.encrypted_sum.messages import Close
-from psephos.protocol.errors import BoardError, EngineError, StudyError
+from psephos.protocol.errors import BoardError
 from psephos.protocol.roles import BOARD, Post
 from psephos.protocol.wire import Kind, frame
 from psephos.watch.app import application
@@ -190,11 +190,15 @@ def test_the_log_of_a_page_has_an_end(talk: Talk, follower: Follower) -> None:
 def test_an_address_that_nobody_can_listen_on_is_named(talk: Talk, tmp_path: Path) -> None:
     talk.made.study.write(tmp_path / "study.toml")
     (tmp_path / "board").touch()
-    words = ["watch", str(tmp_path / "study.toml"), "--board", str(tmp_path / "board")]
-    with pytest.raises(EngineError, match="nothing can listen on no.such.host.x"):
-        CliRunner().invoke(build(words), [*words, "--host", "no.such.host.x"], catch_exceptions=False)
-    done = CliRunner().invoke(build(words), [*words, "--port", "70000"])
-    assert done.exit_code == 2
-    with pytest.raises(StudyError, match="no board"):
-        words[-1] = str(tmp_path / "nothing")
-        CliRunner().invoke(build(words), words, catch_exceptions=False)
+
+    def said(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "psephos", "watch", str(tmp_path / "study.toml"), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    board = ("--board", str(tmp_path / "board"))
+    status, told = said(*board, "--host", "no.such.host.x")
+    assert status == 1
+    assert told.startswith("psephos: nothing can listen on no.such.host.x, port 8080")
+    assert said(*board, "--port", "70000")[0] == 2
+    assert "there is no board" in said("--board", str(tmp_path / "nothing"))[1]
