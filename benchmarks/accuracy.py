@@ -52,7 +52,9 @@ from psephos.simulation.methods import (
     statistic_method,
 )
 
-RESULTS = Path(__file__).parent / "results" / "accuracy.json"
+RESULTS = Path(__file__).parent / "results" / "accuracy"
+"""A file for each task, so that several may be measured at once."""
+
 POOLED = RESULTS.with_name("pooled.md")
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
 TEST_ROWS = 20_000
@@ -180,7 +182,7 @@ def _trained(problem: dict[str, Any], sizes: Any) -> dict[str, Any]:
 def accuracy(problem: dict[str, Any], w: Any) -> float:
     """Of the classifier (d,) or (K, d), on the test rows."""
     w = w[1] - w[0] if w.ndim == 2 and len(w) == 2 else w
-    return float(np.mean(votes(w[None], problem["X_test"])[0] == problem["y_test"]))
+    return round(float(np.mean(votes(w[None], problem["X_test"])[0] == problem["y_test"])), 4)
 
 
 def _noise(problem: dict[str, Any], law: str, epsilon: float) -> MechanismName:
@@ -198,7 +200,7 @@ def own_data_at(problem: dict[str, Any], law: str, epsilon: float) -> Method:
 
 
 def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) -> dict[str, list[float]]:
-    """{'law epsilon method': accuracies of `draws` releases}, of a rival's fewer; hindsight takes the best mean."""
+    """{'law epsilon method': accuracies of `draws` releases}; hindsight takes the best mean."""
     problem = prepare(task, seed, folder, trained=wanted != {"own-data"})
     classes = problem["classes"]
     loss = loss_named("logistic", classes)
@@ -211,16 +213,14 @@ def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) 
             request = Request(epsilon, 1e-6, mechanism, None, "certified", False)
             ours = _ours(problem, law, request, seed, fit)
             cell = f"{law} {epsilon:g}"
-            few = max(2, draws // 4)  # of the rivals: they are slow, and their mean is all that is asked
             for name in wanted & ours.keys():
                 method = ours[name]()
-                times = draws if name in ("own-data", "statistic", "propagation") else few
-                results[f"{cell} {name}"] = [accuracy(problem, method.draw(SYSTEM)) for _ in range(times)]
+                results[f"{cell} {name}"] = [accuracy(problem, method.draw(SYSTEM)) for _ in range(draws)]
             for name, rival, choices in (("rounds", rounds, ROUNDS), ("confident", confident, (0.5, 1.0, 2.0))):
                 if name not in wanted:
                     continue
                 tried = [
-                    [accuracy(problem, rival(law, epsilon, choice, problem, generator)) for _ in range(few)]  # type: ignore[arg-type]
+                    [accuracy(problem, rival(law, epsilon, choice, problem, generator)) for _ in range(draws)]  # type: ignore[arg-type]
                     for choice in choices
                 ]
                 results[f"{cell} {name}"] = max(tried, key=np.mean)
@@ -361,7 +361,7 @@ of four penalties C in hindsight; printed by `benchmarks/pooled.py`, whose head 
 
 
 def main() -> None:
-    """Measure the tasks named, one split at a time, and draw the page."""
+    """Measure the tasks named, one split at a time, or draw the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", choices=[[], *TASKS])
     parser.add_argument("--data-dir")
@@ -370,21 +370,26 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--page", action="store_true", help="only draw docs/accuracy.md from what has been measured")
     options = parser.parse_args()
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if options.page:
-        PAGE.write_text(page(results))
+        PAGE.write_text(page({task: measured for task in TASKS if (measured := _measured(task))}))
         return
     folder = data_folder(options.data_dir)
     for seed in range(options.splits):
         for task in options.tasks or TASKS:
-            done = results.setdefault(task, [])
-            if len(done) <= seed:
-                done.append({})
-            known = {cell.split(" ", 2)[2] for cell in done[seed]}
+            known = {cell.split(" ", 2)[2] for splits in _measured(task)[seed : seed + 1] for cell in splits}
             if missing := set(options.methods) - known:
-                done[seed] |= one_split(task, seed, options.draws, folder, missing)
-                RESULTS.write_text(json.dumps(results) + "\n")
-    PAGE.write_text(page(results))
+                found = one_split(task, seed, options.draws, folder, missing)
+                done = _measured(task)  # again: another process may have measured other columns meanwhile
+                done += [{} for _ in range(seed + 1 - len(done))]
+                done[seed] |= found
+                (RESULTS / f"{task}.json").write_text(json.dumps(done) + "\n")
+
+
+def _measured(task: str) -> list[dict[str, list[float]]]:
+    """By split."""
+    file = RESULTS / f"{task}.json"
+    found: list[dict[str, list[float]]] = json.loads(file.read_text()) if file.exists() else []
+    return found
 
 
 if __name__ == "__main__":
