@@ -12,11 +12,11 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from psephos.curator.hamm.pate import choose_queries
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_statistic
@@ -34,18 +34,25 @@ def rounds(law: str, epsilon: float, steps: int, problem: dict[str, Any], genera
     classes, parties = problem["classes"], problem["parties"]
     reach = 2 / parties
     sigma = gaussian_sigma(reach * math.sqrt(steps), epsilon, DELTA) if law == "gaussian" else 0.0
-    W = np.zeros((classes, rows.shape[1]))
+    owner, place = (
+        np.repeat(np.arange(parties), np.diff(edges)),
+        np.arange(len(rows)) - edges[:-1].repeat(np.diff(edges)),
+    )
+    if "products" not in problem:  # of each party's rows with each other: the length of a sum without the sum
+        padded = np.zeros((parties, place.max() + 1, rows.shape[1]))
+        padded[owner, place] = rows
+        problem["products"] = padded @ padded.transpose(0, 2, 1)
+    W, slopes = np.zeros((classes, rows.shape[1])), np.zeros((*problem["products"].shape[:2], classes))
     for _ in range(steps):
-        scores = rows @ W.T
-        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-        slope = np.eye(classes)[y] - shares / shares.sum(axis=1, keepdims=True)
-        own = np.stack([slope[a:b].T @ rows[a:b] for a, b in pairwise(edges)])
-        own /= np.maximum(np.linalg.norm(own, axis=(1, 2), keepdims=True), 1e-12)
+        shares = softmax(rows @ W.T, axis=1)
+        slope = slopes[owner, place] = np.eye(classes)[y] - shares
+        length = np.sqrt((slopes @ slopes.transpose(0, 2, 1) * problem["products"]).sum(axis=(1, 2)))
+        mean = (slope / np.maximum(length, 1e-12)[owner, None]).T @ rows / parties
         if law == "pure":
             noise = simulate_spherical_laplace(W.size, reach * steps / epsilon, generator)
         else:
             noise = simulate_gaussian(W.size, sigma, generator)
-        W += 20 / steps * (own.mean(axis=0) + noise.reshape(W.shape))
+        W += 20 / steps * (mean + noise.reshape(W.shape))
     return W
 
 
