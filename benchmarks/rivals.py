@@ -30,22 +30,21 @@ ROUNDS = (2, 5, 15)
 
 def rounds(law: str, epsilon: float, steps: int, problem: dict[str, Any], generator: np.random.Generator) -> Array:
     """The classifier (K, d) after `steps` rounds at a total (epsilon, 1e-6 or 0)."""
-    rows, y, edges = problem["unit private"], problem["y"], problem["edges"]
+    rows, y, edges = problem["unit private"].astype(np.float32), problem["y"], problem["edges"]
     classes, parties = problem["classes"], problem["parties"]
     reach = 2 / parties
     sigma = gaussian_sigma(reach * math.sqrt(steps), epsilon, DELTA) if law == "gaussian" else 0.0
-    owner, place = (
-        np.repeat(np.arange(parties), np.diff(edges)),
-        np.arange(len(rows)) - edges[:-1].repeat(np.diff(edges)),
-    )
+    owner = np.repeat(np.arange(parties), np.diff(edges))
+    place = np.arange(len(rows)) - edges[owner]
     if "products" not in problem:  # of each party's rows with each other: the length of a sum without the sum
-        padded = np.zeros((parties, place.max() + 1, rows.shape[1]))
+        padded = np.zeros((parties, place.max() + 1, rows.shape[1]), np.float32)
         padded[owner, place] = rows
         problem["products"] = padded @ padded.transpose(0, 2, 1)
-    W, slopes = np.zeros((classes, rows.shape[1])), np.zeros((*problem["products"].shape[:2], classes))
+    one_hot = np.eye(classes, dtype=np.float32)[y]
+    slopes = np.zeros((*problem["products"].shape[:2], classes), np.float32)
+    W = np.zeros((classes, rows.shape[1]))
     for _ in range(steps):
-        shares = softmax(rows @ W.T, axis=1)
-        slope = slopes[owner, place] = np.eye(classes)[y] - shares
+        slope = slopes[owner, place] = one_hot - softmax(rows @ W.T.astype(np.float32), axis=1)
         length = np.sqrt((slopes @ slopes.transpose(0, 2, 1) * problem["products"]).sum(axis=(1, 2)))
         mean = (slope / np.maximum(length, 1e-12)[owner, None]).T @ rows / parties
         if law == "pure":
