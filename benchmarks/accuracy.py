@@ -24,21 +24,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import diags_array
 from sklearn.datasets import make_multilabel_classification
-from sklearn.semi_supervised import LabelSpreading
+from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.rivals import ROUNDS, confident, rounds
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import Minimiser
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
-from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic, quieter_noise
+from psephos.curator.hamm.statistic import (
+    MechanismName,
+    StatisticPlan,
+    plan_statistic,
+    public_coordinates,
+    quieter_noise,
+)
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
-from psephos.parties.training import train_parties, votes, votes_in_blocks
+from psephos.parties.training import train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, unit_rows
+from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, unit_rows
 from psephos.protocol.randomness import SYSTEM
 from psephos.simulation.linear import count_votes
 from psephos.simulation.methods import (
@@ -80,9 +87,12 @@ features. `wide`: bags of words, 1,000 features, made by scikit-learn. `moving`:
 DEVELOPMENT = ("har", "digits", "adult", "tall", "moving", "occupation", "har-60")
 """On these the rules' constants are chosen (`benchmarks.constants`); the others report."""
 
-METHODS = ("own-data", "statistic", "avg", "soft", "pate", "confident", "rounds")
-COLUMNS = (*METHODS, "propagation")
-"""The last, where it was measured: the statistic of votes of parties that spread their labels over the public rows."""
+VOTERS = ("whitened votes", "propagation")
+"""The statistic of votes of other learners: those that train in the public coordinates (`--learners whitened`), and
+parties that spread their labels over the public rows."""
+
+METHODS = (*OWN, "statistic", "avg", "soft", "pate", "confident", "rounds")
+COLUMNS = (*METHODS, *VOTERS)
 
 
 def _har_subjects(folder: Path) -> tuple[Any, Any]:
@@ -191,17 +201,17 @@ def _noise(problem: dict[str, Any], law: str, epsilon: float) -> MechanismName:
     return quieter_noise(problem["auxiliary"], problem["classes"], problem["parties"], epsilon=epsilon, delta=1e-6)
 
 
-def own_data_at(problem: dict[str, Any], law: str, epsilon: float) -> Method:
-    """The own-data statistic by the public rules, its noise included."""
+def own_data_at(problem: dict[str, Any], law: str, epsilon: float, source: Own = "own-data") -> Method:
+    """The own-data statistic or the whitened average by the public rules, its noise included."""
     auxiliary, classes, parties = problem["auxiliary"], problem["classes"], problem["parties"]
     mechanism = _noise(problem, law, epsilon)
-    plan = plan_statistic(auxiliary, classes, parties, epsilon=epsilon, mechanism=mechanism, source="own-data")
+    plan = plan_statistic(auxiliary, classes, parties, epsilon=epsilon, mechanism=mechanism, source=source)
     return own_data_method(_own_sum(problem, plan), plan)
 
 
 def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) -> dict[str, list[float]]:
     """{'law epsilon method': accuracies of `draws` releases}; hindsight takes the best mean."""
-    problem = prepare(task, seed, folder, trained=wanted != {"own-data"})
+    problem = prepare(task, seed, folder, trained=not wanted <= {*OWN, *VOTERS})
     classes = problem["classes"]
     loss = loss_named("logistic", classes)
     fit = erm_fit("soft", problem["counts"], problem["auxiliary"], loss) if "soft" in wanted else None
@@ -232,12 +242,16 @@ def _ours(
 ) -> dict[str, Callable[[], Method]]:
     counts, auxiliary = problem.get("counts"), problem["auxiliary"]
     loss = loss_named("logistic", problem["classes"])
-    ours: dict[str, Callable[[], Method]] = {"own-data": lambda: own_data_at(problem, law, request.epsilon)}
+    quiet = replace(request, mechanism=_noise(problem, law, request.epsilon))
+    ours: dict[str, Callable[[], Method]] = {
+        "own-data": lambda: own_data_at(problem, law, request.epsilon),
+        "whitened": lambda: own_data_at(problem, law, request.epsilon, "whitened"),
+        "whitened votes": lambda: statistic_method(_whitened_votes(problem), auxiliary, quiet),
+        "propagation": lambda: statistic_method(_propagated(problem), auxiliary, quiet),
+    }
     if counts is not None:
-        quiet = replace(request, mechanism=_noise(problem, law, request.epsilon))
         ours |= {
             "statistic": lambda: statistic_method(counts, auxiliary, quiet),
-            "propagation": lambda: statistic_method(_propagated(problem), auxiliary, quiet),
             "avg": lambda: average_method(problem["average"], HAMM_LAMBDA, request),
             "soft": lambda: erm_method("soft", counts, auxiliary, loss, request, fit),
             "pate": lambda: pate_method(counts, auxiliary, request, seed),
@@ -246,26 +260,63 @@ def _ours(
 
 
 def _propagated(problem: dict[str, Any]) -> Any:
-    """Counts (N, K) of the votes of label spreading from each party's rows over the public ones (Zhou et al. 2004)."""
+    """Counts (N, K) of votes by label spreading (Zhou et al. 2004): a party's labels start at the ten public rows
+    nearest to each of its own, and spread over the public rows' own graph; alpha = 0.95, 60 steps."""
     if "propagated" not in problem:
-        public = unit_rows(problem["auxiliary"])
-        counts = np.zeros((len(public), problem["classes"]), np.int64)
-        for a, b in pairwise(problem["edges"]):
-            labels = np.concatenate([problem["y"][a:b], np.full(len(public), -1)])
-            spread = LabelSpreading(kernel="knn", n_neighbors=10).fit(
-                np.concatenate([problem["unit private"][a:b], public]), labels
-            )
-            counts[np.arange(len(public)), spread.transduction_[b - a :]] += 1
+        public, y, edges, classes = unit_rows(problem["auxiliary"]), problem["y"], problem["edges"], problem["classes"]
+        nearest = NearestNeighbors(n_neighbors=10).fit(public)
+        graph = nearest.kneighbors_graph()
+        graph = graph.maximum(graph.T)
+        scale = diags_array(1 / np.sqrt(np.asarray(graph.sum(axis=1)).ravel()))
+        spread, near = scale @ graph @ scale, nearest.kneighbors(problem["unit private"], return_distance=False)
+        counts = np.zeros((len(public), classes), np.int64)
+        for a, b in pairwise(edges):
+            start = np.zeros((len(public), classes))
+            np.add.at(start, (near[a:b], y[a:b, None]), 1.0)
+            labels = start
+            for _ in range(60):
+                labels = 0.95 * (spread @ labels) + 0.05 * start
+            labels += 1e-12 * start.sum(axis=0)  # rows that nothing reaches
+            counts[np.arange(len(public)), labels.argmax(axis=1)] += 1
         problem["propagated"] = counts
     return problem["propagated"]
 
 
+def _whitened(problem: dict[str, Any], transform: Any) -> Any:
+    """Every party's coefficients (M, K, r) in these coordinates."""
+    y, edges, classes = problem["y"], problem["edges"], problem["classes"]
+    Z, sizes = problem["unit private"] @ transform, np.diff(edges)
+    found = [
+        train_whitened(Z[edges[a] : edges[b]], y[edges[a] : edges[b]], sizes[a:b], classes=classes, transform=transform)
+        for a in range(0, len(sizes), 500)
+        for b in [min(len(sizes), a + 500)]
+    ]
+    return np.concatenate(found)
+
+
+def _whitened_votes(problem: dict[str, Any]) -> Any:
+    """Counts (N, K) of the votes of the learner `whitened`."""
+    if "whitened votes" not in problem:
+        auxiliary, transform = problem["auxiliary"], public_coordinates(problem["auxiliary"])
+        W = _whitened(problem, transform) @ transform.T
+        blocks = (block for _, block in votes_in_blocks(W, auxiliary))
+        problem["whitened votes"] = count_votes(blocks, len(auxiliary), problem["classes"])
+    return problem["whitened votes"]
+
+
 def _own_sum(problem: dict[str, Any], plan: StatisticPlan) -> list[int]:
+    """Of all parties' vectors, kept by source and number of coordinates."""
     assert isinstance(plan.grid, OwnDataGrid)
-    X, y = problem["X"], problem["y"]
-    vectors = [np.array(plan.grid.contribution(X[a:b], y[a:b]), dtype=np.int64) for a, b in pairwise(problem["edges"])]
-    total: list[int] = np.sum(vectors, axis=0).tolist()
-    return total
+    kept = (plan.source, plan.rank)
+    if kept not in problem:
+        X, y, total = problem["X"], problem["y"], np.zeros(plan.dimension, np.int64)
+        W = _whitened(problem, plan.transform) if plan.source == "whitened" else None
+        for number, (a, b) in enumerate(pairwise(problem["edges"])):
+            train = None if W is None else lambda Z, labels, own=W[number]: own
+            total += np.array(plan.grid.contribution(X[a:b], y[a:b], train), dtype=np.int64)
+        problem[kept] = total.tolist()
+    found: list[int] = problem[kept]
+    return found
 
 
 GOALS: dict[str, dict[str, tuple[float, ...]]] = {
