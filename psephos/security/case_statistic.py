@@ -197,7 +197,7 @@ class _Statistic(SumAnalysis):
         """Two data sets of other sizes that vote alike, or point one way, make the very same ballot from the same
         coins."""
         ballots, votes, auxiliary = [], [], self.auxiliary(context)
-        X, y = self.rows(context)[0]
+        X, y = self.rows(context)[-1]  # two rows of two classes have one direction at any ridge
         for copies in (1, 5):
             voter = TrainedVoter(context.seed, copies, 2)
             votes.append(voter.predict_votes(auxiliary).tolist())
