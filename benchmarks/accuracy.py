@@ -330,13 +330,12 @@ GOALS: dict[str, dict[str, tuple[float, ...]]] = {
 
 def page(results: dict[str, Any]) -> str:
     """docs/accuracy.md: a table or two a task, and counts of what the rule reached."""
-    lines, reached = [_INTRODUCTION], {True: [0, 0, 0], False: [0, 0, 0]}
+    lines, reached = [_INTRODUCTION], {"Development": [0, 0, 0], "Reporting": [0, 0, 0]}
     behind, missed = [], []
     for task in sorted(results, key=lambda t: t in DEVELOPMENT):
         splits, asked = results[task], TASKS[task]
-        pick, half = choose_method(("logistic",), asked["parties"]), "Reporting"
-        if task in DEVELOPMENT:
-            half = "Development"
+        pick = choose_method(("logistic",), asked["parties"])
+        half = "Development" if task in DEVELOPMENT else "Reporting"
         lines += [
             f"\n## {task}\n",
             f"{half} half. M = {asked['parties']}; the rule takes {pick}. {_table(splits, METHODS)}",
@@ -359,11 +358,10 @@ def page(results: dict[str, Any]) -> str:
             if means[pick] < means[best] - 0.005:
                 behind.append(f"{task}, {cell}: {means[pick]:.3f}, {best} {means[best]:.3f}")
     lines += [_POOLED, POOLED.read_text().rstrip(), "\n## What the rule reached\n"]
-    for development, (cells, near, level) in reached.items():
+    for half, (cells, near, level) in reached.items():
         lines += [
-            f"* {'Development' if development else 'Reporting'} half: what the rule picks is within 0.01 of the best",
-            f"  column in {near} of {cells} cells, on the splits that all columns have, and no column is above it by more",
-            f"  than 0.005 in {level}.",
+            f"* {half} half: what the rule picks is within 0.01 of the best column in {near} of {cells} cells, on the",
+            f"  splits that all columns have, and no column is above it by more than 0.005 in {level}.",
         ]
     lines += [
         f"* A column is above it by more than 0.005 in: {'; '.join(behind) or 'none'}.",
