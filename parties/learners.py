@@ -205,9 +205,9 @@ def make_learner(
     """An unfitted local classifier, from a name in `LEARNERS` or from any (unfitted or fitted) scikit-learn classifier.
 
     An object is cloned and never changed, and gets `seed` if it draws random numbers and has no seed itself. lam: the
-    regularisation of `logistic`, 1e-4 unless given; refused for the others. coordinates: of `whitened`, which is
-    `logistic` in them. Raises InvalidParameter for an unknown
-    name, an object that is no classifier, or as `LocalClassifier`.
+    regularisation of `logistic`, 1e-4 unless given; refused for the others. coordinates: (d, r), of `whitened`, which
+    is `logistic` in them. Raises InvalidParameter for an unknown name, an object that is no classifier, or as
+    `LocalClassifier`.
     """
     if lam is not None and learner != "logistic":
         raise InvalidParameter("lam belongs to the learner 'logistic'; other learners bring their own parameters")
