@@ -43,7 +43,7 @@ from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
-from psephos.parties.training import train_parties, train_whitened, votes, votes_in_blocks
+from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, unit_rows
 from psephos.protocol.randomness import SYSTEM
@@ -205,12 +205,14 @@ def _noise(problem: dict[str, Any], law: str, epsilon: float) -> MechanismName:
     return quieter_noise(problem["auxiliary"], problem["classes"], problem["parties"], epsilon=epsilon, delta=1e-6)
 
 
-def own_data_at(problem: dict[str, Any], law: str, epsilon: float, source: Own = "own-data") -> Method:
+def own_data_at(
+    problem: dict[str, Any], law: str, epsilon: float, source: Own = "own-data", lam: float = WHITENED_RIDGE
+) -> Method:
     """The own-data statistic or the whitened average by the public rules, its noise included."""
     auxiliary, classes, parties = problem["auxiliary"], problem["classes"], problem["parties"]
     mechanism = _noise(problem, law, epsilon)
     plan = plan_statistic(auxiliary, classes, parties, epsilon=epsilon, mechanism=mechanism, source=source)
-    return own_data_method(_own_sum(problem, plan), plan)
+    return own_data_method(_own_sum(problem, plan, lam), plan)
 
 
 def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) -> dict[str, list[float]]:
@@ -250,7 +252,7 @@ def _ours(
     ours: dict[str, Callable[[], Method]] = {
         "own-data": lambda: own_data_at(problem, law, request.epsilon),
         "whitened": lambda: own_data_at(problem, law, request.epsilon, "whitened"),
-        "whitened votes": lambda: statistic_method(_whitened_votes(problem), auxiliary, quiet),
+        "whitened votes": lambda: whitened_votes(problem, law, request.epsilon),
         "propagation": lambda: statistic_method(_propagated(problem), auxiliary, quiet),
     }
     if counts is not None:
@@ -286,35 +288,38 @@ def _propagated(problem: dict[str, Any]) -> Any:
     return problem["propagated"]
 
 
-def _whitened(problem: dict[str, Any], transform: Any) -> Any:
+def _whitened(problem: dict[str, Any], transform: Any, lam: float = WHITENED_RIDGE) -> Any:
     """Every party's coefficients (M, K, r) in these coordinates."""
     y, edges, classes = problem["y"], problem["edges"], problem["classes"]
     Z, sizes = problem["unit private"] @ transform, np.diff(edges)
+    fixed = {"classes": classes, "transform": transform, "lam": lam}
     found = [
-        train_whitened(Z[edges[a] : edges[b]], y[edges[a] : edges[b]], sizes[a:b], classes=classes, transform=transform)
+        train_whitened(Z[edges[a] : edges[b]], y[edges[a] : edges[b]], sizes[a:b], **fixed)
         for a in range(0, len(sizes), 500)
         for b in [min(len(sizes), a + 500)]
     ]
     return np.concatenate(found)
 
 
-def _whitened_votes(problem: dict[str, Any]) -> Any:
-    """Counts (N, K) of the votes of the learner `whitened`."""
-    if "whitened votes" not in problem:
-        auxiliary, transform = problem["auxiliary"], public_coordinates(problem["auxiliary"])
+def whitened_votes(problem: dict[str, Any], law: str, epsilon: float, rank: int = 12) -> Method:
+    """The statistic of the votes of the learner `whitened`, in so many coordinates."""
+    kept, auxiliary = ("whitened votes", rank), problem["auxiliary"]
+    if kept not in problem:
+        transform = public_coordinates(auxiliary, rank)
         W = _whitened(problem, transform) @ transform.T
         blocks = (block for _, block in votes_in_blocks(W, auxiliary))
-        problem["whitened votes"] = count_votes(blocks, len(auxiliary), problem["classes"])
-    return problem["whitened votes"]
+        problem[kept] = count_votes(blocks, len(auxiliary), problem["classes"])
+    request = Request(epsilon, 1e-6, _noise(problem, law, epsilon), None, "certified", False)
+    return statistic_method(problem[kept], auxiliary, request)
 
 
-def _own_sum(problem: dict[str, Any], plan: StatisticPlan) -> list[int]:
-    """Of all parties' vectors, kept by source and number of coordinates."""
+def _own_sum(problem: dict[str, Any], plan: StatisticPlan, lam: float) -> list[int]:
+    """Of all parties' vectors, kept by what they depend on."""
     assert isinstance(plan.grid, OwnDataGrid)
-    kept = (plan.source, plan.rank)
+    kept = (plan.source, plan.rank, lam)
     if kept not in problem:
         X, y, total = problem["X"], problem["y"], np.zeros(plan.dimension, np.int64)
-        W = _whitened(problem, plan.transform) if plan.source == "whitened" else None
+        W = _whitened(problem, plan.transform, lam) if plan.source == "whitened" else None
         for number, (a, b) in enumerate(pairwise(problem["edges"])):
             train = None if W is None else lambda Z, labels, own=W[number]: own
             total += np.array(plan.grid.contribution(X[a:b], y[a:b], train), dtype=np.int64)
