@@ -66,7 +66,8 @@ _OPERATORS: list[tuple[type, Callable[[Any], Any]]] = [
 # What is left out, and why: docs/security/mutants.md.
 _NEVER_CALLED_OTHERWISE = frozenset({"len", "isinstance"})
 _OF_TYPES = frozenset({"cast", "TypeVar", "ParamSpec", "NewType"})
-_OF_WORDS = frozenset({"option", "debug", "info", "warning", "exception"})
+_OF_WORDS = frozenset({"option", "_said", "getLogger", "debug", "info", "warning", "exception", "progress", "_progress"})
+_LEFT_ARGUMENTS = frozenset({"strict", "metadata"})  # zip's, and the help of an option
 
 
 class _Visitor(cst.CSTVisitor):
@@ -80,10 +81,10 @@ class _Visitor(cst.CSTVisitor):
     def on_visit(self, node: cst.CSTNode) -> bool:
         if _left_alone(node):
             return False
-        if not (isinstance(node, cst.Call) and _called(node) in _NEVER_CALLED_OTHERWISE | {"zip"}):
-            for kind, operator in _OPERATORS:
-                if isinstance(node, kind):
-                    self.found += [(".".join(self._scope), node, other) for other in operator(node)]
+        for kind, operator in _OPERATORS:
+            if isinstance(node, kind) and _called(node) not in _NEVER_CALLED_OTHERWISE:
+                made = [other for other in operator(node) if _left(other) == _left(node)]
+                self.found += [(".".join(self._scope), node, other) for other in made]
         if isinstance(node, cst.If | cst.IfExp) and isinstance(node.test, cst.Name | cst.Attribute | cst.Call):
             negated = cst.UnaryOperation(cst.Not(), node.test)  # mutmut changes such a condition in no way
             self.found.append((".".join(self._scope), node.test, negated))
@@ -100,12 +101,22 @@ def _left_alone(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Annotation | cst.Decorator | cst.ImportFrom | cst.Import):
         return True
     if isinstance(node, cst.Arg) and node.keyword is not None:
-        return node.keyword.value == "strict"  # of zip
+        return node.keyword.value in _LEFT_ARGUMENTS
     if isinstance(node, cst.If):
         return getattr(node.test, "value", None) == "TYPE_CHECKING"
     if isinstance(node, cst.Assign):
         return getattr(node.targets[0].target, "value", None) in {"__all__", "__slots__"}
+    if isinstance(node, cst.Expr) and _called(node.value) in _OF_WORDS:
+        return True
     return _called(node) in _OF_TYPES | _OF_WORDS
+
+
+def _left(node: cst.CSTNode) -> list[str]:
+    """The arguments of a call that are not changed: mutmut changes them at the call."""
+    if not isinstance(node, cst.Call):
+        return []
+    code = cst.Module([]).code_for_node
+    return [code(arg.value) for arg in node.args if arg.keyword is not None and arg.keyword.value in _LEFT_ARGUMENTS]
 
 
 def _called(node: cst.CSTNode) -> str:

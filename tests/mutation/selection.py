@@ -38,7 +38,7 @@ def build(recorded: Iterable[Path], root: Path) -> None:
             for line, tests in data.contexts_by_lineno(path).items():
                 ran[str(Path(path).relative_to(root.resolve()))][line].update(filter(None, tests))
     chosen: dict[str, dict[str, list[str]]] = {}
-    for path, lines in sorted(ran.items()):
+    for path, lines in sorted((path, lines) for path, lines in ran.items() if path.endswith(".py")):
         places = {"": (1, max(lines))} | _functions((root / path).read_text())
         tests_by_name = {name: [lines[n] for n in range(a, b + 1) if n in lines] for name, (a, b) in places.items()}
         chosen[path] = {name: _cheapest(path, set().union(*tests), seconds) for name, tests in tests_by_name.items()}

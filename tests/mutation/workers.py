@@ -29,8 +29,11 @@ from tests.mutation.selection import Selection
 __all__ = ["Copy", "try_all"]
 
 _LOADED = ["pytest", "hypothesis", "numpy", "scipy.stats", "scipy.optimize", "sklearn.linear_model", "sklearn.tree"]
-_LOADED += ["pandas", "gmpy2", "phe", "cryptography", "cbor2", "dp_accounting", "msgspec", "joblib", "typer", "rich"]
-_ARGUMENTS = ["-x", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no", "--no-header"]
+_LOADED += ["pandas", "gmpy2", "phe", "cryptography.hazmat.primitives.asymmetric.ed25519", "cbor2", "dp_accounting.rdp"]
+_LOADED += ["dp_accounting.pld.privacy_loss_distribution", "msgspec", "joblib", "typer", "rich", "tomli_w", "lazy_loader"]
+_LOADED += ["sklearn.ensemble", "sklearn.datasets", "sklearn.pipeline", "sklearn.compose", "sqlite3", "urllib.request"]
+_LOADED += ["_hypothesis_pytestplugin", "hypothesis.strategies", "hypothesis.stateful", "hypothesis.extra.numpy"]
+_ARGUMENTS = ["-x", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider", "--tb=no", "--no-header"]
 _ARGUMENTS += ["--hypothesis-profile=mutants", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 _ALLOWED = (20, 5)
 """Seconds of processor time that a mutant has, and that many times what its tests take besides."""
@@ -48,14 +51,13 @@ class _Watch:
 
 def _run(copy: str, tests: list[str], seconds: int, answer: Connection) -> None:
     """In a process of its own: all of the copy's code is imported here for the first time."""
-    os.setsid()
+    os.setpgrp()
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     os.chdir(copy)
     for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "psephos")]:
         del sys.modules[name]
     sys.path.insert(0, copy)
-    sys.dont_write_bytecode = True
-    os.environ |= {"PYTHONPATH": copy, "PYTHONDONTWRITEBYTECODE": "1"}
+    os.environ |= {"PYTHONPATH": copy, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     with Path(f"{copy}.log").open("w") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
@@ -96,6 +98,8 @@ class Copy:
             yield
         finally:
             shutil.copy2(self._root / change.path, path)
+            for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+                compiled.unlink()
 
     def run(self, tests: list[str], seconds: float) -> tuple[int, str]:
         """Exit status of pytest, negative when it was stopped, and the first test that failed."""
@@ -116,7 +120,7 @@ class Copy:
 
     def types(self) -> bool:
         """Whether the type checker is content."""
-        command = [sys.executable, "-m", "mypy", "--no-error-summary"]
+        command = [sys.executable, "-m", "mypy.dmypy", "run", "--timeout", "1800"]
         return subprocess.run(command, cwd=self._place, capture_output=True, check=False).returncode == 0
 
     def verdict(self, change: Change, selection: Selection) -> dict[str, Any]:
