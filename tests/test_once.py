@@ -9,29 +9,37 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party, VectorParty, VotingParty
 from psephos.parties.psgd import GradientParty, LocalLoss, SeriesHolder
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import MemoryBoard
+from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.encrypted_sum.messages import TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import vote_round
-from psephos.protocol.errors import AlreadyDoneError, BudgetExceededError, JournalError
+from psephos.protocol.errors import AlreadyDoneError, BoardError, BudgetExceededError, EquivocationError, JournalError
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.psgd.descent import Descent, StepSizes
 from psephos.protocol.psgd.series import Announcement, Series, Terms
-from psephos.protocol.roles import BOARD, Entry, Role
+from psephos.protocol.roles import BOARD, Entry, Machine, Post, Role, Step, gathers, takes
 from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.storage.values import storable
 from psephos.protocol.study.stages import Publishing
+from psephos.protocol.wire import HEADER_BYTES, Kind, frame
 from psephos.simulation.ceremony import hold_ceremony
 from psephos.study.identity import Identity
 from tests.study import trial
@@ -186,6 +194,7 @@ def asks() -> dict[str, Ask]:
     return {ask.__name__: ask for ask in found}
 
 
+_KINDS = ("fails", "dies before", "dies after")
 _NAMES = (
     "ledger",
     "votes",
@@ -240,7 +249,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-@pytest.mark.parametrize("kind", ["fails", "dies before", "dies after"])
+@pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("what", _NAMES)
 def test_once_whichever_statement_fails(asks: dict[str, Ask], what: str, kind: str, folder: Path) -> None:
     """The first to ask meets a fault; then all names are tried, by it or its successor and by another object."""
@@ -266,3 +275,193 @@ def test_once_whichever_statement_fails(asks: dict[str, Ask], what: str, kind: s
             assert statement > 3, "there was nothing to fail"
             return
     pytest.fail("it goes on for ever")
+
+
+# -- a role on its own machine: its store dies, is copied and set back, and its board fails
+
+
+@storable
+@dataclass(frozen=True)
+class Asking:
+    """The curator has announced so many steps, and has these sums."""
+
+    sums: tuple[int, ...] = ()
+
+
+class Announcer(Machine):
+    """The curator: announces a step, adds up its ballots, announces the next."""
+
+    name = "curator"
+    reads = frozenset({Kind.BALLOT})
+
+    def begin(self) -> Step:
+        return Step(Asking(), (self._announcement(0),))
+
+    def _announcement(self, step: int) -> Post:
+        return Post(BOARD, frame(Kind.ANNOUNCEMENT, bytes(32), bytes([step])), "announce")
+
+    @gathers(Asking, Kind.BALLOT, lambda self, state: ("party 0", "party 1"))
+    def add(self, state: Asking, ballots: Mapping[str, bytes]) -> Step:
+        sums = (*state.sums, sum(drawn(data) for data in ballots.values()))
+        return Step(Asking(sums), (self._announcement(len(sums)),) if len(sums) < _STEPS else ())
+
+    def outcome(self, state: Asking) -> tuple[int, ...] | None:
+        return state.sums if len(state.sums) == _STEPS else None
+
+
+class Answerer(Machine):
+    """A party: answers an announcement with a number of its own, which it draws once."""
+
+    reads = frozenset({Kind.ANNOUNCEMENT})
+
+    def __init__(self, number: int, store: Store) -> None:
+        self.name, self._once = f"party {number}", OnceLedger(store)
+
+    def begin(self) -> Step:
+        return Step(Asking())
+
+    @takes(Asking, Kind.ANNOUNCEMENT)
+    def answer(self, state: Asking, entry: Entry) -> Step:
+        number = self._once.first(entry.data, b"", lambda: entry.data[-1:] + os.urandom(3))
+        return Step(state, (Post(BOARD, frame(Kind.BALLOT, bytes(32), number), "answer"),))
+
+
+_STEPS = 3
+_TRIAL = trial(parties=3)
+_ROLES = ("curator", "party 0", "party 1")
+
+
+def drawn(data: bytes) -> int:
+    return int.from_bytes(data[HEADER_BYTES + 1 :], "big")
+
+
+class FailingBoard(MemoryBoard):
+    """Does not take the next entry, or takes it and says that it did not."""
+
+    failure: str | None = None
+
+    def post(self, data: bytes) -> None:
+        failure, self.failure = self.failure, None
+        if failure != "before":
+            super().post(data)
+        if failure is not None:
+            raise BoardError("the board failed")
+
+
+class Machines(RuleBasedStateMachine):
+    """Three roles, each an agent with a store on disk. On the board there is never a second answer to anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder, self.board = Path(tempfile.mkdtemp()), FailingBoard()
+        self.agents: dict[str, tuple[Agent, Frail]] = {}
+        self.time = 0.0
+
+    def agent(self, name: str, fault: Fault | None = None) -> Agent:
+        if name not in self.agents:
+            store = Frail(self.folder / name)
+            store.fault = fault
+            role = Announcer() if name == "curator" else Answerer(int(name[-1]), store)
+            try:
+                self.agents[name] = (
+                    Agent(role, _TRIAL.study.members, _TRIAL.keys[name], self.board, store, clock=self.clock),
+                    store,
+                )
+            except BaseException:
+                store.close()
+                raise
+        self.agents[name][1].fault = fault
+        return self.agents[name][0]
+
+    def clock(self) -> float:
+        """Whatever was not read back is posted again."""
+        self.time += 60.0
+        return self.time
+
+    def leave(self, name: str) -> None:
+        if name in self.agents:
+            self.agents.pop(name)[1].close()
+
+    def turn(self, name: str, fault: Fault | None = None) -> None:
+        try:
+            self.agent(name, fault).step()
+        except (Died, JournalError, BoardError):
+            self.leave(name)
+
+    @rule(name=st.sampled_from(_ROLES), again=st.integers(1, 3))
+    def works(self, name: str, again: int) -> None:
+        for _ in range(again):
+            self.turn(name)
+
+    @rule(name=st.sampled_from(_ROLES), kind=st.sampled_from(_KINDS), statement=st.integers(1, 40))
+    def fails(self, name: str, kind: str, statement: int) -> None:
+        self.turn(name, Fault(statement, kind))
+
+    @rule(name=st.sampled_from(_ROLES), failure=st.sampled_from(["before", "after"]))
+    def loses_the_board(self, name: str, failure: str) -> None:
+        self.board.failure = failure
+        self.turn(name)
+
+    @rule(name=st.sampled_from(_ROLES))
+    def is_copied(self, name: str) -> None:
+        self.leave(name)
+        if (self.folder / name).exists():
+            shutil.copy2(self.folder / name, self.folder / f"{name} copy")
+
+    @rule(name=st.sampled_from(_ROLES))
+    def is_set_back(self, name: str) -> None:
+        """It finds that it has said more, and says nothing: and goes on with its newest store; or nothing was lost."""
+        copy, kept = self.folder / f"{name} copy", self.folder / f"{name} newest"
+        if not copy.exists():
+            return
+        self.turn(name)  # everything that it has said is on the board
+        said = self.said_by(name)
+        self.leave(name)
+        shutil.copy2(self.folder / name, kept)
+        shutil.copy2(copy, self.folder / name)
+        try:
+            behind = self.agent(name).said < said
+            with pytest.raises(EquivocationError) if behind else nullcontext():
+                self.agent(name).step()
+        finally:
+            self.leave(name)
+        if behind:
+            assert self.said_by(name) == said
+            shutil.copy2(kept, self.folder / name)
+
+    def said_by(self, name: str) -> int:
+        """How many entries of a role are on the board; no place has two, nor has a question two answers."""
+        entries: dict[int, bytes] = {}
+        answers: dict[int, bytes] = {}
+        for data in self.board.entries:
+            signed = SignedEntry.decode(data)
+            if signed.author == name:
+                assert entries.setdefault(signed.place, data) == data, f"{name} has said two things in one place"
+                if Entry(1, name, BOARD, signed.body).kind == Kind.BALLOT:
+                    answer = signed.body[HEADER_BYTES:]
+                    assert answers.setdefault(answer[0], answer) == answer, f"{name} has given two answers"
+        return len(entries)
+
+    @invariant()
+    def nothing_is_said_twice(self) -> None:
+        for name in _ROLES:
+            self.said_by(name)
+
+    def teardown(self) -> None:
+        """Whatever has happened, it comes to its end, and to the sum of what is on the board."""
+        try:
+            for _ in range(40):
+                for name in _ROLES:
+                    self.turn(name)
+            bodies = {SignedEntry.decode(data).body for data in self.board.entries}
+            answers = [body for body in bodies if Entry(1, "", BOARD, body).kind == Kind.BALLOT]
+            sums = tuple(sum(drawn(a) for a in answers if a[HEADER_BYTES] == step) for step in range(_STEPS))
+            assert self.agent("curator").result == sums
+        finally:
+            for name in _ROLES:
+                self.leave(name)
+            shutil.rmtree(self.folder)
+
+
+TestMachines = Machines.TestCase
+TestMachines.settings = settings(max_examples=20, stateful_step_count=16, deadline=None)

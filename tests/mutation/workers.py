@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from multiprocessing.connection import Connection
@@ -68,7 +67,8 @@ def _run(copy: str, tests: list[str], seconds: int, answer: Connection) -> None:
     slow = list(hypothesis.HealthCheck)
     hypothesis.settings.register_profile("mutants", deadline=None, phases=phases, suppress_health_check=slow)
     watch = _Watch()
-    answer.send((int(pytest.main([*_ARGUMENTS, *tests], plugins=[watch])), watch.failed))
+    status = pytest.main([*_ARGUMENTS, *tests], plugins=[watch])
+    answer.send((int(status), watch.failed, sum(os.times()[:4])))
 
 
 class Copy:
@@ -86,23 +86,25 @@ class Copy:
                 shutil.copy2(root / name, place / name, follow_symlinks=False)
         self._processes = multiprocessing.get_context("forkserver")
         self._processes.set_forkserver_preload(_LOADED)
-        status, failed = self.run(["tests/protocol/test_randomness.py"], 600)
+        status, failed, _ = self.run(["tests/protocol/test_randomness.py"], 600)
         if status:
             raise RuntimeError(f"{failed or 'pytest'} fails without any mutant: see {place}.log")
 
     @contextlib.contextmanager
     def with_change(self, change: Change) -> Iterator[None]:
         path = self._place / change.path
-        path.write_text(change.apply((self._root / change.path).read_text()))
+        before, when = path.read_text(), path.stat()
+        path.write_text(change.apply(before))
         try:
             yield
         finally:
-            shutil.copy2(self._root / change.path, path)
+            path.write_text(before)
+            os.utime(path, ns=(when.st_atime_ns, when.st_mtime_ns))
             for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
                 compiled.unlink()
 
-    def run(self, tests: list[str], seconds: float) -> tuple[int, str]:
-        """Exit status of pytest, negative when it was stopped, and the first test that failed."""
+    def run(self, tests: list[str], seconds: float) -> tuple[int, str, float]:
+        """Exit status of pytest, negative when it was stopped; the first test that failed; seconds of processor time."""
         ours, theirs = self._processes.Pipe(duplex=False)
         process = self._processes.Process(target=_run, args=(str(self._place), tests, int(seconds), theirs))
         process.start()
@@ -116,7 +118,7 @@ class Copy:
         except EOFError:
             if process.exitcode not in (-signal.SIGKILL, -signal.SIGXCPU):
                 raise RuntimeError(f"the tests could not be run: see {self._place}.log") from None
-            return -1, ""
+            return -1, "", seconds
 
     def types(self) -> bool:
         """Whether the type checker is content."""
@@ -126,17 +128,15 @@ class Copy:
     def verdict(self, change: Change, selection: Selection) -> dict[str, Any]:
         """Try one: "killed" by a test that failed, by "time", by "types", or "survived"."""
         tests, seconds = selection.tests(change)
-        began = time.monotonic()
         with self.with_change(change):
-            status, failed = self.run(tests, _ALLOWED[0] + _ALLOWED[1] * seconds) if tests else (0, "")
+            status, failed, took = self.run(tests, _ALLOWED[0] + _ALLOWED[1] * seconds) if tests else (0, "", 0.0)
             if status < 0:
                 verdict = "time"
             elif status not in (0, 5):  # pytest: all passed, or there were none
                 verdict = "killed"
             else:
                 verdict = "survived" if self.types() else "types"
-        took = {"seconds": round(time.monotonic() - began, 1), "tests": len(tests)}
-        return {"verdict": verdict, "test": failed} | asdict(change) | took
+        return {"verdict": verdict, "test": failed, "tests": len(tests), "seconds": round(took, 1)} | asdict(change)
 
 
 def try_all(changes: Iterable[Change], root: Path, folder: Path, workers: int) -> Iterator[dict[str, Any]]:
