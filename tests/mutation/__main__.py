@@ -9,11 +9,13 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tests.mutation import changes as changes_module
 from tests.mutation.changes import Change, changes
 from tests.mutation.selection import build
 from tests.mutation.workers import Copy, try_all
@@ -31,7 +33,14 @@ def _sources() -> list[str]:
 
 
 def _changes(path: str) -> list[Change]:
-    return changes(path, (_ROOT / path).read_text())
+    """Of a file, made once for each text of it: all of them take a minute."""
+    source = (_ROOT / path).read_text()
+    made = Path(changes_module.__file__).read_text()
+    kept = _FOLDER / "changes" / f"{sha256((path + source + made).encode()).hexdigest()[:16]}.json"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps([asdict(change) for change in changes(path, source)]))
+    return [Change(**fields) for fields in json.loads(kept.read_text())]
 
 
 def _population(workers: int) -> list[Change]:

@@ -52,7 +52,7 @@ def _one_text(node: cst.BaseString) -> Iterator[cst.CSTNode]:
 
 
 def _left_out(node: cst.Raise | cst.Expr) -> Iterator[cst.CSTNode]:
-    """No refusal, or no call that is made for its effect: the checks that a protocol rests on. mutmut has none of it."""
+    """No refusal, or no call that is made for its effect: the checks that a protocol rests on. mutmut leaves both."""
     if isinstance(node, cst.Raise) or isinstance(node.value, cst.Call | cst.Await):
         yield cst.Pass()
 
@@ -66,8 +66,10 @@ _OPERATORS: list[tuple[type, Callable[[Any], Any]]] = [
 # What is left out, and why: docs/security/mutants.md.
 _NEVER_CALLED_OTHERWISE = frozenset({"len", "isinstance"})
 _OF_TYPES = frozenset({"cast", "TypeVar", "ParamSpec", "NewType"})
-_OF_WORDS = frozenset({"option", "_said", "getLogger", "debug", "info", "warning", "exception", "progress", "_progress"})
-_LEFT_ARGUMENTS = frozenset({"strict", "metadata"})  # zip's, and the help of an option
+_OF_WORDS = frozenset(
+    {"option", "_said", "getLogger", "debug", "info", "warning", "exception", "progress", "_progress"}
+)
+_LEFT_ARGUMENTS = frozenset({"strict", "metadata", "encoding"})  # zip's; the help of an option; UTF-8 by default
 
 
 class _Visitor(cst.CSTVisitor):

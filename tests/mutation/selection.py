@@ -1,7 +1,8 @@
 """Which tests a mutant has to pass: those that run its function, its module's own first, then the cheap ones.
 
-tests.json is made by `python -m tests.mutation map` from runs of the suite under coverage (`record`). A test that is not
-there any more is passed over; one that is new in the file named after the module (tests/parties/test_holder.py) is asked.
+tests.json is made by `python -m tests.mutation map` from runs of the suite under coverage (`record`). A test that is
+not there any more is passed over; one that is new in the file named after the module (tests/parties/test_holder.py) is
+asked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mutants are tried one by one in copies of the project: each in a process of its own, whose libraries are loaded.
 
-A mutant is killed by the first test that fails, or when its tests use far more processor time than they used to. What no
-test notices is type-checked, as `make lint` would.
+A mutant is killed by the first test that fails, or when its tests use far more processor time than they used to. What
+no test notices is type-checked, as by `make lint`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,15 @@ __all__ = ["Copy", "try_all"]
 
 _LOADED = ["pytest", "hypothesis", "numpy", "scipy.stats", "scipy.optimize", "sklearn.linear_model", "sklearn.tree"]
 _LOADED += ["pandas", "gmpy2", "phe", "cryptography.hazmat.primitives.asymmetric.ed25519", "cbor2", "dp_accounting.rdp"]
-_LOADED += ["dp_accounting.pld.privacy_loss_distribution", "msgspec", "joblib", "typer", "rich", "tomli_w", "lazy_loader"]
+_LOADED += [
+    "dp_accounting.pld.privacy_loss_distribution",
+    "msgspec",
+    "joblib",
+    "typer",
+    "rich",
+    "tomli_w",
+    "lazy_loader",
+]
 _LOADED += ["sklearn.ensemble", "sklearn.datasets", "sklearn.pipeline", "sklearn.compose", "sqlite3", "urllib.request"]
 _LOADED += ["_hypothesis_pytestplugin", "hypothesis.strategies", "hypothesis.stateful", "hypothesis.extra.numpy"]
 _ARGUMENTS = ["-x", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider", "--tb=no", "--no-header"]
@@ -104,7 +112,7 @@ class Copy:
                 compiled.unlink()
 
     def run(self, tests: list[str], seconds: float) -> tuple[int, str, float]:
-        """Exit status of pytest, negative when it was stopped; the first test that failed; seconds of processor time."""
+        """Exit status of pytest, negative when it was stopped; the first test that failed; processor seconds."""
         ours, theirs = self._processes.Pipe(duplex=False)
         process = self._processes.Process(target=_run, args=(str(self._place), tests, int(seconds), theirs))
         process.start()
