@@ -677,7 +677,7 @@ def share_tails() -> None:
     plan = plan_statistic(
         np.random.default_rng(1).normal(size=(60, 3)), 2, parties, epsilon=1.0, joint=True, mechanism="discrete-laplace"
     )
-    joint = PolyaShares(plan.dimension, parties, 20, plan.mechanism.scale_units)  # type: ignore[union-attr]
+    joint = PolyaShares(plan.dimension, parties, 20, plan.mechanism.scale_units)
     assert entry_range(plan.grid, joint) == (plan.grid.minimum - joint.bound, plan.grid.maximum + joint.bound)
 
 
