@@ -19,11 +19,9 @@ import psephos.simulation.methods
 import psephos.simulation.psgd
 import psephos.simulation.sums
 import psephos.simulation.tally
-from psephos.parties.noise import PolyaShares, SkellamShares
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.simulation.psgd import PsgdOptions
 from psephos.simulation.sums import SumOptions, Sums
 from tests.security.lab import canaries, parameters, published
 
@@ -58,7 +56,7 @@ PLANTED: tuple[Planted, ...] = (
         "released noise is always the seed's",
         SumOptions,
         "noise_coins",
-        f'{_SEED.replace(chr(39), chr(34))} if self.simulate_noise else SYSTEM',
+        f"{_SEED.replace(chr(39), chr(34))} if self.simulate_noise else SYSTEM",
         _SEED,
         partial(published.law_of_alpha, "spherical-laplace", draws=8),
     ),
@@ -101,7 +99,7 @@ PLANTED: tuple[Planted, ...] = (
         "_noise",
         "if options.simulate_noise:",
         "if True:",
-        partial(published.again, "psgd"),
+        partial(published.law_of_steps, "paper", runs=2),
     ),
     Planted(
         "joint noise is always the seed's",
@@ -109,15 +107,14 @@ PLANTED: tuple[Planted, ...] = (
         "_joint",
         "if options.simulate_noise else None",
         "if True else None",
-        partial(published.joint_law, "discrete-laplace", 0, 0, draws=2),
+        partial(published.joint_law, "discrete-laplace", "statistic", draws=2),
     ),
     Planted(
         "one stream of noise for every release of a run",
         Sums,
         "release",
         "method.draw(noise), epsilon)",
-        "method.draw(type('', (), {})() if False else options.noise_coins if options.simulate_noise else "
-        "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(int(epsilon))), epsilon)",
+        "method.draw(SimulationRandomness(int(SYSTEM.bits(1)))), epsilon)",
         partial(published.law_of_alpha, "spherical-laplace", draws=8),
     ),
     Planted(
@@ -150,7 +147,7 @@ PLANTED: tuple[Planted, ...] = (
         "shares_of",
         "contributors(plan.parties, colluders, dropouts)",
         "plan.parties",
-        partial(published.joint_law, "gaussian", 1, 1),
+        partial(published.joint_law, "gaussian", "own-data", draws=80),
     ),
     Planted(
         "shares of noise sized without the colluders",
@@ -158,10 +155,10 @@ PLANTED: tuple[Planted, ...] = (
         "shares_of",
         "contributors(plan.parties, colluders, dropouts)",
         "contributors(plan.parties, 0, 0)",
-        partial(published.joint_law, "gaussian", 2, 1),
+        partial(published.joint_law, "discrete-laplace", "statistic", 3, 0),
     ),
     Planted(
-        "half of Pathak's noise",
+        "a sixteenth of Pathak's noise",
         psephos.parties.pathak_noise,
         "noise_share",
         "noise_scale(terms, size)",

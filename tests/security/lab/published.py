@@ -1,4 +1,4 @@
-"""What is published, run after run, against what it claims: the functions behind the commands, called as they call them.
+"""What is published, run after run, against what it claims: the functions behind the commands, as they call them.
 
 Everything is private data made up here, dealt to five parties or so; keys are test keys, which noise does not depend
 on; coins are the operating system's. The noise of a release is had from what was published alone: from the difference
@@ -10,8 +10,8 @@ sound product with probability 1e-6 at most.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -24,10 +24,8 @@ from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate
 from psephos.curator.hamm.statistic import plan_statistic
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split
-from psephos.outcomes import TallyOutcome
 from psephos.protocol.transcript import Transcript
 from psephos.security.privacy import lower_bound
-from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.measure import Kept, Measured
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
@@ -47,7 +45,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 RATE = 1e-6
-PARTIES, FEATURES, PUBLIC, LAM, DELTA = 5, 3, 60, 0.05, 1e-6
+PARTIES, FEATURES, PUBLIC, LAM, DELTA = 5, 8, 100, 0.05, 1e-6
 MECHANISMS = ("spherical-laplace", "discrete-laplace", "gaussian")
 OPTIONS: dict[str, Any] = {
     "parties": PARTIES, "holders": 3, "threshold": 2, "key_bits": 256, "test_key": True, "seed": 7,
@@ -58,9 +56,9 @@ OPTIONS: dict[str, Any] = {
 def data(neighbour: bool = False) -> Split:
     """Two classes, unit rows; `neighbour`: party 0's labels turned over."""
     draw = np.random.default_rng(11)
-    X = draw.normal(size=(260, FEATURES)) + 0.3
+    X = draw.normal(size=(320, FEATURES)) + 0.3
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9)
-    y = (X @ np.array([1.0, -0.7, 0.4]) > 0).astype(np.int64)
+    y = (X @ draw.normal(size=FEATURES) > 0).astype(np.int64)
     dealt = split(Dataset("made up", X, y, None, None, ("no", "yes"), "made up here"), PARTIES, 3, auxiliary=PUBLIC)
     if not neighbour:
         return dealt
@@ -122,7 +120,9 @@ def same_law(found: Array, wanted: Array, what: str) -> None:
     ):
         p = stats.ks_2samp(of(found), of(wanted)).pvalue
         ratio = float(np.mean(np.linalg.norm(found, axis=1)) / np.mean(np.linalg.norm(wanted, axis=1)))
-        assert p > RATE / 3, f"{what}: the {name} of its noise are not of the law (p = {p:.1g}, {ratio:.2f} times as long)"
+        assert p > RATE / 3, (
+            f"{what}: the {name} of its noise are not of the law (p = {p:.1g}, {ratio:.2f} times as long)"
+        )
 
 
 def fresh(releases: Iterable[Array], what: str) -> None:
@@ -191,7 +191,7 @@ def law_of_alpha(mechanism: str, epsilon: float = 2.0, draws: int = 120) -> None
 
 def law_of_pate(mechanism: str, draws: int = 150) -> None:
     """PATE's answers, each found again from its student, against the chance that noise on two counts makes them."""
-    outcome, kept = run(mechanism, draws, ("pate",), epsilon=(1.0,))
+    _, kept = run(mechanism, draws, ("pate",), epsilon=(1.0,))
     X, aggregator = kept.scaler.transform(data().X_auxiliary), "gnmax" if mechanism == "gaussian" else "lnmax"
     plan = plan_pate(PUBLIC, 2, PARTIES, epsilon=1.0, delta=DELTA, aggregator=aggregator, seed=7)  # type: ignore[arg-type]
     queries = len(plan.queries)
@@ -230,37 +230,43 @@ def neighbours(mechanism: str, epsilon: float = 1.0, draws: int = 400) -> None:
 # -- sums with the parties' noise
 
 
-def joint_law(mechanism: str, colluders: int, dropouts: int, epsilon: float = 4.0, draws: int = 30) -> None:
-    """Both statistics with noise in shares, absent parties and all: as many shares as there are ballots, each sized so
+def joint_law(mechanism: str, method: str, colluders: int = 1, dropouts: int = 1, draws: int = 40) -> None:
+    """A statistic with noise in shares, absent parties and all: as many shares as there are ballots, each sized so
     that those of all but the colluders, the absent and oneself make up the law."""
-    absent = dropouts / PARTIES
+    epsilon, absent = 40.0, dropouts / PARTIES
     more = {"reveal": "statistic", "colluders": colluders, "dropouts": dropouts, "absent": absent}
-    runs = [run(mechanism, count, epsilon=(epsilon,), **more) for count in (draws, 2)]
+    runs = [run(mechanism, count, (method,), epsilon=(epsilon,), **more) for count in (draws, 2)]
     (outcome, kept), ballots, honest = runs[0], PARTIES - dropouts, PARTIES - colluders - dropouts - 1
     X = kept.scaler.transform(data().X_auxiliary)
-    for method in ("statistic", "own-data"):
-        releases = released(kept, method)
-        fresh([releases, released(runs[1][1], method)], f"joint {method}, {mechanism}")
-        source = "own-data" if method == "own-data" else "votes"
-        plan = plan_statistic(
-            X, 2, PARTIES, epsilon=epsilon, delta=DELTA, mechanism=mechanism, source=source, joint=True  # type: ignore[arg-type]
-        )
-        z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
-        l2 = (2.0 if method == "own-data" else math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z))) / ballots
-        l1 = l2 * math.sqrt(plan.rank)
-        if method == "statistic":
-            l1 = min(l1, math.sqrt(2) * np.abs(z).sum() / len(z) / ballots)
-        scale = l1 / epsilon if mechanism == "discrete-laplace" else sigma_of(l2, epsilon, DELTA)
-        found = differences(releases) @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
-        parts, size = ballots / honest, plan.rank
-        if mechanism == "gaussian":  # Skellam: never less than the Gaussian needs, and little more
-            ratio = float((found**2).mean()) / (2 * scale**2 * parts)
-            least, most = (float(stats.chi2.ppf(p, found.size)) / found.size for p in (RATE / 2, 1 - RATE / 2))
-            assert least <= ratio <= 1.5 * most, f"joint {method}: {ratio:.2f} times the variance"
-            scale *= math.sqrt(ratio)
-        many = [noise(mechanism, scale, size, 20000, parts) for _ in range(2)]
-        same_law(found, many[0] - many[1], f"joint {method}, {mechanism}")
-        assert outcome.tally_equals_plaintext
+    releases = released(kept, method)
+    fresh([releases, released(runs[1][1], method)], f"joint {method}, {mechanism}")
+    source = "own-data" if method == "own-data" else "votes"
+    plan = plan_statistic(
+        X,
+        2,
+        PARTIES,
+        epsilon=epsilon,
+        delta=DELTA,
+        mechanism=mechanism,
+        source=source,
+        joint=True,  # type: ignore[arg-type]
+    )
+    z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
+    l2 = (2.0 if method == "own-data" else math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z))) / ballots
+    l1 = l2 * math.sqrt(plan.rank)
+    if method == "statistic":
+        l1 = min(l1, math.sqrt(2) * np.abs(z).sum() / len(z) / ballots)
+    scale = l1 / epsilon if mechanism == "discrete-laplace" else sigma_of(l2, epsilon, DELTA)
+    found = differences(releases) @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
+    parts, size = ballots / honest, plan.rank
+    if mechanism == "gaussian":  # Skellam: never less than the Gaussian needs, and little more
+        ratio = float((found**2).mean()) / (2 * scale**2 * parts)
+        least, most = (float(stats.chi2.ppf(p, found.size)) / found.size for p in (RATE / 2, 1 - RATE / 2))
+        assert least <= ratio <= 1.5 * most, f"joint {method}: {ratio:.2f} times the variance"
+        scale *= math.sqrt(ratio)
+    many = [noise(mechanism, scale, size, 20000, parts) for _ in range(2)]
+    same_law(found, many[0] - many[1], f"joint {method}, {mechanism}")
+    assert outcome.tally_equals_plaintext
 
 
 # -- PSGD
@@ -320,7 +326,9 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
     for step in range(STEPS - 1):
         found = apart[:, step]
         p = stats.ks_2samp(found.ravel(), wanted.ravel()).pvalue
-        assert p > RATE / STEPS, f"psgd {variant}: the noise of steps {step + 1} and {step + 2} differs otherwise (p = {p:.1g})"
+        assert p > RATE / STEPS, (
+            f"psgd {variant}: the noise of steps {step + 1} and {step + 2} differs otherwise (p = {p:.1g})"
+        )
         size = np.abs(found).max() / np.abs(wanted).mean()
         assert size > 0.02, f"psgd {variant}: steps {step + 1} and {step + 2} have the same noise"
     same_law(apart[:, ::2].reshape(-1, d), wanted, f"psgd {variant}, all steps")
