@@ -344,8 +344,8 @@ def study(directory: Path) -> None:
                 agents["curator"].hush()
     bank = replace(canaries(samples_scaler(samples)), words=(secret,))
     assert len(board.entries) > 30
-    for number, entry in enumerate(board.entries, 1):
-        bank.told(entry, f"entry {number} of the board")
+    for place, entry in enumerate(board.entries, 1):
+        bank.told(entry, f"entry {place} of the board")
     bank.told("\n".join(lines), "the log of a study")
     content = agents["curator"].result.content
     bank.told(content.decode(), "the model")

@@ -28,7 +28,7 @@ from psephos import hold_ceremony
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.losses import Logistic
-from psephos.curator.psgd.agreement import DescentOptions, agree
+from psephos.curator.psgd.agreement import DescentOptions, Variant, agree
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.noise import PolyaShares, SkellamShares
 from psephos.parties.party import Party, VotingParty
@@ -50,7 +50,13 @@ from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, combine,
 from psephos.protocol.pathak.comparison import mask_encrypted_difference
 from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, noise_scale, weight_bound
-from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, check_epsilon, choose_pitch
+from psephos.protocol.privacy.mechanisms import (
+    DiscreteLaplace,
+    RoundedGaussian,
+    SphericalLaplace,
+    check_epsilon,
+    choose_pitch,
+)
 from psephos.protocol.proofs import knowledge
 from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof
@@ -426,7 +432,7 @@ def digests() -> None:
     """Every field of what is agreed on is in its digest, and so is every ciphertext of a product, ballot or answer."""
     terms = CeremonyTerms(BITS, 5, 3, bytes(32))
     pathak = make_terms(parties=3, features=2, lam=0.1, epsilon=1.0)
-    psgd = DescentOptions().__class__(steps=5)
+    psgd = DescentOptions(steps=5)
     agreement = agree(psgd, [10, 10, 10], 3)
     study, (key, _) = trial().study, _holders()
     round_ = cast().round
@@ -677,6 +683,7 @@ def share_tails() -> None:
     plan = plan_statistic(
         np.random.default_rng(1).normal(size=(60, 3)), 2, parties, epsilon=1.0, joint=True, mechanism="discrete-laplace"
     )
+    assert isinstance(plan.mechanism, DiscreteLaplace)
     joint = PolyaShares(plan.dimension, parties, 20, plan.mechanism.scale_units)
     assert entry_range(plan.grid, joint) == (plan.grid.minimum - joint.bound, plan.grid.maximum + joint.bound)
 
@@ -684,8 +691,9 @@ def share_tails() -> None:
 def series_tails() -> None:
     """Where PSGD's noise is drawn again: over a whole series, of all parties and entries, with probability 2^-66."""
     steps, parties, d = 200, 25, 30
-    for variant in ("paper", "gaussian"):
-        series = agree(DescentOptions(variant=variant, steps=steps), [100] * parties, d).series  # type: ignore[arg-type]
+    variants: tuple[Variant, ...] = ("paper", "gaussian")
+    for variant in variants:
+        series = agree(DescentOptions(variant=variant, steps=steps), [100] * parties, d).series
         each, bound = parties * d, series.step_bound(1)
         if variant == "gaussian":
             tail = 2 ** (_skellam_tail(series.step_scale, bound) + math.log2(each * steps))

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 from scipy.special import expit
 
-from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate
+from psephos.curator.hamm.statistic import MechanismName, Source, plan_statistic
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split
 from psephos.protocol.transcript import Transcript
@@ -46,7 +46,7 @@ __all__ = [
 Array = NDArray[np.float64]
 RATE = 1e-6
 PARTIES, FEATURES, PUBLIC, LAM, DELTA = 5, 8, 100, 0.05, 1e-6
-MECHANISMS = ("spherical-laplace", "discrete-laplace", "gaussian")
+MECHANISMS: tuple[MechanismName, ...] = ("spherical-laplace", "discrete-laplace", "gaussian")
 OPTIONS: dict[str, Any] = {
     "parties": PARTIES, "holders": 3, "threshold": 2, "key_bits": 256, "test_key": True, "seed": 7,
 }  # fmt: skip
@@ -93,20 +93,15 @@ def sigma_of(sensitivity: float, epsilon: float, delta: float) -> float:
     return float(optimize.brentq(short, sensitivity / 100, sensitivity * 100))
 
 
-def skellam_of(l1: float, l2: float, epsilon: float, delta: float, steps: int = 1) -> tuple[float, float]:
-    """A variance that is not enough, the Gaussian's own, and one that is more than it takes: (least, most)."""
-    sigma = sigma_of(l2 * math.sqrt(steps), epsilon, delta)
-    return sigma**2, 1.5 * sigma**2
-
-
 def noise(law: str, scale: float, dimension: int, count: int, parts: float = 1.0) -> Array:
     """By numpy, (count, dimension): of `scale` (sigma of a Gaussian); `parts` times as many shares as make up a law."""
     draw = np.random.default_rng()
     if law == "gaussian":
         return draw.normal(scale=scale * math.sqrt(parts), size=(count, dimension))
     if law == "spherical-laplace":
-        direction = draw.normal(size=(count, dimension))
-        return direction / np.linalg.norm(direction, axis=1, keepdims=True) * draw.gamma(dimension, scale, (count, 1))
+        direction: Array = draw.normal(size=(count, dimension))
+        direction *= draw.gamma(dimension, scale, (count, 1)) / np.linalg.norm(direction, axis=1, keepdims=True)
+        return direction
     # A difference of two Gamma variables: what the discrete law is when its scale is many units.
     return draw.gamma(parts, scale, (count, dimension)) - draw.gamma(parts, scale, (count, dimension))
 
@@ -150,14 +145,14 @@ def _sensitivity(method: str, law: str, X: Array) -> float:
     return 2 * radius / PARTIES
 
 
-def run(mechanism: str, draws: int, methods: Sequence[str] = (), neighbour: bool = False, **more: Any) -> Any:
+def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neighbour: bool = False, **more: Any) -> Any:
     """`psephos simulate tally`: (outcome, what is published besides)."""
     kept, asked = Kept(), {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)}
     options = TallyOptions(**OPTIONS | {"lam": LAM, "delta": DELTA, "workers": 1} | asked | more)
     return simulate_tally(options, data=data(neighbour), kept=kept), kept
 
 
-def law_of_alpha(mechanism: str, epsilon: float = 2.0, draws: int = 120) -> None:
+def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 120) -> None:
     """Every release that a curator draws from alpha, parameters or own data, in one run, and the same run again."""
     methods = ("vote", "soft", "avg", "statistic", "own-data")
     runs = [run(mechanism, count, methods, epsilon=(epsilon,)) for count in (draws, 4)]
@@ -169,8 +164,8 @@ def law_of_alpha(mechanism: str, epsilon: float = 2.0, draws: int = 120) -> None
         fresh([releases, released(runs[1][1], method)], f"{method}, {mechanism}")
         law, found = mechanism, differences(releases)
         if method in ("statistic", "own-data"):
-            source = "own-data" if method == "own-data" else "votes"
-            plan = plan_statistic(X, 2, PARTIES, epsilon=epsilon, delta=DELTA, mechanism=mechanism, source=source)  # type: ignore[arg-type]
+            source: Source = "own-data" if method == "own-data" else "votes"
+            plan = plan_statistic(X, 2, PARTIES, epsilon=epsilon, delta=DELTA, mechanism=mechanism, source=source)
             # w is T_1 - T_0, sqrt(2) times the one contrast, in public coordinates.
             found = found @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
             z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
@@ -189,11 +184,12 @@ def law_of_alpha(mechanism: str, epsilon: float = 2.0, draws: int = 120) -> None
         same_law(found, noise(law, scale, size, 20000) - noise(law, scale, size, 20000), f"{method}, {mechanism}")
 
 
-def law_of_pate(mechanism: str, draws: int = 150) -> None:
+def law_of_pate(mechanism: MechanismName, draws: int = 150) -> None:
     """PATE's answers, each found again from its student, against the chance that noise on two counts makes them."""
     _, kept = run(mechanism, draws, ("pate",), epsilon=(1.0,))
-    X, aggregator = kept.scaler.transform(data().X_auxiliary), "gnmax" if mechanism == "gaussian" else "lnmax"
-    plan = plan_pate(PUBLIC, 2, PARTIES, epsilon=1.0, delta=DELTA, aggregator=aggregator, seed=7)  # type: ignore[arg-type]
+    X = kept.scaler.transform(data().X_auxiliary)
+    aggregator: Aggregator = "gnmax" if mechanism == "gaussian" else "lnmax"
+    plan = plan_pate(PUBLIC, 2, PARTIES, epsilon=1.0, delta=DELTA, aggregator=aggregator, seed=7)
     queries = len(plan.queries)
     every = np.array(np.meshgrid(*[[0, 1]] * queries)).reshape(queries, -1).T
     students = np.array([fit_student(X, PateRelease(plan, answers)) for answers in every])
@@ -206,7 +202,8 @@ def law_of_pate(mechanism: str, draws: int = 150) -> None:
         chance = stats.norm.cdf(lead / (sigma * math.sqrt(2)))
     else:
         q, reach = math.exp(-1 / (2 * queries)), np.arange(-2000, 2001)
-        law = np.convolve(*[(1 - q) / (1 + q) * q ** np.abs(reach)] * 2)  # of a difference of two
+        one = (1 - q) / (1 + q) * q ** np.abs(reach)
+        law = np.convolve(one, one)  # of a difference of two
         above = np.arange(-4000, 4001)
         chance = np.array([law[above > -ahead].sum() for ahead in lead])  # a tie goes to class 0
     for query in range(queries):
@@ -215,7 +212,7 @@ def law_of_pate(mechanism: str, draws: int = 150) -> None:
     assert len(np.unique(released(kept, "pate"), axis=0)) > 1
 
 
-def neighbours(mechanism: str, epsilon: float = 1.0, draws: int = 400) -> None:
+def neighbours(mechanism: MechanismName, epsilon: float = 1.0, draws: int = 400) -> None:
     """Whether releases tell two neighbouring data sets apart better than epsilon allows: with confidence 0.9999."""
     methods = ("vote", "soft", "avg", "statistic", "own-data")
     sides = [run(mechanism, draws, methods, neighbour, epsilon=(epsilon,))[1] for neighbour in (False, True)]
@@ -230,17 +227,17 @@ def neighbours(mechanism: str, epsilon: float = 1.0, draws: int = 400) -> None:
 # -- sums with the parties' noise
 
 
-def joint_law(mechanism: str, method: str, colluders: int = 1, dropouts: int = 1, draws: int = 40) -> None:
+def joint_law(mechanism: MechanismName, method: str, colluders: int = 1, dropouts: int = 1, draws: int = 40) -> None:
     """A statistic with noise in shares, absent parties and all: as many shares as there are ballots, each sized so
     that those of all but the colluders, the absent and oneself make up the law."""
     epsilon, absent = 40.0, dropouts / PARTIES
-    more = {"reveal": "statistic", "colluders": colluders, "dropouts": dropouts, "absent": absent}
+    more: dict[str, Any] = {"reveal": "statistic", "colluders": colluders, "dropouts": dropouts, "absent": absent}
     runs = [run(mechanism, count, (method,), epsilon=(epsilon,), **more) for count in (draws, 2)]
     (outcome, kept), ballots, honest = runs[0], PARTIES - dropouts, PARTIES - colluders - dropouts - 1
     X = kept.scaler.transform(data().X_auxiliary)
     releases = released(kept, method)
     fresh([releases, released(runs[1][1], method)], f"joint {method}, {mechanism}")
-    source = "own-data" if method == "own-data" else "votes"
+    source: Source = "own-data" if method == "own-data" else "votes"
     plan = plan_statistic(
         X,
         2,
@@ -249,7 +246,7 @@ def joint_law(mechanism: str, method: str, colluders: int = 1, dropouts: int = 1
         delta=DELTA,
         mechanism=mechanism,
         source=source,
-        joint=True,  # type: ignore[arg-type]
+        joint=True,
     )
     z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
     l2 = (2.0 if method == "own-data" else math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z))) / ballots
@@ -303,7 +300,7 @@ def walked(variant: str, epsilon: float = 1.0, loss: str = "logistic", **more: A
 def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: int = 0, dropouts: int = 0) -> None:
     """Noise step by step: what differs from one step to the next is that of two fresh draws of every party; and what
     stays (eta) has the deviation that epsilon asks for."""
-    more = {"colluders": colluders, "dropouts": dropouts, "absent": dropouts / PARTIES}
+    more: dict[str, Any] = {"colluders": colluders, "dropouts": dropouts, "absent": dropouts / PARTIES}
     made = [walked(variant, epsilon, **more) for _ in range(runs)]
     here, honest = PARTIES - dropouts, PARTIES - dropouts - colluders
     every = np.array([one.noise for _, one in made])  # (runs, T, d)
@@ -353,9 +350,9 @@ def law_of_pathak(variant: str, law: str = "laplace", runs: int = 6, epsilon: fl
     found, releases = [], []
     for _ in range(runs):
         kept = Kept()
-        asked = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "noise": law, "key_bits": 384}
+        asked: dict[str, Any] = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "noise": law, "key_bits": 384}
         given = {name: OPTIONS[name] for name in ("parties", "test_key", "seed")}
-        outcome = simulate_pathak(PathakOptions(**given | asked), data=data(), kept=kept)  # type: ignore[arg-type]
+        outcome = simulate_pathak(PathakOptions(**given | asked), data=data(), kept=kept)
         bare, published = (one.w for one in kept.measured if one.method == "pathak")
         assert bare is not None
         assert published is not None
@@ -396,7 +393,7 @@ def _delta_of(epsilon: float, pure: Mapping[float, int], gaussians: float) -> fl
     return float((chances * tail).sum())
 
 
-def costs_add_up(mechanism: str, draws: int = 4, **more: Any) -> None:
+def costs_add_up(mechanism: MechanismName, draws: int = 4, **more: Any) -> None:
     """`composed` against the least epsilon of everything in the list of what was published."""
     outcome, kept = run(mechanism, draws, epsilon=(0.3, 0.7), **more)
     published: list[Measured] = [one for one in kept.measured if one.epsilon is not None]
