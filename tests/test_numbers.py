@@ -200,7 +200,7 @@ def psgd() -> dict[str, Any]:
         "sigma": psgd_bounds.sigma_from_density_ratio(4, 1.0, 1e-3),
         "printed": psgd_bounds.sigma_as_printed(4, 1.0, 1e-3),
         "footnote": psgd_bounds.footnote_four(1.0, 1e-3, 0.01, [100, 200], 0.25, 4),
-        "composed": psgd_bounds.pure_composition(0.1, 20, 1e-6),
+        "composed": [psgd_bounds.pure_composition(0.1, 20, 1e-6), psgd_bounds.pure_composition(0.001, 2, 0.5)],
         "skellam": psgd_bounds.skellam_epsilon(1e9, 4000.0, 2000.0, 5, 1e-5),
         "variance": psgd_bounds.skellam_variance(1.0, 1e-5, 4000.0, 2000.0, 5),
     }
