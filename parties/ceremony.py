@@ -493,8 +493,7 @@ class CeremonyHolder(Machine):
         for was, is_ in zip((state.products, state.differences), batch.opened(), strict=True):
             if not np.array_equal(_flat(was), is_):
                 return False
-        numbers = batch.numbers(chosen)
-        p, q = (self.terms.offset + sum(both[i] for both in numbers.values()) for i in (0, 1))
+        p, q = batch.factors(chosen)
         return all(p * q == as_array(state.moduli)) and not any(is_good(self.terms, p[k], q[k]) for k in state.tested)
 
     def _liars(self, state: Searching, batch: Batch) -> list[str]:
