@@ -296,13 +296,14 @@ def _uniform(terms: CeremonyTerms, seed: bytes, label: str) -> Flat:
     """
     primes, biased = _words(terms)
     scaled = np.frombuffer(stream(seed, label, 2 * len(primes)), "<u2") * primes
-    again, bad = 0, np.flatnonzero(scaled.astype(np.uint16) < biased)
+    low, high = (scaled.view("<u2")[half::2] for half in (0, 1))
+    again, bad = 0, np.flatnonzero(low < biased)
     while bad.size:
         again += 1
         words = np.frombuffer(stream(seed, f"{label} again {again}", 2 * bad.size), "<u2")
         scaled[bad] = words * primes[bad]
-        bad = bad[scaled[bad].astype(np.uint16) < biased[bad]]
-    return (scaled >> 16).astype(np.int64)
+        bad = bad[low[bad] < biased[bad]]
+    return high.astype(np.int64)
 
 
 @lru_cache(maxsize=4)
