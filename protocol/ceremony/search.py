@@ -96,7 +96,7 @@ class Batch:
         p, q = (_integers(sum(self._pieces(s, name, chosen) for s in self._seeds)) for name in ("a", "b"))
         return self._terms.offset + p, self._terms.offset + q
 
-    def _pieces(self, subset: int, name: str, chosen: NDArray[np.int64]) -> Flat:
+    def _pieces(self, subset: int, name: str, chosen: NDArray[np.int64]) -> Any:
         """As limbs that do not carry yet."""
         terms, seed = self._terms, self._seeds[subset]
         tops = np.frombuffer(stream(seed, f"top of {name}", 4 * len(chosen)), "<u4") >> (32 - terms.top_bits)
