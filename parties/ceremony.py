@@ -410,7 +410,7 @@ class CeremonyHolder(Machine):
     @gathers(Searching, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
     def check(self, state: Searching, said: Said) -> Step:
         """Check every rejected candidate, and go on: with the next batch, or with the winner."""
-        if state.winner is None:
+        if (winner := state.winner) is None:
             batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, said))
             if not self._looks_right(state, batch) and (liars := self._liars(state, batch)):
                 raise CheatingError(_lied(liars))
@@ -418,10 +418,10 @@ class CeremonyHolder(Machine):
         state, pieces = self._opened_pieces(state, said)
         if self._opened_otherwise(state, self._numbers(state)):
             return self._complain(state)
-        rejected = [k for k in range(len(state.moduli)) if k != state.winner]
+        rejected = [k for k in range(len(state.moduli)) if k != winner]
         for at, k in enumerate(rejected):
             p, q = (self.terms.offset + sum(both[i][at] for both in pieces.values()) for i in (0, 1))
-            spare = k in state.passed and k > state.winner
+            spare = k in state.passed and k > winner
             lost = k in state.tested and not spare and is_good(self.terms, p, q)
             if p * q != state.moduli[k] or gmpy2.gcd((p - 1) * (q - 1), self.terms.step) != 4 or lost:
                 return self._accuse(Evidence(state))
@@ -632,6 +632,7 @@ class CeremonyHolder(Machine):
         return {home(self.terms, s) for s, digest in right.items() if digest != state.shown[s]}
 
     def _shown(self, state: Searching, both: tuple[Any, Any]) -> bytes:
+        assert state.winner is not None
         parts = (pack_integers(np.delete(one, state.winner), self._piece_bound()) for one in both)
         return _digest(b"".join(parts))
 
