@@ -92,7 +92,7 @@ class Batch:
         }
 
     def factors(self, chosen: NDArray[np.int64]) -> tuple[Any, Any]:
-        """p and q of each candidate, for a batch with all seeds."""
+        """p and q, shape (candidates,) each, for a batch with all seeds; `chosen` as for `numbers`."""
         p, q = (_integers(sum(self._pieces(s, name, chosen) for s in self._seeds)) for name in ("a", "b"))
         return self._terms.offset + p, self._terms.offset + q
 
