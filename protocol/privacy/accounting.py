@@ -115,7 +115,7 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     total = pld.identity()
     for epsilon, times in Counter(e.epsilon for e in events if e.multiplier is None).items():
         total = total.compose(pld.from_randomized_response(2 / (1 + math.exp(epsilon)), 2).self_compose(times))
-    if gaussians := [e.multiplier**-2 for e in events if e.multiplier is not None]:  # together they are one
+    if gaussians := [e.multiplier**-2 for e in events if e.multiplier is not None]:  # adaptive ones too are one
         total = total.compose(pld.from_gaussian_mechanism(math.fsum(gaussians) ** -0.5))
     tight = float(total.get_epsilon_for_delta(left))
     return min(basic, tight if tight <= MAX_EPSILON else math.inf)

@@ -486,9 +486,8 @@ def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
     return math.nextafter(sensitivity * _unit_sigma(epsilon, delta) * (1 + 2.0**-50), math.inf)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)  # every draw of a release asks again
 def _unit_sigma(epsilon: float, delta: float) -> float:
-    """For a sensitivity of 1; rules that compare many dimensions ask for it again and again."""
     return least(lambda sigma: gaussian_delta(1.0, epsilon, sigma) <= delta, 2.0**-10, 1e-12)
 
 
