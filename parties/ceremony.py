@@ -382,8 +382,9 @@ class CeremonyHolder(Machine):
             threshold=self.terms.threshold,
             randomness=self._randomness,
         )
-        said = committed(verification_base(self.terms, n), polynomial, n**2)
-        parts = (pack_integers([share % n], n), pack_integers(said, n**2))
+        order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
+        said = committed(verification_base(self.terms, n), polynomial, modulus)
+        parts = (pack_integers([share % order], order), pack_integers(said, modulus))
         post = self._public(Kind.EXPONENT_COMMITMENTS, state.batch, AGAIN, *parts)
         return Step(Dealing(state, tuple(polynomial)), (post,))
 
@@ -392,19 +393,20 @@ class CeremonyHolder(Machine):
         """theta and the verification values; a d that is no multiple of the order is seen here. Then give shares on."""
         assert state.search.winner is not None
         n, t = state.search.moduli[state.search.winner], self.terms.threshold
-        length = byte_length(n) + t * byte_length(n**2)
+        order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
+        length = byte_length(order) + t * byte_length(modulus)
         thetas, commitments = [], []
         for name, data in said.items():
             reader = self._read(Kind.EXPONENT_COMMITMENTS, state.search.batch, AGAIN, name, data, length)
-            thetas += unpack_integers(reader, 1, n, name)
-            commitments.append(tuple(unpack_integers(reader, t, n**2, name)))
+            thetas += unpack_integers(reader, 1, order, name)
+            commitments.append(tuple(unpack_integers(reader, t, modulus, name)))
             if any(gmpy2.gcd(value, n) != 1 for value in commitments[-1]):
                 raise CheatingError(f"{name} committed to a number that is no unit")
         constants = [values[0] for values in commitments]
         total = mpz(1)
         for constant in constants:
             total = total * constant % n
-        theta = sum(thetas) % n
+        theta = sum(thetas) % order
         evidence = Evidence(state.search, tuple(thetas), tuple(constants))
         if total != 1 or gmpy2.gcd(theta, n) != 1:
             return self._accuse(evidence)
@@ -421,32 +423,32 @@ class CeremonyHolder(Machine):
     @gathers(Receiving, Kind.EXPONENT_SHARE, lambda self, state: self._other_names())
     def receive_shares(self, state: Receiving, said: Said) -> Step:
         """Check every share against its sender's commitments; the sum is this holder's. Open something with it."""
-        n, bound = state.key.key.modulus, share_bound(self.terms)
+        n, modulus, bound = state.key.key.modulus, state.key.key.ciphertext_modulus, share_bound(self.terms)
         share = evaluate(state.polynomial, self.number)
         for j, (name, data) in zip(self._others(), said.items(), strict=True):
             reader = self._read(Kind.EXPONENT_SHARE, state.evidence.search.batch, 0, name, data, byte_length(bound))
             (told,) = unpack_integers(reader, 1, bound, name)
             # powmod_sec takes no 0, which only a liar sends.
-            if not told or gmpy2.powmod_sec(state.key.verification_base, told, n**2) != committed_share(
-                state.committed[j - 1], self.number, n**2
+            if not told or gmpy2.powmod_sec(state.key.verification_base, told, modulus) != committed_share(
+                state.committed[j - 1], self.number, modulus
             ):
                 raise CheatingError(f"{name} gave {self.name} another share than the one it committed to")
             share += int(told)
         ciphertexts, _ = test_ciphertexts(self.terms, n)
         parts = KeyShare(state.key, self.number, share).partially_decrypt(ciphertexts)
-        post = self._public(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, pack_integers(parts, n**2))
+        post = self._public(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, pack_integers(parts, modulus))
         return Step(Proving(state.evidence, state.key, share), (post,))
 
     @gathers(Proving, Kind.TEST_DECRYPTION, lambda self, state: self.terms.names)
     def finish(self, state: Proving, said: Said) -> Step:
         """Every t holders must open the public ciphertexts to their plaintexts."""
-        n = state.key.key.modulus
+        n, modulus = state.key.key.modulus, state.key.key.ciphertext_modulus
         ciphertexts, plaintexts = test_ciphertexts(self.terms, n)
         parts = {}
         for j, (name, data) in enumerate(said.items(), 1):
-            length = len(ciphertexts) * byte_length(n**2)
+            length = len(ciphertexts) * byte_length(modulus)
             reader = self._read(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, name, data, length)
-            parts[j] = unpack_integers(reader, len(ciphertexts), n**2, name)
+            parts[j] = unpack_integers(reader, len(ciphertexts), modulus, name)
         wrong = unanimous(state.key, parts, plaintexts)
         if len(wrong) == self.terms.holders:
             return self._accuse(state.evidence)
@@ -474,13 +476,14 @@ class CeremonyHolder(Machine):
         liars = self._liars(search, batch)
         if not liars and search.winner is not None:
             n = search.moduli[search.winner]
+            order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
             numbers, base = batch.numbers(self._chosen(search)), verification_base(self.terms, n)
             # Empty when the accusation is about a rejected candidate.
             for j, (theta, constant) in enumerate(zip(evidence.thetas, evidence.constants, strict=True), 1):
                 share = batch.exponent_share(j, numbers, search.winner, n)
                 if (theta, (constant,)) != (
-                    share % n,
-                    committed(base, [share * math.factorial(self.terms.holders)], n**2),
+                    share % order,
+                    committed(base, [share * math.factorial(self.terms.holders)], modulus),
                 ):
                     liars.append(f"holder {j}")
         if liars:

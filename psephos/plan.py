@@ -199,7 +199,7 @@ def _stand_in(bits: int) -> PublicKey:
 
 def _unit(key: PublicKey) -> mpz:
     while True:
-        residue = mpz(secrets.randbelow(int(key.nsquare)))
+        residue = mpz(secrets.randbelow(int(key.ciphertext_modulus)))
         if gmpy2.gcd(residue, key.modulus) == 1:
             return residue
 
@@ -208,7 +208,7 @@ def _calibrate(task: _Task, number: int) -> _Measured:  # long: one measurement 
     """In one process, beside the others."""
     begun = time.perf_counter()
     imported = peak_memory_mb()
-    key, modulus = task.key, task.key.modulus_squared
+    key, modulus = task.key, task.key.ciphertext_modulus
     whole = VoteLayout(task.samples, task.classes).plan(key, task.parties)
     C = min(whole.ciphertexts, _CIPHERTEXTS)
     # The same slots, fewer of them.

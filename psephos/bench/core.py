@@ -109,7 +109,7 @@ def addition(like: str, bits: int, samples: int, classes: int, parties: int, rep
         vector = EncryptedVector.encrypt(encryptor, round_.plan, layout.encode(generator.integers(0, classes, samples)))
         encoded.append(Ballot.sign(round_, number, vector, signing_key).encode())
     decoded = [Ballot.decode(data, round_).ciphertexts for data in encoded]
-    modulus = key.modulus_squared
+    modulus = key.ciphertext_modulus
 
     def bare() -> None:
         product = decoded[0]

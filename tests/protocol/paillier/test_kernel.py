@@ -128,11 +128,14 @@ def test_rows_that_do_not_fit_are_refused() -> None:
         (np.zeros(1008, dtype=np.uint64),) * 3 + (np.ones(1008, dtype=np.uint64),),
     ):
         with pytest.raises(ValueError, match="rows of one multiple of 8 limbs"):
-            compute(out, left, right, None, modulus, 1)
+            compute(out, left, right, None, modulus, 1, 1)
     with pytest.raises((TypeError, BufferError)):
-        compute(bytes(384), row, row, None, n, 1)
+        compute(bytes(384), row, row, None, n, 1, 1)
     with pytest.raises(TypeError):
-        compute(row, row, n, "not bytes", n, 1)
+        compute(row, row, n, "not bytes", n, 1, 1)
+    for digits in (0, 2, 9):  # one row of 16 limbs is one digit
+        with pytest.raises(ValueError, match="rows of one multiple of 8 limbs"):
+            compute(row, row, row, None, n, 1, digits)
 
 
 def test_ballots_sums_openings_and_proofs_checks_are_the_same_by_every_kernel() -> None:
@@ -147,7 +150,7 @@ def test_ballots_sums_openings_and_proofs_checks_are_the_same_by_every_kernel() 
             threshold_key, shares = deal(private, holders=3, threshold=2, randomness=source)
             parts = {j: shares[j - 1].partially_decrypt(made[1]) for j in (1, 3)}
             assert combine(threshold_key, parts) == [3] * 9
-            power = public_power(made[0], [mpz(7) ** k for k in range(9)], key.modulus_squared)
+            power = public_power(made[0], [mpz(7) ** k for k in range(9)], key.ring)
             found.append((made, parts, power))
     assert all(each == found[0] for each in found)
 
@@ -156,7 +159,7 @@ def test_ballots_sums_openings_and_proofs_checks_are_the_same_by_every_kernel() 
 def test_a_comb_gives_the_powers_of_pow(name: str) -> None:
     modulus = mpz(2) ** 1279 - 1
     with use(name):
-        comb = FixedBaseComb(mpz(5), modulus, CombShape(4, 3, 5))
+        comb = FixedBaseComb(mpz(5), ring(modulus), CombShape(4, 3, 5))
     drawn = [comb.draw(SimulationRandomness(3, i)) for i in range(200)]
     expected = [gmpy2.powmod(5, comb.exponent(digits), modulus) for digits in drawn]
     for count in (0, 1, 2, 3, 5, 8, 200):  # fewer than the lanes share them

@@ -54,7 +54,7 @@ def test_the_witness_is_what_was_encrypted_with(private_key: PrivateKey, mode: R
 def mauled(private_key: PrivateKey) -> list[tuple[str, Claim]]:
     """What a liar can make of an honest claim without knowing what is in it."""
     key = private_key.public_key
-    n, modulus = key.modulus, key.modulus_squared
+    n, modulus = key.modulus, key.ciphertext_modulus
     statement, c, proof = claim(key)
     zero = Encryptor(key, "full").encrypt([mpz(0)])[0]
     other = claim(key)
@@ -92,7 +92,7 @@ def test_a_sign_changes_nothing(private_key: PrivateKey) -> None:
     """-1 is an n-th residue: it hides no plaintext, so one proof and many must agree on it."""
     key = private_key.public_key
     statement, c, proof = claim(key)
-    turned = replace(proof, announcement=key.modulus_squared - proof.announcement)
+    turned = replace(proof, announcement=key.ciphertext_modulus - proof.announcement)
     for answer in (proof, turned):
         single = first_wrong(key, [(statement, c, answer)])
         many = first_wrong(key, [claim(key), (statement, c, answer), claim(key)])
@@ -177,7 +177,7 @@ def test_numbers_out_of_range_are_refused(private_key: PrivateKey) -> None:
     key = private_key.public_key
     proof = claim(key)[2]
     for changed in (
-        replace(proof, announcement=key.modulus_squared),
+        replace(proof, announcement=key.ciphertext_modulus),
         replace(proof, announcement=mpz(0)),
         replace(proof, plaintext=key.modulus),
         replace(proof, residue=mpz(1) << (8 * knowledge._plain_bytes(key) - 1)),

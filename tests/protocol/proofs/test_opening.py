@@ -54,7 +54,7 @@ def test_an_honest_proof_holds_and_travels(holder: Holder) -> None:
 
 def test_a_shaped_value_is_found(holder: Holder) -> None:
     """A count of 3 opened as 5: the (1 + n) part of one value moved, with the honest proof and with one of its own."""
-    n, modulus = holder.key.modulus, holder.key.modulus_squared
+    n, modulus = holder.key.modulus, holder.key.ciphertext_modulus
     shaped = (holder.opened[0] * (1 + 12345 * n) % modulus, *holder.opened[1:])
     for proof in (holder.prove(holder.opened), holder.prove(shaped)):
         with pytest.raises(ProofError, match="not the holder's share"):
@@ -63,7 +63,7 @@ def test_a_shaped_value_is_found(holder: Holder) -> None:
 
 def test_shapes_that_cancel_are_found(holder: Holder) -> None:
     """Without weights, a value moved up and another moved down would leave the product as it was."""
-    n, modulus = holder.key.modulus, holder.key.modulus_squared
+    n, modulus = holder.key.modulus, holder.key.ciphertext_modulus
     up, down = (1 + n) % modulus, (1 - n) % modulus
     shaped = (holder.opened[0] * up % modulus, holder.opened[1] * down % modulus, *holder.opened[2:])
     with pytest.raises(ProofError):

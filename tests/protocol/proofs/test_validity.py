@@ -123,7 +123,7 @@ def test_slots_that_lend_to_each_other(private_key: PrivateKey) -> None:
 def test_a_proof_is_for_one_place_and_one_ballot(ballot: Ballot, private_key: PrivateKey) -> None:
     proof = ballot.prove()
     key = ballot.key
-    n, modulus = key.modulus, key.modulus_squared
+    n, modulus = key.modulus, key.ciphertext_modulus
     zero = Encryptor(key, "full").encrypt([mpz(0)])[0]
     with pytest.raises(ProofError):
         ballot.verify(proof, b"round 1, party 4")
