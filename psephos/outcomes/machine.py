@@ -17,7 +17,7 @@ class PlanOutcome(Outcome):
     Attributes:
         seconds: keygen, encrypt, aggregate, decrypt, total; wall clock.
         parties, auxiliary, classes, features: M, N, K, d.
-        key_bits, randomness, workers, holders, threshold: as in the run.
+        key_bits, degree, randomness, workers, holders, threshold: as in the run.
         slots_per_plaintext, ciphertexts_per_ballot: the packing.
         bytes: of one ballot, of all, of the opening, and of what each observer of the board downloads.
         bits_per_count, floor_bits: on the wire, and ceil(log2(M + 1)).
@@ -32,6 +32,7 @@ class PlanOutcome(Outcome):
     classes: Count
     features: Count
     key_bits: Count
+    degree: Count
     randomness: str
     workers: Count
     holders: Count

@@ -95,9 +95,7 @@ def test_it_ends_with_a_key_of_our_form(bits: int, holders: int, threshold: int,
     p, q = private.factors()
     assert d % ((p - 1) * (q - 1)) == 0
     assert d % key.key.plaintext_modulus == key.theta != 1
-    assert (
-        PrivateKey(p, q, degree).public_key == key.key
-    )  # of form "psephos": p = q = 3 mod 4, no small factors, gcd(p - 1, q - 1) = 2
+    assert PrivateKey(p, q, degree).public_key == key.key  # p = q = 3 mod 4, no small factors, gcd(p - 1, q - 1) = 2
     assert private.public_key.form == "psephos"
     for share, value in zip(shares, key.verification_values, strict=True):
         assert value == gmpy2.powmod(key.verification_base, share.exponent, key.key.ciphertext_modulus)
