@@ -205,7 +205,8 @@ class _IfmaRing(Ring):
 
 def _limbs(base: mpz, digits: int) -> int:
     """Of one digit: R > 4 base, or 8 digits base with digits <= 8 (ifma.c)."""
-    return -(-(base.bit_length() + (2 if digits == 1 else 6)) // (8 * _LIMB)) * 8
+    bits = int(base.bit_length()) + (2 if digits == 1 else 6)
+    return -(-bits // (8 * _LIMB)) * 8
 
 
 def _ring(base: mpz, digits: int, name: str) -> Ring:

@@ -112,7 +112,7 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
     @cached_property
     def ciphertext_bytes(self) -> int:
         """Length of an encoded ciphertext."""
-        return (self.ciphertext_modulus.bit_length() + 7) // 8
+        return (int(self.ciphertext_modulus.bit_length()) + 7) // 8
 
     @property
     def ring(self) -> Ring:

@@ -27,8 +27,15 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.ciphertexts import decode_ciphertexts, encode_ciphertexts
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.wire import HEADER_BYTES
+from psephos.testing.rounds import hold_election, short_key
 
 KINDS = ["ballot", "tally request", "partial decryption"]
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids="degree {}".format)
+def election(request: pytest.FixtureRequest) -> Any:
+    """Three ciphertexts a ballot."""
+    return hold_election(5, 3, 2, key=short_key(degree=request.param), length=400 * request.param)
 
 
 @pytest.fixture(scope="module")
