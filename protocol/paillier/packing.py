@@ -110,8 +110,8 @@ class PackingPlan:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the plan, 32 bytes: what messages name it by."""
-        fields = (self.length, self.addends, self.minimum, self.maximum, self.key_bits)
-        fields += (self.degree,) if self.degree > 1 else ()
+        degree = (self.degree,) if self.degree > 1 else ()
+        fields = (self.length, self.addends, self.minimum, self.maximum, self.key_bits, *degree)
         return hashlib.sha256(b"psephos packing plan, radix\0" + repr(fields).encode()).digest()
 
     def pack(self, values: IntegerVector) -> list[mpz]:

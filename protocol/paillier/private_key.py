@@ -13,7 +13,7 @@ from psephos.protocol.errors import DegreeError, InvalidParameter, WrongKeyError
 from psephos.protocol.paillier.ciphertexts import check_ciphertext
 from psephos.protocol.paillier.generator import logarithm
 from psephos.protocol.paillier.kernel import Ring, ring
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_degree, check_key_bits
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, KeyForm, PublicKey, check_degree, check_key_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 _SMALL_PRIME_BOUND = 2**16
@@ -29,7 +29,7 @@ class PrivateKey:
         if math.gcd(p * q, (p - 1) * (q - 1)) != 1:
             raise InvalidParameter("these primes make no Paillier key: n shares a factor with (p - 1)(q - 1)")
         self._p, self._q = mpz(min(p, q)), mpz(max(p, q))
-        form = "psephos" if _has_our_form(mpz(p), mpz(q)) else "foreign"
+        form: KeyForm = "psephos" if _has_our_form(mpz(p), mpz(q)) else "foreign"
         self.public_key = PublicKey(int(p * q), form=form, degree=degree)
 
     @classmethod

@@ -224,7 +224,7 @@ def _root_bytes(key: PublicKey) -> int:
 
 
 def _plain_bytes(key: PublicKey) -> int:
-    return max((key.plaintext_modulus.bit_length() + 7) // 8, (answer_bits(key) + 7) // 8)
+    return max((int(key.plaintext_modulus.bit_length()) + 7) // 8, (answer_bits(key) + 7) // 8)
 
 
 def mask_bits(key: PublicKey) -> int:

@@ -29,7 +29,7 @@ CONTEXT = b"auxiliary set of the tests".ljust(32, b".")
 
 
 def short_key(seed: int = 1, bits: int = 512, degree: int = 1) -> PrivateKey:
-    """A test key, its modulus always the same for a seed, so that a failure can be looked at again. It protects nothing."""
+    """A test key, always the same for a seed, so that a failure can be looked at again. It protects nothing."""
     randomness = SimulationRandomness(seed, "private_key")
     return generate_private_key(bits, degree=degree, test_key=True, randomness=randomness)
 
