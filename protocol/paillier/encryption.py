@@ -154,20 +154,20 @@ class Encryptor:
         check_mode(key, mode)
         self.key, self.mode = key, mode
         self.randomness = randomness
-        self._shape: CombShape | None = None
+        self.shape: CombShape | None = None
         if mode != "full":
             # Rounded up to a power of two, so that nearly equal expectations share a table.
             powers = 1 << max(expected - 1, 0).bit_length()
             size, memory = key.ciphertext_bytes, 25_000_000 * (key.degree + 1)
-            self._shape = best_shape(exponent_bits(key, mode), powers=powers, entry_bytes=size, memory=memory)
+            self.shape = best_shape(exponent_bits(key, mode), powers=powers, entry_bytes=size, memory=memory)
 
     def randomizers(self, count: int) -> list[Residue]:
         """`count` fresh random n^s-th residues: encryptions of zero."""
-        if self._shape is None:
+        if self.shape is None:
             units = [random_unit(self.key, self.randomness) for _ in range(count)]
             values = self.key.ring.power(units, self.key.plaintext_modulus)
             return [Residue(value, partial(mpz, unit)) for value, unit in zip(values, units, strict=True)]
-        comb = _comb(self.key, self._shape, kernel())
+        comb = _comb(self.key, self.shape, kernel())
         drawn = [comb.draw(self.randomness) for _ in range(count)]
         powers = comb.drawn_powers(drawn)
         return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, drawn, strict=True)]

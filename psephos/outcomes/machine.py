@@ -75,14 +75,14 @@ class Comb:
 class Encryption:
     """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run.
 
-    Where the kernel is not gmpy2, "half, gmpy2" and so on are the modes without it.
+    "half, degree 3" is a mode under a key of another degree than 1, "half, gmpy2" one without the native kernel.
     """
 
     key_bits: Count
     milliseconds_per_ciphertext: dict[str, float]
     times_faster_than_phe_per_ciphertext: dict[str, float]
-    votes_per_ciphertext: float
     times_faster_than_phe_per_vote: dict[str, float]
+    bytes_per_vote: dict[str, float]
     comb: dict[str, Comb]
 
 

@@ -67,14 +67,14 @@ def exponent(shares: Sequence[KeyShare], chosen: Sequence[int]) -> int:
 
 def factored(n: int, multiple: int) -> PrivateKey:
     """The factors of n, from a multiple of phi(n) (as in RSA, from the private exponent)."""
-    odd = multiple >> int(gmpy2.bit_scan1(multiple))
+    twos = int(gmpy2.bit_scan1(multiple))
     for g in range(2, 200):
-        x = gmpy2.powmod(g, odd, n)
-        while x not in (1, n - 1) and x * x % n != 1:
+        x = gmpy2.powmod(g, multiple >> twos, n)
+        for _ in range(twos):
+            if x not in (1, n - 1) and x * x % n == 1:
+                p = int(gmpy2.gcd(x - 1, n))
+                return PrivateKey(p, n // p)
             x = x * x % n
-        if x not in (1, n - 1):
-            p = int(gmpy2.gcd(x - 1, n))
-            return PrivateKey(p, n // p)
     raise AssertionError("this is no multiple of phi(n)")
 
 
