@@ -73,8 +73,8 @@ def _text(results: dict[str, Any]) -> str:
         _table(["bits", "mode", "ms per ciphertext", "x phe", "x phe per vote, M = 20,000", "bytes per vote"], rows)
     )
     parts.append(
-        "`online` takes its randomness from a pool that was filled before. phe, and pypaillier, sf-heu and TNO's library "
-        "alike, send a whole ciphertext, twice as long as the modulus, for a vote unless their caller packs.\n"
+        "`online` takes its randomness from a pool that was filled before. phe, and pypaillier, sf-heu and TNO's "
+        "library alike, send a ciphertext, twice as long as the modulus, for a vote unless their caller packs.\n"
     )
     parts.append("## Counting a ballot\n")
     parts.append("Decoding, range, signature, hash, gcd and multiplication, over the bare modular multiplications.\n")
