@@ -124,7 +124,7 @@ class BenchOutcome(Outcome):
 
     Attributes:
         machine, python, libraries: what was measured.
-        kernel: what multiplies modulo n^2, "ifma" (AVX-512) or "gmpy2".
+        kernel: what multiplies modulo n^(s+1), "ifma" (AVX-512) or "gmpy2".
         encryption, addition, peers, comparisons: one entry per key size (two for addition).
     """
 
