@@ -36,11 +36,9 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey
+from psephos.protocol.pathak.terms import HIDING_BITS
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
-
-STATISTICAL_BITS = 80
-"""A masked value is within 2^-80 of one that does not depend on what it hides."""
 
 Question = tuple[mpz, ...]
 
@@ -176,10 +174,10 @@ def mask_encrypted_difference(
     Raises CiphertextError for what is no ciphertext, PackingError when the key has no room for the mask.
     """
     check_ciphertexts(key, (left, right))
-    if bits + STATISTICAL_BITS + 2 > key.bits:
-        raise PackingError(f"masking {bits}-bit integers takes {bits + STATISTICAL_BITS + 2} bits, the key {key.bits}")
+    if bits + HIDING_BITS + 2 > key.bits:
+        raise PackingError(f"masking {bits}-bit integers takes {bits + HIDING_BITS + 2} bits, the key {key.bits}")
     offset = 1 << bits  # keeps z positive
-    mask = offset + randomness.below(1 << (bits + STATISTICAL_BITS))
+    mask = offset + randomness.below(1 << (bits + HIDING_BITS))
     modulus = key.ciphertext_modulus
     masked = left * gmpy2.invert(right, modulus) % modulus * generator_power(key, mpz(mask)) % modulus
     return Encryptor(key, "full", randomness=randomness).rerandomize((masked,))[0], mask
