@@ -366,7 +366,7 @@ def _reads_sizes(variant: Variant, context: Context) -> Result:
 
 
 def _case(name: str, variant: Variant) -> Case:
-    one, checks = _Descent("psgd", PARTIES, 320, variant=variant), Checks()
+    one, checks = _Descent("psgd", PARTIES, 320, variant), Checks()
     add = checks.add
     for coalition, m in MEMBERS.items():
         swapped = partial(one.pair, m, "honest", "swapped", "data swapped")

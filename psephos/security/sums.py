@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gmpy2 import mpz
@@ -59,7 +59,7 @@ class SumAnalysis(ABC):
     label: str
     parties: int = 5
     key_bits: int = KEY_BITS
-    degree: int = 1
+    degree: int = field(default=1, kw_only=True)
 
     @abstractmethod
     def round(self, context: Context, label: str) -> Round:
