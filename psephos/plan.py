@@ -30,7 +30,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode, check_mode
-from psephos.protocol.paillier.kernel import ring
+from psephos.protocol.paillier.kernel import long_power, ring
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_bits
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
@@ -253,7 +253,7 @@ def _calibrate(task: _Task, number: int) -> _Measured:  # long: one measurement 
 
     exponent = mpz(secrets.randbits(_share_exponent_bits(task)) | 1)
     few = residues[: ring(modulus).lanes]
-    opening = _seconds(lambda: ring(modulus).power(few, exponent), 0.1) / len(few)
+    opening = _seconds(lambda: long_power(key.modulus, few, exponent), 0.1) / len(few)
     small = mpz(math.factorial(task.holders))
 
     def combine() -> None:

@@ -254,62 +254,70 @@ IFMA static void multiply_rows(uint64_t *out, const uint64_t *a, const uint64_t 
     }
 }
 
-/* Fixed windows of four bits. Every entry of the table is read for every digit, and exponents of equal length take the
-   same steps. */
-IFMA static void power_rows(uint64_t *out, const uint64_t *base, size_t count, const uint64_t *one,
-                            const uint8_t *exponent, size_t bytes, const modulus *by, vec *room)
+/* The product of `factors` neighbouring rows to one exponent each, the same for every product. Fixed windows of four
+   bits, whose squarings the factors share. Every entry of the table is read for every digit, and exponents of equal length
+   take the same steps. */
+IFMA static void power_rows(uint64_t *out, const uint64_t *base, size_t count, size_t factors, const uint64_t *one,
+                            const uint8_t *exponents, size_t bytes, const modulus *by, vec *room)
 {
     const size_t L = by->L;
 
     while (count) {
         const way *use = count <= FEW ? &alone : &eight;
         const size_t lanes = count < use->lanes ? count : use->lanes, V = L / use->shrink;
-        vec *table = room, *result = table + WINDOW * V, *chosen = result + V, *t = chosen + V;
-        use->load(table, one, 0, L, lanes);
+        vec *result = room, *chosen = result + V, *tables = chosen + V, *t = tables + factors * WINDOW * V;
         use->load(result, one, 0, L, lanes);
-        use->load(table + V, base, L, L, lanes);
-        for (size_t i = 2; i < WINDOW; i++)
-            use->multiply(table + i * V, table + (i - 1) * V, table + V, by, t);
+        for (size_t factor = 0; factor < factors; factor++) {
+            vec *table = tables + factor * WINDOW * V;
+            use->load(table, one, 0, L, lanes);
+            use->load(table + V, base + factor * L, factors * L, L, lanes);
+            for (size_t i = 2; i < WINDOW; i++)
+                use->multiply(table + i * V, table + (i - 1) * V, table + V, by, t);
+        }
         for (size_t place = 0; place < 2 * bytes; place++) {
-            const vec digit = _mm512_set1_epi64(exponent[place / 2] >> (place % 2 ? 0 : 4) & 15);
             for (int i = 0; i < 4; i++)
                 use->multiply(result, result, result, by, t);
-            memset(chosen, 0, V * sizeof(vec));
-            for (size_t i = 0; i < WINDOW; i++) {
-                const __mmask8 equal = _mm512_cmpeq_epi64_mask(digit, _mm512_set1_epi64((long long)i));
-                for (size_t j = 0; j < V; j++)
-                    chosen[j] = _mm512_mask_mov_epi64(chosen[j], equal, table[i * V + j]);
+            for (size_t factor = 0; factor < factors; factor++) {
+                const vec *table = tables + factor * WINDOW * V;
+                const uint8_t octet = exponents[factor * bytes + place / 2];
+                const vec digit = _mm512_set1_epi64(octet >> (place % 2 ? 0 : 4) & 15);
+                memset(chosen, 0, V * sizeof(vec));
+                for (size_t i = 0; i < WINDOW; i++) {
+                    const __mmask8 equal = _mm512_cmpeq_epi64_mask(digit, _mm512_set1_epi64((long long)i));
+                    for (size_t j = 0; j < V; j++)
+                        chosen[j] = _mm512_mask_mov_epi64(chosen[j], equal, table[i * V + j]);
+                }
+                use->multiply(result, result, chosen, by, t);
             }
-            use->multiply(result, result, chosen, by, t);
         }
         use->store(out, result, L, lanes);
-        out += lanes * L, base += lanes * L, count -= lanes;
+        out += lanes * L, base += lanes * factors * L, count -= lanes;
     }
 }
 
 /* What was computed with is a secret, and no compiler may think that nobody reads it again. */
 static void *(*const volatile wipe)(void *, int, size_t) = memset;
 
-/* power(out, base, one, exponent, modulus, inverse), or multiply(out, left, right, None, modulus, inverse) */
+/* power(out, bases, one, exponents, modulus, inverse), or multiply(out, left, right, None, modulus, inverse) */
 static PyObject *compute(PyObject *module, PyObject *arguments)
 {
-    Py_buffer out, a, b, n, exponent = {0};
+    Py_buffer out, a, b, n, exponents = {0};
     PyObject *how;
     unsigned long long inverse;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "w*y*y*Oy*K", &out, &a, &b, &how, &n, &inverse))
         return NULL;
 
-    const size_t row = (size_t)n.len, L = row / 8;
+    const size_t row = (size_t)n.len, L = row / 8, factors = out.len ? (size_t)(a.len / out.len) : 1;
     const int powers = how != Py_None, single = b.len == n.len;
     PyObject *result = NULL;
     if (!available())
         PyErr_SetString(PyExc_RuntimeError, "this processor has no AVX-512 IFMA");
-    else if (row < 128 || row % 64 || L > LIMIT || out.len % (Py_ssize_t)row || a.len != out.len ||
-             !(single || (b.len == out.len && !powers)))
+    else if (row < 128 || row % 64 || L > LIMIT || out.len % (Py_ssize_t)row || a.len != out.len * (Py_ssize_t)factors ||
+             !factors || (factors > 1 && !powers) || !(single || (b.len == out.len && !powers)))
         PyErr_SetString(PyExc_ValueError, "rows of one multiple of 8 limbs, 16 to 1000, are multiplied with one row or as many");
-    else if (!powers || PyObject_GetBuffer(how, &exponent, PyBUF_SIMPLE) == 0) {
-        const size_t size = (L * (powers ? WINDOW + 4 : 4) + ROWS + 1) * sizeof(vec);
+    else if (!powers || PyObject_GetBuffer(how, &exponents, PyBUF_SIMPLE) == 0) {
+        const size_t size = (L * (powers ? WINDOW * factors + 4 : 4) + ROWS + 1) * sizeof(vec);
         vec *room = aligned_alloc(sizeof(vec), size);
         if (!room)
             PyErr_NoMemory();
@@ -319,7 +327,7 @@ static PyObject *compute(PyObject *module, PyObject *arguments)
             Py_BEGIN_ALLOW_THREADS
             load_alone(room, n.buf, 0, L, 1);
             if (powers)
-                power_rows(out.buf, a.buf, count, b.buf, exponent.buf, (size_t)exponent.len, &by, room + L);
+                power_rows(out.buf, a.buf, count, factors, b.buf, exponents.buf, (size_t)exponents.len / factors, &by, room + L);
             else
                 multiply_rows(out.buf, a.buf, b.buf, single ? 0 : L, count, &by, room + L);
             wipe(room, 0, size);
@@ -328,7 +336,7 @@ static PyObject *compute(PyObject *module, PyObject *arguments)
             result = Py_NewRef(Py_None);
         }
         if (powers)
-            PyBuffer_Release(&exponent);
+            PyBuffer_Release(&exponents);
     }
     PyBuffer_Release(&out);
     PyBuffer_Release(&a);

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, reduce
+from itertools import cycle
 from typing import Any
 
 import gmpy2
@@ -28,7 +29,7 @@ try:
 except ImportError:  # no compiler where it was installed
     _ifma = None
 
-__all__ = ["KERNELS", "Array", "Ring", "kernel", "ring", "use"]
+__all__ = ["KERNELS", "Array", "Ring", "kernel", "long_power", "ring", "use"]
 
 Array = NDArray[Any]
 
@@ -96,9 +97,13 @@ class Ring:
             elements = np.concatenate([pairs, elements[:, 2 * half :]], axis=1)
         return elements[:, 0]
 
-    def power(self, numbers: Sequence[mpz], exponent: mpz) -> list[mpz]:
-        """Each unit to one positive exponent, a secret: neither its bits nor the order of steps depend on it."""
-        return [gmpy2.powmod_sec(number, exponent, self.modulus) for number in numbers]
+    def power(self, units: Sequence[mpz], *exponents: mpz) -> list[mpz]:
+        """Each unit to one positive exponent; of k exponents, the product of every k neighbouring units to theirs.
+
+        Exponents are secrets: neither the order of steps nor what is read depends on their bits.
+        """
+        powers = iter([gmpy2.powmod_sec(x, e, self.modulus) for x, e in zip(units, cycle(exponents), strict=False)])
+        return [reduce(self.multiply, each) for each in zip(*[powers] * len(exponents), strict=True)]
 
     def products(self, *rows: Sequence[mpz]) -> list[mpz]:
         """The products of the first of each row, of the second, and so on."""
@@ -140,9 +145,11 @@ class _IfmaRing(Ring):
         stream, size = data.tobytes(), self._bytes
         return [mpz.from_bytes(stream[at : at + size], "little") % self.modulus for at in range(0, len(stream), size)]
 
-    def _compute(self, left: Array, right: Array, exponent: bytes | None = None) -> Array:
-        out = np.empty_like(left)
-        _ifma.compute(out, left, right, exponent, self._n, self._inverse)
+    def _compute(self, left: Array, right: Array, *exponents: mpz) -> Array:
+        size = (max((exponent.bit_length() for exponent in exponents), default=0) + 7) // 8
+        digits = b"".join([exponent.to_bytes(size, "big") for exponent in exponents]) if exponents else None
+        out = np.empty_like(left[:: max(len(exponents), 1)])
+        _ifma.compute(out, left, right, digits, self._n, self._inverse)
         return out
 
     def multiply(self, left: Array, right: Array) -> Array:
@@ -154,9 +161,8 @@ class _IfmaRing(Ring):
     def numbers(self, elements: Array) -> list[mpz]:
         return self._integers(self.multiply(elements, self._one))
 
-    def power(self, numbers: Sequence[mpz], exponent: mpz) -> list[mpz]:
-        digits = exponent.to_bytes((exponent.bit_length() + 7) // 8, "big")
-        return self.numbers(self._compute(self.array(numbers), self._unit, digits))
+    def power(self, units: Sequence[mpz], *exponents: mpz) -> list[mpz]:
+        return self.numbers(self._compute(self.array(units), self._unit, *exponents))
 
     def products(self, *rows: Sequence[mpz]) -> list[mpz]:
         if len(rows) < 4:  # to pack and unpack would cost more
@@ -178,3 +184,17 @@ _public_ring = lru_cache(maxsize=16)(_ring)
 def ring(modulus: mpz, *, secret: bool = False) -> Ring:
     """Arithmetic modulo a number; a secret one's ring is its owner's to keep."""
     return _ring(modulus, kernel()) if secret else _public_ring(modulus, kernel())
+
+
+def long_power(n: mpz, units: Sequence[mpz], exponent: mpz) -> list[mpz]:
+    """Each unit modulo n^2 to one positive exponent, a secret, which may be longer than n.
+
+    u^n modulo n^2 depends on u modulo n only. So c^e = c^(e mod n) (c^(e div n) mod n)^n, and what e has beyond the
+    length of n is a power modulo n, at a quarter of the price; the two others share their squarings.
+    """
+    quotient, rest = divmod(exponent, n)
+    squared = ring(n * n)
+    if squared.lanes == 1 or not (quotient and rest):  # powers one by one share nothing
+        return squared.power(units, exponent)
+    roots = ring(n).power([unit % n for unit in units], quotient)
+    return squared.power([x for pair in zip(units, roots, strict=True) for x in pair], rest, n)

@@ -24,7 +24,7 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter, ThresholdError, WrongKeyError, WrongPartialDecryptionError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.encryption import random_unit
-from psephos.protocol.paillier.kernel import ring
+from psephos.protocol.paillier.kernel import long_power, ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, lagrange_numerators
@@ -128,7 +128,7 @@ class KeyShare:
         """
         key = self.threshold_key.key
         check_ciphertexts(key, ciphertexts)
-        return tuple(ring(key.modulus_squared).power(ciphertexts, self.exponent))
+        return tuple(long_power(key.modulus, ciphertexts, self.exponent))
 
     def __repr__(self) -> str:
         return f"<KeyShare of holder {self.holder} of {self.threshold_key!r}>"

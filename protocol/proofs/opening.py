@@ -19,13 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
-from psephos.protocol.paillier.kernel import ring
+from psephos.protocol.paillier.kernel import long_power, ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
@@ -115,7 +114,7 @@ def prove(
     weighted, opened = _weighted(statement, key, ciphertexts, values)
     mask = mpz(randomness.bits(_answer_bits(powers.exponent_bits) - 1))
     announced = _comb(powers).power(int(mask))
-    (product,) = ring(key.modulus_squared).power([weighted], mask)
+    (product,) = long_power(key.modulus, [weighted], mask)
     e = _challenge(statement, powers, weighted, opened, announced, product)
     return OpeningProof(announced, product, mask + e * exponent)
 
@@ -133,9 +132,9 @@ def verify(
     weighted, opened = _weighted(statement, powers.key, ciphertexts, values)
     e = _challenge(statement, powers, weighted, opened, proof.base, proof.product)
     left = _comb(powers).power(int(proof.answer))
-    right = proof.base * gmpy2.powmod(verification_value, e, modulus)
-    left_product = gmpy2.powmod(weighted, proof.answer, modulus)
-    right_product = proof.product * gmpy2.powmod(opened, e, modulus)
+    (left_product,) = long_power(powers.key.modulus, [weighted], proof.answer)
+    right, right_product = ring(modulus).power([verification_value, opened], e)
+    right, right_product = proof.base * right, proof.product * right_product
     if (left**2 - right**2) % modulus or (left_product**2 - right_product**2) % modulus:
         raise ProofError("the proof does not hold: these values are not the holder's share of this product")
 

@@ -17,7 +17,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier import kernel
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.paillier.kernel import KERNELS, Ring, ring, use
+from psephos.protocol.paillier.kernel import KERNELS, Ring, long_power, ring, use
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.paillier.threshold import combine, deal
@@ -66,8 +66,24 @@ def test_products_and_powers_are_those_of_gmpy2(data: st.DataObject, modulus: mp
     assert fast.numbers(fast.multiply(x, y[:1])) == [a * right[0] % modulus for a in left]
     rows = (left, right, left, right, right)
     assert fast.products(*rows) == slow.products(*rows)
-    exponent = data.draw(st.integers(1, 1 << 40))
-    assert fast.power(left, mpz(exponent)) == [gmpy2.powmod(a, exponent, modulus) for a in left]
+    exponents = [mpz(data.draw(st.integers(1, 1 << bits))) for bits in (40, 3, 60)]
+    assert fast.power(left, exponents[0]) == [gmpy2.powmod(a, exponents[0], modulus) for a in left]
+    assert fast.power(left * 3, *exponents) == slow.power(left * 3, *exponents)
+    some, e = (left * 3)[:3], exponents
+    expected = gmpy2.powmod(some[0], e[0], modulus) * gmpy2.powmod(some[1], e[1], modulus) % modulus
+    assert slow.power(some, *e) == [expected * gmpy2.powmod(some[2], e[2], modulus) % modulus]
+
+
+@needs_ifma
+@settings(deadline=None, max_examples=12)
+@given(data=st.data(), count=st.integers(1, 9))
+def test_powers_longer_than_the_modulus(data: st.DataObject, count: int) -> None:
+    """Shorter than n, a multiple of n, and long ones; more units than are powered side by side."""
+    n = (mpz(2) ** 1000 + data.draw(st.integers(0, 1 << 900))) | 1
+    units = [data.draw(integers(2000)) for _ in range(2)] * count
+    with use("ifma"):
+        for exponent in (mpz(5), n, 3 * n, n + 1, data.draw(integers(2300)) + 1):
+            assert long_power(n, units, exponent) == [gmpy2.powmod(unit, exponent, n * n) for unit in units]
 
 
 @needs_ifma
@@ -121,6 +137,7 @@ def test_rows_that_do_not_fit_are_refused() -> None:
     n, row = np.ones(16, dtype=np.uint64), np.zeros((3, 16), dtype=np.uint64)
     for out, left, right, modulus in (
         (row, row[:2], row, n),
+        (row[:1], row[:2], row[:1], n),
         (row, row, row[:2], n),
         (row[:, :15].copy(), row[:, :15].copy(), row[:, :15].copy(), n),
         (row, row, row, n[:7]),
