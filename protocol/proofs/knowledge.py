@@ -186,7 +186,7 @@ def _holds_together(
         else:
             roots.append(proof.residue)
             weights.append(weight)
-    left = (1 + n * (plaintext % n)) * gmpy2.powmod(fixed_base(key), exponent, modulus) % modulus
+    left = (1 + n * (plaintext % n)) * base_power(key, exponent) % modulus
     if roots:
         left = left * gmpy2.powmod(public_power(roots, weights, n), n, modulus) % modulus
     return _equal(left, public_power(bases, exponents, modulus), modulus)
@@ -231,11 +231,13 @@ def answer_bits(key: PublicKey) -> int:
 
 
 def base_power(key: PublicKey, exponent: mpz) -> mpz:
-    """h_s to an exponent below 2^answer_bits."""
+    """h_s to an exponent below 2^answer_bits, or a sum of fewer than 2^32 of these with weights of WEIGHT_BITS."""
     return _comb(key).power(int(exponent))
 
 
 @lru_cache(maxsize=2)
 def _comb(key: PublicKey) -> FixedBaseComb:
-    shape = best_shape(answer_bits(key), powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000)
+    shape = best_shape(
+        answer_bits(key) + WEIGHT_BITS + 32, powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000
+    )
     return FixedBaseComb(fixed_base(key), key.modulus_squared, shape)
