@@ -231,8 +231,8 @@ class _Chain:
     def primes(self) -> list[int]:
         """Random primes in [2^30, 2^31): random odd numbers, the first that are prime."""
         drawn = np.frombuffer(stream(f"{_LABEL}: primes", (self._state,), 4 * 1024), dtype="<u4")
-        found = dict.fromkeys(x >> 2 | 1 << 30 | 1 for x in drawn.tolist())
-        return list(islice((x for x in found if gmpy2.is_prime(x)), PRIMES))
+        primes = (x for x in (drawn >> 2 | 1 << 30 | 1).tolist() if gmpy2.is_prime(x))
+        return list(dict.fromkeys(islice(primes, 2 * PRIMES)))[:PRIMES]
 
     def elements(self, name: str, shape: tuple[int, ...]) -> Words:
         count = int(np.prod(shape))
@@ -241,7 +241,7 @@ class _Chain:
         return drawn[drawn < np.uint64(PRIME)][:count].astype(np.uint64).reshape(shape)
 
     def columns(self, size: int) -> list[int]:
-        drawn = np.frombuffer(stream(f"{_LABEL}: columns", (self._state,), 4 * 64 * QUERIES), dtype="<u4")
+        drawn = np.frombuffer(stream(f"{_LABEL}: columns", (self._state,), 4 * 4 * QUERIES), dtype="<u4")
         return list(dict.fromkeys((drawn & (size - 1)).tolist()))[:QUERIES]
 
 
@@ -470,12 +470,13 @@ class _Verification:
             raise ProofError("a ballot is not valid: its entries are not what its ciphertexts hold")
 
     def _open(self, root: bytes, places: Sequence[int], rows: int) -> Words:
-        leaves = {place: self._take(SALT_BYTES + 8 * rows) for place in places}
-        count = int.from_bytes(self._take(2), "big")
-        path = [self._take(HASH_BYTES) for _ in range(count)]
+        opened = np.frombuffer(self._take(len(places) * (SALT_BYTES + 8 * rows)), np.uint8).reshape(len(places), -1)
+        hashes = self._take(HASH_BYTES * int.from_bytes(self._take(2), "big"))
+        path = [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
+        leaves = {place: leaf.tobytes() for place, leaf in zip(places, opened, strict=True)}
         if opened_root(leaves, self.layout.size, path) != root:
             raise ProofError("the columns opened in a proof of validity are not those committed to")
-        columns = np.frombuffer(b"".join(leaf[SALT_BYTES:] for leaf in leaves.values()), dtype="<u8").astype(np.uint64)
+        columns = np.ascontiguousarray(opened[:, SALT_BYTES:]).view("<u8").astype(np.uint64)
         if columns.size and columns.max() >= np.uint64(PRIME):
             raise ProofError("a proof of validity holds a number outside the field")
-        return np.ascontiguousarray(columns.reshape(len(places), rows).T)
+        return np.ascontiguousarray(columns.T)
