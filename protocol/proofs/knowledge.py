@@ -25,7 +25,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
-from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
+from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
 from psephos.protocol.paillier.encryption import RandomnessMode, Witness, exponent_bits, fixed_base, random_unit
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
@@ -237,7 +237,10 @@ def base_power(key: PublicKey, exponent: mpz) -> mpz:
 
 @lru_cache(maxsize=2)
 def _comb(key: PublicKey) -> FixedBaseComb:
-    shape = best_shape(
-        answer_bits(key) + WEIGHT_BITS + 32, powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000
-    )
-    return FixedBaseComb(fixed_base(key), key.modulus_squared, shape)
+    return FixedBaseComb(fixed_base(key), key.modulus_squared, comb_shape(key))
+
+
+def comb_shape(key: PublicKey) -> CombShape:
+    """Of the table of powers of h_s."""
+    bits = answer_bits(key) + WEIGHT_BITS + 32
+    return best_shape(bits, powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000)

@@ -13,6 +13,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.security.case_ceremony import CEREMONY
 from psephos.security.case_liars import LIARS
 from psephos.security.case_pathak import PATHAK
+from psephos.security.case_pathak_liars import PATHAK_LIARS
 from psephos.security.case_psgd import PSGD, PSGD_GAUSSIAN
 from psephos.security.case_psgd_liars import PSGD_LIARS
 from psephos.security.case_statistic import OWN_DATA, OWN_DATA_EXACT, STATISTIC, STATISTIC_GAUSSIAN
@@ -29,6 +30,7 @@ _ALL = (
     OWN_DATA,
     OWN_DATA_EXACT,
     *PATHAK,
+    PATHAK_LIARS,
     PSGD,
     PSGD_GAUSSIAN,
     PSGD_LIARS,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 import gmpy2
@@ -406,21 +407,25 @@ COALITIONS: dict[str, tuple[tuple[str, ...], dict[str, Strategy]]] = {
 
 
 def liars_case(
-    name: str, secrets: tuple[str, ...], coalitions: Mapping[str, tuple[tuple[str, ...], Mapping[str, Strategy]]]
+    name: str,
+    secrets: tuple[str, ...],
+    coalitions: Mapping[str, tuple[tuple[str, ...], Mapping[str, Strategy]]],
+    known_leaks: Mapping[str, dict[str, str]] = MappingProxyType({}),
 ) -> Case:
-    """The case of coalitions, each its members and the strategies that are tried for it: name -> what it achieved."""
+    """The case of coalitions, each its members and the strategies that are tried for it, with what is known to leak."""
 
     def tried(strategy: str, run: Strategy, context: Context) -> Result:
         got = context.once((name, strategy), lambda: run(context))
         told = "; ".join(dict.fromkeys(got.values()))
-        return Result(bool(got), told or "refused by name, and without effect")
+        return Result(bool(got), told or "tried, and got nothing of it")
 
     checks = (
         Check(f"{strategy}, {coalition}", coalition, secrets, partial(tried, strategy, run))
         for coalition, (_members, strategies) in coalitions.items()
         for strategy, run in strategies.items()
     )
-    return Case(name, secrets, tuple(Coalition(c, members) for c, (members, _) in coalitions.items()), tuple(checks))
+    listed = (Coalition(c, who, known_leaks=dict(known_leaks.get(c, {}))) for c, (who, _) in coalitions.items())
+    return Case(name, secrets, tuple(listed), tuple(checks))
 
 
 LIARS = liars_case("tally-liars", SECRETS, COALITIONS)
