@@ -79,7 +79,7 @@ class GradientCurator(Machine):
         walk = state.walk.published(self.terms, entry)
         if walk.steps == state.walk.steps:
             return Step(replace(state, walk=walk))
-        sums, tally = walk.sums(self.terms), self._tally(state)
+        sums, tally = walk.sums(), self._tally(state)
         assert sums is not None
         opened = tally.result(state.inner) or OpenedSum(sums, tally.product(state.inner.state).parties)
         wrong = tuple(holder for holder, other in walk.said if other != sums)

@@ -22,6 +22,7 @@ from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.encryption import Encryptor
@@ -70,10 +71,11 @@ def _terms(context: Context, label: str) -> Terms:
 
 def _walk(context: Context, label: str, puppets: Callable[[Terms], Puppets]) -> _Walked:
     terms, ceremony = _terms(context, label), psgd_world(context).ceremony
-    roles: list[Role] = [GradientCurator(terms, randomness=context.coins(label, "curator"))]
+    roles: list[Role] = []
     for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
         roles.append(GradientParty(number, key, local, terms))
     roles += [SeriesHolder(share, terms) for share in ceremony.shares]
+    roles.append(GradientCurator(terms, randomness=context.coins(label, "curator")))  # whoever lies speaks first
     transcript = Transcript(secrets=True)
     driver = Driver(replaced(roles, puppets(terms)), transcript=transcript, strict=False)
     failed: list[tuple[str, str]] = []
@@ -209,25 +211,27 @@ def _round_seen(terms: Terms, seen: Sequence[Entry]) -> Round:
 
 
 def _twice(context: Context) -> dict[str, str]:
-    """Two ballots to every step."""
+    """Two ballots to every step, each with its proof."""
 
     def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         round_ = _round_seen(terms, seen)
-        ballot = Ballot.decode(post.data, round_)
-        again = [c * (1 + round_.key.modulus) % round_.key.modulus_squared for c in ballot.ciphertexts]
-        return [post, replace(post, data=_signed(context, round_, again, ballot.proof))]
+        again, proof = encrypt_with_proof(round_, LIAR, [1] * FEATURES, Encryptor(round_.key, expected=8))
+        return [post, replace(post, data=_signed(context, round_, again.ciphertexts, proof))]
 
     return _changes(context, f"party {LIAR}", "a second ballot", change)
 
 
 def _announces(context: Context) -> dict[str, str]:
-    """Every step once more, in a round of its own."""
+    """The first step, in a round of its own, before the curator does."""
 
-    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
-        asked = Announcement.decode([entry.data for entry in seen if entry.is_a(Kind.ANNOUNCEMENT)][-1], terms)
-        return [replace(post, data=replace(asked, step=min(asked.step + 1, STEPS), nonce=bytes(16)).encode()), post]
+    class Announces(Changed):
+        def start(self) -> Step:
+            step, terms = super().start(), _terms(context, "announces")
+            return replace(step, posts=(Post(BOARD, Announcement.create(terms, 1, ORIGIN).encode()),))
 
-    return _changes(context, f"party {LIAR}", "a step announced by a party", change)
+    puppets = {f"party {LIAR}": lambda honest: Announces(honest, lambda post, seen: [post])}
+    told = "a step announced by a party"
+    return _judged(context, _walk(context, "announces", lambda terms: puppets), f"party {LIAR}", told, range(PARTIES))
 
 
 # -- holders
