@@ -37,7 +37,7 @@ from psephos.protocol.paillier.encryption import Witness
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.public_power import public_power
-from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges, digest, stream
+from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges, digest, stream
 from psephos.protocol.proofs.field import (
     PRIME,
     Words,
@@ -70,9 +70,6 @@ REPEATS = 2
 
 PRIMES = 6
 """Of 31 bits: a wrong equation holds modulo all of them with probability below 2^-112."""
-
-HIDING_BITS = 80
-"""mu is so much longer than what it hides."""
 
 SALT_BYTES = 32
 
