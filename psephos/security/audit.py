@@ -65,8 +65,8 @@ NOT_EXAMINED: dict[str, str] = {
     ),
     "small differences": "`power` says what sampling sees; a leak below it passes, such as a mask 40 bits too narrow",
     "deviations that nobody wrote down": (
-        "`tally-liars` and the deviating checks try the strategies that are written down there, on the tally; the "
-        "other protocols' coalitions follow the protocol but for the messages that their checks try"
+        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the strategies that are written down "
+        "there; the other cases' coalitions follow the protocol but for the messages that their checks try"
     ),
     "`short` exponents where `half` was agreed": (
         "no test distinguishes an exponent of 256 bits from one of 1536 under the assumptions; the mode is part of "
