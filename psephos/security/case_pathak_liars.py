@@ -141,14 +141,14 @@ def _no_rung(context: Context) -> Puppet:
     return partial(_smallest, _zeros(Kind.RUNG_VOTE, context))
 
 
-NOTHING = _party(lambda context: AddsNothing, lambda own: [0] * len(own))
-ANYTHING = _party(lambda context: _Shifts, _likes)
-WRONG_SHARE = _charlie(lambda context: _Shifts, _likes)
+_NOTHING = _party(lambda context: AddsNothing, lambda own: [0] * len(own))
+_ANYTHING = _party(lambda context: _Shifts, _likes)
+_WRONG_SHARE = _charlie(lambda context: _Shifts, _likes)
 
 
 def _both(context: Context) -> _Lies:
     """Party 2 adds nothing, and Charlie something."""
-    puppets = {**NOTHING(context).puppets, **WRONG_SHARE(context).puppets}
+    puppets = {**_NOTHING(context).puppets, **_WRONG_SHARE(context).puppets}
     return _Lies(puppets, lambda own: SHIFT)
 
 
@@ -160,11 +160,11 @@ def _tried(kind: PathakKind, **lies: Callable[[Context], _Lies]) -> dict[str, An
 COALITIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "public-bound: a lying party": (
         (role(LIAR),),
-        _tried("public-bound", adds_nothing=NOTHING, adds_what_it_likes=ANYTHING),
+        _tried("public-bound", adds_nothing=_NOTHING, adds_what_it_likes=_ANYTHING),
     ),
     "public-bound: lying curator": (
         (role(CURATOR),),
-        _tried("public-bound", publishes_a_wrong_share=WRONG_SHARE) | {"proposes less noise": _proposes},
+        _tried("public-bound", publishes_a_wrong_share=_WRONG_SHARE) | {"proposes less noise": _proposes},
     ),
     "public-bound: lying curator and a party": (
         (role(CURATOR), role(LIAR)),
