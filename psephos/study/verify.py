@@ -232,7 +232,8 @@ def _descent(public: Public, found: _Found) -> None:
         return found.note(what, "not checked", "there is no key yet")
     play: Any = play_of(public)
     terms, refused, parts = play.terms(found.key), Counter[str](), list[PartialDecryption]()
-    walk, observer, state = Walk.start(terms), None, None
+    walk, observer = Walk.start(terms), None
+    state: Any = None
     for entry in found.of(*_STEP):
         try:
             if entry.is_a(Kind.ANNOUNCEMENT):
