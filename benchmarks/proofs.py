@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gmpy2 import mpz
@@ -18,7 +18,7 @@ from gmpy2 import mpz
 from psephos.protocol.encrypted_sum.proofs import check_opening, prove_opening
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.paillier.kernel import kernel, use
+from psephos.protocol.paillier.kernel import Array, Ring, kernel
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs import knowledge, validity
@@ -43,25 +43,14 @@ def _multiply(factors: tuple[mpz, ...], modulus: mpz) -> None:
             value = value * factor % modulus
 
 
-class _Counted:
-    """A number that counts the multiplications of such numbers."""
+class _Counting(Ring):
+    """Counts its products."""
 
     made = 0
 
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def __mul__(self, other: object) -> _Counted:
-        _Counted.made += 1
-        return _Counted(self.value * int(other))  # type: ignore[call-overload]
-
-    __rmul__ = __mul__
-
-    def __mod__(self, modulus: int) -> _Counted:
-        return _Counted(self.value % int(modulus))
-
-    def __int__(self) -> int:
-        return self.value
+    def multiply(self, left: Array, right: Array) -> Array:
+        self.made += left[..., 0].size
+        return super().multiply(left, right)
 
 
 def knowledge_multiplications(key: PublicKey, ciphertexts: int, ballots: int) -> float:
@@ -70,10 +59,9 @@ def knowledge_multiplications(key: PublicKey, ciphertexts: int, ballots: int) ->
     weight = knowledge.WEIGHT_BITS if together else 0
     count, chance = ballots * (ciphertexts + together), SimulationRandomness(0)
     exponents = [mpz(chance.bits(CHALLENGE_BITS + weight)) for _ in range(count)]
-    _Counted.made = 0
-    with use("gmpy2"):
-        public_power([cast("mpz", _Counted(chance.bits(60))) for _ in range(count)], exponents, mpz(2) ** 61 - 1)
-    return round((_Counted.made + knowledge.comb_shape(key).multiplications) / (ballots * ciphertexts), 1)
+    counting = _Counting(mpz(2) ** 61 - 1)
+    public_power([mpz(chance.bits(60)) for _ in range(count)], exponents, counting)
+    return round((counting.made + knowledge.comb_shape(key).multiplications) / (ballots * ciphertexts), 1)
 
 
 def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> dict[str, Any]:
@@ -106,7 +94,7 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
         shown = prove_opening(round_, share, ciphertexts, part)
 
         work: dict[str, Callable[[], object]] = {
-            "multiply": partial(_multiply, ciphertexts, key.modulus_squared),
+            "multiply": partial(_multiply, ciphertexts, key.ciphertext_modulus),
             "full": partial(full.encrypt, [mpz(1)]),
             "encrypt": partial(half.encrypt, packed),
             "knowledge.prove": partial(knowledge.prove, b"", key, ciphertexts, witness, "half"),

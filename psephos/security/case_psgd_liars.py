@@ -165,7 +165,7 @@ def _forges(context: Context, how: Literal["copy", "inverse"]) -> dict[str, str]
 
     def forge(round_: Round, ballots: list[Ballot]) -> bytes:
         first, second = sorted(ballots, key=lambda ballot: ballot.party)
-        modulus = round_.key.modulus_squared
+        modulus = round_.key.ciphertext_modulus
         zeros = Encryptor(round_.key, "full").encrypt([mpz(0)] * round_.plan.ciphertexts)
         others = first.ciphertexts if how == "copy" else [gmpy2.invert(c, modulus) for c in second.ciphertexts]
         return _signed(context, round_, (c * z % modulus for c, z in zip(others, zeros, strict=True)), first.proof)
@@ -247,7 +247,7 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> dict[str, str
         key, n, part = terms.threshold_key, round_.key.modulus, PartialDecryption.decode(post.data, round_)
         lagrange = lagrange_numerators([1, 2], key.holders)[1]
         shape = 1 + 4 * mpz(key.delta) ** 3 * key.theta * gmpy2.invert(lagrange, n) % n * n
-        first = part.values[0] * (shape if how == "shaped" else 4) % round_.key.modulus_squared
+        first = part.values[0] * (shape if how == "shaped" else 4) % round_.key.ciphertext_modulus
         return [replace(post, data=replace(part, values=(first, *part.values[1:])).encode(round_))]
 
     return _changes(context, "holder 1", f"a {how} partial decryption", change)
