@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.options import option
 from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter, StudyError
@@ -41,9 +41,9 @@ class NewOptions:
         "party, to everybody.",
         group="Privacy",
     )
-    method: Literal["statistic", "soft", "vote", "own-data"] = option(
+    method: Literal["statistic", "soft", "vote", "own-data", "whitened"] = option(
         "statistic",
-        "What it is learned from: counts by statistic, soft or vote; a statistic of votes (statistic) or own-data.",
+        "What it is learned from: counts by statistic, soft or vote; sums by statistic, own-data or whitened.",
         group="Privacy",
     )
     colluders: int = option(0, "With --reveal statistic: parties whose shares of noise may be known.", group="Privacy")
@@ -60,6 +60,7 @@ class NewOptions:
         None, "What a ballot proves: knowledge, or valid.", group="Vote", shown=f"valid up to {_VALID_UP_TO:,} entries"
     )
     key_bits: int = option(3072, "Length of the Paillier modulus.", group="Key")
+    degree: int | None = option(None, "Of the key, 1 to 4.", group="Key", shown="what ballots take fewest bytes with")
     holders: int = option(3, "The first so many parties make and hold the key.", group="Key")
     threshold: int | None = option(None, "How many of them open a sum.", group="Key", shown="more than half")
     confirmations: int | None = option(
@@ -114,6 +115,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         closes=options.closes,
         patience=options.patience,
         key_bits=options.key_bits,
+        degree=options.degree or 1,
         threshold=threshold,
         confirmations=confirmations,
         trial=options.trial,
@@ -124,7 +126,9 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         ),
     )
     check_release(study)
-    play_of(Public(study, samples.auxiliary))
+    play = play_of(Public(study, samples.auxiliary))
+    if options.degree is None:
+        study = replace(study, degree=play.best_degree)
     return study, samples
 
 
@@ -137,7 +141,7 @@ def _coordinates(options: NewOptions, samples: PublicSamples, parties: int) -> s
         epsilon=options.epsilon,
         delta=options.delta,
         mechanism="gaussian" if options.delta else "discrete-laplace",
-        source="own-data" if options.method == "own-data" else "votes",
+        source=SOURCE_OF.get(options.method, "votes"),
         joint=True,
     )
     return coordinates(plan.transform)
