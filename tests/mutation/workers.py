@@ -42,7 +42,7 @@ _LOADED += ["sklearn.ensemble", "sklearn.datasets", "sklearn.pipeline", "sklearn
 _LOADED += ["_hypothesis_pytestplugin", "hypothesis.strategies", "hypothesis.stateful", "hypothesis.extra.numpy"]
 _ARGUMENTS = ["-x", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider", "--tb=no", "--no-header"]
 _ARGUMENTS += ["--hypothesis-profile=mutants", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-_ALLOWED = (20, 5)
+_ALLOWED = (15, 3)
 """Seconds of processor time that a mutant has, and that many times what its tests take besides."""
 
 
