@@ -251,7 +251,7 @@ def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> 
     shown = site / "widest.html"
     page = (site / "index.html").read_text(encoding="utf-8")
     wide = f"<div class='highlight'><pre><code>{'m' * COLUMNS}</code></pre></div>"
-    shown.write_text(page.replace("<article", f"<article><div class='md-typeset'>{wide}</div", 1))
+    shown.write_text(page.replace("</article>", f"{wide}</article>"))
     measure = """(() => {
       const page = document.scrollingElement.scrollWidth - document.documentElement.clientWidth;
       const cut = [...document.querySelectorAll(".md-content pre code")].map(e => e.scrollWidth - e.clientWidth);
