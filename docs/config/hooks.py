@@ -174,7 +174,8 @@ def _examples() -> dict[str, str]:
         text = _notebook(path) if path.suffix == ".ipynb" else _script(path)
         pages[f"examples/{where}.md"] = text
         title, *paragraphs = text.split("\n\n")
-        title, about = title.removeprefix("# "), next(words for words in paragraphs if words[0] not in "`#")
+        title = re.sub(r" \(DESIGN.*\)$", "", title.removeprefix("# "))
+        about = re.sub(r"[`*]", "", next(words for words in paragraphs if words[0] not in "`#"))
         picture = f'<img src="../assets/{path.stem}.svg" alt="What {path.name} prints or draws">'
         cards.append(f'<p><a href="{where}.html">{picture}<strong>{escape(title)}</strong></a><br>{escape(about)}</p>')
     head = "# Examples\n\nEach is a file of `docs/examples` to read and to run, and the tests run it.\n\n"
