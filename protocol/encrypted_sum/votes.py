@@ -97,8 +97,9 @@ class VoteLayout:
     def encode(self, votes: NDArray[np.integer]) -> NDArray[np.uint8]:
         """The vector of one party: an entry for each sample and each class but the first.
 
-        >>> VoteLayout(samples=3, classes=3).encode(np.array([0, 2, 1]))
-        array([0, 0, 0, 1, 1, 0], dtype=uint8)
+        Examples:
+            >>> VoteLayout(samples=3, classes=3).encode(np.array([0, 2, 1]))
+            array([0, 0, 0, 1, 1, 0], dtype=uint8)
 
         Args:
             votes: class indices in [0, K), shape (N,).
@@ -120,9 +121,10 @@ class VoteLayout:
     def decode(self, sums: Sequence[int], ballots: int) -> NDArray[np.int64]:
         """The counts per sample and class, shape (N, K), rows summing to the number of ballots.
 
-        >>> VoteLayout(samples=2, classes=3).decode([1, 0, 2, 4], ballots=7)
-        array([[6, 1, 0],
-               [1, 2, 4]])
+        Examples:
+            >>> VoteLayout(samples=2, classes=3).decode([1, 0, 2, 4], ballots=7)
+            array([[6, 1, 0],
+                   [1, 2, 4]])
 
         Raises WrongPartialDecryptionError when no `ballots` votes can have these sums.
         """

@@ -42,8 +42,9 @@ def safe_confirmations(holders: int, threshold: int) -> int:
 
     Two sets of q holders share at least 2q - n, of whom t - 1 may lie: q is the smallest with 2q - n > t - 1.
 
-    >>> safe_confirmations(holders=5, threshold=3)
-    4
+    Examples:
+        >>> safe_confirmations(holders=5, threshold=3)
+        4
     """
     return (holders + threshold - 1) // 2 + 1
 

@@ -151,8 +151,9 @@ def _gather_phases(blocks: Sequence[Block]) -> list[Block]:
 def size_text(size: int) -> str:
     """Bytes for people, in powers of 1000.
 
-    >>> size_text(941), size_text(23_500)
-    ('941 B', '23.5 kB')
+    Examples:
+        >>> size_text(941), size_text(23_500)
+        ('941 B', '23.5 kB')
     """
     value, unit = float(size), "B"
     for larger in ("kB", "MB", "GB", "TB"):
