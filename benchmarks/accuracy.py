@@ -349,8 +349,8 @@ def page(results: dict[str, Any]) -> str:
             f"\n## {task}\n",
             f"{half} half. M = {asked['parties']}; the rule takes {pick}. {_table(splits, METHODS)}",
         ]
-        if any(_drawn(splits, cell, voters) is not None for cell in _cells(splits) for voters in VOTERS):
-            lines.append(f"\nOther voters. {_table(splits, ('statistic', *VOTERS))}")
+        if voted := [one for one in splits if any(cell.endswith(f" {VOTERS[0]}") for cell in one)]:
+            lines.append(f"\nOther voters. {_table(voted, ('statistic', *VOTERS))}")
         for cell in _cells(splits):
             law, epsilon = cell.split(" ")
             found = _drawn(splits, cell, pick)

@@ -89,12 +89,15 @@ def sum_own_data(run: Sums, method: str, request: Request) -> Method:
         source=SOURCE_OF[method],
     )
     assert isinstance(plan.grid, OwnDataGrid)
-    low, high, key = plan.grid.minimum, plan.grid.maximum, run.ceremony.threshold_key.key
+    low, high = plan.grid.minimum, plan.grid.maximum
+    ceremony = run.ceremony(plan.dimension, low, high)
     round_ = Round.create(
         "parameters",
-        run.ceremony.threshold_key,
-        PackingPlan.for_key(key, length=plan.dimension, addends=options.parties, minimum=low, maximum=high),
-        run.ceremony.roster,
+        ceremony.threshold_key,
+        PackingPlan.for_key(
+            ceremony.threshold_key.key, length=plan.dimension, addends=options.parties, minimum=low, maximum=high
+        ),
+        ceremony.roster,
         context=plan.grid.digest,
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
@@ -113,12 +116,13 @@ def sum_parameters(run: Sums) -> Average:
     Its radius is R(lambda), which changes no exact minimiser, where the caller fixes lambda as the papers do, and a
     tenth of that by the public rule.
     """
-    options, ceremony, population = run.options, run.ceremony, run.population
+    options, population = run.options, run.population
     lam, classes = options.local_lam, population.classes
     radius = averaging_radius(lam, classes) if options.lam is None else bounds.radius(lam, classes)
     fixed_point = FixedPoint(FRACTION_BITS)
     vectors = np.array([fixed_point.encode(project(w, radius), radius) for w in population.parameters], dtype=np.int64)
     limit = fixed_point.limit(radius)
+    ceremony = run.ceremony(vectors.shape[1], -limit, limit)
     key = ceremony.threshold_key.key
     round_ = Round.create(
         "parameters",
