@@ -71,7 +71,7 @@ from psephos.security.worlds import FixedVoter
 from psephos.simulation.ceremony import Ceremony, play_ceremony
 from psephos.simulation.encrypted_sum import Conditions, EncryptedSum, VoteContribution, simulate_sum
 from psephos.simulation.pathak import make_terms
-from tests.study import trial
+from psephos.testing.studies import trial
 
 __all__ = ["NO_SECURITY", "PARAMETERS", "Parameter", "changed", "page"]
 
