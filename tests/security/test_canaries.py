@@ -15,6 +15,10 @@ def test_simulations(name: str, tmp_path: Path) -> None:
     canaries.simulations(name, tmp_path)
 
 
+def test_the_main_job(tmp_path: Path) -> None:
+    canaries.job(tmp_path)
+
+
 def test_a_study(tmp_path: Path) -> None:
     canaries.study(tmp_path)
 

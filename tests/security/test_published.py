@@ -17,6 +17,11 @@ def test_releases_of_a_curator(mechanism: str) -> None:
     published.law_of_alpha(mechanism)
 
 
+@pytest.mark.parametrize("method", ["soft", "vote", "statistic"])
+def test_releases_of_a_study(method: str) -> None:
+    published.law_of_study(method)
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS[::2])
 def test_answers_of_pate(mechanism: str) -> None:
     published.law_of_pate(mechanism)

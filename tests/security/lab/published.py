@@ -9,10 +9,13 @@ sound product with probability 1e-6 at most.
 
 from __future__ import annotations
 
+import json
 import math
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,7 @@ from scipy.special import expit
 
 from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate
 from psephos.curator.hamm.statistic import MechanismName, Source, plan_statistic
+from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split
 from psephos.protocol.transcript import Transcript
@@ -30,6 +34,9 @@ from psephos.simulation.measure import Kept, Measured
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.study import release as study_release
+from tests.security.lab.canaries import table
+from tests.study import trial
 
 __all__ = [
     "MECHANISMS",
@@ -40,6 +47,7 @@ __all__ = [
     "law_of_pate",
     "law_of_pathak",
     "law_of_steps",
+    "law_of_study",
     "neighbours",
 ]
 
@@ -182,6 +190,33 @@ def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 12
         scale = sigma_of(reach, epsilon, DELTA) if law == "gaussian" else reach / epsilon
         size = found.shape[1]
         same_law(found, noise(law, scale, size, 20000) - noise(law, scale, size, 20000), f"{method}, {mechanism}")
+
+
+def law_of_study(method: str, draws: int = 40) -> None:
+    """Models that a study's curator releases from one and the same sum, against what noise makes of coefficients."""
+    with tempfile.TemporaryDirectory() as directory:
+        _, samples = table(Path(directory))
+    X, epsilon = samples.auxiliary.samples, 2.0
+    study = trial(
+        parties=PARTIES, classes=("no", "yes"), features=samples.features, auxiliary=samples.auxiliary.digest,
+        samples=len(X), method=method, epsilon=epsilon, parameters={} if method == "statistic" else {"lam": LAM},
+    ).study  # fmt: skip
+    opened = OpenedSum(tuple(int(row[0] > 0) * PARTIES for row in X), tuple(range(PARTIES)))
+    models = [json.loads(study_release.released(study, samples, opened)) for _ in range(draws)]
+    found = np.array([[*model["coefficients"][0], *model["intercepts"]] for model in models])
+    fresh([found], f"a study's {method}")
+    if method == "statistic":
+        plan = plan_statistic(X, 2, PARTIES, epsilon=epsilon)
+        z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
+        reach = math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z)) / PARTIES
+        sides = [noise("spherical-laplace", reach / epsilon, plan.rank, 20000) for _ in range(2)]
+        wanted = math.sqrt(2) * (sides[0] - sides[1]) @ plan.transform.T
+    else:
+        scale = _sensitivity(method, "", X) / epsilon
+        sides = [noise("spherical-laplace", scale, X.shape[1], 20000) for _ in range(2)]
+        wanted = sides[0] - sides[1]
+    coefficients, intercepts = samples.scaler.fold(wanted)
+    same_law(differences(found), np.column_stack([coefficients, intercepts]), f"a study's {method}")
 
 
 def law_of_pate(mechanism: MechanismName, draws: int = 150) -> None:
