@@ -37,7 +37,9 @@ def test_sums_with_shares_of_noise(mechanism: str, method: str) -> None:
     published.joint_law(mechanism, method)
 
 
-@pytest.mark.parametrize(("variant", "colluders", "dropouts"), [("paper", 0, 0), ("paper", 1, 1), ("gaussian", 1, 1)])
+@pytest.mark.parametrize(
+    ("variant", "colluders", "dropouts"), [("paper", 1, 1), ("footnote-4", 0, 0), ("halving", 0, 0), ("gaussian", 1, 1)]
+)
 def test_steps_of_psgd(variant: str, colluders: int, dropouts: int) -> None:
     published.law_of_steps(variant, colluders=colluders, dropouts=dropouts)
 

@@ -141,8 +141,8 @@ def _coefficients(shares: Sequence[KeyShare]) -> list[int]:
 
 @cache
 def _holders() -> tuple[ThresholdKey, tuple[KeyShare, ...]]:
-    """The same key shared as `psephos run` shares it, three of five."""
-    key, shares = deal(world().private, holders=5, threshold=3)
+    """The same key shared two of three."""
+    key, shares = deal(world().private, holders=3, threshold=2)
     return key, tuple(shares)
 
 
@@ -295,7 +295,7 @@ def knowledge_proofs() -> None:
 
 
 def opening_proofs() -> None:
-    """Three partial decryptions: the equations with challenges by their definition; masks from the answers."""
+    """Two partial decryptions: the equations with challenges by their definition; masks from the answers."""
     made, n = cast("knowledge"), world().n
     key = made.round.threshold_key
     product = BallotProduct(made.round).add_all(made.sent(Kind.BALLOT))[0]
@@ -317,11 +317,11 @@ def opening_proofs() -> None:
             right = announced * gmpy2.powmod(power, e, n**2)
             assert (gmpy2.powmod(base, proof.answer, n**2) ** 2 - right**2) % n**2 == 0
         answers.append(int(proof.answer))
-    assert len(answers) == 3
+    assert len(answers) == 2
     # The longest exponent that this key's holders can have: Delta^3 n^t t 2^(3 * 128) n^2, twice.
     reaches(answers, key.exponent_bits + 128 + 80)
-    delta = math.factorial(5)
-    assert 1 << key.exponent_bits > 2 * delta**3 * 5**3 * 3 * n**2 << 128
+    delta = math.factorial(3)
+    assert 1 << key.exponent_bits > 2 * delta**3 * 3**2 * 2 * n**2 << 128
 
 
 def validity_proofs() -> None:
@@ -468,7 +468,7 @@ def product_digests() -> None:
 
 def signatures() -> None:
     """Ed25519 over everything that a ballot, and an entry of a board, says: no byte of either can be another."""
-    made = cast("knowledge")
+    made = cast()
     data = made.sent(Kind.BALLOT)[0]
     for at in (*range(0, len(data), 41), len(data) - 1):
         try:

@@ -166,6 +166,7 @@ def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 12
     runs = [run(mechanism, count, methods, epsilon=(epsilon,)) for count in (draws, 4)]
     outcome, kept = runs[0]
     X = kept.scaler.transform(data().X_auxiliary)
+    fresh([released(kept, method) for method in ("vote", "soft", "avg")], "three methods")
     for method in methods:
         releases = released(kept, method)
         assert len(releases) == draws
@@ -343,6 +344,8 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
     assert every.shape[1] == STEPS
     fresh([one.noise for _, one in made], f"psgd {variant}")
     apart = np.diff(every, axis=1)
+    if variant == "halving":  # of no eta; step t has 2^t times the scale
+        apart = (every / 2.0 ** np.arange(1, STEPS + 1)[:, None])[:, 1:]
     if variant == "gaussian":
         # All T sums together, L2 sensitivity 2 each: never less than the Gaussian's; Skellam by Renyi is not far off.
         least = sigma_of(2 * math.sqrt(STEPS), epsilon, 1e-4) / math.sqrt(honest - 1) * math.sqrt(here)
@@ -354,7 +357,7 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
     else:
         scale = 2.0 / epsilon
         steps = [sum(noise("spherical-laplace", scale, d, 20000) for _ in range(here)) for _ in range(2)]  # type: ignore[misc]
-    wanted = steps[0] - steps[1]
+    wanted = steps[0] if variant == "halving" else steps[0] - steps[1]
     for step in range(STEPS - 1):
         found = apart[:, step]
         p = stats.ks_2samp(found.ravel(), wanted.ravel()).pvalue
@@ -366,6 +369,9 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
     same_law(apart[:, ::2].reshape(-1, d), wanted, f"psgd {variant}, all steps")
     if variant == "paper":
         outcome = made[0][0]
+        claimed, pure = outcome.guarantee.epsilon_transcript, {epsilon: STEPS}
+        exact = optimize.brentq(lambda e: _delta_of(e, pure, 0.0) - 1e-4, 0, STEPS * epsilon)
+        assert exact * (1 - 1e-9) <= claimed <= exact * 1.01, f"psgd paper: {claimed} for everything, not {exact}"
         records, c = outcome.records, 0.25
         left = epsilon - 2 * math.log1p(c / (records * 0.5))
         q = float(stats.chi2.isf(1e-4, d))
@@ -380,7 +386,7 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
 # -- Pathak
 
 
-def law_of_pathak(variant: str, law: str = "laplace", runs: int = 6, epsilon: float = 1.0) -> None:
+def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: float = 1.0) -> None:
     """What is published less the mean of the parties' own minimisers, which a simulation knows."""
     found, releases = [], []
     for _ in range(runs):
