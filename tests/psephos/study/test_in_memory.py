@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from psephos.parties.ceremony import Searching, Told
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.errors import EquivocationError
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.study.roles import Public, curator_role, holder_role, party_role
@@ -101,3 +105,42 @@ def test_every_role_killed_after_every_step(cast: Cast) -> None:
             curator.hush()
     counts = counts_of(cast, curator.result.content)
     assert (counts == (cast.votes[:, :, None] == np.arange(CLASSES)).sum(axis=0)).all()
+
+
+def ceremony_secrets(state: Any) -> Iterator[bytes]:
+    """Wherever they are in a state."""
+    if isinstance(state, Told):
+        yield from (*state.secrets, *state.contributions)
+    if isinstance(state, Searching):
+        yield from state.seeds
+    if is_dataclass(state):
+        for field in fields(state):
+            yield from ceremony_secrets(getattr(state, field.name))
+
+
+def test_a_key_leaves_nothing_on_disk_and_is_not_made_again(cast: Cast, tmp_path: Path) -> None:
+    """What a holder's store held while the key was made is in it then, and nowhere in its files afterwards."""
+
+    def found(name: str, secrets: set[bytes]) -> int:
+        content = b"".join(path.read_bytes() for path in tmp_path.glob(f"{name}*"))
+        return sum(secret in content for secret in secrets)
+
+    holders = {name: set[bytes]() for name in cast.names if name.startswith("holder")}
+    cast.stores = {name: Store(tmp_path / name) for name in holders}
+    agents = {name: cast.agent(name) for name in cast.names}
+    while any(agents[name].role.listens(agents[name].state) for name in holders):
+        for agent in agents.values():
+            agent.step()
+        for name, secrets in holders.items():
+            if new := set(ceremony_secrets(agents[name].state)):
+                assert found(name, new) == len(new)
+                secrets |= new
+    for name, secrets in holders.items():
+        cast.stores[name].close()
+        assert secrets
+        assert found(name, secrets) == 0
+    said = list(cast.board.read(0))
+    cast.stores["holder 1"] = Store()
+    with pytest.raises(EquivocationError, match="lost, or set back"):
+        cast.agent("holder 1").step()
+    assert list(cast.board.read(0)) == said
