@@ -328,7 +328,7 @@ class TallyOutcome(Summed):
         said = "Nobody in this protocol is given the counts, the curator included."
         if self.reveal == "alpha":
             said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
-            if more := [name for name in ("avg", "own-data") if name in self.accuracy]:
+            if more := [name for name in ("avg", "own-data", "whitened") if name in self.accuracy]:
                 said += (
                     f" For {' and '.join(more)} the parties add other vectors in encrypted sums of their own; the "
                     "curator learns these sums as it learns alpha, and they are as little for release."

@@ -24,7 +24,7 @@ from psephos.curator.hamm.erm import check_auxiliary, minimise
 from psephos.curator.hamm.labels import majority, one_hot
 from psephos.curator.hamm.release import Bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA
-from psephos.curator.hamm.statistic import MechanismName
+from psephos.curator.hamm.statistic import MechanismName, public_coordinates
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
@@ -75,7 +75,7 @@ OwnRows = tuple[Array, NDArray[np.int64]]
 
 # -- options
 
-METHODS = ("vote", "soft", "avg", "statistic", "own-data", "pate")
+METHODS = ("vote", "soft", "avg", "statistic", "own-data", "whitened", "pate")
 """What can be released from encrypted sums (`psephos.simulation.methods`)."""
 
 
@@ -327,7 +327,7 @@ def populate(options: SumOptions, dealt: Split, progress: Progress) -> Populatio
     scaler.set_params(scaling=options.rows(name)).fit(dealt.X_auxiliary)
     public_rows, test = scaler.transform(dealt.X_auxiliary), _transformed(scaler, dealt.X_test)
     check_auxiliary(public_rows)
-    parameters, voters = _train(options, dealt, scaler, progress)
+    parameters, voters = _train(options, dealt, scaler, public_rows, progress)
     present = sorted(set(range(options.parties)) - set(options.away))
     return Population(dealt, scaler, public_rows, test, parameters, voters, present, options)
 
@@ -340,10 +340,13 @@ def _transformed(scaler: Any, X: Any) -> Array:
     return np.concatenate(blocks)
 
 
-def _train(options: SumOptions, dealt: Split, scaler: Any, progress: Progress) -> tuple[Array, Sequence[Voter]]:
+def _train(
+    options: SumOptions, dealt: Split, scaler: Any, public_rows: Array, progress: Progress
+) -> tuple[Array, Sequence[Voter]]:
     """Every party's ridge parameters (for avg), and the classifier that it votes with."""
     done, classes = counted(progress, "train", options.parties), len(dealt.dataset.classes)
     learners = options.local_learners
+    white = public_coordinates(public_rows) if "whitened" in learners else None
     parameters: list[Array] = []
     voters: list[Voter] = []
     step = max(1, TRAIN_ROWS // int(dealt.sizes.max()))
@@ -358,7 +361,9 @@ def _train(options: SumOptions, dealt: Split, scaler: Any, progress: Progress) -
             continue
         edges = np.concatenate([[0], np.cumsum(sizes)])
         tasks = (
-            delayed(_fit_one)(learners[number % len(learners)], X[start:stop], y[start:stop], classes, options, number)
+            delayed(_fit_one)(
+                learners[number % len(learners)], X[start:stop], y[start:stop], classes, options, number, white
+            )
             for number, (start, stop) in enumerate(pairwise(edges), start=first)
         )
         for voter in Parallel(n_jobs=options.workers, return_as="generator", batch_size="auto")(tasks):
@@ -368,10 +373,11 @@ def _train(options: SumOptions, dealt: Split, scaler: Any, progress: Progress) -
 
 
 def _fit_one(
-    learner: Any, X: Array, y: NDArray[np.int64], classes: int, options: SumOptions, number: int
+    learner: Any, X: Array, y: NDArray[np.int64], classes: int, options: SumOptions, number: int, white: Array | None
 ) -> LocalClassifier:
     ridge = options.local_lam if isinstance(learner, str) and learner == "logistic" else None
-    return make_learner(learner, classes=classes, seed=options.seed + number, lam=ridge).fit(X, y)
+    seed = options.seed + number
+    return make_learner(learner, classes=classes, seed=seed, lam=ridge, coordinates=white).fit(X, y)
 
 
 # -- the run

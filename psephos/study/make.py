@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.options import option
 from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter, StudyError
@@ -41,9 +41,9 @@ class NewOptions:
         "party, to everybody.",
         group="Privacy",
     )
-    method: Literal["statistic", "soft", "vote", "own-data"] = option(
+    method: Literal["statistic", "soft", "vote", "own-data", "whitened"] = option(
         "statistic",
-        "What it is learned from: counts by statistic, soft or vote; a statistic of votes (statistic) or own-data.",
+        "What it is learned from: counts by statistic, soft or vote; sums by statistic, own-data or whitened.",
         group="Privacy",
     )
     colluders: int = option(0, "With --reveal statistic: parties whose shares of noise may be known.", group="Privacy")
@@ -137,7 +137,7 @@ def _coordinates(options: NewOptions, samples: PublicSamples, parties: int) -> s
         epsilon=options.epsilon,
         delta=options.delta,
         mechanism="gaussian" if options.delta else "discrete-laplace",
-        source="own-data" if options.method == "own-data" else "votes",
+        source=SOURCE_OF.get(options.method, "votes"),
         joint=True,
     )
     return coordinates(plan.transform)

@@ -22,10 +22,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.hamm.statistic import public_coordinates
 from psephos.model import MODEL_FILE, write_atomically
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
+from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
@@ -186,7 +188,7 @@ class Voter:
 
         Raises StudyError, InvalidParameter or DataError for data or an object that cannot be used.
         """
-        settings, own = self._member.settings, self._member.study.method == "own-data"
+        settings, own = self._member.settings, self._member.study.method in OWN
         if settings.voter and not own:
             self._own(settings.voter)
             return settings.voter
@@ -208,7 +210,8 @@ class Voter:
             return np.asarray(self._own(settings.voter).predict_votes(X))
         self.check()
         rows, classes = self._member.samples.private(self._member.study, Path(settings.data))
-        learner = make_learner(settings.learner, classes=len(self._member.study.classes))
+        white = public_coordinates(X) if settings.learner == "whitened" else None
+        learner = make_learner(settings.learner, classes=len(self._member.study.classes), coordinates=white)
         return learner.fit(rows, classes).predict_votes(X)
 
     def __iter__(self) -> Iterator[Any]:

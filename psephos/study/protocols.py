@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.averaging import average_of
-from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, fit_statistic, plan_statistic, release_total
+from psephos.curator.hamm.statistic import (
+    SOURCE_OF,
+    MechanismName,
+    StatisticPlan,
+    fit_statistic,
+    plan_statistic,
+    release_total,
+)
 from psephos.curator.pathak.curator import PathakCurator, Published
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator, Walking
@@ -32,7 +39,7 @@ from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range
 from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import InvalidParameter, StudyError
@@ -229,7 +236,7 @@ class _Tally(_Sum):
 
 
 class _Planned(_Sum):
-    """What the statistic and the average of own data have in common: coordinates that the study fixes."""
+    """What the statistic and the averages of directions have in common: coordinates that the study fixes."""
 
     joint: ClassVar[bool]
 
@@ -245,13 +252,13 @@ class _Planned(_Sum):
             epsilon=study.epsilon,
             delta=study.delta,
             mechanism=noise,
-            source="own-data" if study.method == "own-data" else "votes",
+            source=SOURCE_OF.get(study.method, "votes"),
             transform=_decoded(self.given("coordinates"), len(study.features)),
             joint=self.joint,
         )
 
     def own_data(self, member: Party, own: Any, round_: Round, shares: Shares | None) -> Role:
-        """A party with the statistic of its own rows."""
+        """A party with what its own rows say."""
         assert isinstance(self.plan.grid, OwnDataGrid)
         return OwnDataParty(member, round_, own, self.plan.grid, shares)
 
@@ -259,7 +266,7 @@ class _Planned(_Sum):
 class Statistic(_Planned):
     """Sums with noise that the parties add: nobody ever has more than the private value."""
 
-    kind, joint, methods = "statistic", True, ("statistic", "own-data")
+    kind, joint, methods = "statistic", True, tuple(SOURCE_OF)
     parameters: ClassVar = {"coordinates": str, "colluders": 0, "dropouts": 0}
 
     def check(self) -> None:
@@ -292,18 +299,20 @@ class Statistic(_Planned):
 
 
 class _Average(_Planned):
-    """Exact sums of parameters, or of own data, to whose average the curator adds the noise."""
+    """Exact sums of parameters, or of directions, to whose average the curator adds the noise."""
 
-    kind, joint, methods = "parameters", False, ("avg", "own-data")
+    kind, joint, methods = "parameters", False, ("avg", *OWN)
     parameters: ClassVar = {"coordinates": "", "radius": 0.0, "lam": 0.0}
 
     def check(self) -> None:
-        asked = ("coordinates",) if self.study.method == "own-data" else ("radius", "lam")
+        asked = ("coordinates",) if self.study.method in OWN else ("radius", "lam")
         for name in asked:
             if not self.given(name):
                 raise StudyError(f"an average by {self.study.method} says its {name}")
-        if self.study.method == "own-data" and self.study.minimum_ballots < len(self.study.roster):
-            raise StudyError("the noise of an average of own data is sized for all parties: the minimum is all of them")
+        if self.study.method in OWN and self.study.minimum_ballots < len(self.study.roster):
+            raise StudyError(
+                "the noise of an average of directions is sized for all parties: the minimum is all of them"
+            )
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -311,7 +320,7 @@ class _Average(_Planned):
         return (features,) if classes == 2 else (classes, features)
 
     def round(self, key: ThresholdKey) -> Round:
-        if self.study.method == "own-data":
+        if self.study.method in OWN:
             grid = self.plan.grid
             plan = self._range(key, self.plan.dimension, grid.minimum, grid.maximum)
             return self._round(key, plan, grid.digest, "knowledge")
@@ -322,7 +331,7 @@ class _Average(_Planned):
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         member, round_ = self._member(number, signing_key, None, once), self.round(key)
-        if self.study.method == "own-data":
+        if self.study.method in OWN:
             return self.own_data(member, own, round_, None)
         (X, y), radius = own, self.given("radius")
         (w,) = train_parties(X, y, [len(y)], classes=len(self.study.classes), lam=self.given("lam"))
@@ -330,7 +339,7 @@ class _Average(_Planned):
         return VectorParty(member, round_, "parameters", round_.context, values)
 
     def classifier(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> Array:
-        if self.study.method == "own-data":
+        if self.study.method in OWN:
             return own_data_method(list(result.sums), self.plan).draw(randomness)
         study, classes, features = self.study, len(self.study.classes), len(self.study.features)
         noise: MechanismName = "gaussian" if study.delta else "spherical-laplace"

@@ -10,6 +10,7 @@ __all__ = ["described"]
 _BRINGS = {
     "vote": "Each party trains a classifier on its own rows and votes with it on the samples.",
     "own-data": "Each party gives the direction in which its own rows differ by class.",
+    "whitened": "Each party gives the direction of a linear classifier that it trains on its own rows.",
 }
 _OPENED = {
     True: (

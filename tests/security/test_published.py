@@ -32,7 +32,9 @@ def test_neighbours_are_not_told_apart_better_than_epsilon_allows(mechanism: str
     published.neighbours(mechanism)
 
 
-@pytest.mark.parametrize(("mechanism", "method"), [("discrete-laplace", "statistic"), ("gaussian", "own-data")])
+@pytest.mark.parametrize(
+    ("mechanism", "method"), [("discrete-laplace", "statistic"), ("gaussian", "own-data"), ("gaussian", "whitened")]
+)
 def test_sums_with_shares_of_noise(mechanism: str, method: str) -> None:
     published.joint_law(mechanism, method)
 

@@ -341,7 +341,7 @@ def test_identities(consortium: Consortium) -> None:
         ({"ignore": "wards"}, "no column 'wards'"),
         ({"lam": -1.0}, "lam is a positive number"),
         ({"method": "own-data"}, "tally is released by one of statistic, soft, vote"),
-        ({"reveal": "statistic", "method": "soft"}, "statistic is released by one of statistic, own-data"),
+        ({"reveal": "statistic", "method": "soft"}, "statistic is released by one of statistic, own-data, whitened"),
         ({"reveal": "statistic", "minimum_ballots": 2}, "the noise is whole from 3 ballots on"),
         ({"dropouts": 1}, "use --reveal statistic"),
         ({"proofs": "none"}, "prove"),

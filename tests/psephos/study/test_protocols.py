@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.statistic import plan_statistic
+from psephos.parties.statistic import own_vector
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board, MemoryBoard
@@ -80,6 +81,11 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "average": {"method": "avg", "parameters": {"radius": 2.0, "lam": 0.1}},
     "average, own data": {
         "method": "own-data",
+        "parameters": {"coordinates": coordinates_of("own-data", "spherical-laplace", False)},
+        "minimum_ballots": PARTIES,
+    },
+    "average, whitened": {
+        "method": "whitened",
         "parameters": {"coordinates": coordinates_of("own-data", "spherical-laplace", False)},
         "minimum_ballots": PARTIES,
     },
@@ -215,7 +221,7 @@ def clear(cast: Cast, protocol: Any, number: int) -> list[int]:
         w = train_parties(*own, [len(own[1])], classes=3, lam=0.1)[0]
         return FixedPoint(FRACTION_BITS).encode(project(w, 2.0), 2.0)
     grid = protocol.plan.grid
-    return list(grid.contribution(*own) if isinstance(grid, OwnDataGrid) else grid.contribution(own.votes))
+    return list(own_vector(grid, *own) if isinstance(grid, OwnDataGrid) else grid.contribution(own.votes))
 
 
 @pytest.mark.parametrize("what", PROTOCOLS)

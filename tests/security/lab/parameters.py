@@ -1047,6 +1047,7 @@ NO_SECURITY: Mapping[str, str] = {
     "the least number of parties, which the terms refuse": "protocol.pathak.terms.SMALLEST_RUN",
     "how good a release is; its sensitivity is certified whatever they are": (
         "protocol.pathak.terms.LADDER_RATIO curator.hamm.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
+        "curator.hamm.rules.FEW_PARTIES parties.training.WHITENED_RIDGE "
         "curator.hamm.rules.LARGEST_RIDGE curator.hamm.rules.NOISE_SHARE curator.hamm.statistic._SIGNAL "
         "curator.hamm.statistic._ROWS_PER_COORDINATE curator.hamm.statistic._BETWEEN curator.hamm.statistic._EXPLAINED "
         "curator.hamm.statistic._LESSONS curator.hamm.statistic._CONTRAST_BITS curator.hamm.statistic._FEATURE_BITS "

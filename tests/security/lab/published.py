@@ -24,7 +24,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate
-from psephos.curator.hamm.statistic import MechanismName, Source, plan_statistic
+from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split
@@ -162,7 +162,7 @@ def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neigh
 
 def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 120) -> None:
     """Every release that a curator draws from alpha, parameters or own data, in one run, and the same run again."""
-    methods = ("vote", "soft", "avg", "statistic", "own-data")
+    methods = ("vote", "soft", "avg", "statistic", "own-data", "whitened")
     runs = [run(mechanism, count, methods, epsilon=(epsilon,)) for count in (draws, 4)]
     outcome, kept = runs[0]
     X = kept.scaler.transform(data().X_auxiliary)
@@ -172,14 +172,13 @@ def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 12
         assert len(releases) == draws
         fresh([releases, released(runs[1][1], method)], f"{method}, {mechanism}")
         law, found = mechanism, differences(releases)
-        if method in ("statistic", "own-data"):
-            source: Source = "own-data" if method == "own-data" else "votes"
+        if source := SOURCE_OF.get(method):
             plan = plan_statistic(X, 2, PARTIES, epsilon=epsilon, delta=DELTA, mechanism=mechanism, source=source)
             # w is T_1 - T_0, sqrt(2) times the one contrast, in public coordinates.
             found = found @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
             z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
             rho = float(np.linalg.norm(z, 2)) / math.sqrt(len(z))
-            reach = (2.0 if method == "own-data" else math.sqrt(2) * rho) / PARTIES
+            reach = (2.0 if source != "votes" else math.sqrt(2) * rho) / PARTIES
             if law == "discrete-laplace":
                 direct = math.sqrt(2) * np.abs(z).sum() / len(z) / PARTIES if method == "statistic" else math.inf
                 reach = min(reach * math.sqrt(plan.rank), direct)
@@ -250,7 +249,7 @@ def law_of_pate(mechanism: MechanismName, draws: int = 150) -> None:
 
 def neighbours(mechanism: MechanismName, epsilon: float = 1.0, draws: int = 400) -> None:
     """Whether releases tell two neighbouring data sets apart better than epsilon allows: with confidence 0.9999."""
-    methods = ("vote", "soft", "avg", "statistic", "own-data")
+    methods = ("vote", "soft", "avg", "statistic", "own-data", "whitened")
     sides = [run(mechanism, draws, methods, neighbour, epsilon=(epsilon,))[1] for neighbour in (False, True)]
     for method in methods:
         one, other = (released(kept, method) for kept in sides)
@@ -273,7 +272,7 @@ def joint_law(mechanism: MechanismName, method: str, colluders: int = 1, dropout
     X = kept.scaler.transform(data().X_auxiliary)
     releases = released(kept, method)
     fresh([releases, released(runs[1][1], method)], f"joint {method}, {mechanism}")
-    source: Source = "own-data" if method == "own-data" else "votes"
+    source = SOURCE_OF[method]
     plan = plan_statistic(
         X,
         2,
@@ -285,7 +284,7 @@ def joint_law(mechanism: MechanismName, method: str, colluders: int = 1, dropout
         joint=True,
     )
     z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
-    l2 = (2.0 if method == "own-data" else math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z))) / ballots
+    l2 = (2.0 if method != "statistic" else math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z))) / ballots
     l1 = l2 * math.sqrt(plan.rank)
     if method == "statistic":
         l1 = min(l1, math.sqrt(2) * np.abs(z).sum() / len(z) / ballots)
