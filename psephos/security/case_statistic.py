@@ -85,7 +85,7 @@ class _Statistic(SumAnalysis):
         """What was agreed on, but for a small grid and the noise of it, which every view can be held against."""
         mechanism: MechanismName = "gaussian" if self.noise == "skellam" else "discrete-laplace"
         law = Skellam(2, VARIANCE) if self.noise == "skellam" else DiscreteLaplace(2, SCALE)
-        source: Source = "own-data" if self.own_data else "votes"
+        source: Source = self.own or "votes"
 
         def make() -> StatisticPlan:
             planned = plan_statistic(
