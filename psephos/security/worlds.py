@@ -41,15 +41,27 @@ class Setup:
 
 
 def setup(
-    coins: Randomness, parties: int = 5, holders: int = 3, threshold: int = 2, *, key_bits: int = KEY_BITS
+    coins: Randomness,
+    parties: int = 5,
+    holders: int = 3,
+    threshold: int = 2,
+    *,
+    key_bits: int = KEY_BITS,
+    degree: int = 1,
 ) -> Setup:
     """The ceremony of `psephos.simulation.ceremony`, and the private key, which its coins come to once more."""
     tape = RecordedRandomness(coins)
     ceremony = hold_ceremony(
-        parties, key_bits=key_bits, holders=holders, threshold=threshold, test_key=True, randomness=tape
+        parties,
+        key_bits=key_bits,
+        holders=holders,
+        threshold=threshold,
+        degree=degree,
+        test_key=True,
+        randomness=tape,
     )
     again = ReplayedRandomness(tape.tape())
-    return Setup(generate_private_key(key_bits, test_key=True, randomness=again), ceremony)
+    return Setup(generate_private_key(key_bits, degree=degree, test_key=True, randomness=again), ceremony)
 
 
 @dataclass(frozen=True)

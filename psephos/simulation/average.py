@@ -118,7 +118,8 @@ def sum_own_data(run: Sums, method: str, request: Request) -> Method:
     )
     assert isinstance(plan.grid, OwnDataGrid)
     grid = plan.grid
-    round_ = exact_round(run.ceremony, options, grid.digest, plan.dimension, grid.minimum, grid.maximum)
+    entries = plan.dimension, grid.minimum, grid.maximum
+    round_ = exact_round(run.ceremony(*entries), options, grid.digest, *entries)
     contribution = OwnDataContribution(population.rows(), grid, None)
     opened = run.sum(round_, contribution, f"sum {method}", label=f"{method}, {plan.rank} coordinates").opened
     # Who took part is public, and the mean is over them.
@@ -138,7 +139,8 @@ def sum_parameters(run: Sums) -> Average:
     fixed_point = FixedPoint(FRACTION_BITS)
     vectors = np.array([fixed_point.encode(project(w, radius), radius) for w in population.parameters], dtype=np.int64)
     limit = fixed_point.limit(radius)
-    round_ = exact_round(run.ceremony, options, parameters_context(radius), vectors.shape[1], -limit, limit)
+    entries = vectors.shape[1], -limit, limit
+    round_ = exact_round(run.ceremony(*entries), options, parameters_context(radius), *entries)
     opened = run.sum(round_, VectorContribution("parameters", vectors), "sum parameters").opened
     features = population.auxiliary.shape[1]
     return average_of(opened.sums, opened.ballots, radius, fixed_point, features=features, classes=classes)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, TypedDict, get_args
 
@@ -39,7 +40,8 @@ from psephos.progress import Progress, counted, silent
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs, Round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_degree, check_key_bits
+from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.privacy.accounting import shown_together
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
@@ -107,6 +109,12 @@ class SumOptions(DataOptions):
         None, "Releases at each epsilon.", group="Privacy", shown="20; 1 where the parties add the noise"
     )
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
+    degree: int | None = option(
+        None,
+        "Of the key (Damgard and Jurik): 1 is Paillier's, 2 to 4 send fewer bytes and take longer to open.",
+        group="Encryption",
+        shown="what the first vectors summed take fewest bytes with",
+    )
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     holders: int = option(5, "Key holders, the first n parties.", group="Encryption")
     threshold: int = option(3, "How many holders open a sum; more than half.", group="Encryption")
@@ -135,6 +143,8 @@ class SumOptions(DataOptions):
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
         super().check()
         check_key_bits(self.key_bits, test_key=self.test_key)
+        if self.degree is not None:
+            check_degree(self.degree)
         for epsilon in self.epsilon:
             check_epsilon(epsilon)
         if not self.epsilon or len(set(self.epsilon)) < len(self.epsilon):
@@ -405,7 +415,7 @@ class Sums:
     """One run: its parties and keys, and what its sums and releases came to, as an outcome tells it."""
 
     def __init__(self, options: SumOptions, dealt: Split, journal: Journal | None, how: Playing) -> None:
-        """Train and hold the key ceremony. Raises the named errors of what cannot be run."""
+        """Train. Raises the named errors of what cannot be run."""
         self.options = options
         self.progress: Progress = how.get("progress", silent)
         self.kept = how.get("kept") or Kept()
@@ -417,16 +427,27 @@ class Sums:
         with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
             self.population = populate(options, dealt, self.progress)
         self.kept.begin(self.population.dealt, self.population.scaler, self.population.test)
-        made = counted(self.progress, "make the key", 1)
-        with self.timed("keygen"):
-            self.ceremony = self._hold() if journal is None else journal.ceremony(self._hold)
-        made(1)
+        self._ceremony: Ceremony | None = None
 
-    def _hold(self) -> Ceremony:
-        options = self.options
+    def ceremony(self, length: int, low: int = 0, high: int = 1) -> Ceremony:
+        """Everybody's keys, made when the first vectors are to be summed: of the degree that such vectors take.
+
+        length, low, high: of the vectors, and the range of their entries.
+        """
+        if self._ceremony is None:
+            made = counted(self.progress, "make the key", 1)
+            with self.timed("keygen"):
+                hold = partial(self._hold, length, low, high)
+                self._ceremony = hold() if self._journal is None else self._journal.ceremony(hold)
+            made(1)
+        return self._ceremony
+
+    def _hold(self, length: int, low: int, high: int) -> Ceremony:
+        options, vectors = self.options, {"length": length, "minimum": low, "maximum": high}
         return hold_ceremony(
             options.parties,
             key_bits=options.key_bits,
+            degree=options.degree or best_degree(options.key_bits, addends=options.parties, **vectors),
             holders=options.holders,
             threshold=options.threshold,
             test_key=options.test_key,
@@ -455,7 +476,8 @@ class Sums:
             self.population.present,
             label,
         )
-        done = simulate_sum(round_, self.ceremony, contribution, conditions)
+        assert self._ceremony is not None  # the round is of its key
+        done = simulate_sum(round_, self._ceremony, contribution, conditions)
         self._done.append(done)
         self.kept.sums.setdefault(phase, []).append(done.opened)
         for name, taken in done.seconds.items():
@@ -501,7 +523,8 @@ class Sums:
             "test": len(population.test),
             "epsilon": options.epsilon[0],
             "delta": options.delta if options.noise == "gaussian" else 0.0,
-            "key_bits": self.ceremony.threshold_key.key.bits,
+            "key_bits": first.round.key.bits,
+            "degree": first.round.key.degree,
             "accuracy": next(iter(everywhere.values())),
             "by_epsilon": everywhere if len(everywhere) > 1 else {},
             "class_names": list(population.dealt.dataset.classes),

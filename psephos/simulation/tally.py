@@ -180,9 +180,10 @@ def _reveal_alpha(run: Sums) -> MethodsAt:
 def _count(run: Sums) -> NDArray[np.int64]:
     options, population = run.options, run.population
     auxiliary, classes = AuxiliarySet(population.auxiliary, run.salt()), population.classes
+    ceremony = run.ceremony(len(auxiliary.samples) * (classes - 1))
     round_ = vote_round(
-        run.ceremony.threshold_key,
-        run.ceremony.roster,
+        ceremony.threshold_key,
+        ceremony.roster,
         auxiliary,
         classes,
         minimum_ballots=options.min_ballots,
@@ -228,7 +229,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
     def draw(randomness: Randomness) -> NDArray[np.float64]:
         number = next(releases)
         round_ = statistic_round(
-            run.ceremony,
+            run.ceremony(plan.dimension, *entry_range(plan.grid, shares)),
             plan,
             shares,
             minimum_ballots=options.min_ballots or max(2, options.parties - options.dropouts),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,6 +60,7 @@ class NewOptions:
         None, "What a ballot proves: knowledge, or valid.", group="Vote", shown=f"valid up to {_VALID_UP_TO:,} entries"
     )
     key_bits: int = option(3072, "Length of the Paillier modulus.", group="Key")
+    degree: int | None = option(None, "Of the key, 1 to 4.", group="Key", shown="what ballots take fewest bytes with")
     holders: int = option(3, "The first so many parties make and hold the key.", group="Key")
     threshold: int | None = option(None, "How many of them open a sum.", group="Key", shown="more than half")
     confirmations: int | None = option(
@@ -114,6 +115,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         closes=options.closes,
         patience=options.patience,
         key_bits=options.key_bits,
+        degree=options.degree or 1,
         threshold=threshold,
         confirmations=confirmations,
         trial=options.trial,
@@ -124,7 +126,9 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         ),
     )
     check_release(study)
-    play_of(Public(study, samples.auxiliary))
+    play = play_of(Public(study, samples.auxiliary))
+    if options.degree is None:
+        study = replace(study, degree=play.best_degree)
     return study, samples
 
 

@@ -41,9 +41,9 @@ from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter, StudyError
-from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.pathak.messages import Share
 from psephos.protocol.pathak.noise import modulus_bits
@@ -150,6 +150,11 @@ class Play(ABC):
         value = self.study.parameters.get(name, default)
         return float(value) if float in (default, type(default)) else value
 
+    @property
+    def best_degree(self) -> int:
+        """Of the key, for what is sent under it."""
+        return 1
+
     def check(self) -> None:  # noqa: B027 - a protocol need not have any
         """Raise StudyError or InvalidParameter for parameters that do not go together."""
 
@@ -187,9 +192,20 @@ class _Sum(Play):
 
     kind: ClassVar[RoundKind]
 
+    @property
+    @abstractmethod
+    def vectors(self) -> tuple[int, int, int]:
+        """The length of the vectors that are summed, and the range of their entries."""
+
     @abstractmethod
     def round(self, key: ThresholdKey) -> Round:
         """Everybody derives it from the study and the key."""
+
+    @property
+    def best_degree(self) -> int:
+        """Of the key, for these vectors."""
+        (length, low, high), addends = self.vectors, len(self.study.roster)
+        return best_degree(self.study.key_bits, length=length, addends=addends, minimum=low, maximum=high)
 
     def holder(self, share: KeyShare, once: OnceLedger) -> Role:
         return KeyHolder(share, self.round(share.threshold_key), openings=once, public=self.study.public)
@@ -200,8 +216,9 @@ class _Sum(Play):
     def _member(self, number: int, signing_key: SigningKey, voter: Any, once: OnceLedger) -> Party:
         return Party(number, signing_key, classes=range(len(self.study.classes)), voter=voter, once=once)
 
-    def _round(self, key: ThresholdKey, plan: PackingPlan, context: bytes, proofs: Proofs, group: int = 1) -> Round:
-        study = self.study
+    def _round(self, key: ThresholdKey, context: bytes, proofs: Proofs, group: int = 1) -> Round:
+        study, (length, low, high) = self.study, self.vectors
+        plan = PackingPlan.for_key(key.key, length=length, addends=len(study.roster), minimum=low, maximum=high)
         return Round(
             self.kind,
             key,
@@ -216,9 +233,6 @@ class _Sum(Play):
             study.confirmations,
         )
 
-    def _range(self, key: ThresholdKey, length: int, low: int, high: int) -> PackingPlan:
-        return PackingPlan.for_key(key.key, length=length, addends=len(self.study.roster), minimum=low, maximum=high)
-
 
 class _Tally(_Sum):
     """Counts of votes, of which the curator makes the release."""
@@ -226,10 +240,13 @@ class _Tally(_Sum):
     kind, methods = "votes", ("statistic", "soft", "vote")
     parameters: ClassVar = {"lam": 0.0}
 
+    @property
+    def vectors(self) -> tuple[int, int, int]:
+        return self.study.samples * (len(self.study.classes) - 1), 0, 1
+
     def round(self, key: ThresholdKey) -> Round:
         study, classes = self.study, len(self.study.classes)
-        plan = VoteLayout(study.samples, classes).plan(key.key, len(study.roster))
-        return self._round(key, plan, self.public.auxiliary.context(range(classes)), study.proofs, classes - 1)
+        return self._round(key, self.public.auxiliary.context(range(classes)), study.proofs, classes - 1)
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         return VotingParty(self._member(number, signing_key, own, once), self.round(key), self.public.auxiliary)
@@ -283,9 +300,12 @@ class Statistic(_Planned):
         """Of the noise."""
         return shares_of(self.plan, colluders=self.given("colluders"), dropouts=self.given("dropouts"))
 
+    @property
+    def vectors(self) -> tuple[int, int, int]:
+        return self.plan.dimension, *entry_range(self.plan.grid, self.shares)
+
     def round(self, key: ThresholdKey) -> Round:
-        low, high = entry_range(self.plan.grid, self.shares)
-        return self._round(key, self._range(key, self.plan.dimension, low, high), self.plan.grid.digest, "knowledge")
+        return self._round(key, self.plan.grid.digest, "knowledge")
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         grid, round_ = self.plan.grid, self.round(key)
@@ -319,15 +339,16 @@ class _Average(_Planned):
         classes, features = len(self.study.classes), len(self.study.features)
         return (features,) if classes == 2 else (classes, features)
 
-    def round(self, key: ThresholdKey) -> Round:
+    @property
+    def vectors(self) -> tuple[int, int, int]:
         if self.study.method in OWN:
-            grid = self.plan.grid
-            plan = self._range(key, self.plan.dimension, grid.minimum, grid.maximum)
-            return self._round(key, plan, grid.digest, "knowledge")
-        radius = self.given("radius")
-        limit = FixedPoint(FRACTION_BITS).limit(radius)
-        plan = self._range(key, int(np.prod(self._shape)), -limit, limit)
-        return self._round(key, plan, parameters_context(radius), "knowledge")
+            return self.plan.dimension, self.plan.grid.minimum, self.plan.grid.maximum
+        limit = FixedPoint(FRACTION_BITS).limit(self.given("radius"))
+        return int(np.prod(self._shape)), -limit, limit
+
+    def round(self, key: ThresholdKey) -> Round:
+        own = self.study.method in OWN
+        return self._round(key, self.plan.grid.digest if own else parameters_context(self.given("radius")), "knowledge")
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         member, round_ = self._member(number, signing_key, None, once), self.round(key)
