@@ -35,7 +35,7 @@ from psephos.security.model import Context
 from psephos.security.worlds import FixedVoter, run_sum, setup
 from psephos.simulation.ceremony import play_ceremony
 from psephos.simulation.encrypted_sum import VoteContribution
-from tests.study import trial
+from psephos.testing.studies import trial
 
 _FILE = Path(__file__).with_name("vectors.json")
 

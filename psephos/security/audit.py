@@ -13,14 +13,16 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.security.case_ceremony import CEREMONY
 from psephos.security.case_liars import LIARS
 from psephos.security.case_pathak import PATHAK
+from psephos.security.case_pathak_liars import PATHAK_LIARS
 from psephos.security.case_psgd import PSGD, PSGD_GAUSSIAN
+from psephos.security.case_psgd_liars import PSGD_LIARS
 from psephos.security.case_statistic import OWN_DATA, OWN_DATA_EXACT, STATISTIC, STATISTIC_GAUSSIAN, WHITENED
 from psephos.security.case_tally import TALLY
 from psephos.security.compare import detectable_accuracy
 from psephos.security.model import Case, Context, Result, judge
 
 _STATISTICS = (STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, WHITENED)
-_ALL = (CEREMONY, TALLY, LIARS, *_STATISTICS, *PATHAK, PSGD, PSGD_GAUSSIAN)
+_ALL = (CEREMONY, TALLY, LIARS, *_STATISTICS, *PATHAK, PATHAK_LIARS, PSGD, PSGD_GAUSSIAN, PSGD_LIARS)
 CASES: dict[str, Case] = {case.name: case for case in _ALL}
 """Every audited protocol by its name."""
 PROTOCOLS = tuple(CASES)
@@ -59,8 +61,8 @@ NOT_EXAMINED: dict[str, str] = {
     ),
     "small differences": "`power` says what sampling sees; a leak below it passes, such as a mask 40 bits too narrow",
     "deviations that nobody wrote down": (
-        "`tally-liars` and the deviating checks try the strategies that are written down there, on the tally; the "
-        "other protocols' coalitions follow the protocol but for the messages that their checks try"
+        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the strategies that are written down "
+        "there; the other cases' coalitions follow the protocol but for the messages that their checks try"
     ),
     "`short` exponents where `half` was agreed": (
         "no test distinguishes an exponent of 256 bits from one of 1536 under the assumptions; the mode is part of "

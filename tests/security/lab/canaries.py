@@ -50,7 +50,7 @@ from psephos.study.release import card, checked, released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.testing import Adversary
-from tests.study import trial
+from psephos.testing.studies import trial
 
 __all__ = ["Canaries", "bad_data", "fault_messages", "gradient_errors", "job", "simulations", "study", "table"]
 

@@ -72,7 +72,7 @@ from psephos.security.worlds import FixedVoter
 from psephos.simulation.ceremony import Ceremony, play_ceremony
 from psephos.simulation.encrypted_sum import Conditions, EncryptedSum, VoteContribution, simulate_sum
 from psephos.simulation.pathak import make_terms
-from tests.study import trial
+from psephos.testing.studies import trial
 
 __all__ = ["NO_SECURITY", "PARAMETERS", "Parameter", "changed", "page"]
 
@@ -1019,7 +1019,7 @@ NO_SECURITY: Mapping[str, str] = {
     "speed": (
         "protocol.agent._BATCH protocol.paillier.comb._MAX_ROWS protocol.paillier.comb._TOGETHER "
         "protocol.paillier.kernel._LIMB protocol.paillier.kernel._LIMBS protocol.paillier.kernel._SMALLEST "
-        "protocol.paillier.multi_power._WINDOW "
+        "protocol.paillier.multi_power._WINDOW protocol.paillier.public_power._SHARE "
         "protocol.paillier.public_power._TOGETHER "
         "parties.training._BATCH_ENTRIES parties.training._DIRECT parties.training._ITERATIONS "
         "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS"
