@@ -35,8 +35,8 @@ from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.study import release as study_release
+from psephos.testing.studies import trial
 from tests.security.lab.canaries import table
-from tests.study import trial
 
 __all__ = [
     "MECHANISMS",
