@@ -72,7 +72,7 @@ def _text(results: dict[str, Any]) -> str:
                     f"{taken:.3f}",
                     f"{measured['times_faster_than_phe_per_ciphertext'].get(mode, 1.0):.1f}",
                     f"{measured['times_faster_than_phe_per_vote'].get(mode, 1.0):,.0f}",
-                    f"{measured['bytes_per_vote'][mode]:.2f}",
+                    f"{measured['bytes_per_vote'][mode]:.2f}" if "bytes_per_vote" in measured else "-",
                 ]
             )
     parts.append(

@@ -21,16 +21,19 @@ from psephos.protocol.board import Board
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import Onlooker
 from psephos.protocol.encrypted_sum.messages import PartialDecryption
+from psephos.protocol.encrypted_sum.opened import received_part
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError, StudyError
 from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.psgd.walk import Walk
 from psephos.protocol.roles import Entry, Machine, Refusal
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import Keyed
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader
+from psephos.study.protocols import play_of
 from psephos.study.release import checked, released
 from psephos.study.roles import Public, round_of
 from psephos.study.samples import PublicSamples
@@ -82,15 +85,15 @@ def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | 
     """
     public, found = Public(study, samples.auxiliary), _Found()
     _read(study, board, curator, found)
-    steps: tuple[Callable[[], None], ...] = (
-        lambda: _key(study, found),
+    sums: tuple[Callable[[], None], ...] = (
         lambda: _ballots(public, found),
         lambda: _confirmations(found),
         lambda: _opening(study, curator is not None, found),
-        lambda: _result(study, samples, found),
     )
-    for step in steps:
+    _key(study, found)
+    for step in sums if study.protocol != "psgd" else (lambda: _descent(public, found),):
         step()
+    _result(study, samples, found)
     for what, why in _NEVER:
         found.note(what, "not checked", why)
     return found.checks
@@ -220,6 +223,44 @@ def _opening(study: Study, as_curator: bool, found: _Found) -> None:
     except PsephosError as error:
         return found.note(what, "fails", str(error))
     return found.note(what, "holds", f"holders {sorted(parts)} open a sum of {found.opened.ballots} ballots")
+
+
+def _descent(public: Public, found: _Found) -> None:
+    """The walk of gradient descent once more, with every sum opened here: nobody's word is taken for one."""
+    what = "every step: where it follows, its ballots, its partial decryptions, and the sum that they open"
+    if found.key is None:
+        return found.note(what, "not checked", "there is no key yet")
+    play: Any = play_of(public)
+    terms, refused, parts = play.terms(found.key), Counter[str](), list[PartialDecryption]()
+    walk, observer = Walk.start(terms), None
+    state: Any = None
+    for entry in found.of(*_STEP):
+        try:
+            if entry.is_a(Kind.ANNOUNCEMENT):
+                walk = walk.announced(terms, entry, "verifier")
+                assert walk.announcement is not None
+                observer, parts = Observer("verifier", terms.round(walk.announcement)), []
+                state = observer.start().state
+            elif observer is None:
+                refused["UnexpectedMessageError"] += 1
+            elif entry.is_a(Kind.PARTIAL_DECRYPTION):
+                product = observer.product(state.state)
+                parts.append(received_part(product.round, product.columns, product.digest, entry, parts))
+            elif entry.is_a(Kind.PUBLISHED_SUM):
+                before, walk = walk.steps, walk.published(terms, entry)
+                if walk.steps > before and open_product(observer.product(state.state), parts).sums != walk.sums():
+                    return found.note(what, "fails", f"step {walk.steps}: another sum was published than opens")
+            else:
+                step = observer.receive(state, [entry])
+                state = step.state
+                refused.update(type(refusal.error).__name__ for refusal in step.refused)
+        except PsephosError as error:
+            refused[type(error).__name__] += 1
+    told = f"{walk.steps} steps" + (f"; refused: {_counted(refused)}" if refused else "")
+    return found.note(what, "holds", told)
+
+
+_STEP = (Kind.ANNOUNCEMENT, Kind.BALLOT, Kind.CLOSE, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM)
 
 
 def _result(study: Study, samples: PublicSamples, found: _Found) -> None:

@@ -24,12 +24,15 @@ from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import StudyError
+from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.storage.store import Store
+from psephos.protocol.wire import Kind
 from psephos.simulation.average import FRACTION_BITS
+from psephos.study import verify
 from psephos.study.protocols import Play, Public, coordinates, play_of
 from psephos.study.roles import curator_role, holder_role, party_role
-from tests.study import Trial, trial
+from psephos.testing.studies import Trial, trial
 
 PARTIES, SAMPLES, FEATURES = 5, 40, 4
 Array = NDArray[np.float64]
@@ -230,6 +233,26 @@ def test_a_study_comes_to_what_its_parties_put_in(what: str) -> None:
     agents = {name: cast.agent(name) for name in cast.names}
     play(cast, agents.__getitem__)
     check(cast, agents)
+    if what == "psgd":
+        check_that_readers_walk_again(cast)
+
+
+def check_that_readers_walk_again(cast: Cast) -> None:
+    """Whoever reads the board opens every sum, and finds out t holders that publish another one."""
+    found = verify._Found()
+    verify._read(cast.made.study, cast.board, None, found)
+    verify._key(cast.made.study, found)
+    verify._descent(cast.public, found)
+    assert (found.checks[-1].verdict, found.checks[-1].found) == ("holds", "3 steps")
+    terms = cast.play.terms(found.key)  # type: ignore[attr-defined]
+    for place, entry in enumerate(found.entries):
+        if entry.is_a(Kind.PUBLISHED_SUM):
+            said = PublishedSum.decode(entry.data, terms)
+            lie = replace(said, sums=tuple(entry + 1 for entry in said.sums))
+            found.entries[place] = replace(entry, data=lie.encode(terms))
+    verify._descent(cast.public, found)
+    assert found.checks[-1].verdict == "fails"
+    assert "step 1: another sum was published than opens" in found.checks[-1].found
 
 
 @pytest.mark.parametrize("what", ["statistic", "average", "psgd", "pathak"])
