@@ -48,7 +48,7 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import safe_confirmations
 from psephos.study.roles import Public, curator_role, holder_role, party_role
-from tests.study import trial
+from psephos.testing.studies import trial
 
 CLASSES, SAMPLES = 3, 6
 LONGEST = 180.0

@@ -18,7 +18,7 @@ from psephos.protocol.errors import EquivocationError
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.study.roles import Public, curator_role, holder_role, party_role
-from tests.study import trial
+from psephos.testing.studies import trial
 
 CLASSES, SAMPLES, PARTIES = 3, 12, 5
 

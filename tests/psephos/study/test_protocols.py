@@ -32,7 +32,7 @@ from psephos.simulation.average import FRACTION_BITS
 from psephos.study import verify
 from psephos.study.protocols import Play, Public, coordinates, play_of
 from psephos.study.roles import curator_role, holder_role, party_role
-from tests.study import Trial, trial
+from psephos.testing.studies import Trial, trial
 
 PARTIES, SAMPLES, FEATURES = 5, 40, 4
 Array = NDArray[np.float64]

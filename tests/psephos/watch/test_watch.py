@@ -20,9 +20,9 @@ from psephos.protocol.encrypted_sum.messages import Close
 from psephos.protocol.errors import BoardError
 from psephos.protocol.roles import BOARD, Post
 from psephos.protocol.wire import Kind, frame
+from psephos.testing.studies import Trial, trial
 from psephos.watch.app import application
 from psephos.watch.follow import Follower
-from tests.study import Trial, trial
 
 
 class Talk:

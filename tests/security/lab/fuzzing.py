@@ -67,8 +67,8 @@ from psephos.security.model import Context
 from psephos.security.pathak_runs import decoded, keys_of, real_runs
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
 from psephos.simulation.ceremony import play_ceremony
+from psephos.testing.studies import trial
 from tests.security.lab.puppets import tampering
-from tests.study import trial
 
 __all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]
 
