@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -164,7 +165,7 @@ def register_status(app: typer.Typer, words: Sequence[str]) -> None:
         """Where a study stands, as anybody sees it who can read the board."""
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
-        from psephos.study.overview import as_record, as_text, overview
+        from psephos.study.follow import Follower
 
         name, key = "", None
         if where.is_dir():
@@ -178,7 +179,8 @@ def register_status(app: typer.Typer, words: Sequence[str]) -> None:
             raise StudyError(f"there is no board {board} yet: nobody has joined, or it is another one")
         opened = open_board(board, read.digest, name, key)
         try:
-            seen = overview(read, opened)
+            seen = Follower(read, lambda: opened, lines=deque())
+            seen.read(opened)
         finally:
             opened.close()
-        emit(json.dumps(as_record(read, seen)) + "\n" if as_json else as_text(read, seen))
+        emit(json.dumps(seen.record()) + "\n" if as_json else seen.text())

@@ -45,7 +45,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
             raise EngineError(f"watching needs {error.name}: pip install 'psephos[watch]'") from None
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
-        from psephos.watch.follow import Follower, verifier
+        from psephos.study.follow import Follower, verifier
 
         read = Study.read(study)
         if "://" not in board and not Path(board.removeprefix("file:")).exists():

@@ -16,9 +16,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import Asked
 from psephos.parties.ceremony import CeremonyHolder, Searching
 from psephos.parties.holder import Answered
+from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
 from psephos.protocol.board.address import open_board
@@ -69,6 +71,9 @@ def standing(agent: Agent) -> str:
     if isinstance(role, Observer) and isinstance(state, Closed):
         said = len(state.agreeing(role.product(state).digest))
         return f"the vote is closed; {said} of {role.round.confirmations} holders have confirmed what is opened"
+    if isinstance(role, GradientCurator | GradientParty | SeriesHolder):
+        known = f"has {state.walk.steps} of at most {role.terms.series.steps} sums"
+        return f"{known}; waits for {left}" if left else known
     if isinstance(state, Asked):
         return f"has {len(state.parts)} partial decryptions of the {len(state.asked)} that it asked for"
     if isinstance(state, Answered):
@@ -193,9 +198,9 @@ class Play:
         agent = seat.agent
         waited = self._clock() - self._since(seat)
         role, state = _now(agent)
+        if agent.role.complete(agent.state):
+            return True
         if role.name == CURATOR and isinstance(state, Watching) and not state.closing:
-            if agent.role.complete(agent.state):
-                return True
             told = self.member.closing().exists() or (
                 bool(self.study.closes) and self._clock() >= datetime.fromisoformat(self.study.closes).timestamp()
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -19,10 +20,10 @@ from psephos.model import MODEL_FILE, load_model
 from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.study.study import CURATOR, Study
+from psephos.study.follow import Follower
 from psephos.study.identity import Identity
 from psephos.study.make import NewOptions, make_study
 from psephos.study.member import sign
-from psephos.study.overview import overview
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import verify
 
@@ -148,14 +149,15 @@ def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str
     """That what the board shows holds, that everybody has its model, and what that is worth; raises StudyError."""
     board = open_board(address, study.digest)
     try:
-        published = overview(study, board).result
+        seen = Follower(study, lambda: board)
+        seen.read(board)
         checks = verify(study, PublicSamples.of(study, folder / "public.csv"), board)
     finally:
         board.close()
     if failed := [f"{check.what}: {check.found}" for check in checks if check.verdict == "fails"]:
         raise StudyError(f"the board does not hold what it should: {'; '.join(failed)}")
     released = [folder / name / study.digest.hex()[:16] / "released" for name in names]
-    if any((place / MODEL_FILE).read_bytes() != published for place in released):
+    if any(hashlib.sha256((place / MODEL_FILE).read_bytes()).hexdigest() != seen.result for place in released):
         raise StudyError("somebody has another model than the one that stands on the board")
     test = read_table(folder / "test.csv")
     right = (load_model(released[0]).predict(test) == test[_LABEL]).mean()

@@ -156,7 +156,7 @@ def test_a_study_by_hand(consortium: Consortium) -> None:
     status = json.loads(psephos("status", consortium / "north", "--json"))
     assert status["result"] is not None
     assert status["refused"] == {}
-    assert all("voted" in status["roles"][f"party {n}"] for n in range(3))
+    assert all("cast a ballot" in status["roles"][f"party {n}"] for n in range(3))
     play_by_hand(consortium)  # once more, when all is over
     assert json.loads(psephos("status", consortium / "north", "--json")) == status, "nothing was said twice"
     assert_no_secrets(consortium)
@@ -219,22 +219,44 @@ def go_on(plays: list[Play]) -> dict[str, str]:
     return {role: text for play in plays for role, text in play.standing()}
 
 
-@pytest.mark.parametrize("method", ["statistic", "own-data"])
-def test_a_study_of_which_nobody_sees_more_than_the_noisy_sum(consortium: Consortium, method: str) -> None:
-    """The released classifier is a function of what stands on the board; the curator learns nothing besides."""
-    clock = Clock()
-    study = consortium.new(reveal="statistic", method=method)
-    assert "the sum with all the noise in it" in psephos("study", "show", study)
-    plays = until_the_vote(consortium, study, clock, voters=3)
+@pytest.mark.parametrize(
+    ("protocol", "method", "delta", "parameters", "noise"),
+    [
+        ("statistic", "statistic", 0.0, "", "discrete Laplace in shares"),
+        ("statistic", "own-data", 1e-6, "", "Skellam shares"),
+        ("average", "avg", 0.0, "lam=0.1", "spherical-laplace"),
+        ("average", "own-data", 0.0, "", "SphericalLaplace"),
+        ("psgd", "psgd", 1e-3, "sizes=30 30 30,steps=2,lam=0.5,unit=party", "skellam"),
+        ("pathak", "pathak", 1e-6, "lam=0.1,smallest_size=30", "laplace in shares"),
+    ],
+)
+def test_every_protocol_from_its_study_to_a_model_that_verifies(  # wide: one row of a table
+    consortium: Consortium, protocol: str, method: str, delta: float, parameters: str, noise: str
+) -> None:
+    """Where the parties add the noise the classifier is a function of what stands on the board, byte by byte."""
+    study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters)
+    said, joint = psephos("study", "show", study), protocol != "average"
+    assert ("the sum with all the noise in it" in said) is joint
+    assert ("holder 1" in psephos("study", "show", study, "--identity", consortium / "north")) is (protocol != "pathak")
+    plays = until_the_vote(consortium, study, Clock(), voters=3)
     assert set(go_on(plays).values()) == {"done: the result is published"}
+    for play in plays:
+        play.close()
     models = {(play.released / "model.json").read_bytes() for play in plays if play.released}
     assert len(models) == 1
     model = json.loads(models.pop())
-    assert (model["method"], model["release"]["mechanism"]) == (method, "discrete Laplace in shares")
-    status = json.loads(psephos("status", study, "--board", consortium / "board.sqlite", "--json"))
-    assert sum("opened" in steps for steps in status["roles"].values()) == 2, "for everybody to read"
-    for play in plays:
-        play.close()
+    assert (model["method"], model["release"]["mechanism"]) == (method, noise)
+    assert model["release"]["epsilon"] <= 8.0 * (1 + 1e-12)
+    seen = ("--board", consortium / "board.sqlite")
+    status = json.loads(psephos("status", study, *seen, "--json"))
+    assert (status["stage"], status["refused"]) == ("The result is published.", {})
+    asked = ("--public", consortium / "public.csv", *(() if joint else ("--curator", consortium / "lab")), "--json")
+    checks = {check["what"]: check["verdict"] for check in json.loads(psephos("verify", study, *seen, *asked))}
+    follows = next(verdict for what, verdict in checks.items() if what.startswith("the result follows"))
+    assert follows == "holds"
+    assert "fails" not in checks.values()
+    assert list(checks.values()).count("holds") >= (5 if protocol == "pathak" else 8)
+    assert_no_secrets(consortium)
 
 
 def test_the_vote_ends_when_the_study_says_so(consortium: Consortium) -> None:
@@ -339,11 +361,20 @@ def test_identities(consortium: Consortium) -> None:
         ({"epsilon": 0.0}, "epsilon is positive"),
         ({"key_bits": 100}, "even number of bits from 128"),
         ({"ignore": "wards"}, "no column 'wards'"),
-        ({"lam": -1.0}, "lam is a positive number"),
+        ({"parameters": "lam=-1"}, "lam is a positive number"),
+        ({"parameters": "lam=much"}, "of type float"),
+        ({"protocol": "average", "parameters": "lam=-1"}, "lambda"),
+        ({"protocol": "psgd", "delta": 1e-6, "parameters": "sizes=30 30"}, "3 parties and says 2 sizes"),
+        ({"protocol": "psgd", "delta": 1e-6}, "says its sizes"),
+        (
+            {"protocol": "psgd", "delta": 1e-6, "parameters": "sizes=30 30 30,variant=paper"},
+            "all of them together cost epsilon",
+        ),
+        ({"protocol": "pathak", "parameters": "smallest_size=9"}, "says its lam"),
         ({"method": "own-data"}, "tally is released by one of statistic, soft, vote"),
-        ({"reveal": "statistic", "method": "soft"}, "statistic is released by one of statistic, own-data"),
-        ({"reveal": "statistic", "minimum_ballots": 2}, "the noise is whole from 3 ballots on"),
-        ({"dropouts": 1}, "use --reveal statistic"),
+        ({"protocol": "statistic", "method": "soft"}, "statistic is released by one of statistic, own-data"),
+        ({"protocol": "statistic", "minimum_ballots": 2}, "the noise is whole from 3 ballots on"),
+        ({"parameters": "dropouts=1"}, "dropouts is no parameter of tally; there are: lam"),
         ({"proofs": "none"}, "prove"),
     ],
 )
