@@ -226,7 +226,7 @@ def go_on(plays: list[Play]) -> dict[str, str]:
         ("statistic", "own-data", 1e-6, "", "Skellam shares"),
         ("average", "avg", 0.0, "lam=0.1", "spherical-laplace"),
         ("average", "own-data", 0.0, "", "SphericalLaplace"),
-        ("psgd", "psgd", 1e-3, "sizes=30 30 30,steps=2,lam=0.5,unit=party", "skellam"),
+        ("psgd", "psgd", 1e-3, "sizes=30 30 30,steps=2,lam=0.5,unit=party,fraction_bits=12", "skellam"),
         ("pathak", "pathak", 1e-6, "lam=0.1,smallest_size=30", "laplace in shares"),
     ],
 )
@@ -234,7 +234,7 @@ def test_every_protocol_from_its_study_to_a_model_that_verifies(  # wide: one ro
     consortium: Consortium, protocol: str, method: str, delta: float, parameters: str, noise: str
 ) -> None:
     """Where the parties add the noise the classifier is a function of what stands on the board, byte by byte."""
-    study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters)
+    study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters, key_bits=256)
     said, joint = psephos("study", "show", study), protocol != "average"
     assert ("the sum with all the noise in it" in said) is joint
     assert ("holder 1" in psephos("study", "show", study, "--identity", consortium / "north")) is (protocol != "pathak")
