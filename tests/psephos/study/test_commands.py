@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 import msgspec
 import numpy as np
@@ -23,6 +24,7 @@ from psephos.protocol.errors import (
     AlreadyCastError,
     BudgetExceededError,
     DataError,
+    EngineError,
     EquivocationError,
     InvalidParameter,
     JournalError,
@@ -33,6 +35,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.study.study import Study
 from psephos.study.identity import Card, Identity, fingerprint
 from psephos.study.member import Membership, sign
+from psephos.study.metrics import serve_metrics
 from psephos.study.play import Play
 from psephos.study.release import card, checked
 from psephos.study.words import described
@@ -288,6 +291,69 @@ def test_the_vote_ends_when_the_curator_is_told_and_not_below_the_minimum(consor
     assert said["curator"].startswith("done"), "told once, it closes as soon as it may"
     for play in plays:
         play.close()
+
+
+@pytest.mark.parametrize("hour", [3600.0, -3600.0])
+def test_a_clock_that_is_an_hour_off_and_set_right_changes_when_and_never_what(
+    consortium: Consortium, hour: float
+) -> None:
+    """No role has a clock. The curator's agent has one, for the end of the vote, and every agent for its patience."""
+    clock = Clock()
+    study = consortium.new(closes="2027-01-15T08:30:00Z", patience=60)  # half an hour after the clock begins
+    plays = until_the_vote(consortium, study, clock, voters=2)
+    assert "2 ballots of 3" in go_on(plays)["curator"]
+    clock.now += hour  # ahead: the vote is over early; behind: it goes on
+    early = go_on(plays)["curator"]
+    assert early.startswith("done") is (hour > 0)
+    clock.now -= hour
+    clock.now += 30
+    assert go_on(plays)["curator"] == early, "a wait that began in the future begins again"
+    clock.now += 1800
+    said = go_on(plays)
+    assert set(said.values()) == {"done: the result is published"}
+    assert json.loads((plays[0].released / "model.json").read_text())["parties"] == 2  # type: ignore[operator]
+    for play in plays:
+        play.close()
+
+
+def test_a_party_that_comes_a_day_late(consortium: Consortium) -> None:
+    """Before the end of the vote its ballot counts; afterwards it is refused by name, and the party has the model."""
+    clock = Clock()
+    study = consortium.new(closes="2027-01-16T20:00:00Z", patience=60)
+    plays = until_the_vote(consortium, study, clock, voters=1)
+    clock.now += 86400
+    assert "1 ballots of 3" in go_on(plays)["curator"]
+    with Play(member(consortium, "south"), ["party 1"], clock=clock) as south:
+        assert "2 ballots of 3" in go_on([*plays, south])["curator"]
+        clock.now += 86400
+        go_on([*plays, south])
+        with Play(member(consortium, "east"), ["party 2"], clock=clock) as east:
+            said = go_on([*plays, south, east])
+            assert set(said.values()) == {"done: the result is published"}
+            assert east.released is not None
+            assert json.loads((east.released / "model.json").read_text())["parties"] == 2
+    late = [told for play in plays for seat in play.seats for told in seat.agent.refused]
+    assert {(type(told.error).__name__, told.author) for told in late} == {("LateBallotError", "party 2")}
+    for play in plays:
+        play.close()
+
+
+def test_an_agent_tells_prometheus_whom_it_waits_for(consortium: Consortium) -> None:
+    study, clock = consortium.new(), Clock()
+    consortium.join("north", study)
+    with Play(member(consortium, "north"), ["party 0", "holder 1"], clock=clock) as north:
+        port = serve_metrics(north, 0)
+        north.settle()
+        north.failure = "gone"
+        with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            told = answer.read().decode()
+        with pytest.raises(EngineError, match=f"nothing can listen on 127.0.0.1, port {port}"):
+            serve_metrics(north, port)
+    assert 'psephos_agent_awaits{kind="joined",role="party 0",sender="holder 3"} 1.0' in told
+    assert f'psephos_agent_moved_seconds{{role="holder 1"}} {clock.now!r}' in told
+    assert 'psephos_agent_entries_signed{role="holder 1"} 1.0' in told
+    assert "psephos_agent_board_up 0.0" in told
+    assert Identity.read(consortium / "north").key.seed().hex() not in told
 
 
 def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium) -> None:
