@@ -263,7 +263,10 @@ def _direct_step(X: Floats, P: Floats, weights: Floats, lam: float, gradient: Fl
             H[:, j, :, k, :] = block  # each block is symmetric itself
     system = H.reshape(m, C * r, C * r)
     system[:, np.arange(C * r), np.arange(C * r)] += lam
-    return np.asarray(-np.linalg.solve(system, gradient.reshape(m, C * r, 1)).reshape(gradient.shape))
+    try:
+        return np.asarray(-np.linalg.solve(system, gradient.reshape(m, C * r, 1)).reshape(gradient.shape))
+    except np.linalg.LinAlgError:  # lambda is lost in the rounding of some party's Hessian
+        return _conjugate_step(X, P, weights, lam, gradient)
 
 
 def _conjugate_step(X: Floats, P: Floats, weights: Floats, lam: float, gradient: Floats) -> Floats:

@@ -35,7 +35,18 @@ from sklearn import datasets as bundled
 
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 
-__all__ = ["NAMES", "Dataset", "content_of", "data_folder", "download", "load", "load_url_days", "make_synthetic"]
+__all__ = [
+    "NAMES",
+    "PUBLISHED",
+    "Dataset",
+    "File",
+    "content_of",
+    "data_folder",
+    "download",
+    "load",
+    "load_url_days",
+    "make_synthetic",
+]
 
 NAMES = ("breast-cancer", "digits", "adult", "har", "kdd99", "url", "synthetic")
 """What `load` takes: two that come with scikit-learn, four that are read from files, one that is made."""
@@ -80,11 +91,63 @@ class Dataset:
         return f"Dataset({self.name!r}, train {len(self.y_train)}, {test}, d {self.features}, K {len(self.classes)})"
 
 
-def load(name: str, data_dir: str | os.PathLike[str] | None = None, **parameters: int) -> Dataset:
+@dataclass(frozen=True)
+class File:
+    """One published file: `name` on disk, `rows` and the SHA-256 of its (decompressed) content, its home."""
+
+    name: str
+    rows: int
+    sha256: str
+    home: str
+
+
+_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
+_KDD = "http://kdd.ics.uci.edu/databases/kddcup99/"
+_HAR = "https://archive.ics.uci.edu/ml/machine-learning-databases/00240/UCI%20HAR%20Dataset.zip"
+_URL = "http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz"
+
+_HAR_ZIP = "UCI HAR Dataset.zip"
+_FILES = (
+    File("a9a", 32_561, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", _LIBSVM + "a9a"),
+    File("a9a.t", 16_281, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9", _LIBSVM + "a9a.t"),
+    File(
+        "kddcup.data_10_percent.gz",
+        494_021,
+        "f8c8267ebcd9c0ed1fd7d6277fe5bfff8732e9b7db8e61b873542b2a534b6f9a",
+        _KDD + "kddcup.data_10_percent.gz",
+    ),
+    File(
+        "corrected.gz",
+        311_029,
+        "547dfb9c0f0dc1d9944219ec79e851191faebaeb8acbfa1cd171c418397052a4",
+        _KDD + "corrected.gz",
+    ),
+    # The members of _HAR_ZIP.
+    File("train/X_train.txt", 7352, "32c777e74ef81f9e8e3082230d14bdaad948626b8b3c0fbfc8d1bdcde995094b", _HAR),
+    File("train/y_train.txt", 7352, "415b3357e2e2d5e70a45c781947c6bdd80e0410a579d862eedcd6bbce3c694ef", _HAR),
+    File("test/X_test.txt", 2947, "12abbfa7391bfb94a8962510b8f5b494ba0d8af3cce16382d890f0341241d884", _HAR),
+    File("test/y_test.txt", 2947, "2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb", _HAR),
+)
+PUBLISHED: Mapping[str, File] = {file.name: file for file in _FILES}
+"""What `load` and `download` expect of each file, by its name; HAR's are the members of its archive."""
+
+_ADULT = ("a9a", "a9a.t")
+_KDD99 = ("kddcup.data_10_percent.gz", "corrected.gz")
+_HAR_MEMBERS = ("train/X_train.txt", "train/y_train.txt", "test/X_test.txt", "test/y_test.txt")
+
+
+def load(
+    name: str,
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    published: Mapping[str, File] = PUBLISHED,
+    **parameters: int,
+) -> Dataset:
     """The data set `name`, one of `NAMES`.
 
     data_dir: the folder that holds the files, itself or in a folder per data set; see `data_folder` for the default.
-    parameters: of `make_synthetic`, for `synthetic` only.
+    published: what each file must be, where it is not the edition of `PUBLISHED`. parameters: of `make_synthetic`, for
+    `synthetic` only.
 
     Raises InvalidParameter for an unknown name, DataSetMissingError when files are not there (the message says which
     files, where to put them and where they are published), DataError when a file is damaged or incomplete.
@@ -95,8 +158,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, **parameters
         return make_synthetic(**parameters)
     if name in _BUNDLED:
         return _BUNDLED[name](name)
-    if name in _PUBLISHED:
-        return _PUBLISHED[name](data_folder(data_dir))
+    if name in _READ:
+        return _READ[name](data_folder(data_dir), published)
     own = "; your own CSV file is read as docs/own-data.md shows"
     raise InvalidParameter(f"unknown data set {name!r}; known: {', '.join(NAMES)}{own}")
 
@@ -172,45 +235,6 @@ def make_synthetic(
 
 # -- published files
 
-
-@dataclass(frozen=True)
-class _File:
-    """One published file: `name` on disk, `rows` and the SHA-256 of its (decompressed) content, its home."""
-
-    name: str
-    rows: int
-    sha256: str
-    home: str
-
-
-_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
-_KDD = "http://kdd.ics.uci.edu/databases/kddcup99/"
-_HAR = "https://archive.ics.uci.edu/ml/machine-learning-databases/00240/UCI%20HAR%20Dataset.zip"
-_URL = "http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz"
-
-_ADULT_TRAIN = _File("a9a", 32_561, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", _LIBSVM + "a9a")
-_ADULT_TEST = _File(
-    "a9a.t", 16_281, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9", _LIBSVM + "a9a.t"
-)
-_KDD_TRAIN = _File(
-    "kddcup.data_10_percent.gz",
-    494_021,
-    "f8c8267ebcd9c0ed1fd7d6277fe5bfff8732e9b7db8e61b873542b2a534b6f9a",
-    _KDD + "kddcup.data_10_percent.gz",
-)
-_KDD_TEST = _File(
-    "corrected.gz",
-    311_029,
-    "547dfb9c0f0dc1d9944219ec79e851191faebaeb8acbfa1cd171c418397052a4",
-    _KDD + "corrected.gz",
-)
-_HAR_ZIP = "UCI HAR Dataset.zip"
-_HAR_MEMBERS = (
-    _File("train/X_train.txt", 7352, "32c777e74ef81f9e8e3082230d14bdaad948626b8b3c0fbfc8d1bdcde995094b", _HAR),
-    _File("train/y_train.txt", 7352, "415b3357e2e2d5e70a45c781947c6bdd80e0410a579d862eedcd6bbce3c694ef", _HAR),
-    _File("test/X_test.txt", 2947, "12abbfa7391bfb94a8962510b8f5b494ba0d8af3cce16382d890f0341241d884", _HAR),
-    _File("test/y_test.txt", 2947, "2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb", _HAR),
-)
 _HAR_CLASSES = ("WALKING", "WALKING_UPSTAIRS", "WALKING_DOWNSTAIRS", "SITTING", "STANDING", "LAYING")
 
 # Where a data set's files lie: in a folder of this name, or in the data folder itself.
@@ -245,7 +269,7 @@ def content_of(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _check(file: _File, content: bytes, where: Path) -> bytes:
+def _check(file: File, content: bytes, where: Path) -> bytes:
     """`content` if it has the rows and the digest it was published with, DataError saying which it has not."""
     rows = content.count(b"\n")
     if rows != file.rows:
@@ -262,39 +286,38 @@ def _check(file: _File, content: bytes, where: Path) -> bytes:
     return content
 
 
-def _load_adult(folder: Path) -> Dataset:
+def _load_adult(folder: Path, published: Mapping[str, File]) -> Dataset:
     """UCI Adult as LIBSVM's a9a, 123 binary features; label 1 is an income over 50K."""
-    paths = _find("adult", folder, ["a9a", "a9a.t"], _LIBSVM)
     parts = []
-    for file, path in zip((_ADULT_TRAIN, _ADULT_TEST), paths, strict=True):
+    for name, path in zip(_ADULT, _find("adult", folder, _ADULT, _LIBSVM), strict=True):
         # The test file never mentions feature 123, so the width must be said.
-        X, y = bundled.load_svmlight_file(io.BytesIO(_check(file, content_of(path), path)), n_features=123)
+        X, y = bundled.load_svmlight_file(io.BytesIO(_check(published[name], content_of(path), path)), n_features=123)
         parts.append((X.toarray(), (y > 0).astype(np.int64)))
     source = "Kohavi and Becker, Adult, UCI 1996, in LIBSVM's form a9a"
     return Dataset("adult", *parts[0], *parts[1], ("<=50K", ">50K"), source)
 
 
-def _load_har(folder: Path) -> Dataset:
+def _load_har(folder: Path, published: Mapping[str, File]) -> Dataset:
     """UCI Human Activity Recognition: 561 features in [-1, 1], 6 activities, test subjects unseen in training."""
     (path,) = _find("har", folder, [_HAR_ZIP], _HAR)
-    X_train, y_train, X_test, y_test = (_numbers(member) for member in _har_members(content_of(path), path))
+    X_train, y_train, X_test, y_test = (_numbers(m) for m in _har_members(content_of(path), path, published))
     labels = [y.ravel().astype(np.int64) - 1 for y in (y_train, y_test)]
     source = "Anguita, Ghio, Oneto, Parra, Reyes-Ortiz, ESANN 2013; not for commercial use"
     return Dataset("har", X_train, labels[0], X_test, labels[1], _HAR_CLASSES, source)
 
 
-def _har_members(archive: bytes, where: Path) -> Iterator[bytes]:
+def _har_members(archive: bytes, where: Path, published: Mapping[str, File]) -> Iterator[bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             names = set(opened.namelist())
             if _HAR_ZIP in names:  # UCI now serves the authors' archive inside another one
-                yield from _har_members(opened.read(_HAR_ZIP), where)
+                yield from _har_members(opened.read(_HAR_ZIP), where, published)
                 return
-            for file in _HAR_MEMBERS:
-                member = "UCI HAR Dataset/" + file.name
+            for name in _HAR_MEMBERS:
+                member = "UCI HAR Dataset/" + name
                 if member not in names:
                     raise DataError(f"{where}: the archive holds no {member}; it is not the published one")
-                yield _check(file, opened.read(member), where)
+                yield _check(published[name], opened.read(member), where)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise DataError(
             f"{where}: not a readable zip archive ({error}); it is damaged or incomplete, fetch it again"
@@ -311,7 +334,7 @@ _KDD_BINARY = (6, 11, 20, 21)  # land, logged_in, is_host_login, is_guest_login
 _KDD_NUMERIC = tuple(c for c in range(41) if c not in _KDD_SYMBOLIC and c not in _KDD_BINARY)
 
 
-def _load_kdd99(folder: Path) -> Dataset:
+def _load_kdd99(folder: Path, published: Mapping[str, File]) -> Dataset:
     """KDD Cup 99, 10 % file and corrected test file: 123 features, label 0 normal, 1 attack.
 
     Hamm 2016 (6.2) has d = 123 "one-hot" features and does not say which. All seven symbolic attributes one-hot over
@@ -323,12 +346,12 @@ def _load_kdd99(folder: Path) -> Dataset:
 
     float32, since 805,050 dense rows would need 792 MB in float64: counters over 2^24 are rounded to 24 bits.
     """
-    paths = _find("kdd99", folder, [_KDD_TRAIN.name, _KDD_TEST.name], _KDD)
-    train = _KddTable(_check(_KDD_TRAIN, content_of(paths[0]), paths[0]))
+    paths = _find("kdd99", folder, _KDD99, _KDD)
+    train = _KddTable(_check(published[_KDD99[0]], content_of(paths[0]), paths[0]))
     vocabulary = {c: sorted({row[c] for row in train.rows}) for c in _KDD_SYMBOLIC}
     X_train, y_train = train.encode(vocabulary)
     del train
-    X_test, y_test = _KddTable(_check(_KDD_TEST, content_of(paths[1]), paths[1])).encode(vocabulary)
+    X_test, y_test = _KddTable(_check(published[_KDD99[1]], content_of(paths[1]), paths[1])).encode(vocabulary)
     source = "Stolfo, Fan, Lee, Prodromidis, Chan, KDD Cup 1999 Data, UCI"
     return Dataset("kdd99", X_train, y_train, X_test, y_test, ("normal", "attack"), source)
 
@@ -362,7 +385,7 @@ class _KddTable:
         return np.concatenate(blocks, axis=1)[self.place], attack[self.place]
 
 
-def _load_url(folder: Path) -> Dataset:
+def _load_url(folder: Path, published: Mapping[str, File]) -> Dataset:
     """The malicious URL data, days 0 to 9 for training and 10 to 19 for testing (Hamm 2016, 6.3)."""
     return load_url_days(folder, range(10), range(10, 20))
 
@@ -434,7 +457,7 @@ def _url_part(days: Sequence[int], texts: dict[int, bytes]) -> tuple[Any, NDArra
     return scipy.sparse.vstack(rows, format="csr"), np.concatenate(labels)
 
 
-_PUBLISHED: Mapping[str, Callable[[Path], Dataset]] = {
+_READ: Mapping[str, Callable[[Path, Mapping[str, File]], Dataset]] = {
     "adult": _load_adult,
     "har": _load_har,
     "kdd99": _load_kdd99,
@@ -445,46 +468,47 @@ _PUBLISHED: Mapping[str, Callable[[Path], Dataset]] = {
 # -- download
 
 
-def download(name: str, data_dir: str | os.PathLike[str] | None = None, homes: Mapping[str, str] | None = None) -> Path:
+def download(
+    name: str,
+    data_dir: str | os.PathLike[str] | None = None,
+    homes: Mapping[str, str] | None = None,
+    published: Mapping[str, File] = PUBLISHED,
+) -> Path:
     """Fetch the files of `name` from their public homes into the data folder; the folder they were put in.
 
     Files that are there and correct are not fetched again. A file is moved to its name only after it has passed the
-    checks `load` makes, so a broken download leaves nothing behind. homes: other addresses, by file name.
+    checks `load` makes, so a broken download leaves nothing behind. homes: other addresses, by file name; published:
+    as for `load`.
 
     Raises InvalidParameter when there is nothing to download (bundled data sets; `url`, whose authors publish no
     checksum: fetch it by hand), DataSetMissingError when the home does not answer, DataError when a check fails.
     """
-    files: dict[str, _File]
-    if name == "adult":
-        files = {"a9a": _ADULT_TRAIN, "a9a.t": _ADULT_TEST}
-    elif name == "kdd99":
-        files = {_KDD_TRAIN.name: _KDD_TRAIN, _KDD_TEST.name: _KDD_TEST}
-    elif name == "har":
-        files = {_HAR_ZIP: _HAR_MEMBERS[0]}
-    elif name == "url":
+    files = {"adult": _ADULT, "kdd99": _KDD99, "har": (_HAR_ZIP,)}
+    if name == "url":
         raise InvalidParameter(f"the URL data has no published checksum; fetch {_URL} by hand and see load_url_days")
-    else:
-        raise InvalidParameter(f"there is nothing to download for {name!r}; downloadable: adult, har, kdd99")
+    if name not in files:
+        raise InvalidParameter(f"there is nothing to download for {name!r}; downloadable: {', '.join(files)}")
     folder = data_folder(data_dir) / _FOLDER[name]
     folder.mkdir(parents=True, exist_ok=True)
-    for file_name, file in files.items():
+    for file_name in files[name]:
         target = folder / file_name
         if target.exists():
             try:
-                _verify(file_name, file, target)
+                _verify(file_name, target, published)
                 continue
             except DataError:
                 pass  # damaged: fetched again below, and replaced only by a good one
-        _fetch((homes or {}).get(file_name, file.home), target, partial(_verify, file_name, file))
+        home = _HAR if file_name == _HAR_ZIP else published[file_name].home
+        _fetch((homes or {}).get(file_name, home), target, partial(_verify, file_name, published=published))
     return folder
 
 
-def _verify(file_name: str, file: _File, path: Path) -> None:
+def _verify(file_name: str, path: Path, published: Mapping[str, File]) -> None:
     if file_name == _HAR_ZIP:
-        for _ in _har_members(content_of(path), path):
+        for _ in _har_members(content_of(path), path, published):
             pass
     else:
-        _check(file, content_of(path), path)
+        _check(published[file_name], content_of(path), path)
 
 
 def _fetch(address: str, target: Path, verify: Callable[[Path], None]) -> None:

@@ -15,6 +15,7 @@ from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.statistic import noisy_contribution
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.precision import UNIFORM_BITS
 from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness
 
 RATE = 1e-6
@@ -128,10 +129,21 @@ def test_bounds_cut_less_than_the_charged_tail(contributing: int) -> None:
     assert polya.delta(64.0) <= 2.0**-64
 
 
-def test_a_share_is_clipped_to_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+class FarOut(SimulationRandomness):
+    """Coins whose uniform numbers lie in turn next to 1 and to 0: the logarithmic law at its far end."""
+
+    high = False
+
+    def draw(self, count: int) -> bytes:
+        if count != UNIFORM_BITS // 8:
+            return super().draw(count)
+        self.high = not self.high
+        return (b"\xff" if self.high else b"\x00") * count
+
+
+def test_a_share_is_clipped_to_its_bound() -> None:
     shares = PolyaShares(3, 2, 1, Fraction(1000))
-    monkeypatch.setattr(PolyaShares, "_logarithmic", lambda self, randomness: 10**9)
-    drawn = [v for i in range(20) for v in shares.share(SimulationRandomness(i))]
+    drawn = [v for i in range(20) for v in shares.share(FarOut(i))]
     assert {abs(v) for v in drawn} <= {0, shares.bound}
     assert shares.bound in drawn
 

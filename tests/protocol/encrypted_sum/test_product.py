@@ -206,21 +206,3 @@ def test_reasons_are_what_callers_catch() -> None:
     for error in (WrongRoundError, UnknownPartyError, ForgedSignatureError, DuplicateBallotError):
         assert issubclass(error, BallotError)
     assert all(issubclass(error, PsephosError) for error, _ in BAD.values())
-
-
-def test_one_gcd_a_batch(election: Any, honest: list[Ballot], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Honest batches cost one gcd, however many ballots; only a bad one makes the others be looked at."""
-    from psephos.protocol.encrypted_sum import product as module
-
-    calls: list[int] = []
-    real = module.product_is_unit
-
-    def counting(key: Any, values: Any) -> bool:
-        calls.append(1)
-        return real(key, values)
-
-    monkeypatch.setattr(module, "product_is_unit", counting)
-    take(election, honest)
-    assert len(calls) == 1
-    take(election, [*honest, with_ciphertext(election, 4, election.key.n)])
-    assert len(calls) == 1 + 1 + 5

@@ -17,16 +17,17 @@ import signal
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 from psephos.data import datasets
-from psephos.data.datasets import NAMES, Dataset, data_folder, download, load, load_url_days, make_synthetic
+from psephos.data.datasets import NAMES, PUBLISHED, Dataset, File, data_folder, load_url_days, make_synthetic
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 
 A9A = b"-1 3:1 11:1 \n+1 5:1 123:1 \n-1 1:1 \n"
@@ -48,13 +49,24 @@ def kdd_row(service: str, label: str, *, protocol: str = "tcp", duration: int = 
 
 KDD = kdd_row("http", "normal.", duration=7) + kdd_row("smtp", "smurf.", protocol="udp") * 3
 KDD_TEST = kdd_row("icmp", "xlock.", host_login=1) + kdd_row("smtp", "normal.", protocol="udp")
+CONTENT = {"a9a": A9A, "a9a.t": A9A_TEST, "kddcup.data_10_percent.gz": KDD, "corrected.gz": KDD_TEST, **HAR}
 
 
-def describe(monkeypatch: pytest.MonkeyPatch, name: str, content: bytes) -> None:
-    """Let the constant `name` expect this content."""
-    file = getattr(datasets, name)
-    digest = hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(datasets, name, replace(file, rows=content.count(b"\n"), sha256=digest))
+def expected(**contents: bytes) -> dict[str, File]:
+    """What is to be expected of files with these contents (names as in CONTENT), in place of the published ones."""
+    return {
+        name: replace(file, rows=text.count(b"\n"), sha256=hashlib.sha256(text).hexdigest())
+        for name, file in PUBLISHED.items()
+        for text in [{**CONTENT, **contents}[name]]
+    }
+
+
+def load(name: str, *places: Any, published: Mapping[str, File] | None = None, **parameters: int) -> Dataset:
+    return datasets.load(name, *places, published=published or expected(), **parameters)
+
+
+def download(name: str, *places: Any) -> Path:
+    return datasets.download(name, *places, published=expected())
 
 
 def har_archive(members: dict[str, bytes]) -> bytes:
@@ -77,15 +89,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "url/Day45.svm": DAY,
         "url/Day46.svm": b"+1 2:1\n",
     }
-    describe(monkeypatch, "_ADULT_TRAIN", A9A)
-    describe(monkeypatch, "_ADULT_TEST", A9A_TEST)
-    describe(monkeypatch, "_KDD_TRAIN", KDD)
-    describe(monkeypatch, "_KDD_TEST", KDD_TEST)
-    members = [
-        replace(f, rows=HAR[f.name].count(b"\n"), sha256=hashlib.sha256(HAR[f.name]).hexdigest())
-        for f in datasets._HAR_MEMBERS
-    ]
-    monkeypatch.setattr(datasets, "_HAR_MEMBERS", tuple(members))
     monkeypatch.delenv("PSEPHOS_DATA", raising=False)
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -190,12 +193,11 @@ def test_kdd99_takes_its_categories_from_the_training_file(folder: Path) -> None
     assert np.array_equal(data.X_train[1], data.X_train[3])
 
 
-def test_kdd99_refuses_an_unknown_protocol_in_the_test_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kdd99_refuses_an_unknown_protocol_in_the_test_file(folder: Path) -> None:
     text = kdd_row("http", "normal.", protocol="sctp")
     (folder / "kdd99" / "corrected.gz").write_bytes(gzip.compress(text))
-    describe(monkeypatch, "_KDD_TEST", text)
     with pytest.raises(DataError, match="protocol_type"):
-        load("kdd99", folder)
+        load("kdd99", folder, published=expected(**{"corrected.gz": text}))
 
 
 def test_url_days(folder: Path) -> None:
@@ -416,7 +418,7 @@ def real(name: str, files: list[str]) -> Dataset:
     folder = os.environ.get("PSEPHOS_DATA")
     if not folder or not all(any((Path(folder) / sub / f).exists() for sub in ("", name)) for f in files):
         pytest.skip("PSEPHOS_DATA does not hold the published files")
-    return load("adult" if name == "a9a" else name, folder)
+    return datasets.load("adult" if name == "a9a" else name, folder)
 
 
 def test_real_adult() -> None:

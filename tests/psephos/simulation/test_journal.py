@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from contextlib import nullcontext
 from pathlib import Path
@@ -151,11 +152,12 @@ def test_a_folder_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
         Journal(file, IDENTITY)
 
 
-def test_another_version_of_the_program_is_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_the_program_is_refused(tmp_path: Path) -> None:
     """It may deal, train or vote differently: half of the parties each way would be a count of nothing."""
-    monkeypatch.setattr(psephos, "__version__", "99.0")
-    with pytest.raises(JournalError, match=r"version: .* there, '99.0' here"):
-        Journal(written, IDENTITY)
+    with Journal(tmp_path / "journal", {**IDENTITY, "version": "99.0"}):
+        pass
+    with pytest.raises(JournalError, match=rf"version: '99\.0' there, '{re.escape(psephos.__version__)}' here"):
+        Journal(tmp_path / "journal", IDENTITY)
 
 
 def test_results_are_kept(written: Path) -> None:
