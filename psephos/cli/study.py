@@ -151,16 +151,18 @@ def _studies(group: typer.Typer) -> None:
 
 
 def _trial(group: typer.Typer) -> None:
-    @group.command("try", cls=Grouped, epilog=examples("psephos study try", "psephos study try --roles 6 --output try"))
+    @group.command("try", cls=Grouped, epilog=examples("psephos study try", "psephos study try --nats --output try"))
     def try_(
         roles: Annotated[int, typer.Option(help="Members, a process each: a curator and parties.")] = 6,
         output: Annotated[
             Path | None, typer.Option(help="A new directory to play it in.", show_default="psephos-trial-...")
         ] = None,
         key_bits: Annotated[int, typer.Option(help="Length of the key that the holders make.")] = 2048,
-        board: Annotated[str, typer.Option(help="Another board than a file there.", show_default=False)] = "",
+        nats: Annotated[
+            bool, typer.Option("--nats", help="The board on a NATS server, over TLS, in place of a file.")
+        ] = False,
     ) -> None:
         """A whole study on this machine with bundled data: a process for every member, a key that nobody holds."""
         from psephos.study.trial import run_trial
 
-        run_trial(roles, output, key_bits, board, note)
+        run_trial(roles, output, key_bits, nats, note)

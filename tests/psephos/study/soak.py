@@ -23,7 +23,6 @@ import random
 import resource
 import secrets
 import shutil
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -407,20 +406,20 @@ def main() -> None:
     parser.add_argument("what", choices=ALL, help="the protocol")
     parser.add_argument("--schedules", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1, help="of the first; the next has the next number")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no schedule after so many")
     parser.add_argument("--server", action="store_true", help="every second one over a NATS server")
     chosen = parser.parse_args()
     total: Counter[str] = Counter()
     failed, played, begun = [], 0, time.monotonic()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):  # says what it has found so far
-        for seed in range(chosen.seed, chosen.seed + chosen.schedules):
-            try:
-                total += Schedule(seed, chosen.server and seed % 2 == 0, chosen.what).run()
-            except AssertionError as error:
-                failed.append(seed)
-                print(error, file=sys.stderr, flush=True)
-            played += 1
-            print(f"{seed}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    while played < chosen.schedules and time.monotonic() - begun < chosen.seconds:
+        seed = chosen.seed + played
+        try:
+            total += Schedule(seed, chosen.server and seed % 2 == 0, chosen.what).run()
+        except AssertionError as error:
+            failed.append(seed)
+            print(error, file=sys.stderr, flush=True)
+        played += 1
+        print(f"{seed}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     found = {"protocol": chosen.what, "schedules": played, "failed": failed, "happened": dict(sorted(total.items()))}
     print(json.dumps(found | {"seconds": round(time.monotonic() - begun)}, indent=1))
     sys.exit(bool(failed))

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from psephos.cli.main import build
 from psephos.model import Model, load_model, written_model
+from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import (
     AgreementError,
     AlreadyCastError,
@@ -582,9 +583,11 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
         checked(study, samples.samples, b"\xff{}")
 
 
+@pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
 def test_a_trial_of_processes(tmp_path: Path) -> None:
-    """`psephos study try`, with a short key: a process for every member, from identities to a verified model."""
-    command = [sys.executable, "-m", "psephos", "study", "try", "--roles", "4", "--key-bits", "512", "--output", "t"]
+    """`psephos study try --nats`, with a short key: a process for every member and a server, to a verified model."""
+    command = [sys.executable, "-m", "psephos", "study", "try", "--nats", "--roles", "4", "--key-bits", "256"]
+    command += ["--output", "t"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "All 4 members have the model that stands on the board" in done.stderr
