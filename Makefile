@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo study test lint format bench docs clean
+.PHONY: demo study test lint format bench mutants docs clean
 
 demo: $(VENV)/.installed
 	rm -rf build/demo
@@ -26,6 +26,9 @@ format: $(VENV)/.installed-lint
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.run
+
+mutants: $(VENV)/.installed-mutants
+	$(BIN)/python -m tests.mutation run $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict -f docs/config/mkdocs.yml

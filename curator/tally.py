@@ -15,7 +15,7 @@ from psephos.protocol.encrypted_sum.messages import Close, PartialDecryption, Ta
 from psephos.protocol.encrypted_sum.opened import OpenedSum, open_product, received_part
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer, Watching
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import UnconfirmedError, WrongPartialDecryptionError
+from psephos.protocol.errors import BoardError, UnconfirmedError, WrongPartialDecryptionError
 from psephos.protocol.roles import BOARD, Entry, Post, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
@@ -62,12 +62,15 @@ class Tally(Observer):
         """Close, ask more holders, or open.
 
         Raises:
+            BoardError: the board lost the end of the vote.
             TooFewBallotsError: fewer ballots than the round's minimum were posted.
             UnconfirmedError: too few holders confirmed the product.
             ThresholdError: fewer than t holders answered.
             WrongPartialDecryptionError: the answers of all holders that answered do not combine.
         """
-        if isinstance(state, Watching) and not state.closing:
+        if isinstance(state, Watching):
+            if state.closing:
+                raise BoardError("the end of the vote was posted, and does not stand on the board")
             self.product(state).check_minimum()
             close = Post(BOARD, Close(self.round.digest).encode(), f"{self.round.kind}: open")
             return Step(replace(state, closing=True), (close,))

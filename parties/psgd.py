@@ -34,6 +34,7 @@ from psephos.protocol.errors import (
     DataError,
     GradientBoundError,
     InvalidParameter,
+    JournalError,
     PsephosError,
     WrongPartialDecryptionError,
     WrongRoundError,
@@ -186,6 +187,8 @@ class GradientParty(Machine):
             return step
         try:
             own, data = self._ballot(own, announcement)
+        except JournalError:
+            raise  # nothing was said: the step is not answered yet
         except PsephosError as error:
             own, refused = replace(own, vector=()), (*step.refused, Refusal(entries[-1], error))
             step = replace(step, refused=refused)

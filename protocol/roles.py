@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
-from psephos.protocol.errors import MessageError, PsephosError, UnexpectedMessageError
+from psephos.protocol.errors import JournalError, MessageError, PsephosError, UnexpectedMessageError
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, kind_of
 
@@ -111,7 +111,10 @@ class Role(ABC):
 
     @abstractmethod
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        """What it does with messages, in the order of their numbers. A message that is refused changes nothing."""
+        """What it does with messages, in the order of their numbers. A message that is refused changes nothing.
+
+        Raises JournalError when its own store fails: nothing has happened, and it is started again from its store.
+        """
 
     def quiet(self, state: Any) -> Step | None:
         """What it does when nothing more is on its way (a deadline, in the world); None for nothing."""
@@ -231,6 +234,8 @@ class Machine(Role):
                     while waiting and waiting[0].is_a(rule.kind):
                         run.append(waiting.pop(0))
                 step = self._apply(rule, held, run)
+            except JournalError:
+                raise  # its own store failed, which is nobody's message: refused, that would never be answered
             except PsephosError as error:
                 refused.append(Refusal(run[-1], error))
                 continue

@@ -14,12 +14,12 @@ from chromium import chromium
 from PIL import Image
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
-WIDTH, SCALE = 900, 1.5
+WIDTH, SCALE = 1100, 1.5
 
 PICTURES = {
     # name: (dark, the element it starts at, the element it ends with)
-    "report-light": (False, "h1", "#bought figure"),
-    "report-dark": (True, "#messages h2", "#kinds"),
+    "report-light": (False, "h1", "#curves .charts"),
+    "report-dark": (True, "#messages h2", "#knowledge .matrix"),
 }
 
 

@@ -35,11 +35,9 @@ from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey
+from psephos.protocol.pathak.terms import HIDING_BITS
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
-
-STATISTICAL_BITS = 80
-"""A masked value is within 2^-80 of one that does not depend on what it hides."""
 
 Question = tuple[mpz, ...]
 
@@ -175,10 +173,10 @@ def mask_encrypted_difference(
     Raises CiphertextError for what is no ciphertext, PackingError when the key has no room for the mask.
     """
     check_ciphertexts(key, (left, right))
-    if bits + STATISTICAL_BITS + 2 > key.bits:
-        raise PackingError(f"masking {bits}-bit integers takes {bits + STATISTICAL_BITS + 2} bits, the key {key.bits}")
+    if bits + HIDING_BITS + 2 > key.bits:
+        raise PackingError(f"masking {bits}-bit integers takes {bits + HIDING_BITS + 2} bits, the key {key.bits}")
     offset = 1 << bits  # keeps z positive
-    mask = offset + randomness.below(1 << (bits + STATISTICAL_BITS))
+    mask = offset + randomness.below(1 << (bits + HIDING_BITS))
     n, modulus = key.modulus, key.modulus_squared
     masked = left * gmpy2.invert(right, modulus) % modulus * (1 + mask * n) % modulus
     return Encryptor(key, "full", randomness=randomness).rerandomize((masked,))[0], mask

@@ -22,13 +22,10 @@ from psephos.protocol.pathak.comparison import Answer, Question
 from psephos.protocol.pathak.dgk import DgkPublicKey
 from psephos.protocol.pathak.noise import modulus_bits
 from psephos.protocol.pathak.resharing import check_shares
-from psephos.protocol.pathak.terms import SIZE_BITS, Terms
+from psephos.protocol.pathak.terms import HIDING_BITS, SIZE_BITS, Terms
 from psephos.protocol.permutation import check_permutation
 from psephos.protocol.roles import Post
 from psephos.protocol.wire import Kind, Reader, frame, session_of
-
-_STATISTICAL_BITS = 80
-"""Every mask is that many bits wider than what it hides."""
 
 TIE_BITS = 64
 """Random bits below a size: two keyed sizes are equal with probability 2^-64 at most."""
@@ -36,10 +33,10 @@ TIE_BITS = 64
 KEYED_SIZE_BITS = SIZE_BITS + TIE_BITS
 """N_j = n_j 2^64 + random: comparing N_j compares n_j and breaks ties by a coin nobody sees."""
 
-SHARE_BITS = KEYED_SIZE_BITS + _STATISTICAL_BITS
+SHARE_BITS = KEYED_SIZE_BITS + HIDING_BITS
 """Of the share a_j that hides N_j (Stage 1, step 1)."""
 
-MASK_BITS = SHARE_BITS + _STATISTICAL_BITS
+MASK_BITS = SHARE_BITS + HIDING_BITS
 """Of the mask r_j that hides the share, its sign included (Stage 1, step 4)."""
 
 LENT_BITS = KEYED_SIZE_BITS + 1

@@ -12,7 +12,7 @@ from functools import lru_cache
 from psephos.protocol.errors import GridTooCoarseError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.pathak.terms import HIDING_BITS, Terms
 
 ROW_SLACK = 2.0**-40
 """How far beyond 1 the computed norm of a row may be: room for the rounding of a division by the norm."""
@@ -22,9 +22,6 @@ NOISE_DISTANCE = 2.0**-159
 
 _TAIL_BITS = 161
 """Noise leaves its slot with probability 2^-161 at most; as in psephos.parties.noise."""
-
-_MASK_EXCESS = 80
-"""A mask is that many bits wider than what it hides."""
 
 
 def record_sensitivity(terms: Terms, size: Fraction | int) -> float:
@@ -107,7 +104,7 @@ def modulus_bits(terms: Terms) -> int:
 
 def mask_bits(terms: Terms) -> int:
     """Length of P_1's mask s: 80 bits more than the noise's span."""
-    return (2 * noise_addends(terms) * noise_bound(terms)).bit_length() + _MASK_EXCESS
+    return (2 * noise_addends(terms) * noise_bound(terms)).bit_length() + HIDING_BITS
 
 
 def noise_plan(terms: Terms, key: PublicKey) -> PackingPlan:

@@ -35,6 +35,9 @@ LARGEST_RUN = 10_000
 SIZE_BITS = 32
 """No data set has 2^32 samples."""
 
+HIDING_BITS = 80
+"""A mask is that many bits wider than what it hides: within 2^-80 of one that does not depend on it."""
+
 LADDER_RATIO = Fraction(3, 2)
 
 

@@ -127,8 +127,12 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     from dp_accounting.pld import PLDAccountant
 
     accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    # Gaussians, adaptive ones too, are one Gaussian, exactly: the squares of sensitivity over deviation add up.
+    if square := math.fsum(event.multiplier**-2 for event in events if event.multiplier is not None):
+        accountant.compose(dp_accounting.GaussianDpEvent(2 / math.sqrt(square)))
     for event in events:
-        accountant.compose(event.dp_event)
+        if event.multiplier is None:
+            accountant.compose(event.dp_event)
     tight = float(accountant.get_epsilon(left))
     return min(basic, tight if tight <= MAX_EPSILON else math.inf)
 

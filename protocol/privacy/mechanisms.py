@@ -483,8 +483,12 @@ def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     _check_positive(sensitivity, "sensitivity")
-    enough = least(lambda sigma: gaussian_delta(1.0, epsilon, sigma) <= delta, 2.0**-10, 1e-12)
-    return math.nextafter(sensitivity * enough * (1 + 2.0**-50), math.inf)
+    return math.nextafter(sensitivity * _unit_sigma(epsilon, delta) * (1 + 2.0**-50), math.inf)
+
+
+@lru_cache(maxsize=256)  # every draw of a release asks again
+def _unit_sigma(epsilon: float, delta: float) -> float:
+    return least(lambda sigma: gaussian_delta(1.0, epsilon, sigma) <= delta, 2.0**-10, 1e-12)
 
 
 # -- snapping and releasing

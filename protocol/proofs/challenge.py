@@ -13,6 +13,9 @@ from gmpy2 import mpz
 CHALLENGE_BITS = 128
 """A false statement is proved with probability about 2^-128 for each hash that a cheater computes."""
 
+HIDING_BITS = 80
+"""A mask is that many bits longer than what it hides: an answer is within 2^-80 of one that hides nothing."""
+
 
 def digest(label: str, parts: Iterable[bytes]) -> bytes:
     """SHAKE-256 of a label and the parts, 32 bytes."""

@@ -30,11 +30,8 @@ from psephos.protocol.paillier.encryption import RandomnessMode, Witness, expone
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.public_power import public_power
-from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
+from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges
 from psephos.protocol.randomness import SYSTEM, Randomness
-
-HIDING_BITS = 80
-"""alpha is so much longer than what it hides: the answer's distance from one that hides nothing is 2^-80 at most."""
 
 WEIGHT_BITS = 64
 """Of the checker's own coins, when it checks many proofs at once: a wrong one passes with probability 2^-64."""

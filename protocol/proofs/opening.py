@@ -28,11 +28,8 @@ from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.public_power import public_power
-from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges
+from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges
 from psephos.protocol.randomness import SYSTEM, Randomness
-
-HIDING_BITS = 80
-"""z is within statistical distance 2^-80 of one that does not depend on the share."""
 
 _LABEL = "psephos partial decryption"
 

@@ -36,7 +36,7 @@ from psephos.protocol.paillier.encryption import Witness
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.public_power import public_power
-from psephos.protocol.proofs.challenge import CHALLENGE_BITS, challenges, digest, stream
+from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges, digest, stream
 from psephos.protocol.proofs.field import PRIME, Words, add, coefficients, coset_values, dot, mul, sub, values
 from psephos.protocol.proofs.knowledge import answer_bits, base_power, mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_root
@@ -56,9 +56,6 @@ REPEATS = 2
 
 PRIMES = 6
 """Of 31 bits: a wrong equation holds modulo all of them with probability below 2^-112."""
-
-HIDING_BITS = 80
-"""mu is so much longer than what it hides."""
 
 SALT_BYTES = 32
 

@@ -23,6 +23,8 @@ def show(outcome: Outcome, console: Console | None = None) -> None:
 
     for text in page.warnings:
         say(f"WARNING: {text}", "bold red")
+    if page.answer:
+        say(page.answer, "bold")
     if page.cost:
         say(page.cost)
     grids = [_accuracies(page), *map(_panel, page.panels), _comparison(page)]
@@ -80,7 +82,10 @@ def _accuracies(page: Page) -> Grid:
         spread = "" if found.private_std is None else f" ± {found.private_std:.3f}"
         size = released[name].sensitivity if name in released else None
         bare = "" if found.nonprivate is None else f"{found.nonprivate:.3f}"
-        even = [] if not balanced else ["" if found.balanced is None else f"{found.balanced:.3f}"]
+        even = []
+        if balanced:
+            wide = "" if found.balanced_std is None else f" ± {found.balanced_std:.3f}"
+            even = ["" if found.balanced is None else f"{found.balanced:.3f}{wide}"]
         rows.append([words, bare, private + spread, *even, "" if size is None else f"{size:.3g}"])
     columns = ["accuracy", "not private", "private", *(["balanced"] if balanced else []), "sensitivity"]
     return _lay(page.title, columns, rows)

@@ -65,6 +65,7 @@ class Accuracy:
         private_std: standard deviation over draws.
         balanced: the mean recall of all classes: of what is released, otherwise without noise.
         recall: of each class, the share of its test samples that is recognised; null where there are none.
+        balanced_std, recall_std: standard deviations over draws, as `private_std`.
     """
 
     nonprivate: Share | None = None
@@ -72,6 +73,8 @@ class Accuracy:
     private_std: Annotated[float, Meta(ge=0)] | None = None
     balanced: Share | None = None
     recall: list[Share | None] = field(default_factory=list)
+    balanced_std: Annotated[float, Meta(ge=0)] | None = None
+    recall_std: list[Annotated[float, Meta(ge=0)] | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,8 @@ Fact: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture. `log`: whether x is drawn on a logarithmic scale. `note`: what a reader must know about it."""
+    """One picture. `log`: whether x is drawn on a logarithmic scale. `note`: what a reader must know about it.
+    `levels`: what does not depend on x, by method."""
 
     title: str
     x_label: str
@@ -184,6 +188,7 @@ class Panel:
     curves: Sequence[Curve]
     log: bool = True
     note: str = ""
+    levels: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -236,6 +241,7 @@ class Page:
 
     Attributes:
         title: of the page.
+        answer: what came of it, in a line; stands above everything but the warnings.
         lead: what a reader has before them, in a paragraph; a run needs no words for that.
         cost: what everything that is shown would cost together; stands above it.
         facts: what a reader wants first.
@@ -249,11 +255,14 @@ class Page:
         matrices: who learned what, as it was tested.
         case: the protocol whose security analysis says what this run's roles learn.
         histogram: how united the votes were.
+        class_names: of the classes that `histogram` numbers.
+        before, after: (role, what it does) without a message of the transcript, before the first and after the last.
         phases: traffic of each phase, where it was counted without a transcript.
         repeat: how the same numbers are got again.
     """
 
     title: str
+    answer: str = ""
     lead: str = ""
     cost: str = ""
     facts: Sequence[Fact] = ()
@@ -267,6 +276,9 @@ class Page:
     matrices: Sequence[Matrix] = ()
     case: str | None = None
     histogram: Alpha | None = None
+    class_names: Sequence[str] = ()
+    before: Sequence[tuple[str, str]] = ()
+    after: Sequence[tuple[str, str]] = ()
     phases: Mapping[str, Phase] = field(default_factory=dict)
     repeat: str = ""
 

@@ -112,6 +112,7 @@ class Run(Outcome):
         noise, peak = "" if self.noise_source == "simulation" else ", the noise", self.peak_memory_mb
         return Page(
             title=f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}",
+            answer=self._answer(),
             facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
             warnings=said,
             notes=self.remarks,
@@ -122,6 +123,17 @@ class Run(Outcome):
             f"keys, the ciphertexts{noise} and the times comes out the same.",
         )
 
+    def _answer(self) -> str:
+        """The best private accuracy, and what it lost to the noise."""
+        released = {name: one.private for name, one in self.accuracy.items() if one.private is not None}
+        if not released:
+            return ""
+        best = max(released, key=lambda name: released[name])
+        found, which = self.accuracy[best], "Best private" if len(released) > 1 else "Private"
+        spread = " (one draw)" if found.private_std is None else f" ± {found.private_std:.3f}"
+        lost = "" if found.nonprivate is None else f"; privacy cost {found.nonprivate - released[best]:.3f}"
+        return f"{which} at epsilon {self.epsilon:g}: {best} {released[best]:.3f}{spread}{lost}"
+
 
 _MODELS = {
     "none": "everybody follows the protocol (no proofs); ",
@@ -129,6 +141,10 @@ _MODELS = {
     "valid": "ballots and partial decryptions carry proofs: votes are 0 or 1 and their senders' own; ",
 }
 _KEYS = {"dealer": "a dealer made the key, and could read every ballot", "ceremony": "the holders made the key"}
+_BEFORE = {
+    "dealer": [("holder", "each is given a share of the key by a dealer, who sees the whole key once")],
+    "ceremony": [],
+}
 
 
 def _threshold_warning(threshold: int, holders: int) -> list[str]:
@@ -220,7 +236,14 @@ class Summed(Run):
             cost=self._cost(),
             panels=self._panels(),
             tables=self._recall(),
+            class_names=self.class_names,
+            before=_BEFORE[self.keys],
+            after=[("curator", self._released())] if self.privacy else [],
         )
+
+    def _released(self) -> str:
+        several = "one of " if len(self.privacy) > 1 else ""
+        return f"releases {several}{', '.join(self.privacy)} with noise, epsilon {self.epsilon:g}, for everybody"
 
     def _draws_notes(self) -> list[str]:
         said = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
@@ -244,25 +267,42 @@ class Summed(Run):
     def _panels(self) -> list[Panel]:
         """Accuracy and balanced accuracy against epsilon."""
         label, x = "epsilon (log scale; more private to the left)", [float(epsilon) for epsilon in self.by_epsilon]
-        note, accuracy, balanced = "the same sums, released anew with fresh noise at each epsilon", [], []
-        note += f". {self._cost().rstrip('.')}"  # looking at a curve is what costs
+        note = "the same sums, released anew with fresh noise at each epsilon"
+        accuracy: list[Curve] = []
+        balanced: list[Curve] = []
         for name in self.privacy if x else ():
             points = [at[name] for at in self.by_epsilon.values()]
-            spread = [point.private_std or 0.0 for point in points]
-            accuracy.append(Curve(name, x, [point.private or 0.0 for point in points], spread))
-            balanced.append(Curve(name, x, [point.balanced or 0.0 for point in points]))
-        drawn = (("accuracy", accuracy), ("balanced accuracy", balanced))
-        return [Panel("", label, title, curves, note=note) for title, curves in drawn if curves]
+            for curves, which in ((accuracy, "private"), (balanced, "balanced")):
+                spread = [std for point in points if (std := getattr(point, f"{which}_std")) is not None]
+                mean = [getattr(point, which) or 0.0 for point in points]
+                curves.append(Curve(name, x, mean, spread if len(spread) == len(x) else None))
+        beside = {name: self.accuracy[name] for name in ("batch", "indiv") if name in self.accuracy}
+        drawn = (
+            ("accuracy", accuracy, {name: one.nonprivate for name, one in beside.items()}),
+            ("balanced accuracy", balanced, {name: one.balanced for name, one in beside.items()}),
+        )
+        cost = f". {self._cost().rstrip('.')}"  # looking at a curve is what costs
+        return [
+            Panel("", label, title, curves, note=said, levels={n: y for n, y in levels.items() if y is not None})
+            for (title, curves, levels), said in zip(drawn, (note + cost, note), strict=True)
+            if curves
+        ]
 
     def _recall(self) -> list[Table]:
         found = []
         for epsilon, accuracy in (self.by_epsilon or {f"{self.epsilon:g}": self.accuracy}).items():
-            shown = {name: one.recall for name, one in accuracy.items() if len(one.recall) == len(self.class_names) > 0}
-            rows: list[list[Any]] = [["method", *self.class_names], *([name, *r] for name, r in shown.items())]
+            shown = {name: one for name, one in accuracy.items() if len(one.recall) == len(self.class_names) > 0}
+            rows: list[list[Any]] = [
+                ["method", *self.class_names],
+                *(
+                    [name, *map(_spread, one.recall, one.recall_std or [None] * len(one.recall))]
+                    for name, one in shown.items()
+                ),
+            ]
             if len(shown) < len(self.class_names):  # the way that is narrower
                 rows = [list(row) for row in zip(*rows, strict=True)]
             if shown:
-                about = "share of its test samples; of private methods as released, a mean"
+                about = "share of its test samples; of private methods as released, a mean ± its standard deviation"
                 found.append(Table(f"Recall of each class at epsilon {epsilon}", rows[0], rows[1:], about))
         return found
 
@@ -529,6 +569,8 @@ class PsgdOutcome(Run):
             facts=[*facts, *page.facts],
             warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
             notes=[*page.notes, promises],
+            before=_BEFORE[self.keys],
+            after=[("curator", "releases the last iterate, which everybody can work out from the published sums")],
         )
 
 
@@ -556,6 +598,10 @@ class Interrupted(Outcome):
             warnings=[f"This run was interrupted: stopped {self.stopped}. What follows is what there was."],
             case=self.protocol,
         )
+
+
+def _spread(mean: float | None, std: float | None) -> str | None:
+    return None if mean is None else f"{mean:.3f}" + ("" if std is None else f" ± {std:.3f}")
 
 
 def _opened(words: str, equal: bool | None) -> Fact:

@@ -29,6 +29,9 @@ from psephos.report.sequence import size_text
 
 _WIDTH = 400 / 72  # inches
 
+BARS = 3
+"""Up to so many curves are drawn with their standard deviations; the bars of more would hide the curves."""
+
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
@@ -167,29 +170,37 @@ def _accuracy(rows: Mapping[str, Accuracy]) -> Figure:
 
 
 def _curves(panel: Panel) -> Figure:
-    figure, axes = _axes(330 + 18 * -(-len(panel.curves) // 3))
+    figure, axes = _axes(330 + 18 * -(-(len(panel.curves) + len(panel.levels)) // 3))
     tops: list[float] = []
+    lows: list[float] = []
     values = sorted({x for curve in panel.curves for x in curve.x})
     for place, curve in enumerate(panel.curves):
         colour, marker, dash = style_of(curve.algorithm, place)
         ink = LIGHT[colour]
         tops += curve.mean
+        lows += curve.mean
         side = (place / (len(panel.curves) - 1) if len(panel.curves) > 1 else 0.5) - 0.5
         x = _beside(curve.x, values, side, log=panel.log)
         axes.plot(x, curve.mean, marker=marker, linestyle=dash, color=ink, label=curve.algorithm)
-        if curve.std is not None:
+        if curve.std is not None and len(panel.curves) <= BARS:
             low = [m - s for m, s in zip(curve.mean, curve.std, strict=True)]
             high = [m + s for m, s in zip(curve.mean, curve.std, strict=True)]
             tops += high
-            axes.fill_between(x, low, high, color=ink, alpha=0.1, linewidth=0)
-            # The bands overlap and are faint; these reach the contrast of a mark, and say whose band ends where.
+            lows += low
             axes.errorbar(x, curve.mean, yerr=curve.std, fmt="none", color=ink, ecolor=ink, elinewidth=1, capsize=2.5)
+    for name, level in panel.levels.items():
+        colour, _, dash = style_of(name)
+        axes.axhline(level, color=LIGHT[colour], linestyle=dash, linewidth=1.2, label=name)
+        lows.append(level)
     if panel.log:
         axes.set_xscale("log")
     every = -(-len(values) // 6)
     axes.set_xticks(values[::every], [f"{x:g}" for x in values[::every]])
     axes.minorticks_off()
-    axes.set_ylim(0, 1.02 if panel.y_label == "accuracy" else min(1.02, 1.03 * max([0.5, *tops])))
+    if "accuracy" in panel.y_label:
+        axes.set_ylim(max(0.0, math.floor(10 * min(lows)) / 10), 1.02)
+    else:
+        axes.set_ylim(0, min(1.02, 1.03 * max([0.5, *tops])))
     axes.grid()
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)

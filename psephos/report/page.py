@@ -16,11 +16,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from psephos.outcomes import ALPHA_NOTICE, METHODS
-from psephos.report.charts import bytes_by_phase
+from psephos.outcomes.base import Page
+from psephos.report.charts import BARS, bytes_by_phase
 from psephos.report.document import Document, Message
 from psephos.report.knowledge import VERDICTS, expected_matrix
 from psephos.report.palette import DARK, LIGHT
-from psephos.report.sequence import arrange, contents_of, family, pictures, received, size_text
+from psephos.report.sequence import Block, arrange, contents_of, family, pictures, received, size_text
 
 LISTED = 2000
 """A longer transcript is listed up to here; report.json has the rest."""
@@ -38,7 +39,7 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
         figures=figures,
         methods=METHODS,
         curves=[(name, METHODS[name]) for name in drawn if name in METHODS and not page.accuracies],
-        pictures=pictures(lanes, blocks, _members(lanes, transcript)) if transcript else [],
+        pictures=pictures(lanes, _framed(page, lanes, blocks), _members(lanes, transcript)) if transcript else [],
         inside=[
             (role, [(kind, contents_of(kind)) for kind in kinds]) for role, kinds in received(transcript or []).items()
         ],
@@ -47,6 +48,7 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
         verdicts=VERDICTS,
         flat=list(_flatten(result.as_json())),
         listed=LISTED,
+        bars=BARS,
         alpha_notice=ALPHA_NOTICE,
         light=LIGHT,
         dark=DARK,
@@ -90,6 +92,17 @@ def _template() -> Any:
     )
     environment.filters |= {"code": code, "number": number, "share": share, "size": size_text}
     return environment.get_template("report.html.jinja")
+
+
+def _framed(page: Page, lanes: Sequence[str], blocks: Sequence[Block]) -> list[Block]:
+    """The blocks between what roles do before the first message and after the last, where their lanes are drawn."""
+
+    def done(phase: str, steps: Sequence[tuple[str, str]]) -> list[Block]:
+        at = {family(lane): lane for lane in reversed(lanes)}
+        notes = tuple((at[role], words) for role, words in steps if role in at)
+        return [Block(phase, notes=notes)] if notes else []
+
+    return [*done("key", page.before), *blocks, *done("release", page.after)]
 
 
 def _phases(document: Document) -> dict[str, tuple[float | None, int, int]]:

@@ -69,11 +69,15 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Block:
-    """A phase, or several phases that differ in their number only (`times` of them)."""
+    """A phase, or several phases that differ in their number only (`times` of them).
+
+    `notes`: (lane, what the role does there), which is no message.
+    """
 
     phase: str
     arrows: tuple[Arrow, ...] = field(default=())
     times: int = 1
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 def family(role: str) -> str:
@@ -205,14 +209,21 @@ def _block(block: Block, at: Mapping[str, int], y: int, width: int) -> tuple[lis
     for arrow in block.arrows:
         parts.append(_arrow(arrow, at, y, width))
         y = parts[-1]["line"] + 14
-    for role, together in dict.fromkeys((a.receiver, contents_of(a.kind).together) for a in block.arrows):
-        if together:
-            # What a role holds in the end, beside a mark on its lane: inside of several messages, so it is no arrow.
-            lines = textwrap.wrap(f"{'everybody sees' if role == 'board' else 'sees'} {together}", 40)
-            x, longest = at[role], max(len(line) for line in lines) * _CHARACTER
-            left, anchor = (x + 10, "start") if x + 10 + longest < width else (x - 10, "end")
-            parts.append({"is": "sum", "role": role, "x": x, "y": y, "left": left, "anchor": anchor, "lines": lines})
-            y += _LINE * len(lines) + 8
+    # What a role holds in the end, inside of several messages, or does without one: words beside a mark on its lane.
+    together = dict.fromkeys((a.receiver, contents_of(a.kind).together) for a in block.arrows)
+    marks = [
+        ("sees", role, f"{'everybody sees' if role == 'board' else 'sees'} {what}") for role, what in together if what
+    ]
+    for kind, role, words in (*marks, *(("does", *note) for note in block.notes)):
+        x = at[role]
+        left, anchor, room = max((x + 10, "start", width - x - 14), (x - 10, "end", x - 14), key=lambda side: side[2])
+        lines = textwrap.wrap(words, min(40, int(room / _CHARACTER)))
+        longest = max(len(line) for line in lines) * _CHARACTER
+        behind = (round(left if anchor == "start" else left - longest), round(longest))
+        parts.append(
+            {"is": kind, "role": role, "x": x, "y": y, "left": left, "anchor": anchor, "lines": lines, "behind": behind}
+        )
+        y += _LINE * len(lines) + 8
     return parts, y + 6
 
 
@@ -223,13 +234,15 @@ def _arrow(arrow: Arrow, at: Mapping[str, int], y: int, width: int) -> dict[str,
     size = size_text(arrow.total) if arrow.count == 1 else f"{each}, {size_text(arrow.total)}"
     lines = [*textwrap.wrap(f"{times}{arrow.kind}", 58), f"{look} · {size}"]
     longest, left = max(len(line) for line in lines) * _CHARACTER, min(at[arrow.sender], at[arrow.receiver])
+    x = round(max(4.0, min(left + 6.0, width - longest - 4)))
     return {
         "is": "arrow",
         "arrow": arrow,
         "look": look,
         "lines": lines,
-        "x": round(max(4.0, min(left + 6.0, width - longest - 4))),
+        "x": x,
         "y": y,
+        "behind": (x - 2, round(longest)),
         "line": y + _LINE * len(lines) + 8,
         "start": at[arrow.sender],
         "end": at[arrow.receiver],

@@ -102,7 +102,7 @@ def audit(
     else:
         cases, found = list(CASES.values()), {}
         work = Parallel(n_jobs=jobs or cpu_count(), batch_size=1, return_as="generator_unordered")
-        for one in work(delayed(_examine)(name, seed, views) for name in PROTOCOLS):
+        for one in work(delayed(_examine)(name, seed, views) for name in reversed(PROTOCOLS)):  # the longest first
             found[one.name] = one
             progress(one.name, len(found), len(PROTOCOLS))
         protocols = [found[name] for name in PROTOCOLS]

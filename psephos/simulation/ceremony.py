@@ -40,7 +40,7 @@ class Ceremony:
     signing_keys: tuple[SigningKey, ...] = field(repr=False)
 
 
-def hold_ceremony(
+def hold_ceremony(  # wide: who takes part, what is made, and who watches
     parties: int,
     *,
     key_bits: int = DEFAULT_KEY_BITS,
@@ -48,6 +48,7 @@ def hold_ceremony(
     threshold: int = 3,
     keys: Keys = "dealer",
     test_key: bool = False,
+    transcript: Transcript | None = None,
     progress: Progress = silent,
     randomness: Randomness = SYSTEM,
 ) -> Ceremony:
@@ -59,6 +60,7 @@ def hold_ceremony(
         holders, threshold: n and t, 1 <= t <= n <= M; with keys = "ceremony" as in `CeremonyTerms`.
         keys: "dealer" makes the key, shares it and forgets it; "ceremony" plays the holders who make it themselves.
         test_key: allows a key that protects nothing.
+        transcript: notes every message of a ceremony; a dealer sends none.
         progress: called during a ceremony.
         randomness: of everybody.
 
@@ -74,7 +76,7 @@ def hold_ceremony(
         raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")
     if keys == "ceremony":
         terms = CeremonyTerms(key_bits, holders, threshold, randomness.draw(32), test_key)
-        shares = play_ceremony(terms, coins=lambda name: randomness, progress=progress)
+        shares = play_ceremony(terms, coins=lambda name: randomness, transcript=transcript, progress=progress)
         threshold_key = shares[0].threshold_key
     else:
         private_key = generate_private_key(key_bits, test_key=test_key, randomness=randomness)

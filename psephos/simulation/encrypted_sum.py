@@ -272,7 +272,8 @@ def _together(round_: Round, ceremony: Ceremony, contribution: Contribution, how
         coins = how.transcript.coins(f"party {number}")
         encryptor = Encryptor(round_.key, how.mode, randomness=coins, expected=expected)
         parties.append(contribution.role(number, ceremony.signing_keys[number], round_, encryptor, coins))
-    holders = [KeyHolder(share, round_) for share in ceremony.shares]
+    coins_of = how.transcript.coins
+    holders = [KeyHolder(s, round_, randomness=coins_of(f"holder {s.holder}")) for s in ceremony.shares]
     driver = Driver(replaced([*parties, Tally(round_), *holders], how.roles), transcript=how.transcript)
     begun = time.perf_counter()
     results = driver.run()

@@ -105,11 +105,18 @@ class Kept:
         bare = [one for one in self.measured if one.method == name and one.epsilon is None]
         drawn = [one for one in self.measured if one.method == name and one.epsilon == epsilon]
         private, shown = [one.accuracy for one in drawn], drawn or bare
-        recall = np.mean([one.recall for one in shown], axis=0)
+        balanced, recall = [one.balanced for one in shown], np.array([one.recall for one in shown])
+        several = len(drawn) > 1
         return Accuracy(
-            bare[0].accuracy if bare else None,
-            float(np.mean(private)) if private else None,
-            float(np.std(private, ddof=1)) if len(private) > 1 else None,
-            float(np.mean([one.balanced for one in shown])),
-            [None if np.isnan(share) else float(share) for share in recall],
+            nonprivate=bare[0].accuracy if bare else None,
+            private=float(np.mean(private)) if private else None,
+            private_std=float(np.std(private, ddof=1)) if several else None,
+            balanced=float(np.mean(balanced)),
+            balanced_std=float(np.std(balanced, ddof=1)) if several else None,
+            recall=_numbers(recall.mean(axis=0)),
+            recall_std=_numbers(recall.std(axis=0, ddof=1)) if several else [],
         )
+
+
+def _numbers(values: Array) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

@@ -335,6 +335,7 @@ def simulate_psgd(
             threshold=options.threshold,
             keys=options.keys,
             test_key=options.test_key,
+            transcript=transcript,
             progress=progress,
         )
 

@@ -425,6 +425,7 @@ class Sums:
             threshold=options.threshold,
             test_key=options.test_key,
             keys=options.keys,
+            transcript=self._transcript,
             progress=self.progress,
         )
 

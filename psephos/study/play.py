@@ -25,7 +25,7 @@ from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
 from psephos.protocol.board.address import open_board
 from psephos.protocol.encrypted_sum.product import Closed, Observer, Watching
-from psephos.protocol.errors import BoardError, PsephosError
+from psephos.protocol.errors import BoardError, JournalError, PsephosError
 from psephos.protocol.roles import Missing, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult
@@ -191,7 +191,7 @@ class Play:
                 try:
                     moved = seat.agent.hush() or moved
                 except PsephosError as error:
-                    if not patient:
+                    if not patient or isinstance(error, JournalError):
                         raise
                     self._tell(seat.agent.role.name, f"cannot go on yet: {error}", type(error).__name__)
                 self._since(seat, restart=True)

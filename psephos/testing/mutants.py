@@ -35,7 +35,7 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
     Raises InvalidParameter unless `old` is there exactly once: the protocol has changed, and so must the mutant.
     """
     original = inspect.getattr_static(owner, name)
-    function = getattr(original, "func", None) or getattr(original, "__func__", original)
+    function = next((f for f in (getattr(original, n, None) for n in ("func", "fget", "__func__")) if f), original)
     source = textwrap.dedent(inspect.getsource(function))
     if source.count(old) != 1:
         raise InvalidParameter(f"the line to break in {name} has changed: {old!r} occurs {source.count(old)} times")

@@ -102,7 +102,7 @@ class Page(HTMLParser):
         elif tag in ("td", "th") and self._table is not None:
             self.tables[self._table][-1].append(("", None))
             self._cell = True
-        elif tag == "data" and self._table is not None:
+        elif tag == "data" and self._table is not None and self.tables[self._table][-1][-1][1] is None:
             self.tables[self._table][-1][-1] = ("", given["value"])
         elif tag == "g" and "data-count" in given:
             self.arrows.append(given)
@@ -181,12 +181,14 @@ def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyOutcome, p
     shown = {}
     for row in page.body("results"):
         name = row[0][0].split()[0]
-        values = [json.loads(value) if value is not None else None for _, value in row[1:]]
-        shown[name] = dict(zip(("nonprivate", "private", "private_std", "balanced"), values, strict=True))
-        for (text, value), exact in zip(row[1:], values, strict=True):
-            assert text.strip() == (DASH if value is None else f"{exact:.3f}")
-    asked = {name: asdict(accuracy) for name, accuracy in result.accuracy.items()}
-    assert shown == {name: {key: found[key] for key in shown[name]} for name, found in asked.items()}
+        shown[name] = dict(zip(("nonprivate", "private", "balanced"), row[1:], strict=True))
+    for name, accuracy in result.accuracy.items():
+        asked = asdict(accuracy)
+        for key, (text, value) in shown.pop(name).items():
+            assert (None if value is None else json.loads(value)) == asked[key]
+            std = asked.get(f"{key}_std")
+            assert text.strip() == (DASH if value is None else f"{asked[key]:.3f}") + (f"± {std:.3f}" if std else "")
+    assert not shown
 
 
 def test_every_entry_of_the_json_is_on_the_page(result: TallyOutcome, page: Page) -> None:
@@ -317,8 +319,34 @@ def test_what_was_released_is_never_called_not_private(result: TallyOutcome, tmp
     accuracy = {"soft": Accuracy(private=0.75), "batch": Accuracy(0.875)}
     page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
     released, pooled = page.body("results")
-    assert [value for _, value in released[1:]] == [None, "0.75", None, None]
-    assert [value for _, value in pooled[1:]] == ["0.875", None, None, None]
+    assert [value for _, value in released[1:]] == [None, "0.75", None]
+    assert [value for _, value in pooled[1:]] == ["0.875", None, None]
+
+
+def test_the_answer_stands_first(result: TallyOutcome, tmp_path: Path) -> None:
+    accuracy = {
+        "batch": Accuracy(1.0),
+        "soft": Accuracy(0.875, 0.75, 0.125),
+        "statistic": Accuracy(0.875, 0.8125, 0.0625),
+    }
+    page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
+    answer = "Best private at epsilon 1: statistic 0.812 ± 0.062; privacy cost 0.062"
+    assert page.text.index(answer) < page.text.index("Opened sums against the clear ones")
+    one = replace(result, accuracy={"soft": Accuracy(0.875, 0.75)}).page().answer
+    assert one == "Private at epsilon 1: soft 0.750 (one draw); privacy cost 0.125"
+    assert replace(result, accuracy={"batch": Accuracy(1.0)}).page().answer == ""
+
+
+def test_key_and_release_are_drawn_though_nobody_sends_them(result: TallyOutcome, page: Page) -> None:
+    """As what a role does, no arrow: the arrows are the transcript's."""
+    first, *_, last = re.findall(r'<g class="(\w+)" data-role="(\w+)">', page.source)
+    assert (first, last) == (("does", "holder"), ("does", "curator"))
+    held = replace(result, keys="ceremony").page()
+    assert not held.before, "a ceremony's messages are in the transcript"
+
+
+def test_classes_have_names(result: TallyOutcome, page: Page) -> None:
+    assert [row[0][0] for row in page.body("mean-alpha")] == result.class_names == ["malignant", "benign"]
 
 
 # -- one document, one page
@@ -360,7 +388,7 @@ def test_an_audit_shows_every_cell_and_its_tests(tmp_path: Path) -> None:
     }
     protocol = AuditedProtocol("pathak-printed", [AuditedCoalition("a party", ["party 1"], cells)])
     page = Page(write_report(replace(AUDIT, protocols=[protocol]), None, tmp_path))
-    (row,) = page.body("matrix stack")
+    (row,) = page.body("matrix")
     assert [re.sub(r"\s+", " ", text).strip() for text, _ in row] == [
         "a party party 1",
         "○ hiddentests 1, 2",
@@ -562,6 +590,19 @@ LOOK = """(() => {
       if (a.left < frame.left - 1 || a.right > frame.right + 1) faults.push(`"${one}" is cut off`);
     });
   }
+  for (const svg of document.querySelectorAll("svg.sequence")) {
+    const lives = [...svg.querySelectorAll(".life")].map(l => l.getBoundingClientRect());
+    const clear = [...svg.querySelectorAll(".clear")].map(c => c.getBoundingClientRect());
+    for (const t of svg.querySelectorAll("g text")) {
+      const a = t.getBoundingClientRect(), middle = (a.top + a.bottom) / 2;
+      for (const l of lives)
+        if (l.left > a.left && l.left < a.right && l.top < middle && l.bottom > middle &&
+            !clear.some(c => c.left <= l.left && c.right >= l.left && c.top <= middle && c.bottom >= middle))
+          faults.push(`a lifeline runs through "${t.textContent}"`);
+    }
+  }
+  for (const table of document.querySelectorAll("table.matrix"))
+    if (table.scrollWidth > table.parentElement.clientWidth + 1) faults.push("a matrix does not fit");
   const wide = document.documentElement.scrollWidth;
   if (wide > WIDTH) faults.push(`the page is ${wide} px wide on a screen of WIDTH`);
   return faults;
@@ -594,6 +635,9 @@ def test_the_browsers_eyes_are_open(tmp_path: Path) -> None:
         "<p style='color:#999'>pale</p><p style='font-size:8px'>tiny</p>"
         "<div style='width:900px'>wide</div><svg class='figure' width='100' height='40'><text x='5' y='20'>one</text>"
         "<text x='10' y='22'>two</text><text x='80' y='20'>outside</text></svg>"
+        "<svg class='sequence'><line class='life' x1='9' y1='0' x2='9' y2='40' stroke='#000'/>"
+        "<g><text y='20'>struck</text></g></svg>"
+        "<div style='width:50px'><table class='matrix'><td>aaaaaaaaaaaaaaaaaaaaa</table></div>"
         "<script>console.log('word')</script><img src='http://127.0.0.1:9/x.png'></body>"
     )
     with browser.chromium() as chromium:
@@ -606,6 +650,8 @@ def test_the_browsers_eyes_are_open(tmp_path: Path) -> None:
         "text of 8.0 px: tiny",
         'one" and "two" overlap',
         'outside" is cut',
+        'a lifeline runs through "struck"',
+        "a matrix does not fit",
         "px wide",
     ):
         assert fault in found, fault
@@ -767,12 +813,14 @@ def test_each_papers_experiment_is_drawn(reports: dict[str, Path]) -> None:
     assert "la_printed 0.250, 0.500" in page.text
 
 
-def test_a_spread_is_drawn_so_that_it_can_be_seen(reports: dict[str, Path]) -> None:
-    """A band is too faint for a contrast of 3: each also has bars in its curve's own colour."""
+def test_a_spread_is_drawn_as_bars_that_do_not_overlap(reports: dict[str, Path]) -> None:
     for kind, bars in (("hamm", 3), ("pathak-adult", 1), ("rajkumar", 2)):
         drawn = (reports[kind].parent / "figures" / "panel-1.svg").read_text()
-        assert len(re.findall(r'<g id="LineCollection_', drawn)) == bars, kind
-        assert len(re.findall(r'<g id="FillBetweenPolyCollection_|<g id="PolyCollection_', drawn)) == bars, kind
+        assert "PolyCollection" not in drawn, "bands"
+        spreads = re.findall(r'<g id="LineCollection_\d+">(.*?)</g>', drawn, re.S)
+        assert len(spreads) == bars, kind
+        places = [x for spread in spreads for x in re.findall(r"M ([\d.]+) ", spread)]
+        assert len(places) == len(set(places)), kind
 
 
 # -- the command

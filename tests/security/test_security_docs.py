@@ -31,7 +31,7 @@ def test_every_case_has_its_place_in_the_threat_model() -> None:
     assert all(f"`{name}`" in table for name in CASES)
 
 
-@pytest.mark.parametrize("name", ["index", "proofs", "findings", "unprotected", "matrix", "refusals"])
+@pytest.mark.parametrize("name", ["index", "proofs", "findings", "unprotected", "matrix", "refusals", "parameters"])
 def test_links_and_named_files_exist(name: str) -> None:
     text = page(name)
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):

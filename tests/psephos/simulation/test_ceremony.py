@@ -8,12 +8,14 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import combine
+from psephos.protocol.transcript import Transcript
 from psephos.simulation.ceremony import Keys, hold_ceremony
 
 
 @pytest.mark.parametrize(("keys", "dealt"), [("dealer", True), ("ceremony", False)])
 def test_both_kinds_of_keys_open(keys: Keys, dealt: bool) -> None:
     told: list[tuple[int, int]] = []
+    transcript = Transcript()
     house = hold_ceremony(
         4,
         key_bits=128,
@@ -21,7 +23,11 @@ def test_both_kinds_of_keys_open(keys: Keys, dealt: bool) -> None:
         threshold=2,
         keys=keys,
         test_key=True,
+        transcript=transcript,
         progress=lambda what, tried, expected: told.append((tried, expected)),
+    )
+    assert {message.sender for message in transcript.messages} == (
+        set() if dealt else {f"holder {j}" for j in (1, 2, 3)}
     )
     assert (house.threshold_key.theta == 1) == dealt
     assert len(house.roster) == 4

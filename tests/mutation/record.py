@@ -1,0 +1,47 @@
+"""Which test runs which function, and how long it takes: a pytest plugin (`-p tests.mutation.record`).
+
+Run by `python -m tests.mutation map`, with COVERAGE_FILE set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import coverage
+import pytest
+
+_recorder = coverage.Coverage(
+    data_file=os.environ["COVERAGE_FILE"], source=["protocol", "parties", "curator", "psephos"]
+)
+_seconds: dict[str, float] = {}
+
+
+def pytest_sessionstart() -> None:
+    """Everything from here on is recorded; what is imported by the tests' modules belongs to none of them."""
+    _recorder.start()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test's own context, with its fixtures; its parameters are one test."""
+    _recorder.switch_context(item.nodeid.split("[")[0])
+    try:
+        return (yield)
+    finally:
+        _recorder.switch_context("")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """How long it took, all its parameters together."""
+    name = report.nodeid.split("[")[0]
+    _seconds[name] = _seconds.get(name, 0.0) + report.duration
+
+
+def pytest_sessionfinish() -> None:
+    """Two files: coverage's, and the seconds beside it."""
+    _recorder.stop()
+    _recorder.save()
+    Path(os.environ["COVERAGE_FILE"] + ".seconds").write_text(json.dumps(_seconds))

@@ -1,0 +1,112 @@
+"""Which tests a mutant has to pass: those that run its function, its module's own first, then the cheap ones.
+
+tests.json is made by `python -m tests.mutation map` from runs of the suite under coverage (`record`). A test that is
+not there any more is passed over; one that is new in the file named after the module (tests/parties/test_holder.py) is
+asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import coverage
+
+from tests.mutation.changes import Change
+
+__all__ = ["Selection", "build"]
+
+_MAP = Path(__file__).with_name("tests.json")
+_SECONDS = 15.0
+"""Of one function's tests together, as they took when they were recorded."""
+_FROM_ONE_FILE = 6
+"""Tests of one function from one file that is not named after its module."""
+
+
+def build(recorded: Iterable[Path], root: Path) -> None:
+    """tests.json from what `record` wrote."""
+    seconds: dict[str, float] = {}
+    ran: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for place in recorded:
+        seconds |= json.loads(Path(f"{place}.seconds").read_text())
+        data = coverage.CoverageData(str(place))
+        data.read()
+        for path in data.measured_files():
+            for line, tests in data.contexts_by_lineno(path).items():
+                ran[str(Path(path).relative_to(root.resolve()))][line].update(filter(None, tests))
+    chosen: dict[str, dict[str, list[str]]] = {}
+    for path, lines in sorted((path, lines) for path, lines in ran.items() if path.endswith(".py")):
+        places = {"": (1, max(lines))} | _functions((root / path).read_text())
+        tests_by_name = {name: [lines[n] for n in range(a, b + 1) if n in lines] for name, (a, b) in places.items()}
+        chosen[path] = {name: _cheapest(path, set().union(*tests), seconds) for name, tests in tests_by_name.items()}
+    used = sorted({test for functions in chosen.values() for tests in functions.values() for test in tests})
+    numbers = {test: number for number, test in enumerate(used)}
+    lines = [f'"seconds": {json.dumps({test: round(seconds[test], 2) for test in used}, indent=0)}']
+    for path, functions in chosen.items():
+        rows = (f"{json.dumps(name)}: {[numbers[test] for test in tests]}" for name, tests in functions.items())
+        lines.append(f"{json.dumps(path)}: {{\n" + ",\n".join(rows) + "\n}")
+    _MAP.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _cheapest(path: str, tests: set[str], seconds: dict[str, float]) -> list[str]:
+    taken: list[str] = []
+    files: Counter[str] = Counter()
+    for test in sorted(tests, key=lambda test: (_file(test) != _own(path), seconds[test], test)):
+        total = sum(seconds[other] for other in taken) + seconds[test]
+        if total <= _SECONDS and (_file(test) == _own(path) or files[_file(test)] < _FROM_ONE_FILE):
+            taken.append(test)
+            files[_file(test)] += 1
+    return taken
+
+
+def _file(test: str) -> str:
+    return test.split("::")[0]
+
+
+def _own(path: str) -> str:
+    """The file of tests that is named after a module."""
+    place = Path(path)
+    return str(Path("tests") / place.parent / f"test_{place.name}")
+
+
+def _functions(source: str) -> dict[str, tuple[int, int]]:
+    """First and last line of each function's body, by its own name after those it stands in."""
+    found: dict[str, tuple[int, int]] = {}
+
+    def visit(node: ast.AST, within: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            name = within
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                name = f"{within}.{child.name}".lstrip(".")
+                if not isinstance(child, ast.ClassDef):
+                    found[name] = (child.body[0].lineno, child.body[-1].end_lineno or 0)
+            visit(child, name)
+
+    visit(ast.parse(source), "")
+    return found
+
+
+class Selection:
+    """tests.json, and the tests that are there now."""
+
+    def __init__(self, root: Path) -> None:
+        content = json.loads(_MAP.read_text())
+        self._seconds: dict[str, float] = content.pop("seconds")
+        self._names, self._functions = list(self._seconds), content
+        self._there = {
+            f"{path.relative_to(root)}::{name}"
+            for path in (root / "tests").rglob("test_*.py")
+            for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+        }
+
+    def tests(self, change: Change) -> tuple[list[str], float]:
+        """The tests in the order in which they are run, and how long they take; none when no test runs the function."""
+        functions = self._functions.get(change.path, {})
+        numbers = functions.get(change.function, functions.get("", []))
+        new = [test for test in sorted(self._there) if _file(test) == _own(change.path) and test not in self._seconds]
+        tests = [test for test in (self._names[number] for number in numbers) if test in self._there]
+        return new + tests, sum(self._seconds.get(test, 1.0) for test in new + tests)

@@ -1,0 +1,365 @@
+"""Values that cannot be mistaken, planted in private data, and a search for them in everything that leaves a role.
+
+What is searched for: every number of the private rows, as they are and scaled; the words in them; and what follows from
+them: sizes, counts of labels, ranges, means, norms, gradients at the first point and their norms, parameters and their
+norms. In bytes a number is its 8 bytes, in either order. In text it is a decimal number that is this one, rounded to
+the digits that are shown: from 9 digits on, of all numbers; from 5 on, of the few that tell of a party as a whole (two
+numbers of 5 digits are the same by chance once in 90,000); whole numbers are compared as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from psephos.data.datasets import Dataset
+from psephos.data.splits import Split, split
+from psephos.parties.gradients import LocalLoss
+from psephos.parties.learners import make_learner
+from psephos.parties.party import Party
+from psephos.parties.pathak import PathakParty
+from psephos.parties.training import train_parties
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import MemoryBoard
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.errors import PsephosError
+from psephos.protocol.roles import Entry, Post, Role
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import Store
+from psephos.protocol.transcript import Transcript
+from psephos.report.write import write_report
+from psephos.simulation.measure import Kept
+from psephos.simulation.pathak import PathakOptions, make_terms, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.study.release import card, checked, released
+from psephos.study.roles import Public, curator_role, holder_role, party_role
+from psephos.study.samples import PublicSamples
+from psephos.testing import Adversary
+from tests.study import trial
+
+__all__ = ["Canaries", "bad_data", "fault_messages", "gradient_errors", "logged", "private", "simulations", "study"]
+
+Array = NDArray[np.float64]
+SIZES = (211, 223, 227, 229)
+"""Rows of each party: primes that nothing else here is as large as."""
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """What is searched for.
+
+    Attributes:
+        few: numbers about a party as a whole, by what they are.
+        whole: whole numbers, by what they are.
+        many: every other number.
+        words: texts.
+    """
+
+    few: dict[float, str] = field(repr=False)
+    whole: dict[int, str] = field(repr=False)
+    many: Array = field(repr=False)
+    words: tuple[str, ...] = ()
+
+    def told(self, said: str | bytes, where: str, besides: Iterable[float] = ()) -> None:
+        """Fail when any of them is in what was said; `besides`: what the matrix says is meant."""
+        few, meant = np.array([*self.few]), set(besides)
+        every = np.concatenate([few, self.many])
+        text = said.decode("latin-1") if isinstance(said, bytes) else said
+        for word in self.words:
+            assert word not in text, f"{where} holds {word!r}"
+        if isinstance(said, bytes):
+            for offset in range(8):
+                length = (len(said) - offset) // 8 * 8
+                for order in "<>":
+                    held = np.frombuffer(said[offset : offset + max(length, 0)], dtype=f"{order}f8")
+                    assert not np.isin(held, every).any(), f"{where} holds a number of a row, or what follows from one"
+            return
+        for token in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])", text):
+            if re.fullmatch(r"-?\d+", token):
+                known = int(token) in self.whole and int(token) not in meant
+                assert not known, f"{where} tells {self.whole[int(token)]}: {token}"
+            digits = len(re.sub(r"[eE].*|\D", "", token).lstrip("0"))
+            if digits >= 5 and (value := abs(float(token))):
+                size = 0.51 * 10.0 ** (np.floor(np.log10(value)) + 1 - min(digits, 15))
+                among = few if digits < 9 else every
+                found = set(among[np.abs(np.abs(among) - value) <= size].tolist()) - meant
+                assert not found, f"{where} tells {[self.few.get(v, 'a number of a row') for v in found]}: {token}"
+
+
+@cache
+def private() -> Split:
+    """Four parties with rows of many digits; the public rows and those to measure on are nobody's."""
+    draw = np.random.default_rng(5)
+    size = sum(SIZES) + 100
+    X = draw.normal(size=(2 * size, 3)) + 0.2
+    y = (X @ np.array([1.0, -0.6, 0.3]) + 0.4 * draw.normal(size=len(X)) > 0).astype(np.int64)
+    data = Dataset("made up", X, y, None, None, ("no", "yes"), "made up here")
+    dealt = split(data, len(SIZES), 3, auxiliary=60)
+    rows = np.concatenate(dealt.parties)
+    cut = np.split(rows[: sum(SIZES)], np.cumsum(SIZES)[:-1])
+    return replace(dealt, parties=tuple(cut))
+
+
+def canaries(scaler: Any) -> Canaries:
+    """Of that data, given how rows are scaled."""
+    few: dict[float, str] = {}
+    whole: dict[int, str] = {}
+    many = []
+    for number in range(len(SIZES)):
+        X, y = private().party(number)
+        rows, signs = scaler.transform(X), 2.0 * y - 1
+        many += [X.ravel(), rows.ravel(), np.linalg.norm(X, axis=1)]
+        slope = (-expit(0 * signs) * signs) @ rows
+        ((w),) = train_parties(rows, y, [len(y)], classes=2, lam=1e-4)
+        about = {
+            "least": X.min(axis=0), "largest": X.max(axis=0), "mean": X.mean(axis=0), "gradient": slope,
+            "gradient's norm": [np.linalg.norm(slope)], "parameters": w, "parameters' norm": [np.linalg.norm(w)],
+            "largest norm": [np.linalg.norm(X, axis=1).max()],
+        }  # fmt: skip
+        few |= {float(v): f"the {name} of party {number}" for name, values in about.items() for v in values}
+        whole |= {len(y): f"the size of party {number}", int(y.sum()): f"how many labels of party {number} are yes"}
+    return Canaries(few, {n: what for n, what in whole.items() if n > 60}, np.concatenate(many))
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """Everything that is logged meanwhile, with what is attached to it."""
+    lines: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(f"{record.getMessage()} {vars(record)}")
+
+    logger, handler = logging.getLogger("psephos"), Handler(logging.DEBUG)
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+# -- simulations
+
+SMALL: dict[str, Any] = {"parties": 4, "key_bits": 384, "test_key": True, "seed": 3}
+Run = Callable[..., Any]
+
+
+def _tally(reveal: str, **how: Any) -> Any:
+    more = {"holders": 3, "threshold": 2, "workers": 1, "draws": 1, "epsilon": (1.0,), "reveal": reveal}
+    return simulate_tally(TallyOptions(**SMALL | more), data=private(), **how)
+
+
+def _psgd(**how: Any) -> Any:
+    asked: dict[str, Any] = {"holders": 3, "threshold": 2, "steps": 2, "epsilon": 1.0, "lam": 0.1}
+    options = PsgdOptions(**SMALL | asked | {k: how.pop(k) for k in ("party_bound", "journal") if k in how})
+    return simulate_psgd(options, data=private(), **how)
+
+
+def _pathak(variant: str, **how: Any) -> Any:
+    return simulate_pathak(PathakOptions(**SMALL, variant=variant, lam=0.1), data=private(), **how)  # type: ignore[arg-type]
+
+
+RUNS: dict[str, Run] = {
+    "alpha": partial(_tally, "alpha"),
+    "statistic": partial(_tally, "statistic"),
+    "psgd": _psgd,
+    "public-bound": partial(_pathak, "public-bound"),
+    "repaired": partial(_pathak, "repaired"),
+}
+SIZES_ARE_PUBLIC = ("psgd",)
+
+
+def simulations(name: str, directory: Path) -> None:
+    """Messages, log, JSON and report of one run."""
+    transcript, kept, public = Transcript(secrets=True), Kept(), SIZES if name in SIZES_ARE_PUBLIC else ()
+    with logged() as lines:
+        outcome = RUNS[name](transcript=transcript, kept=kept)
+    bank = canaries(kept.scaler)
+    assert len(transcript.messages) > 10
+    for number, message in enumerate(transcript.messages):
+        assert message.data is not None
+        bank.told(message.data, f"message {number} of {name}, a {message.kind}")
+    bank.told(json.dumps(transcript.redacted()), f"the transcript of {name}")
+    bank.told("\n".join(lines), f"the log of {name}")
+    # What compares with data in one place is a simulation's own, and said to be (docs/security/refusals.md).
+    bank.told(json.dumps(outcome.as_json()), f"the result of {name}", public)
+    write_report(outcome, transcript.redacted(), directory)
+    for path in directory.rglob("*"):
+        if path.is_file() and path.suffix in (".html", ".json", ".md"):
+            text = re.sub(r"(?s)<(style|script|svg).*?</\1>|<[^>]*>", " ", path.read_text("utf-8"))
+            bank.told(text, f"{path.name} of {name}'s report", public)
+
+
+# -- errors
+
+
+def _raised(run: Callable[[], object]) -> str:
+    """Everything that is said when it fails; empty when it does not."""
+    try:
+        run()
+    except PsephosError as raised:
+        said, error = "", cast("BaseException | None", raised)
+        while error is not None:
+            said += f"{type(error).__name__}: {error} {error.args!r}\n"
+            error = error.__cause__ or error.__context__
+        return said
+    return ""
+
+
+def gradient_errors() -> None:
+    """A gradient that is too long for what was agreed on: what its party says, and what the run does."""
+    kept = Kept()
+    said = _raised(lambda: _psgd(party_bound=0.5, kept=kept))
+    assert "GradientBoundError" in said
+    canaries(kept.scaler).told(said, "a GradientBoundError", SIZES)
+
+
+def fault_messages(name: str, every: int) -> int:
+    """Each `every`-th message of a run is lost, cut, changed in a byte or sent twice; returns how many errors were
+    looked at."""
+    kept, transcript = Kept(), Transcript()
+    RUNS[name](transcript=transcript, kept=kept)
+    bank, looked = canaries(kept.scaler), 0
+    senders = sorted({message.sender for message in transcript.messages})
+    faults: dict[str, Callable[[Post], list[Post]]] = {
+        "lost": lambda post: [],
+        "cut": lambda post: [replace(post, data=post.data[: len(post.data) // 2])],
+        "changed": lambda post: [replace(post, data=post.data[:-3] + bytes([post.data[-3] ^ 4]) + post.data[-2:])],
+        "twice": lambda post: [post, post],
+    }
+    for place in range(0, len(transcript.messages), every):
+        for fault, change in faults.items():
+            count = iter(range(10**6))
+
+            class Faulty(Adversary):
+                def send(
+                    self, post: Post, seen: Sequence[Entry], change: Any = change, count: Any = count, at: int = place
+                ) -> Iterable[Post]:
+                    return change(post) if next(count) == at else [post]
+
+            with logged() as lines:
+                said = _raised(lambda: RUNS[name](roles=dict.fromkeys(senders, Faulty)))
+            where = f"message {place} of {name} {fault}"
+            bank.told(said, f"the error when {where}", SIZES)
+            bank.told("\n".join(lines), f"the log when {where}")
+            looked += bool(said)
+    return looked
+
+
+def bad_data() -> int:
+    """Roles and functions that take private data, with data that none of them can take; returns how many refused."""
+    scaler = _scaler()
+    X, y = private().party(0)
+    rows, bank, refused = scaler.transform(X), canaries(scaler), 0
+    terms = make_terms(parties=3, features=rows.shape[1], lam=0.1, epsilon=1.0)
+    grid = OwnDataGrid(np.eye(rows.shape[1]), 2)
+    long, gap, far = rows.copy(), rows.copy(), y.copy()
+    long[7] *= 1.23456789
+    gap[7, 1] = np.nan
+    far[7] = 3
+    worse = {
+        "long": (long, y),
+        "gap": (gap, y),
+        "class": (rows, far),
+        "none": (rows[:0], y[:0]),
+        "narrow": (rows[:, :1], y),
+    }
+    key = SigningKey.generate()
+    for what, (bad, labels) in worse.items():
+        for take in (
+            lambda bad=bad, labels=labels: LocalLoss(bad, 2.0 * labels - 1),
+            lambda bad=bad, labels=labels: PathakParty(1, bad, labels, terms).start(),
+            lambda bad=bad, labels=labels: grid.contribution(bad, labels),
+            lambda bad=bad, labels=labels: Party(0, key, classes=[0, 1]).train(bad, labels, "logistic"),
+            lambda bad=bad, labels=labels: train_parties(bad, labels, [len(labels)], classes=2, lam=1e-3),
+        ):
+            said = _raised(take)
+            # The shape of what it handed in is what the caller knows.
+            bank.told(said, f"the error of data that are {what}", SIZES)
+            refused += bool(said)
+    return refused
+
+
+@cache
+def _scaler() -> Any:
+    kept = Kept()
+    _pathak("public-bound", kept=kept)
+    return kept.scaler
+
+
+# -- a study
+
+
+def study(directory: Path) -> None:
+    """A study over a board in memory, from joining to the card: every entry, every refusal, the log, model and card."""
+    import pandas as pd
+
+    dealt, names = private(), ["age", "height", "weight"]
+    secret = "Zürich-canary"  # noqa: S105 - a word in a column of text
+    frame = pd.DataFrame(dealt.dataset.X_train, columns=names)
+    frame["town"], frame["class"] = np.where(np.arange(len(frame)) % 2, "Bern", "Basel"), dealt.dataset.y_train
+    frame["class"] = frame["class"].map({0: "no", 1: "yes"})
+    frame.iloc[dealt.auxiliary].drop(columns="class").to_csv(directory / "public.csv", index=False)
+    frame.loc[np.concatenate(dealt.parties), "town"] = secret
+    samples = PublicSamples.read(directory / "public.csv", "class")
+    made = trial(
+        parties=4, classes=("no", "yes"), features=samples.features, auxiliary=samples.auxiliary.digest,
+        samples=len(samples.auxiliary.samples), proofs="valid", key_bits=384,
+    )  # fmt: skip
+    public, board, agents = Public(made.study, samples.auxiliary), MemoryBoard(), {}
+    for name in made.study.members.keys:
+        kind, _, number = name.partition(" ")
+        store = Store()
+        role: Role
+        if kind == "curator":
+            role = curator_role(public, lambda opened: released(made.study, samples, opened), store)
+        elif kind == "holder":
+            role = holder_role(public, int(number), store)
+        else:
+            own = frame.iloc[dealt.parties[int(number)]]
+            own.to_csv(directory / f"{number}.csv", index=False)
+            rows, classes = samples.private(made.study, directory / f"{number}.csv")
+            role = party_role(
+                public, int(number), made.keys[name], make_learner("logistic", classes=2).fit(rows, classes), store
+            )
+        agents[name] = Agent(role, made.study.members, made.keys[name], board, store)
+    with logged() as lines:
+        while any(agent.step() for agent in agents.values()) or agents["curator"].result is None:
+            if agents["curator"].role.complete(agents["curator"].state):
+                agents["curator"].hush()
+    bank = replace(canaries(samples_scaler(samples)), words=(secret,))
+    assert len(board.entries) > 30
+    for place, entry in enumerate(board.entries, 1):
+        bank.told(entry, f"entry {place} of the board")
+    bank.told("\n".join(lines), "the log of a study")
+    content = agents["curator"].result.content
+    bank.told(content.decode(), "the model")
+    bank.told(card(made.study, checked(made.study, samples, content)), "the card")
+
+
+def samples_scaler(samples: PublicSamples) -> Any:
+    """Rows of numbers as the study's scaler takes them: two towns, of which a private row is neither."""
+
+    class Scaled:
+        def transform(self, X: Array) -> Array:
+            import pandas as pd
+
+            table = pd.DataFrame(X, columns=["age", "height", "weight"]).astype(str).assign(town="elsewhere")
+            return samples.scaler.transform(samples.encoding.apply(table))
+
+    return Scaled()

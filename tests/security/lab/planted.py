@@ -1,0 +1,192 @@
+"""Leaks that somebody planted who had not read the mutants, and others of their kind: where protocols are wired, their
+parameters, what they release and what they say. None is in the messages that the audit compares with simulated ones.
+
+Each is one edit of the real source, and a measurement that must fail while it lasts (`parameters`, `published`,
+`canaries`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import psephos.parties.pathak_noise
+import psephos.parties.psgd
+import psephos.protocol.paillier.sharing
+import psephos.simulation.methods
+import psephos.simulation.psgd
+import psephos.simulation.sums
+import psephos.simulation.tally
+from psephos.parties.psgd import GradientParty
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.simulation.sums import SumOptions, Sums
+from tests.security.lab import canaries, parameters, published
+
+__all__ = ["PLANTED", "Planted"]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One leak: the edit, as in `psephos.testing.Mutant`, and the measurement that must not survive it."""
+
+    name: str
+    owner: Any
+    function: str
+    old: str
+    new: str
+    measure: Callable[[], None]
+
+
+_SEED = "SimulationRandomness(self.seed, 'noise')"
+
+PLANTED: tuple[Planted, ...] = (
+    # Those that the issue names.
+    Planted(
+        "rho is zero after step 10",
+        psephos.parties.psgd,
+        "step_share",
+        'if series.step_law == "none":',
+        'if series.step_law == "none" or step > 10:',
+        partial(published.law_of_steps, "paper", runs=1),
+    ),
+    Planted(
+        "released noise is always the seed's",
+        SumOptions,
+        "noise_coins",
+        f"{_SEED.replace(chr(39), chr(34))} if self.simulate_noise else SYSTEM",
+        _SEED,
+        partial(published.law_of_alpha, "spherical-laplace", draws=8),
+    ),
+    Planted(
+        "one noise vector for every draw",
+        psephos.simulation.methods,
+        "_perturbed",
+        "Method(nonprivate, draw,",
+        "Method(nonprivate, cache(draw),",
+        partial(published.law_of_alpha, "spherical-laplace", draws=8),
+    ),
+    Planted(
+        "shares of the key with 40 bits of slack",
+        psephos.protocol.paillier.sharing,
+        "integer_polynomial",
+        "<< STATISTICAL_BITS",
+        "<< 40",
+        parameters.key_shares,
+    ),
+    Planted(
+        "an error quotes the norm of a gradient",
+        GradientParty,
+        "vector",
+        "is above the agreed bound of {series.bound:g};",
+        "is {np.linalg.norm(gradient):g} long, above the agreed bound of {series.bound:g};",
+        canaries.gradient_errors,
+    ),
+    Planted(
+        "a product's digest over its first ciphertext",
+        BallotProduct,
+        "digest",
+        "self.columns)",
+        "self.columns[:1])",
+        parameters.product_digests,
+    ),
+    # Others of their kind.
+    Planted(
+        "PSGD's noise is always the seed's",
+        psephos.simulation.psgd,
+        "_noise",
+        "if options.simulate_noise:",
+        "if True:",
+        partial(published.law_of_steps, "paper", runs=2),
+    ),
+    Planted(
+        "joint noise is always the seed's",
+        psephos.simulation.tally,
+        "_joint",
+        "if options.simulate_noise else None",
+        "if True else None",
+        partial(published.joint_law, "discrete-laplace", "statistic", draws=2),
+    ),
+    Planted(
+        "one stream of noise for every release of a run",
+        Sums,
+        "release",
+        "method.draw(noise), epsilon)",
+        "method.draw(SimulationRandomness(int(SYSTEM.bits(1)))), epsilon)",
+        partial(published.law_of_alpha, "spherical-laplace", draws=8),
+    ),
+    Planted(
+        "noise of output perturbation for twice the epsilon",
+        psephos.simulation.methods,
+        "_perturbed",
+        "perturb(fitted, bound, request.epsilon, noise",
+        "perturb(fitted, bound, 2 * request.epsilon, noise",
+        partial(published.law_of_alpha, "spherical-laplace"),
+    ),
+    Planted(
+        "the statistic without noise in every other release",
+        psephos.simulation.methods,
+        "statistic_method",
+        "release_statistic(counts, plan, randomness)",
+        "release_statistic(counts, plan if randomness.bits(1) else replace(plan, mechanism=None), randomness)",
+        partial(published.law_of_alpha, "spherical-laplace", draws=16),
+    ),
+    Planted(
+        "PATE with a quarter of its noise",
+        psephos.simulation.methods,
+        "pate_method",
+        "release_pate(counts, plan, randomness)",
+        "release_pate(4 * counts, replace(plan, parties=4 * parties), randomness)",
+        partial(published.law_of_pate, "spherical-laplace"),
+    ),
+    Planted(
+        "shares of noise sized for everybody",
+        psephos.simulation.tally,
+        "shares_of",
+        "contributors(plan.parties, colluders, dropouts)",
+        "plan.parties",
+        partial(published.joint_law, "gaussian", "own-data", draws=80),
+    ),
+    Planted(
+        "shares of noise sized without the colluders",
+        psephos.simulation.tally,
+        "shares_of",
+        "contributors(plan.parties, colluders, dropouts)",
+        "contributors(plan.parties, 0, 0)",
+        partial(published.joint_law, "discrete-laplace", "statistic", 3, 0),
+    ),
+    Planted(
+        "a sixteenth of Pathak's noise",
+        psephos.parties.pathak_noise,
+        "noise_share",
+        "noise_scale(terms, size)",
+        "noise_scale(terms, size) / 16",
+        partial(published.law_of_pathak, "public-bound"),
+    ),
+    Planted(
+        "Skellam shares of PSGD for a single step",
+        psephos.parties.psgd,
+        "step_share",
+        "Fraction(scale))",
+        "Fraction(scale) / series.steps)",
+        partial(published.law_of_steps, "gaussian", runs=1),
+    ),
+    Planted(
+        "only one release of each method is paid for",
+        psephos.simulation.sums,
+        "_composed",
+        "for _ in range(draws)",
+        "for _ in range(1)",
+        partial(published.costs_add_up, "spherical-laplace"),
+    ),
+    Planted(
+        "exponents of 128 bits",
+        Encryptor,
+        "__init__",
+        "exponent_bits(key, mode), powers",
+        "128, powers",
+        partial(parameters.exponents, "half"),
+    ),
+)

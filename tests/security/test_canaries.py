@@ -1,0 +1,43 @@
+"""Planted values and what follows from them are in nothing that leaves a role (`tests.security.lab.canaries`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.security.lab import canaries
+
+
+@pytest.mark.parametrize("name", canaries.RUNS)
+def test_simulations(name: str, tmp_path: Path) -> None:
+    canaries.simulations(name, tmp_path)
+
+
+def test_a_study(tmp_path: Path) -> None:
+    canaries.study(tmp_path)
+
+
+def test_errors_of_long_gradients() -> None:
+    canaries.gradient_errors()
+
+
+def test_errors_of_bad_data() -> None:
+    assert canaries.bad_data() >= 15
+
+
+@pytest.mark.parametrize(
+    ("name", "every"), [("alpha", 7), ("statistic", 7), ("psgd", 9), ("public-bound", 12), ("repaired", 90)]
+)
+def test_errors_and_logs_of_messages_that_go_wrong(name: str, every: int) -> None:
+    assert canaries.fault_messages(name, every) >= 2
+
+
+def test_the_search_would_find_one() -> None:
+    bank = canaries.Canaries({12.3456789: "a norm"}, {211: "a size"}, np.array([0.123456789]), ("Zürich",))
+    for said in ("a norm of 12.3457", "n = 211", "x = 1.23456789e-01", "in Zürich", np.float64(12.3456789).tobytes()):
+        with pytest.raises(AssertionError):
+            bank.told(said, "this")
+    for said in ("12.3", "2110", "0.1234", b"12.3456789"):
+        bank.told(said, "this")

@@ -1,0 +1,52 @@
+"""The numbers that security rests on are what docs/security/parameters.md says, measured from what is sent.
+
+`tests.security.lab.parameters` measures, with the operating system's coins: each statistical measurement fails a sound
+product with probability 2^-31 at most.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.security.lab.parameters import NO_SECURITY, PARAMETERS, Parameter, changed, page
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASUREMENTS = {str(one.measure): one.measure for one in PARAMETERS}
+
+
+@pytest.mark.parametrize("measure", MEASUREMENTS.values(), ids=lambda m: getattr(m, "func", m).__name__)
+def test_what_is_sent_and_released_meets_its_bounds(measure: Callable[[], None]) -> None:
+    measure()
+
+
+@pytest.mark.parametrize("one", [p for p in PARAMETERS if p.weaker is not None], ids=lambda p: p.name)
+def test_a_weaker_constant_is_noticed(one: Parameter) -> None:
+    with changed(one.at, one.weaker), pytest.raises(Exception):  # noqa: B017, PT011 - what stops is noticed
+        one.measure()
+
+
+def test_every_number_of_the_product_is_in_the_table_or_said_to_be_no_matter_of_security() -> None:
+    known = {one.at for one in PARAMETERS} | {name for names in NO_SECURITY.values() for name in names.split()}
+    found = set()
+    for folder in ("protocol", "parties", "curator"):
+        for path in (ROOT / folder).rglob("*.py"):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            for node in ast.parse(path.read_text("utf-8")).body:
+                target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+                if isinstance(target, ast.Name) and target.id.isupper():
+                    value = getattr(import_module(f"psephos.{module}"), target.id)
+                    if isinstance(value, int | float | Fraction):
+                        found.add(f"{module}.{target.id}")
+    assert found - known == set()
+    assert {name for names in NO_SECURITY.values() for name in names.split()} - found == set()
+
+
+def test_the_page_has_the_table() -> None:
+    text = (ROOT / "docs" / "security" / "parameters.md").read_text("utf-8")
+    assert page() in text, "python -m tests.security.lab.parameters says what the page must say"

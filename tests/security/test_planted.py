@@ -1,0 +1,15 @@
+"""Leaks outside of the messages: planted, each is noticed by a measurement that passes without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from psephos.testing.mutants import edited
+from tests.security.lab.planted import PLANTED, Planted
+
+
+@pytest.mark.mutant
+@pytest.mark.parametrize("leak", PLANTED, ids=lambda leak: leak.name)
+def test_a_planted_leak_is_noticed(leak: Planted) -> None:
+    with edited(leak.owner, leak.function, leak.old, leak.new), pytest.raises(AssertionError):
+        leak.measure()

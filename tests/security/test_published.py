@@ -1,0 +1,50 @@
+"""What the commands publish has fresh noise of the law and the scale that epsilon asks for, and costs what is said.
+
+`tests.security.lab.published` measures, with the operating system's coins. A law's test fails a sound product with
+probability 1e-6 at most, a bound of epsilon with 1e-4: 2e-3 for all of this file.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.security.lab import published
+from tests.security.lab.published import MECHANISMS
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_releases_of_a_curator(mechanism: str) -> None:
+    published.law_of_alpha(mechanism)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[::2])
+def test_answers_of_pate(mechanism: str) -> None:
+    published.law_of_pate(mechanism)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_neighbours_are_not_told_apart_better_than_epsilon_allows(mechanism: str) -> None:
+    published.neighbours(mechanism)
+
+
+@pytest.mark.parametrize(("mechanism", "method"), [("discrete-laplace", "statistic"), ("gaussian", "own-data")])
+def test_sums_with_shares_of_noise(mechanism: str, method: str) -> None:
+    published.joint_law(mechanism, method)
+
+
+@pytest.mark.parametrize(("variant", "colluders", "dropouts"), [("paper", 0, 0), ("paper", 1, 1), ("gaussian", 1, 1)])
+def test_steps_of_psgd(variant: str, colluders: int, dropouts: int) -> None:
+    published.law_of_steps(variant, colluders=colluders, dropouts=dropouts)
+
+
+@pytest.mark.parametrize(
+    ("variant", "law"),
+    [("public-bound", "laplace"), ("printed", "laplace"), ("printed", "spherical"), ("repaired", "laplace")],
+)
+def test_pathak(variant: str, law: str) -> None:
+    published.law_of_pathak(variant, law)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_costs_are_those_of_everything_that_was_published(mechanism: str) -> None:
+    published.costs_add_up(mechanism)

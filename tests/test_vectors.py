@@ -1,0 +1,135 @@
+"""Test vectors: the same coins give the same messages, byte for byte, as long as the formats' versions are the same.
+
+What somebody has signed, stored or proved can be read and verified as long as this holds, and another implementation
+can be compared with ours. Each run is that of `psephos.security`, with its seeded coins and test keys, from the first
+message to the last; vectors.json has the SHA-256 of its messages of each kind. A format that is meant to change gets
+another version, and `python -m tests.test_vectors` writes the file again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.parties.noise import PolyaShares, SkellamShares
+from psephos.protocol.board.sealing import SealingKey
+from psephos.protocol.board.seat import joined
+from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.privacy import mechanisms
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import Post
+from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.wire import Kind, frame
+from psephos.security import case_psgd, case_tally, pathak_runs
+from psephos.security.case_ceremony import TERMS
+from psephos.security.case_statistic import _Statistic
+from psephos.security.model import Context
+from psephos.security.worlds import FixedVoter, run_sum, setup
+from psephos.simulation.ceremony import play_ceremony
+from psephos.simulation.encrypted_sum import VoteContribution
+from tests.study import trial
+
+_FILE = Path(__file__).with_name("vectors.json")
+
+
+def of_messages(messages: Iterable[Message]) -> dict[str, str]:
+    """By kind."""
+    digests: dict[str, Any] = {}
+    for message in messages:
+        if message.data is not None:
+            digests.setdefault(message.kind, hashlib.sha256()).update(message.data)
+    return {kind: digest.hexdigest()[:16] for kind, digest in digests.items()}
+
+
+def tally(proofs: Any) -> dict[str, str]:
+    context = Context(seed=1, views=1)
+    world = setup(context.coins("world"), key_bits=512)
+    auxiliary = np.arange(12.0).reshape(6, 2) / 20
+    ceremony, coins = world.ceremony, context.coins("round")
+    key, roster = ceremony.threshold_key, ceremony.roster
+    round_ = vote_round(key, roster, auxiliary, 3, test_key=True, proofs=proofs, randomness=coins)
+    voters = [FixedVoter(np.arange(number, number + 6) % 3) for number in range(5)]
+    run = run_sum(context, world, round_, VoteContribution(voters, auxiliary, 3), "tally")
+    return of_messages(run.transcript.messages)
+
+
+def one(analysis: Any) -> dict[str, str]:
+    run = analysis.real(Context(seed=1, views=1))[0]
+    return of_messages(message for done in (*run.before, run) for message in done.transcript.messages)
+
+
+def pathak(kind: Any) -> dict[str, str]:
+    (run,) = pathak_runs.real_runs(Context(seed=1, views=1), kind)
+    return of_messages(run.transcript.messages)
+
+
+def ceremony() -> dict[str, str]:
+    context, transcript = Context(seed=1, views=1), Transcript()
+    play_ceremony(TERMS, coins=lambda name: context.coins(name), transcript=transcript)
+    return of_messages(transcript.messages)
+
+
+def board() -> dict[str, str]:
+    """Entries as they stand on a board; what is sealed, and the study they are signed for."""
+    made = trial(coins=SimulationRandomness(1, "board"))
+    sealing = SealingKey.generate(SimulationRandomness(1, "sealing"))
+    seat = made.seat("party 3", SimulationRandomness(1, "seat"))
+    entries = [seat.sign(Post("board", joined(made.study.digest, sealing.public), "join"))]
+    entries.append(seat.sign(Post("board", frame(Kind.BALLOT, made.study.digest, b"ballot"), "cast")))
+    texts = {"study": made.study.text().encode(), "session": made.study.digest, "keyed": made.study.ceremony().digest}
+    return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in texts.items()} | {
+        f"entry {place}": hashlib.sha256(data).hexdigest()[:16] for place, data in enumerate(entries)
+    }
+
+
+def draws() -> dict[str, str]:
+    """Of every law."""
+    laws: dict[str, Callable[[SimulationRandomness], Any]] = {
+        "spherical Laplace": mechanisms.SphericalLaplace(5, 0.7, 2.0**-20).sample,
+        "rounded Gaussian": mechanisms.RoundedGaussian(5, 0.7, 2.0**-20).sample,
+        "discrete Laplace": mechanisms.DiscreteLaplace(5, Fraction(19, 2)).sample,
+        "Skellam": mechanisms.Skellam(5, Fraction(1234567, 100)).sample,
+        "Poisson, small": lambda coins: [mechanisms.poisson(Fraction(7, 3), coins) for _ in range(20)],
+        "Poisson, large": lambda coins: [mechanisms.poisson(Fraction(10**9, 7), coins) for _ in range(20)],
+        "Polya share": PolyaShares(4, 5, 3, Fraction(25, 2)).share,
+        "Skellam share": SkellamShares(4, 5, 3, Fraction(3000)).share,
+    }
+    return {name: _short(str([int(n) for n in draw(SimulationRandomness(1, name))])) for name, draw in laws.items()}
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+RUNS: dict[str, Callable[[], dict[str, str]]] = {
+    "tally": lambda: tally("none"),
+    "tally, knowledge": lambda: tally("knowledge"),
+    "tally, valid": lambda: tally("valid"),
+    "parameters": lambda: one(case_tally.PARAMETERS),
+    "statistic": lambda: one(_Statistic("statistic")),
+    "statistic, Skellam": lambda: one(_Statistic("statistic skellam", noise="skellam")),
+    "own data": lambda: one(_Statistic("own data", own_data=True, noise="skellam")),
+    "psgd": lambda: one(case_psgd._Descent("psgd", case_psgd.PARTIES, 320, "paper")),
+    "psgd, Gaussian": lambda: one(case_psgd._Descent("psgd", case_psgd.PARTIES, 320, "gaussian")),
+    **{f"pathak, {kind}": partial(pathak, kind) for kind in pathak_runs.KINDS},
+    "ceremony": ceremony,
+    "board": board,
+    "draws": draws,
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_same_coins_give_the_same_bytes(name: str) -> None:
+    assert RUNS[name]() == json.loads(_FILE.read_text())[name]
+
+
+if __name__ == "__main__":
+    _FILE.write_text(json.dumps({name: run() for name, run in RUNS.items()}, indent=1) + "\n")
