@@ -22,7 +22,19 @@ PACKAGES = {
 ORDER: list[tuple[str, list[str]]] = [
     ("", ["index.md", "start.md", "report.md", "json.md"]),
     ("How it works", ["how-it-works.md", "protocols/", "pathak.md", "rajkumar.md", "theory.md"]),
-    ("Using it", ["choosing.md", "library.md", "own-data.md", "study.md", "study-nats.md", "papers.md", "examples/"]),
+    (
+        "Using it",
+        [
+            "choosing.md",
+            "library.md",
+            "own-data.md",
+            "study.md",
+            "study-nats.md",
+            "study-faults.md",
+            "papers.md",
+            "examples/",
+        ],
+    ),
     ("Security", ["security/"]),
     ("Measured", ["accuracy.md", "performance.md", "main-job.md", "reproduce-"]),
     ("Working on it", ["design.md", "contributing.md", "glossary.md"]),

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
@@ -18,7 +19,9 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
+from psephos.cli.shared import start_logging
 from psephos.model import Model, load_model, written_model
+from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import (
     AgreementError,
@@ -33,7 +36,9 @@ from psephos.protocol.errors import (
     StudyError,
     TooFewBallotsError,
 )
+from psephos.protocol.study.stages import At
 from psephos.protocol.study.study import Study
+from psephos.study.follow import Follower
 from psephos.study.identity import Card, Identity, fingerprint
 from psephos.study.member import Membership, sign
 from psephos.study.metrics import serve_metrics
@@ -179,18 +184,31 @@ def test_nobody_votes_twice_on_the_same_samples(consortium: Consortium) -> None:
     consortium.join("south", second)
 
 
-def assert_no_secrets(here: Consortium) -> None:
-    """Neither signing keys nor sealing keys nor shares stand on the board, in settings, or in what was released."""
+def shares_of(plays: list[Play]) -> list[int]:
+    """Every holder's share of the key."""
+    found = []
+    for agent in [seat.agent for play in plays for seat in play.seats if seat.agent.role.name.startswith("holder")]:
+        joined, made = agent.state.before[:2]
+        found.append(agent.role.stage(At(1, made, (joined,))).result(made).share())  # type: ignore[attr-defined]
+    return found
+
+
+def assert_no_secrets(here: Consortium, shares: Sequence[int] = (), *told: str) -> None:
+    """No signing key, sealing key or share of the key stands on the board, in any file but stores and keys, in what was
+    released, nor in what was `told`: logs, metrics, pages. In bytes, in hexadecimal, or as a number."""
     secrets = [Identity.read(here / name).key.seed() for name in MEMBERS]
     for store in here.folder.glob("*/*/*.sqlite"):
         with sqlite3.connect(store) as kept:
             secrets += [row for (row,) in kept.execute("SELECT content FROM records WHERE name = ?", (b"sealing",))]
+    assert {len(secret) for secret in secrets} <= {0, 32}
+    secrets += [share.to_bytes(share.bit_length() // 8 + 1, "big").lstrip(bytes(1)) for share in shares]
     found = [path for path in here.folder.rglob("*") if path.is_file() and "key" not in path.name]
     public = [path.read_bytes() for path in found if path.suffix != ".sqlite" or path.name == "board.sqlite"]
     assert len(public) > 20
-    for secret in filter(None, secrets):
-        assert len(secret) == 32
-        assert not any(secret in content or secret.hex().encode() in content for content in public)
+    public += [text.encode() for text in told]
+    forms = [form for secret in filter(None, secrets) for form in (secret, secret.hex().encode())]
+    forms += [str(share).encode() for share in shares]
+    assert not any(form in content for form in forms for content in public)
 
 
 # -- when the vote ends
@@ -203,10 +221,11 @@ class Clock:
         return self.now
 
 
-def until_the_vote(here: Consortium, study: Path, clock: Clock, voters: int) -> list[Play]:
+def until_the_vote(here: Consortium, study: Path, clock: Clock, voters: int, log: str = "warning") -> list[Play]:
     """Everybody's roles, at the point where `voters` parties have voted and the others have not come."""
     for name in MEMBERS:
         here.join(name, study)
+    start_logging(log)
     plays = []
     for place, name in enumerate(MEMBERS):
         mine = member(here, name)
@@ -226,6 +245,7 @@ def go_on(plays: list[Play]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("protocol", "method", "delta", "parameters", "noise"),
     [
+        ("tally", "soft", 0.0, "", "spherical-laplace"),
         ("statistic", "statistic", 0.0, "", "discrete Laplace in shares"),
         ("statistic", "own-data", 1e-6, "", "Skellam shares"),
         ("average", "avg", 0.0, "lam=0.1", "spherical-laplace"),
@@ -235,17 +255,35 @@ def go_on(plays: list[Play]) -> dict[str, str]:
     ],
 )
 def test_every_protocol_from_its_study_to_a_model_that_verifies(  # wide: one row of a table
-    consortium: Consortium, protocol: str, method: str, delta: float, parameters: str, noise: str
+    consortium: Consortium,
+    capsys: pytest.CaptureFixture[str],
+    protocol: str,
+    method: str,
+    delta: float,
+    parameters: str,
+    noise: str,
 ) -> None:
-    """Where the parties add the noise the classifier is a function of what stands on the board, byte by byte."""
+    """Where the parties add the noise the classifier is a function of what stands on the board, byte by byte; and no
+    secret of the run is anywhere that others may look."""
     study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters, key_bits=256)
-    said, joint = psephos("study", "show", study), protocol != "average"
+    said, joint = psephos("study", "show", study), protocol not in ("tally", "average")
     assert ("the sum with all the noise in it" in said) is joint
     assert ("holder 1" in psephos("study", "show", study, "--identity", consortium / "north")) is (protocol != "pathak")
-    plays = until_the_vote(consortium, study, Clock(), voters=3)
+    plays = until_the_vote(consortium, study, Clock(), voters=3, log="debug")
     assert set(go_on(plays).values()) == {"done: the result is published"}
+    told = []
+    for play in plays:
+        with urlopen(f"http://127.0.0.1:{serve_metrics(play, 0)}/metrics") as answer:
+            told.append(answer.read().decode())
+    logged = capsys.readouterr().err
+    assert '"message": "posted"' in logged
+    page = Follower(Study.read(study), lambda: BoardFile(consortium / "board.sqlite"))
+    page.step()
+    shares = shares_of(plays)
+    assert len(shares) == (0 if protocol == "pathak" else 3)
     for play in plays:
         play.close()
+    assert_no_secrets(consortium, shares, logged, *told, json.dumps(page.state()))
     models = {(play.released / "model.json").read_bytes() for play in plays if play.released}
     assert len(models) == 1
     model = json.loads(models.pop())
@@ -260,7 +298,6 @@ def test_every_protocol_from_its_study_to_a_model_that_verifies(  # wide: one ro
     assert follows == "holds"
     assert "fails" not in checks.values()
     assert list(checks.values()).count("holds") >= (5 if protocol == "pathak" else 8)
-    assert_no_secrets(consortium)
 
 
 def test_the_vote_ends_when_the_study_says_so(consortium: Consortium) -> None:
