@@ -2,14 +2,15 @@
 
 Read from the first method to the last, this is the protocol. What a holder says while a modulus is searched for follows
 from seeds that every set of n - tau holders has in common, so that whoever has all seeds of a batch can say what each
-holder should have said: the seeds of a batch without a winner are opened, and everybody checks it.
+holder should have said: the seeds of a batch without a winner are opened, and everybody checks it. Whoever was told
+something wrong in private complains: it opens all that it was told, and everybody sees who lied, or that nobody did.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,13 +19,14 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
+from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import (
     committed,
     committed_share,
+    opens,
     share_bound,
     test_ciphertexts,
     threshold_key,
-    unanimous,
     verification_base,
 )
 from psephos.protocol.ceremony.messages import (
@@ -58,11 +60,22 @@ from psephos.protocol.ceremony.search import (
     survivors,
 )
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.errors import AgreementError, CheatingError, InvalidParameter
+from psephos.protocol.errors import (
+    AgreementError,
+    CheatingError,
+    CiphertextError,
+    InvalidParameter,
+    MessageError,
+    ProofError,
+    PsephosError,
+    UnexpectedMessageError,
+)
+from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.sharing import evaluate, integer_polynomial
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
+from psephos.protocol.proofs import opening
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
+from psephos.protocol.roles import BOARD, Entry, Machine, Post, Refusal, Rule, Step, gathers, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, kind_of
 
@@ -71,24 +84,41 @@ __all__ = ["CeremonyHolder", "Searching"]
 FIRST, AGAIN, MODULI = 0, 1, 2
 """Stages of a batch: its moduli; one base for every candidate; `CONFIRMATIONS` and the form for who passed."""
 
-CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kind <= Kind.OPENED_SEEDS)
+CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kind <= Kind.COMPLAINT)
+
+
+@storable
+@dataclass(frozen=True)
+class Told:
+    """What seeds came from, and what a complaint about what is told in private is judged by.
+
+    Attributes:
+        secrets: of this holder's keys for each of the others.
+        contributions: its own, to the seed of every set it is in.
+        promised: what everybody committed to: its contributions, and its public keys.
+        sealed: everybody's contributions, for each of the others.
+    """
+
+    secrets: tuple[bytes, ...] = field(repr=False)
+    contributions: tuple[bytes, ...] = field(repr=False)
+    promised: tuple[bytes, ...] = ()
+    sealed: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @storable
 @dataclass(frozen=True)
 class Joining:
-    """Its own contribution to the seed of every set it is in."""
+    """Nobody has said anything."""
 
-    contributions: tuple[bytes, ...] = field(repr=False)
+    told: Told
 
 
 @storable
 @dataclass(frozen=True)
 class Seeding:
-    """The same, and everybody's commitments to theirs."""
+    """Everybody has committed to its contributions."""
 
-    contributions: tuple[bytes, ...] = field(repr=False)
-    commitments: tuple[bytes, ...]
+    told: Told
 
 
 @storable
@@ -108,10 +138,11 @@ class Searching:
     """One batch of candidates, as far as it has come.
 
     Attributes:
+        told: where the seeds come from.
         seeds: of the sets this holder is in, in their order.
         batch: its number, from 0.
         heard: everything said in it.
-        commitments: to the batch's seed of every set.
+        commitments: to the batch's seed of every set, by each of its holders.
         products, differences: what was opened of the residues, as `Flat` in bytes.
         pieces: of p and q of all candidates, by set.
         moduli: all candidates.
@@ -119,13 +150,15 @@ class Searching:
         stage: MODULI, FIRST or AGAIN.
         values: this holder's message with its shares of n or its values, until all have committed to theirs.
         winner: the place of the modulus.
+        shown: SHA-256 of the pieces of every set that were opened beside the winner's.
         due: the kind of message that this holder has sent and waits for from the others.
     """
 
+    told: Told
     seeds: tuple[bytes, ...] = field(repr=False)
     batch: int = 0
     heard: tuple[Heard, ...] = ()
-    commitments: tuple[bytes, ...] = ()
+    commitments: tuple[tuple[bytes, ...], ...] = ()
     products: bytes = field(default=b"", repr=False)
     differences: bytes = field(default=b"", repr=False)
     pieces: tuple[tuple[tuple[mpz, ...], tuple[mpz, ...]], ...] = field(default=(), repr=False)
@@ -135,6 +168,7 @@ class Searching:
     stage: int = MODULI
     values: bytes = field(default=b"", repr=False)
     winner: int | None = None
+    shown: tuple[bytes, ...] = ()
     due: int = Kind.RESIDUE_PRODUCTS.value
 
 
@@ -150,22 +184,22 @@ class Dealing:
 @storable
 @dataclass(frozen=True)
 class Evidence:
-    """The winner's batch, and what everybody said of d: each theta_j, and v^(Delta d_j)."""
+    """The winner's batch, and what everybody said of d: theta_j, commitments to its polynomial, shares of it."""
 
     search: Searching = field(repr=False)
     thetas: tuple[mpz, ...] = field(default=(), repr=False)
-    constants: tuple[mpz, ...] = field(default=(), repr=False)
+    committed: tuple[tuple[mpz, ...], ...] = field(default=(), repr=False)
+    sealed: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @storable
 @dataclass(frozen=True)
 class Receiving:
-    """The public key, and everybody's commitments to their polynomials."""
+    """The public key."""
 
     evidence: Evidence = field(repr=False)
     polynomial: tuple[int, ...] = field(repr=False)
     key: ThresholdKey
-    committed: tuple[tuple[mpz, ...], ...] = field(repr=False)
 
 
 @storable
@@ -195,6 +229,12 @@ class Done:
     share: int = field(repr=False)
 
 
+@storable
+@dataclass(frozen=True)
+class Over:
+    """It failed, by an error that was named: all that could open anything is forgotten."""
+
+
 class CeremonyHolder(Machine):
     """Holder j of n: "holder J". Its outcome is its `KeyShare`."""
 
@@ -209,43 +249,62 @@ class CeremonyHolder(Machine):
         self._randomness = randomness
 
     def due(self, state: object) -> Kind | None:
-        """In a batch, what it said last."""
+        """In a batch, what it said last; nothing is due to who has complained."""
+        if isinstance(state, Receiving) and state.evidence.search.due == Kind.COMPLAINT:
+            return Kind.COMPLAINT
         return Kind(state.due) if isinstance(state, Searching) else None
+
+    def ended(self, state: object) -> bool:
+        """Whatever comes after an error."""
+        return isinstance(state, Over)
+
+    def _apply(self, rule: Rule, held: Any, run: list[Entry]) -> Step:
+        """Any error ends the ceremony, but for a message that was never due."""
+        try:
+            return super()._apply(rule, held, run)
+        except UnexpectedMessageError:
+            raise
+        except PsephosError as error:
+            return Step(replace(held, state=Over(), arrived=(), early=()), refused=(Refusal(run[-1], error),))
 
     # -- seeds that are nobody's choice
 
     def begin(self) -> Step:
-        """Commit to a contribution to the seed of every set this holder is in."""
-        contributions = tuple(self._randomness.draw(SEED_BYTES) for _ in self._sets)
-        said = (commitment(c, self.number, s) for s, c in zip(self._sets, contributions, strict=True))
-        return Step(Joining(contributions), (self._public(Kind.SEED_COMMITMENTS, 0, 0, *said),))
+        """Commit to a contribution to the seed of every set this holder is in; publish a key for each other holder."""
+        secrets, contributions = (
+            tuple(self._randomness.draw(SEED_BYTES) for _ in each) for each in (self._others(), self._sets)
+        )
+        promise = self._promise(self.number, secrets, contributions)
+        return Step(Joining(Told(secrets, contributions)), (self._public(Kind.SEED_COMMITMENTS, 0, FIRST, promise),))
 
     @gathers(Joining, Kind.SEED_COMMITMENTS, lambda self, state: self.terms.names)
     def contribute(self, state: Joining, said: Said) -> Step:
         """When all have committed: tell every other holder the contributions to the sets that both are in."""
-        commitments = tuple(
-            self._read(Kind.SEED_COMMITMENTS, 0, 0, name, data, SEED_BYTES * len(self._of(j))).rest()
-            for j, (name, data) in enumerate(said.items(), 1)
-        )
-        own = dict(zip(self._sets, state.contributions, strict=True))
-        posts = tuple(
-            self._private(j, Kind.SEED_CONTRIBUTIONS, 0, *(own[s] for s in self._common(j))) for j in self._others()
-        )
-        return Step(Seeding(state.contributions, commitments), posts)
+        promised = []
+        for j, (name, data) in enumerate(said.items(), 1):
+            length = SEED_BYTES * (len(self._of(j)) + len(self._others()))
+            promised.append(self._read(Kind.SEED_COMMITMENTS, 0, FIRST, name, data, length).rest())
+        told = replace(state.told, promised=tuple(promised))
+        for j in range(1, self.terms.holders + 1):
+            for other in self._others(j):
+                try:
+                    pairs.seal(told.secrets[0], self._public_key(told, j, other), b"", b"")
+                except MessageError:
+                    raise CheatingError(f"holder {j} published a key that is none") from None
+        own = dict(zip(self._sets, told.contributions, strict=True))
+        parts = {k: b"".join(own[s] for s in self._common(self.number, k)) for k in self._others()}
+        sealed = self._sealed(told, Kind.SEED_CONTRIBUTIONS, parts)
+        return Step(Seeding(told), (self._public(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *sealed),))
 
-    @gathers(Seeding, Kind.SEED_CONTRIBUTIONS, lambda self, state: self._other_names())
+    @gathers(Seeding, Kind.SEED_CONTRIBUTIONS, lambda self, state: self.terms.names)
     def agree(self, state: Seeding, said: Said) -> Step:
         """The seed of a set is a hash of all its holders' contributions."""
-        known = {(s, self.number): c for s, c in zip(self._sets, state.contributions, strict=True)}
-        for j, (name, data) in zip(self._others(), said.items(), strict=True):
-            reader = self._read(Kind.SEED_CONTRIBUTIONS, 0, 0, name, data, SEED_BYTES * len(self._common(j)))
-            for s in self._common(j):
-                known[s, j] = reader.take(SEED_BYTES)
-                at = SEED_BYTES * self._of(j).index(s)
-                if commitment(known[s, j], j, s) != state.commitments[j - 1][at : at + SEED_BYTES]:
-                    raise CheatingError(f"{name} told {self.name} another contribution than the one it committed to")
-        seeds = tuple(derive("seed", *(known[s, j] for j in self.terms.subsets[s])) for s in self._sets)
-        return self._draw(Searching(seeds))
+        length = (self._contribution_bytes() + pairs.TAG_BYTES) * len(self._others())
+        sealed = (self._read(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *each, length).rest() for each in said.items())
+        told = replace(state.told, sealed=tuple(sealed))
+        seeds, liars = self._seeds(told, self.number, told.secrets, told.contributions)
+        search = Searching(told, tuple(seeds.values()))
+        return self._complain(search) if liars else self._draw(search)
 
     # -- a batch of candidates
 
@@ -256,25 +315,23 @@ class CeremonyHolder(Machine):
     @gathers(Searching, Kind.RESIDUE_PRODUCTS, lambda self, state: self.terms.names)
     def subtract(self, state: Searching, said: Said) -> Step:
         """Open a random multiple of (a - 1)(b - 1) for every pair of residues."""
-        commitments: dict[int, bytes] = {}
+        commitments: dict[int, list[bytes]] = {}
         total = np.zeros_like(flat_primes(self.terms))
         for j, (name, data) in enumerate(said.items(), 1):
             length = SEED_BYTES * len(self._of(j)) + packed_bytes(self.terms)
             reader = self._read(Kind.RESIDUE_PRODUCTS, state.batch, FIRST, name, data, length)
             for s in self._of(j):
-                if (told := reader.take(SEED_BYTES)) != commitments.setdefault(s, told) or (
-                    s in self._sets and told != commitment(self._batch_seeds(state)[s], state.batch, s)
-                ):
-                    who = name if s in self._sets else f"{name} or holder {self.terms.subsets[s][0]}"
-                    raise CheatingError(f"{who} committed to another seed than the one its set has in common")
+                commitments.setdefault(s, []).append(reader.take(SEED_BYTES))
             total += unpack_residues(self.terms, reader.rest(), name)
         products = (total % flat_primes(self.terms)).tobytes()
         state = replace(
             state,
-            commitments=tuple(commitments[s] for s in range(len(self.terms.subsets))),
+            commitments=tuple(tuple(commitments[s]) for s in range(len(self.terms.subsets))),
             products=products,
             heard=_hear(state.heard, Kind.RESIDUE_PRODUCTS, FIRST, said),
         )
+        if self._committed_otherwise(state, self._batch_seeds(state)):
+            return self._complain(state)
         return self._next(state, self._say_differences(state, self._batch(state), self.number))
 
     @gathers(Searching, Kind.RESIDUE_DIFFERENCES, lambda self, state: self.terms.names)
@@ -353,16 +410,18 @@ class CeremonyHolder(Machine):
     @gathers(Searching, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
     def check(self, state: Searching, said: Said) -> Step:
         """Check every rejected candidate, and go on: with the next batch, or with the winner."""
-        if state.winner is None:
+        if (winner := state.winner) is None:
             batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, said))
             if not self._looks_right(state, batch) and (liars := self._liars(state, batch)):
                 raise CheatingError(_lied(liars))
-            return self._draw(Searching(state.seeds, state.batch + 1))
-        pieces = self._opened_pieces(state, said)
-        rejected = [k for k in range(len(state.moduli)) if k != state.winner]
+            return self._draw(Searching(state.told, state.seeds, state.batch + 1))
+        state, pieces = self._opened_pieces(state, said)
+        if self._opened_otherwise(state, self._numbers(state)):
+            return self._complain(state)
+        rejected = [k for k in range(len(state.moduli)) if k != winner]
         for at, k in enumerate(rejected):
             p, q = (self.terms.offset + sum(both[i][at] for both in pieces.values()) for i in (0, 1))
-            spare = k in state.passed and k > state.winner
+            spare = k in state.passed and k > winner
             lost = k in state.tested and not spare and is_good(self.terms, p, q)
             if p * q != state.moduli[k] or gmpy2.gcd((p - 1) * (q - 1), self.terms.step) != 4 or lost:
                 return self._accuse(Evidence(state))
@@ -400,59 +459,73 @@ class CeremonyHolder(Machine):
             commitments.append(tuple(unpack_integers(reader, t, n**2, name)))
             if any(gmpy2.gcd(value, n) != 1 for value in commitments[-1]):
                 raise CheatingError(f"{name} committed to a number that is no unit")
-        constants = [values[0] for values in commitments]
         total = mpz(1)
-        for constant in constants:
-            total = total * constant % n
+        for values in commitments:
+            total = total * values[0] % n
         theta = sum(thetas) % n
-        evidence = Evidence(state.search, tuple(thetas), tuple(constants))
+        evidence = Evidence(state.search, tuple(thetas), tuple(commitments))
         if total != 1 or gmpy2.gcd(theta, n) != 1:
             return self._accuse(evidence)
         key = threshold_key(self.terms, n, theta, commitments)
         bound = share_bound(self.terms)
-        posts = tuple(
-            self._private(
-                j, Kind.EXPONENT_SHARE, state.search.batch, pack_integers([evaluate(state.polynomial, j)], bound)
-            )
-            for j in self._others()
-        )
-        return Step(Receiving(evidence, state.polynomial, key, tuple(commitments)), posts)
+        parts = {k: pack_integers([evaluate(state.polynomial, k)], bound) for k in self._others()}
+        sealed = self._sealed(state.search.told, Kind.EXPONENT_SHARES, parts)
+        post = self._public(Kind.EXPONENT_SHARES, state.search.batch, AGAIN, *sealed)
+        return Step(Receiving(evidence, state.polynomial, key), (post,))
 
-    @gathers(Receiving, Kind.EXPONENT_SHARE, lambda self, state: self._other_names())
+    @gathers(Receiving, Kind.EXPONENT_SHARES, lambda self, state: self.terms.names)
     def receive_shares(self, state: Receiving, said: Said) -> Step:
         """Check every share against its sender's commitments; the sum is this holder's. Open something with it."""
-        n, bound = state.key.key.modulus, share_bound(self.terms)
-        share = evaluate(state.polynomial, self.number)
-        for j, (name, data) in zip(self._others(), said.items(), strict=True):
-            reader = self._read(Kind.EXPONENT_SHARE, state.evidence.search.batch, 0, name, data, byte_length(bound))
-            (told,) = unpack_integers(reader, 1, bound, name)
-            # powmod_sec takes no 0, which only a liar sends.
-            if not told or gmpy2.powmod_sec(state.key.verification_base, told, n**2) != committed_share(
-                state.committed[j - 1], self.number, n**2
-            ):
-                raise CheatingError(f"{name} gave {self.name} another share than the one it committed to")
-            share += int(told)
-        ciphertexts, _ = test_ciphertexts(self.terms, n)
-        parts = KeyShare(state.key, self.number, share).partially_decrypt(ciphertexts)
-        post = self._public(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, pack_integers(parts, n**2))
-        return Step(Proving(state.evidence, state.key, share), (post,))
+        search, length = state.evidence.search, byte_length(share_bound(self.terms)) + pairs.TAG_BYTES
+        sealed = tuple(
+            self._read(Kind.EXPONENT_SHARES, search.batch, AGAIN, *each, length * len(self._others())).rest()
+            for each in said.items()
+        )
+        evidence = replace(state.evidence, sealed=sealed)
+        told, liars = self._shares(evidence, self.number, search.told.secrets)
+        if liars:
+            return self._complain(replace(state, evidence=evidence))
+        share = KeyShare(state.key, self.number, evaluate(state.polynomial, self.number) + sum(told))
+        ciphertexts, _ = test_ciphertexts(self.terms, state.key.key.modulus)
+        parts = share.partially_decrypt(ciphertexts)
+        proof = opening.prove(
+            self._statement(self.number),
+            self._powers(state.key),
+            ciphertexts,
+            parts,
+            share.exponent,
+            randomness=self._randomness,
+        )
+        said_ = (
+            pack_integers(parts, state.key.key.modulus_squared),
+            proof.encode(state.key.key, state.key.exponent_bits),
+        )
+        post = self._public(Kind.TEST_DECRYPTION, search.batch, AGAIN, *said_)
+        return Step(Proving(evidence, state.key, share.share()), (post,))
 
     @gathers(Proving, Kind.TEST_DECRYPTION, lambda self, state: self.terms.names)
     def finish(self, state: Proving, said: Said) -> Step:
-        """Every t holders must open the public ciphertexts to their plaintexts."""
-        n = state.key.key.modulus
-        ciphertexts, plaintexts = test_ciphertexts(self.terms, n)
-        parts = {}
+        """Every partial decryption must be proved, and every t of them open the public ciphertexts as they should."""
+        key = state.key.key
+        ciphertexts, plaintexts = test_ciphertexts(self.terms, key.modulus)
+        parts, wrong = {}, []
         for j, (name, data) in enumerate(said.items(), 1):
-            length = len(ciphertexts) * byte_length(n**2)
+            proof_bytes = opening.OpeningProof.encoded_length(key, state.key.exponent_bits)
+            length = len(ciphertexts) * byte_length(key.modulus_squared) + proof_bytes
             reader = self._read(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, name, data, length)
-            parts[j] = unpack_integers(reader, len(ciphertexts), n**2, name)
-        wrong = unanimous(state.key, parts, plaintexts)
-        if len(wrong) == self.terms.holders:
-            return self._accuse(state.evidence)
+            parts[j] = unpack_integers(reader, len(ciphertexts), key.modulus_squared, name)
+            try:
+                check_ciphertexts(key, parts[j])
+                proof = opening.OpeningProof.decode(reader.rest(), key, state.key.exponent_bits)
+                value = state.key.verification_values[j - 1]
+                opening.verify(self._statement(j), self._powers(state.key), value, ciphertexts, parts[j], proof)
+            except (CiphertextError, ProofError):
+                wrong.append(name)
         if wrong:
-            raise CheatingError(_lied([f"holder {j}" for j in sorted(wrong)]))
-        return Step(Done(state.key, state.share))
+            raise CheatingError(f"{', '.join(wrong)} opened the test ciphertexts with something else than its share")
+        return (
+            Step(Done(state.key, state.share)) if opens(state.key, parts, plaintexts) else self._accuse(state.evidence)
+        )
 
     def outcome(self, state: object) -> KeyShare | None:
         """This holder's share, once the ceremony is over."""
@@ -476,9 +549,9 @@ class CeremonyHolder(Machine):
             n = search.moduli[search.winner]
             numbers, base = batch.numbers(self._chosen(search)), verification_base(self.terms, n)
             # Empty when the accusation is about a rejected candidate.
-            for j, (theta, constant) in enumerate(zip(evidence.thetas, evidence.constants, strict=True), 1):
+            for j, (theta, values) in enumerate(zip(evidence.thetas, evidence.committed, strict=True), 1):
                 share = batch.exponent_share(j, numbers, search.winner, n)
-                if (theta, (constant,)) != (
+                if (theta, values[:1]) != (
                     share % n,
                     committed(base, [share * math.factorial(self.terms.holders)], n**2),
                 ):
@@ -487,14 +560,109 @@ class CeremonyHolder(Machine):
             raise CheatingError(_lied(liars))
         raise AgreementError("the ceremony came to no key, and nobody is found to have lied: start another one")
 
+    def _complain(self, state: Searching | Receiving) -> Step:
+        """Open all that this holder was told, for everybody; everybody, itself among them, reads it and judges."""
+        evidence = self._evidence(state)
+        search, told = replace(evidence.search, due=Kind.COMPLAINT.value), evidence.search.told
+        after = search if isinstance(state, Searching) else replace(state, evidence=replace(evidence, search=search))
+        return Step(after, (self._public(Kind.COMPLAINT, search.batch, FIRST, *told.secrets, *told.contributions),))
+
+    @takes(Searching, Kind.COMPLAINT)
+    @takes(Dealing, Kind.COMPLAINT)
+    @takes(Receiving, Kind.COMPLAINT)
+    @takes(Proving, Kind.COMPLAINT)
+    @takes(Accusing, Kind.COMPLAINT)
+    def judge_complaint(self, state: object, entry: Entry) -> Step:
+        """See with the complainer's eyes; raises CheatingError, which names who lied to it, or itself."""
+        name, evidence = entry.sender, self._evidence(state)
+        if name not in self.terms.names:
+            raise UnexpectedMessageError(f"{self.name}: a complaint from {name}, who is told nothing")
+        search, j = evidence.search, self.terms.names.index(name) + 1
+        others, sets = self._others(j), self._of(j)
+        reader = self._read(
+            Kind.COMPLAINT, search.batch, FIRST, name, entry.data, SEED_BYTES * (len(others) + len(sets))
+        )
+        secrets, contributions = (tuple(reader.take(SEED_BYTES) for _ in each) for each in (others, sets))
+        if self._promise(j, secrets, contributions) != search.told.promised[j - 1]:
+            raise CheatingError(f"{name} complains, and opens something else than it committed to")
+        seeds, liars = self._seeds(search.told, j, secrets, contributions)
+        if not liars and search.commitments:
+            of_batch = {s: derive("batch", search.batch.to_bytes(8, "big"), seed) for s, seed in seeds.items()}
+            liars = self._committed_otherwise(search, of_batch)
+            if not liars and search.shown:
+                liars = self._opened_otherwise(search, Batch(self.terms, of_batch).numbers(self._chosen(search)))
+        if not liars and evidence.sealed:
+            _, liars = self._shares(evidence, j, secrets)
+        if liars:
+            names = ", ".join(f"holder {k}" for k in sorted(liars))
+            raise CheatingError(f"{names} told {name} something else than it committed to: there is no key")
+        raise CheatingError(f"{name} complains, and was told nothing wrong: there is no key")
+
+    # -- what holder j was told, as it sees it or everybody when it complains
+
+    def _seeds(
+        self, told: Told, j: int, secrets: Sequence[bytes], own: Sequence[bytes]
+    ) -> tuple[dict[int, bytes], set[int]]:
+        """The seeds of its sets; who told it another contribution than the one it committed to."""
+        known, liars = {(s, j): c for s, c in zip(self._of(j), own, strict=True)}, set()
+        for k, secret in zip(self._others(j), secrets, strict=True):
+            try:
+                data = self._unsealed(told, Kind.SEED_CONTRIBUTIONS, k, j, secret, told.sealed[k - 1])
+            except MessageError:
+                data = bytes(self._contribution_bytes())
+            for at, s in enumerate(self._common(j, k)):
+                known[s, k] = data[SEED_BYTES * at : SEED_BYTES * (at + 1)]
+                place = SEED_BYTES * self._of(k).index(s)
+                if commitment(known[s, k], k, s) != told.promised[k - 1][place : place + SEED_BYTES]:
+                    liars.add(k)
+        return {s: derive("seed", *(known[s, k] for k in self.terms.subsets[s])) for s in self._of(j)}, liars
+
+    def _committed_otherwise(self, state: Searching, seeds: Mapping[int, bytes]) -> set[int]:
+        """Who committed to another seed of this batch than these of its sets."""
+        return {
+            k
+            for s, seed in seeds.items()
+            for k, said in zip(self.terms.subsets[s], state.commitments[s], strict=True)
+            if said != commitment(seed, state.batch, s)
+        }
+
+    def _opened_otherwise(self, state: Searching, numbers: Numbers) -> set[int]:
+        """Who opened other pieces of rejected candidates than these of its sets."""
+        right = {s: self._shown(state, both) for s, both in numbers.items()}
+        return {home(self.terms, s) for s, digest in right.items() if digest != state.shown[s]}
+
+    def _shown(self, state: Searching, both: tuple[Any, Any]) -> bytes:
+        assert state.winner is not None
+        parts = (pack_integers(np.delete(one, state.winner), self._piece_bound()) for one in both)
+        return _digest(b"".join(parts))
+
+    def _shares(self, evidence: Evidence, j: int, secrets: Sequence[bytes]) -> tuple[list[int], set[int]]:
+        """The others' shares of d for it; who gave it another than the one it committed to."""
+        search, bound, shares, liars = evidence.search, share_bound(self.terms), [], set()
+        assert search.winner is not None
+        n = search.moduli[search.winner]
+        base = verification_base(self.terms, n)
+        for k, secret in zip(self._others(j), secrets, strict=True):
+            try:
+                data = self._unsealed(search.told, Kind.EXPONENT_SHARES, k, j, secret, evidence.sealed[k - 1])
+            except MessageError:
+                data = b""
+            share = mpz.from_bytes(data, "little")
+            # powmod_sec takes no 0, which only a liar sends.
+            if not 0 < share < bound or gmpy2.powmod_sec(base, share, n**2) != committed_share(
+                evidence.committed[k - 1], j, n**2
+            ):
+                liars.add(k)
+            shares.append(int(share))
+        return shares, liars
+
     def _looks_right(self, state: Searching, batch: Batch) -> bool:
         """Whether an opened batch was opened right before, and no good candidate was rejected."""
         chosen = self._chosen(state)
         for was, is_ in zip((state.products, state.differences), batch.opened(), strict=True):
             if not np.array_equal(_flat(was), is_):
                 return False
-        numbers = batch.numbers(chosen)
-        p, q = (self.terms.offset + sum(both[i] for both in numbers.values()) for i in (0, 1))
+        p, q = batch.factors(chosen)
         return all(p * q == as_array(state.moduli)) and not any(is_good(self.terms, p[k], q[k]) for k in state.tested)
 
     def _liars(self, state: Searching, batch: Batch) -> list[str]:
@@ -595,27 +763,24 @@ class CeremonyHolder(Machine):
             reader = self._read(kind, state.batch, stage, name, data, SEED_BYTES * len(spoken_for))
             for s in spoken_for:
                 seeds[s] = reader.take(SEED_BYTES)
-                if commitment(seeds[s], state.batch, s) != state.commitments[s]:
+                if commitment(seeds[s], state.batch, s) != state.commitments[s][0]:
                     raise CheatingError(f"{name} opens another seed than the one it committed to")
         return seeds
 
-    def _opened_pieces(self, state: Searching, said: Said) -> Numbers:
+    def _opened_pieces(self, state: Searching, said: Said) -> tuple[Searching, Numbers]:
         """Of the rejected candidates of the winner's batch; whoever is in a set sees whether its pieces are right."""
-        assert state.winner is not None
-        own, bound, count = self._numbers(state), self._piece_bound(), len(state.moduli) - 1
+        bound, count = self._piece_bound(), len(state.moduli) - 1
+        size = count * byte_length(bound)
         pieces: Numbers = {}
+        shown: dict[int, bytes] = {}
         for j, (name, data) in enumerate(said.items(), 1):
             spoken_for = self._spoken_for(j)
-            length = 2 * count * len(spoken_for) * byte_length(bound)
-            reader = self._read(Kind.OPENED_CANDIDATES, state.batch, FIRST, name, data, length)
+            reader = self._read(Kind.OPENED_CANDIDATES, state.batch, FIRST, name, data, 2 * size * len(spoken_for))
             for s in spoken_for:
-                told = (unpack_integers(reader, count, bound, name), unpack_integers(reader, count, bound, name))
-                if s in own and any(
-                    list(np.delete(mine, state.winner)) != t for mine, t in zip(own[s], told, strict=True)
-                ):
-                    raise CheatingError(f"{name} opens other pieces of rejected candidates than those its set has")
-                pieces[s] = told
-        return pieces
+                both = unpack_integers(reader, 2 * count, bound, name)
+                pieces[s] = (both[:count], both[count:])
+                shown[s] = _digest(pack_integers(both, bound))
+        return replace(state, shown=tuple(shown[s] for s in range(len(shown)))), pieces
 
     # -- small things
 
@@ -639,19 +804,58 @@ class CeremonyHolder(Machine):
         """The sets it is in."""
         return [s for s, members in enumerate(self.terms.subsets) if holder in members]
 
-    def _common(self, holder: int) -> list[int]:
+    def _common(self, one: int, other: int) -> list[int]:
         """The sets that both are in."""
-        return [s for s in self._of(holder) if s in self._sets]
+        return [s for s in self._of(one) if other in self.terms.subsets[s]]
+
+    def _contribution_bytes(self) -> int:
+        """Of the contributions that one holder tells another: any two have as many sets in common."""
+        return SEED_BYTES * len(self._common(1, 2))
 
     def _spoken_for(self, holder: int | None = None) -> list[int]:
         """The sets a holder opens."""
         return [s for s in range(len(self.terms.subsets)) if home(self.terms, s) == (holder or self.number)]
 
-    def _others(self) -> list[int]:
-        return [j for j in range(1, self.terms.holders + 1) if j != self.number]
+    def _others(self, holder: int | None = None) -> list[int]:
+        return [j for j in range(1, self.terms.holders + 1) if j != (holder or self.number)]
 
-    def _other_names(self) -> list[str]:
-        return [f"holder {j}" for j in self._others()]
+    def _promise(self, holder: int, secrets: Sequence[bytes], contributions: Sequence[bytes]) -> bytes:
+        """What it commits to: contributions, to the sets it is in, and keys, for the others."""
+        said = (commitment(c, holder, s) for s, c in zip(self._of(holder), contributions, strict=True))
+        return b"".join((*said, *map(pairs.public, secrets)))
+
+    def _public_key(self, told: Told, owner: int, other: int) -> bytes:
+        """The owner's, for the other."""
+        place = SEED_BYTES * (len(self._of(owner)) + self._others(owner).index(other))
+        return told.promised[owner - 1][place : place + SEED_BYTES]
+
+    def _sealed(self, told: Told, kind: Kind, parts: Mapping[int, bytes]) -> list[bytes]:
+        """One part for each of the others."""
+        return [
+            pairs.seal(secret, self._public_key(told, k, self.number), self._about(kind, self.number, k), parts[k])
+            for k, secret in zip(self._others(), told.secrets, strict=True)
+        ]
+
+    def _unsealed(self, told: Told, kind: Kind, sender: int, reader: int, secret: bytes, sealed: bytes) -> bytes:
+        """The reader's part of what a holder sealed for all others; raises MessageError when it does not open."""
+        size, place = len(sealed) // len(self._others()), self._others(sender).index(reader)
+        part = sealed[size * place : size * (place + 1)]
+        return pairs.unseal(secret, self._public_key(told, sender, reader), self._about(kind, sender, reader), part)
+
+    def _about(self, kind: Kind, sender: int, reader: int) -> bytes:
+        return self.terms.digest + bytes([kind, sender, reader])
+
+    def _statement(self, holder: int) -> bytes:
+        return self.terms.digest + bytes([Kind.TEST_DECRYPTION, holder])
+
+    def _powers(self, key: ThresholdKey) -> opening.Powers:
+        return opening.Powers(key.key, key.verification_base, key.exponent_bits)
+
+    def _evidence(self, state: Any) -> Evidence:
+        """What is known in a state that has a batch."""
+        if isinstance(state, Searching):
+            return Evidence(state)
+        return Evidence(state.search) if isinstance(state, Dealing) else state.evidence
 
     def _read(self, kind: Kind, batch: int, stage: int, sender: str, data: bytes, length: int) -> Reader:
         return opened(self.terms, kind, batch, stage, sender, data, length)
@@ -664,10 +868,6 @@ class CeremonyHolder(Machine):
 
     def _public(self, kind: Kind, batch: int, stage: int, *parts: bytes) -> Post:
         return self._post(written(self.terms, kind, batch, stage, *parts))
-
-    def _private(self, holder: int, kind: Kind, batch: int, *parts: bytes) -> Post:
-        """What one holder alone may read: the one place where it will be sealed to its key."""
-        return Post(f"holder {holder}", written(self.terms, kind, batch, FIRST, *parts), _PHASES[kind])
 
 
 _PHASES = {
@@ -686,10 +886,6 @@ def _digest(data: bytes) -> bytes:
 
 def _flat(data: bytes) -> Flat:
     return np.frombuffer(data, np.int64)
-
-
-def _without(values: Any, place: int) -> list[mpz]:
-    return [value for k, value in enumerate(values) if k != place]
 
 
 def _lied(liars: Sequence[str]) -> str:

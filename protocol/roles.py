@@ -223,7 +223,7 @@ class Machine(Role):
         held, waiting = state, list(entries)
         posts: list[Post] = []
         refused: list[Refusal] = []
-        while waiting:
+        while waiting and not self.ended(held.state):
             run = [waiting.pop(0)]
             try:
                 rule = self._rule(held, run[0])
@@ -277,6 +277,10 @@ class Machine(Role):
                 here = {entry.sender for entry in state.arrived if entry.kind is rule.kind}
                 return Missing(rule.kind, tuple(s for s in rule.senders(self, state.state) if s not in here))
         return None
+
+    def ended(self, state: Any) -> bool:
+        """Whether nothing that comes matters any more; it is not read then."""
+        return False
 
     def due(self, state: Any) -> Kind | None:
         """Of several kinds that a state gathers, the one it waits for; None for that of its last method."""

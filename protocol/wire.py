@@ -63,9 +63,10 @@ class Kind(IntEnum):
     TEST_VALUES = 70
     OPENED_CANDIDATES = 71
     EXPONENT_COMMITMENTS = 72
-    EXPONENT_SHARE = 73
+    EXPONENT_SHARES = 73
     TEST_DECRYPTION = 74
     OPENED_SEEDS = 75
+    COMPLAINT = 76
 
     # a study, around the protocol that it agrees on
     JOINED = 80

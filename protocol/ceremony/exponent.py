@@ -85,21 +85,15 @@ def test_ciphertexts(terms: CeremonyTerms, n: mpz) -> tuple[list[mpz], list[int]
     return ciphertexts, [int(m) for m in plaintexts]
 
 
-def unanimous(key: ThresholdKey, parts: Mapping[int, Sequence[mpz]], plaintexts: list[int]) -> set[int]:
-    """The holders in no set of t whose partial decryptions open these plaintexts; empty when all sets do.
-
-    All holders when no set opens them, or when that does not say who is wrong.
-    """
-    right: set[int] = set()
-    wrong = False
-    for chosen in combinations(sorted(parts), key.threshold):
-        try:
-            found = combine(key, {j: parts[j] for j in chosen}) == plaintexts
-        except ThresholdError:
-            found = False
-        right |= set(chosen) if found else set()
-        wrong = wrong or not found
-    return (set(parts) - right or set(parts)) if wrong else set()
+def opens(key: ThresholdKey, parts: Mapping[int, Sequence[mpz]], plaintexts: list[int]) -> bool:
+    """Whether every t of these partial decryptions open to these plaintexts."""
+    try:
+        return all(
+            combine(key, {j: parts[j] for j in chosen}) == plaintexts
+            for chosen in combinations(sorted(parts), key.threshold)
+        )
+    except ThresholdError:
+        return False
 
 
 def _hashed(terms: CeremonyTerms, n: mpz, label: str, bound: mpz) -> mpz:

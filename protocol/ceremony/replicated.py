@@ -48,19 +48,26 @@ def home(terms: CeremonyTerms, subset: int) -> int:
 
 
 @lru_cache
-def _table(terms: CeremonyTerms) -> tuple[dict[int, list[int]], ...]:
-    """Of holder j, at j - 1: A -> the sets B whose product with A is j's."""
-    table: tuple[dict[int, list[int]], ...] = tuple({} for _ in range(terms.holders))
-    for a, first in enumerate(terms.subsets):
-        for b, second in enumerate(terms.subsets):
-            common = sorted(set(first) & set(second))
-            table[common[(a + b) % len(common)] - 1].setdefault(a, []).append(b)
-    return table
+def _table(terms: CeremonyTerms) -> tuple[list[tuple[list[int], list[int]]], ...]:
+    """Of holder j, at j - 1: sets A and sets B, all of whose products are j's: j is the first that A and B share.
+
+    B meets none of those before j in A, so every A with the same ones has the same B, and sums are multiplied.
+    """
+    table = []
+    for j in range(1, terms.holders + 1):
+        mine = [s for s, members in enumerate(terms.subsets) if j in members]
+        firsts: dict[frozenset[int], list[int]] = {}
+        for a in mine:
+            firsts.setdefault(frozenset(i for i in terms.subsets[a] if i < j), []).append(a)
+        table.append(
+            [(group, [b for b in mine if not before & set(terms.subsets[b])]) for before, group in firsts.items()]
+        )
+    return tuple(table)
 
 
 def product_share(terms: CeremonyTerms, holder: int, x: Mapping[int, Any], y: Mapping[int, Any]) -> Any:
     """This holder's share of x y, from the pieces of both by set; integers, or arrays of them. To be masked."""
-    return sum(x[a] * sum(y[b] for b in partners) for a, partners in _table(terms)[holder - 1].items())
+    return sum(sum(x[a] for a in some) * sum(y[b] for b in others) for some, others in _table(terms)[holder - 1])
 
 
 def zero_share(terms: CeremonyTerms, holder: int, draw: Callable[[int, int], Any]) -> Any:

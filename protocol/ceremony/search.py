@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from psephos.protocol.ceremony.replicated import commitment, home, product_share, stream, zero_share
 from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS
 
@@ -86,15 +87,20 @@ class Batch:
 
     def numbers(self, chosen: NDArray[np.int64]) -> Numbers:
         """The pieces of p and q, of candidates whose residues are at these places (shape: candidates, primes)."""
-        terms, names = self._terms, ("a", "b")
-        drawn = [_uniform(terms, seed, name)[chosen] for seed in self._seeds.values() for name in names]
-        residues = iter(_recombined(terms, np.concatenate(drawn)))
+        return {
+            s: (_integers(self._pieces(s, "a", chosen)), _integers(self._pieces(s, "b", chosen))) for s in self._seeds
+        }
 
-        def pieces(seed: bytes, name: str) -> Any:
-            tops = np.frombuffer(stream(seed, f"top of {name}", 4 * len(chosen)), "<u4") >> (32 - terms.top_bits)
-            return as_array(next(residues) + terms.step * int(top) for top in tops)
+    def factors(self, chosen: NDArray[np.int64]) -> tuple[Any, Any]:
+        """p and q, shape (candidates,) each, for a batch with all seeds; `chosen` as for `numbers`."""
+        p, q = (_integers(sum(self._pieces(s, name, chosen) for s in self._seeds)) for name in ("a", "b"))
+        return self._terms.offset + p, self._terms.offset + q
 
-        return {s: (pieces(seed, "a"), pieces(seed, "b")) for s, seed in self._seeds.items()}
+    def _pieces(self, subset: int, name: str, chosen: NDArray[np.int64]) -> Any:
+        """As limbs that do not carry yet."""
+        terms, seed = self._terms, self._seeds[subset]
+        tops = np.frombuffer(stream(seed, f"top of {name}", 4 * len(chosen)), "<u4") >> (32 - terms.top_bits)
+        return _recombined(terms, _uniform(terms, seed, name)[chosen.T], tops.astype(np.int64))
 
     def modulus_share(self, holder: int, numbers: Numbers) -> Any:
         """Of n = p q modulo 2^s, for each candidate."""
@@ -116,7 +122,8 @@ class Batch:
         terms = self._terms
         own = sum(sum(numbers[s][i][place] for i in (0, 1)) for s in numbers if home(terms, s) == holder) // 4
         exponent = (n + 1 - 2 * terms.offset) // 4 - own if holder == _first(terms, place) else mpz(own)
-        return [gmpy2.powmod(g, exponent, n) for g in chosen]
+        # 0 of who speaks for no set.
+        return ring(n).power(list(chosen), exponent) if exponent else [mpz(1) for _ in chosen]
 
     def form_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> list[mpz]:
         """Of c phi(n), `FORM_MASKS` times."""
@@ -188,7 +195,8 @@ def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rest
     known, power = terms.step // 4, mpz(1) << terms.rest_bits
     twelve = (terms.step // 12) * gmpy2.invert(terms.step // 12, 12)
     inverse = gmpy2.invert(known, power)
-    residues = [(x + twelve) % known for x in _recombined(terms, products[chosen])]
+    recombined = _integers(_recombined(terms, products[chosen.T], np.zeros(len(chosen), np.int64)))
+    residues = [(x + twelve) % known for x in recombined]
     return tuple(x + known * ((rest - x) * inverse % power) for x, rest in zip(residues, rests, strict=True))
 
 
@@ -282,47 +290,71 @@ def flat_primes(terms: CeremonyTerms) -> Flat:
 
 
 def _uniform(terms: CeremonyTerms, seed: bytes, label: str) -> Flat:
-    """Exactly uniform modulo every prime: words of 32 bits above the largest multiple of l are drawn again."""
-    primes, limits = _words(terms)
-    words = np.frombuffer(bytearray(stream(seed, label, 4 * len(primes))), "<u4")
-    again = 0
-    while (bad := np.flatnonzero(words > limits)).size:
+    """Exactly uniform modulo every prime: the top of l times a word of 16 bits, drawn again where that is biased.
+
+    Lemire, "Fast random integer generation in an interval" (2019), section 4.
+    """
+    primes, biased = _words(terms)
+    scaled = np.frombuffer(stream(seed, label, 2 * len(primes)), "<u2") * primes
+    low, high = (scaled.view("<u2")[half::2] for half in (0, 1))
+    again, bad = 0, np.flatnonzero(low < biased)
+    while bad.size:
         again += 1
-        words[bad] = np.frombuffer(stream(seed, f"{label} again {again}", 4 * bad.size), "<u4")
-    return (words % primes).astype(np.int64)
+        words = np.frombuffer(stream(seed, f"{label} again {again}", 2 * bad.size), "<u2")
+        scaled[bad] = words * primes[bad]
+        bad = bad[low[bad] < biased[bad]]
+    return high.astype(np.int64)
 
 
 @lru_cache(maxsize=4)
-def _words(terms: CeremonyTerms) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The primes, and the last word below the largest multiple of each."""
-    primes = flat_primes(terms)
-    return primes.astype(np.uint32), ((2**32 // primes) * primes - 1).astype(np.uint32)
+def _words(terms: CeremonyTerms) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
+    """The primes, all below 2^16, and 2^16 modulo each: lower halves below it are biased."""
+    primes = flat_primes(terms).astype(np.uint32)
+    return primes, (2**16 % primes).astype(np.uint16)
 
 
 @lru_cache(maxsize=4)
-def _basis(terms: CeremonyTerms) -> NDArray[np.float64]:
-    """The numbers that are 1 modulo one l and 0 modulo S/l, in limbs of 16 bits; two limbs more for sums of them."""
+def _basis(terms: CeremonyTerms) -> tuple[Flat, Flat, NDArray[np.float64], Flat]:
+    """The l, the inverse of S/l modulo each (both as columns), and S/l and S in limbs of 16 bits, with two to spare."""
     limbs = (terms.step.bit_length() + 15) // 16
-    rows = []
-    for prime in terms.primes:
-        other = terms.step // prime
-        number = other * gmpy2.invert(other, prime) % terms.step
-        rows.append([*np.frombuffer(number.to_bytes(2 * limbs, "little"), "<u2"), 0, 0])
-    return np.array(rows, dtype=np.float64)
+    others = [terms.step // prime for prime in terms.primes]
+    primes, inverses = (
+        np.array(column, dtype=np.int64)[:, None]
+        for column in (terms.primes, [int(gmpy2.invert(*pair)) for pair in zip(others, terms.primes, strict=True)])
+    )
+    *rows, step = (
+        [*np.frombuffer(number.to_bytes(2 * limbs, "little"), "<u2"), 0, 0] for number in (*others, terms.step)
+    )
+    return primes, inverses, np.array(rows, dtype=np.float64).T.copy(), np.array(step, dtype=np.int64)[:, None]
 
 
-def _recombined(terms: CeremonyTerms, residues: NDArray[np.int64]) -> list[mpz]:
-    """Chinese remainders of each row, modulo S, and 0 modulo 12. Exact: every sum of limbs is below 2^53."""
-    limbs = (residues.astype(np.float64) @ _basis(terms)).astype(np.int64)
-    for place in range(limbs.shape[1] - 1):
-        limbs[:, place + 1] += limbs[:, place] >> 16
-    data, size = (limbs & 0xFFFF).astype("<u2").tobytes(), 2 * limbs.shape[1]
-    return [mpz.from_bytes(data[at : at + size], "little") % terms.step for at in range(0, len(data), size)]
+def _recombined(terms: CeremonyTerms, residues: Flat, tops: Flat) -> Flat:
+    """The numbers 0 modulo 12 with these residues (shape: primes, numbers) below S, and S times the tops, in limbs.
+
+    x = sum_i r_i S/l_i - S floor(sum_i r_i/l_i), r_i = x (S/l_i)^-1 modulo l_i. Exact: all in floating point is below
+    2^53 but for that floor, which is worked out in integers where rounding could change it.
+    """
+    primes, inverses, basis, step = _basis(terms)
+    parts = residues * inverses % primes
+    quotients = (parts / primes).sum(axis=0)
+    floors = np.floor(quotients).astype(np.int64)
+    for at in np.flatnonzero(np.abs(quotients - np.rint(quotients)) < 2**-36):
+        floors[at] = (
+            sum(int(r) * (terms.step // p) for r, p in zip(parts[:, at], terms.primes, strict=True)) // terms.step
+        )
+    limbs: Flat = (basis @ parts.astype(np.float64)).astype(np.int64) + step * (tops - floors)
+    return limbs
+
+
+def _integers(limbs: Flat) -> Any:
+    """The numbers that these limbs add up to (shape: limbs, numbers), none negative."""
+    limbs = limbs.copy()
+    for place in range(len(limbs) - 1):
+        limbs[place + 1] += limbs[place] >> 16
+    data, size = (limbs & 0xFFFF).astype("<u2").T.tobytes(), 2 * len(limbs)
+    return as_array(mpz.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size))
 
 
 def as_array(values: Iterable[mpz]) -> Any:
     """An array of Python objects: arithmetic on it is that of each."""
-    listed = list(values)
-    array = np.empty(len(listed), dtype=object)
-    array[:] = listed
-    return array
+    return np.fromiter(values, dtype=object)

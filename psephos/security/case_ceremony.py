@@ -72,15 +72,18 @@ def _play(context: Context, number: int) -> View:
     ]
     results = Driver(roles, transcript=transcript).run()
     said: dict[str, list[bytes]] = {}
-    given = {}
     for message in transcript.messages:
         assert message.data is not None
-        body = message.data[HEADER_BYTES + 5 :]
         sender = int(message.sender.removeprefix("holder "))
-        if message.receiver == "board":
-            said.setdefault(message.kind, [b""] * terms.holders)[sender - 1] = body
-        elif message.kind == Kind.EXPONENT_SHARE.title:
-            given[sender, int(message.receiver.removeprefix("holder "))] = body
+        said.setdefault(message.kind, [b""] * terms.holders)[sender - 1] = message.data[HEADER_BYTES + 5 :]
+    given = {}
+    for i in range(1, terms.holders + 1):
+        # The same coins again: the keys that this holder had for the others.
+        holder = CeremonyHolder(terms, i, randomness=context.coins("ceremony", number, i))
+        told = replace(holder.start().state.state.told, promised=tuple(said[Kind.SEED_COMMITMENTS.title]))
+        for j, secret in zip((j for j in range(1, terms.holders + 1) if j != i), told.secrets, strict=True):
+            sealed = said[Kind.EXPONENT_SHARES.title][j - 1]
+            given[j, i] = holder._unsealed(told, Kind.EXPONENT_SHARES, j, i, secret, sealed)
     return View(said, given, [results[name] for name in terms.names])
 
 

@@ -7,6 +7,7 @@ and what stands in no function (constants). Here its operators make one change a
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -66,9 +67,7 @@ _OPERATORS: list[tuple[type, Callable[[Any], Any]]] = [
 # What is left out, and why: docs/security/mutants.md.
 _NEVER_CALLED_OTHERWISE = frozenset({"len", "isinstance"})
 _OF_TYPES = frozenset({"cast", "TypeVar", "ParamSpec", "NewType"})
-_OF_WORDS = frozenset(
-    {"option", "_said", "getLogger", "debug", "info", "warning", "exception", "progress", "_progress"}
-)
+_OF_WORDS = frozenset({"option", "_said", "_tell", "getLogger", "debug", "info", "warning", "progress", "_progress"})
 _LEFT_ARGUMENTS = frozenset({"strict", "metadata", "encoding"})  # zip's; the help of an option; UTF-8 by default
 
 
@@ -121,6 +120,11 @@ def _left(node: cst.CSTNode) -> list[str]:
     return [code(arg.value) for arg in node.args if arg.keyword is not None and arg.keyword.value in _LEFT_ARGUMENTS]
 
 
+def _as_false(old: str, new: str) -> bool:
+    """Whether None has come in the place of one False."""
+    return any(f"{old[: f.start()]}None{old[f.end() :]}" == new for f in re.finditer(r"\bFalse\b", old))
+
+
 def _called(node: cst.CSTNode) -> str:
     """The last name of what is called; "" for what is no call."""
     if not isinstance(node, cst.Call):
@@ -144,7 +148,7 @@ def changes(path: str, source: str) -> list[Change]:
         start = starts[place.start.line - 1] + place.start.column
         end = starts[place.end.line - 1] + place.end.column
         old, new = source[start:end], wrapper.module.code_for_node(other)
-        if old.strip() != new.strip():
+        if old.strip() != new.strip() and not _as_false(old, new):
             name = hashlib.sha256(repr((source, start, end, new)).encode()).hexdigest()[:10]
             made.append(Change(path, function, place.start.line, old, new, start, end, name))
     return made

@@ -67,6 +67,7 @@ def opened_batch(agreed: CeremonyTerms) -> Opened:
     whole = Batch(agreed, seeds)
     clear = whole.numbers(chosen)
     p, q = (agreed.offset + sum(pieces[i] for pieces in clear.values()) for i in (0, 1))
+    assert all(np.array_equal(one, other) for one, other in zip((p, q), whole.factors(chosen), strict=True))
     found = search.moduli(agreed, products, chosen, list(rests))
     return Opened(agreed, own, whole, products, differences, numbers, p, q, found)
 

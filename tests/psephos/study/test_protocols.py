@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from psephos.parties.ceremony import Searching, Told
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
-from psephos.protocol.errors import StudyError
+from psephos.protocol.errors import EquivocationError, StudyError
 from psephos.protocol.storage.store import Store
 from psephos.study.protocols import Public, play_of
 from tests.psephos.study.cast import ALL, AUXILIARY, Cast, fields_of
@@ -64,6 +66,45 @@ def test_who_waits_for_the_result_says_so() -> None:
         pass
     missing = {name: str(agent.role.awaits(agent.state)) for name, agent in agents.items() if name != "curator"}
     assert set(missing.values()) == {"the result of curator"}
+
+
+def ceremony_secrets(state: Any) -> Iterator[bytes]:
+    """Wherever they are in a state."""
+    if isinstance(state, Told):
+        yield from (*state.secrets, *state.contributions)
+    if isinstance(state, Searching):
+        yield from state.seeds
+    if is_dataclass(state):
+        for field in fields(state):
+            yield from ceremony_secrets(getattr(state, field.name))
+
+
+def test_a_key_leaves_nothing_on_disk_and_is_not_made_again(tmp_path: Path) -> None:
+    """What a holder's store held while the key was made is in it then, and nowhere in its files afterwards."""
+
+    def found(name: str, secrets: set[bytes]) -> int:
+        content = b"".join(path.read_bytes() for path in tmp_path.glob(f"{name}*"))
+        return sum(secret in content for secret in secrets)
+
+    cast, board = Cast("tally"), MemoryBoard()
+    holders = {name: set[bytes]() for name in cast.names if name.startswith("holder")}
+    stores = {name: Store(tmp_path / name if name in holders else None) for name in cast.names}
+    agents = {name: cast.agent(name, board, stores[name]) for name in cast.names}
+    while any(agents[name].role.listens(agents[name].state) for name in holders):
+        for agent in agents.values():
+            agent.step()
+        for name, secrets in holders.items():
+            if new := set(ceremony_secrets(agents[name].state)):
+                assert found(name, new) == len(new)
+                secrets |= new
+    for name, secrets in holders.items():
+        stores[name].close()
+        assert secrets
+        assert found(name, secrets) == 0
+    said = list(board.read(0))
+    with pytest.raises(EquivocationError, match="lost, or set back"):
+        cast.agent("holder 1", board, Store()).step()
+    assert list(board.read(0)) == said
 
 
 def parameters(what: str) -> Any:

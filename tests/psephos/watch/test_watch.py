@@ -107,7 +107,7 @@ def test_what_is_not_of_the_study_is_shown_as_such(talk: Talk, follower: Followe
 
 def test_bodies_never_leave(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "holder 1", "holder 2")
-    talk.says("holder 1", talk.message(Kind.EXPONENT_SHARE), "holder 2")
+    talk.says("holder 1", talk.message(Kind.EXPONENT_SHARES), "holder 2")
     talk.says("holder 1", talk.message(Kind.BALLOT))
     follower.step()
     with TestClient(application(follower)) as client:

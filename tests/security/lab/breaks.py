@@ -21,6 +21,7 @@ from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party
 from psephos.parties.pathak import PathakParty
 from psephos.parties.psgd import GradientParty
+from psephos.protocol.ceremony.search import Batch
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare
@@ -211,6 +212,15 @@ BREAKS = (
             ("lying curator, board, parties and t - 1 holders", UNCONFIRMED, "shows two boards"),
         )
         for strategy in strategies
+    ),
+    # Shares of d that are all positive, so that constants in place of polynomials can be sent.
+    Break(
+        "ceremony",
+        "threshold, t - 1 holders",
+        (Batch, "_phi", "if s == 0 else mpz(0))", "- n // 4 * 2 if s == 0 else n // 4)"),
+        (Batch, "exponent_share", "place, n)) + zero)", "place, n)))"),
+        (psephos.protocol.paillier.sharing, "integer_polynomial", "randomness.below(width)", "0"),
+        views=2,
     ),
     Break(
         "ceremony",

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -253,18 +253,21 @@ def _ceremony() -> list[Decoder]:
     """A ceremony's messages are read in the state that they are due in: holder 1 is given the last one of each kind.
 
     Seeds are opened where somebody lied about the key that was found: holder 3 does, and is named when they are.
+    Holder 2 complains of it where it lies in private.
     """
     terms = CeremonyTerms(SMALLEST_CEREMONY, 3, 2, bytes(32), test_key=True)
     taken: dict[Kind, tuple[Role, Any, Entry]] = {}
 
-    def lie(sender: str, post: Post) -> list[Post]:
-        if kind_of(post.data) is not Kind.EXPONENT_COMMITMENTS:
+    def lie(kind: Kind, at: int, sender: str, post: Post) -> list[Post]:
+        if kind_of(post.data) is not kind:
             return [post]
         data = bytearray(post.data)
-        data[HEADER_BYTES + 5 + terms.bits // 8] ^= 1  # batch and stage, theta, and now v^(Delta d_3)
+        data[at] ^= 1
         return [replace(post, data=bytes(data))]
 
-    for liars in ({}, tampering(lie, "holder 3")):
+    of_d = HEADER_BYTES + 5 + terms.bits // 8  # batch and stage, theta, and now v^(Delta d_3)
+    lies = (partial(lie, Kind.SEED_CONTRIBUTIONS, -1), partial(lie, Kind.EXPONENT_COMMITMENTS, of_d))
+    for liars in (*(tampering(one, "holder 3") for one in lies), {}):
         roles = {"holder 1": lambda honest: _Recorded(honest, taken), **liars}
         with suppress(CheatingError):
             play_ceremony(terms, roles=roles, coins=lambda name: SimulationRandomness(2, name))
@@ -350,9 +353,10 @@ DECODERS: tuple[str, ...] = (
     "test values",
     "opened candidates",
     "exponent commitments",
-    "exponent share",
+    "exponent shares",
     "test decryption",
     "opened seeds",
+    "complaint",
     "terms",
     "comparison answer",
     "comparison key",

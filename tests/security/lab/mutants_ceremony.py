@@ -25,7 +25,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "pieces of p and q that are too short",
         "ceremony",
         Batch,
-        "numbers",
+        "_pieces",
         ">> (32 - terms.top_bits)",
         ">> 31",
         _SIMULATED,

@@ -1,0 +1,255 @@
+"""The numbers behind every release and every format, as they were: bounds, scales, costs, sizes, slacks.
+
+Each follows from public terms alone. That they are right is what the tests of their modules are about, at some points
+and against other formulas; that none of them changes by accident, anywhere, is what this file is about. numbers.json
+has them; `python -m tests.test_numbers` writes it again after a change that is meant: look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.curator.hamm import pate, release, rules, sensitivity, statistic
+from psephos.curator.losses import loss_named
+from psephos.curator.pathak import bounds as pathak_bounds
+from psephos.curator.psgd import bounds as psgd_bounds
+from psephos.curator.psgd.agreement import DescentOptions, agree
+from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.encrypted_sum.votes import VoteLayout
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.pathak import noise as pathak_noise
+from psephos.protocol.privacy import accounting, mechanisms
+from psephos.protocol.proofs import validity
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.simulation import methods
+from psephos.simulation.pathak import make_terms
+from psephos.testing.rounds import short_key
+
+_FILE = Path(__file__).with_name("numbers.json")
+_GENERATOR = np.random.default_rng(20)
+_AUXILIARY = _GENERATOR.normal(size=(40, 3))
+_AUXILIARY /= np.linalg.norm(_AUXILIARY, axis=1).max() * (1 + 1e-9)
+_COUNTS = {k: _GENERATOR.multinomial(30, [1 / k] * k, size=40) for k in (2, 3)}
+
+
+def numbers(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """All numbers of a value: of a record, its fields and properties."""
+    if isinstance(value, Fraction):
+        yield name, str(value)
+    elif isinstance(value, bool | int | float | str) or value is None:
+        yield name, value
+    elif isinstance(value, np.ndarray):
+        yield name, float(np.linalg.norm(value))  # of coordinates, whose signs another LAPACK may choose otherwise
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from numbers(f"{name} {key}", entry)
+    elif isinstance(value, list | tuple):
+        for place, entry in enumerate(value[:12]):
+            yield from numbers(f"{name}[{place}]", entry)
+    elif is_dataclass(value):
+        kind = type(value)
+        derived = [n for n in dir(kind) if isinstance(getattr(kind, n), property | cached_property)]
+        for attribute in sorted({f.name for f in fields(value) if not f.name.startswith("_")} | set(derived)):
+            if attribute not in ("nonce", "key"):
+                yield from numbers(f"{name}.{attribute}", getattr(value, attribute))
+
+
+def method(label: str, classes: int, mechanism: Any, bound: Any) -> dict[str, Any]:
+    """A method's costs, and one release, drawn by seeded coins."""
+    request = methods.Request(2.0, 1e-5, mechanism, None if bound == "certified" else 0.01, bound, False)
+    counts, loss = _COUNTS[classes], loss_named("logistic", classes)
+    made = {
+        "vote": lambda: methods.erm_method("majority", counts, _AUXILIARY, loss, request),
+        "soft": lambda: methods.erm_method("soft", counts, _AUXILIARY, loss, request),
+        "statistic": lambda: methods.statistic_method(counts, _AUXILIARY, request),
+        "pate": lambda: methods.pate_method(counts, _AUXILIARY, request, 7),
+    }[label]()
+    drawn = made.draw(SimulationRandomness(3, label)) if label != "statistic" else None
+    return {"sensitivity": made.sensitivity, "event": made.event, "chosen": made.chosen, "drawn": drawn}
+
+
+def bounds_of_hamm() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for lam, parties, classes in ((0.01, 20, 3), (1e-4, 1000, 10)):
+        where = f"lambda {lam}, M {parties}, K {classes}"
+        found[where] = {
+            "radius": [sensitivity.radius(lam), sensitivity.radius(lam, classes)],
+            "binary": [sensitivity.binary_majority(lam, 0.7), sensitivity.binary_soft(lam, parties, 0.7)],
+            "several": [
+                sensitivity.multiclass_majority(lam, classes, 0.7),
+                sensitivity.multiclass_soft(lam, parties, classes, 0.7),
+            ],
+            "average": sensitivity.average(2.5, parties),
+            "private auxiliary": [
+                sensitivity.binary_soft_private_auxiliary(lam, parties, 50),
+                sensitivity.binary_majority_private_auxiliary(lam, 50),
+                sensitivity.multiclass_soft_private_auxiliary(lam, parties, 50, classes),
+                sensitivity.multiclass_majority_private_auxiliary(lam, 50, classes),
+            ],
+            "lattice": sensitivity.with_lattice(sensitivity.average(2.5, parties), 2.0**-10, 12),
+            "papers": [
+                sensitivity.hamm_theorem_1(lam),
+                sensitivity.hamm_theorem_3(lam, parties),
+                sensitivity.hamm_b2(lam),
+                sensitivity.hamm_b3(lam, parties),
+                sensitivity.hamm_b4(lam, parties),
+                sensitivity.hamm_b4_binary(lam, parties),
+                sensitivity.hamm_4_5_factor(parties, 50),
+            ],
+            "rules": [
+                rules.ridge(sensitivity.binary_soft(1.0, parties), 12, classes, 2.0),
+                rules.averaging_radius(lam, classes),
+            ],
+            "pate": [pate.choose_queries(10**6, classes, parties, 2.0, 1e-5, kind) for kind in ("gnmax", "lnmax")],
+            "output noise": [
+                release.mechanism_for((classes, 5), 1e-9, 12.0, sensitivity.average(2.5, parties), 2.0, noise=noise)
+                for noise in ("spherical-laplace", "gaussian")
+            ],
+        }
+    x = _AUXILIARY[:20]
+    found["features"] = [sensitivity.rho(x), sensitivity.operator_norm(x), sensitivity.largest_row_norm(x)]
+    return found
+
+
+def noise() -> dict[str, Any]:
+    return {
+        "skellam rdp": [mechanisms.skellam_rdp(a, 900.0, l1, l2) for a, l1, l2 in ((2, 6.0, 4.0), (9, 90.0, 30.0))],
+        "skellam delta": [mechanisms.skellam_delta(6.0, 4.0, e, 900.0) for e in (0.1, 0.5)],
+        "skellam variance": [mechanisms.skellam_variance(60.0, 40.0, e, 1e-6) for e in (0.5, 5.0)],
+        "gaussian": [mechanisms.gaussian_sigma(1.5, 0.7, 1e-6), mechanisms.gaussian_delta(1.5, 0.7, 6.0)],
+        "pitch": [mechanisms.choose_pitch(s, d) for s, d in ((1e-3, 5), (2.0, 1000))],
+        "for epsilon": [
+            mechanisms.SphericalLaplace.for_epsilon(0.3, 2.0, 6, 2.0**-20),
+            mechanisms.RoundedGaussian.for_epsilon_delta(0.3, 2.0, 1e-6, 6, 2.0**-20),
+        ],
+        "contributors": [contributors(9), contributors(9, 2, 3)],
+        "shares": [PolyaShares(4, 9, 6, Fraction(91, 3)), SkellamShares(4, 9, 6, Fraction(3000))],
+    }
+
+
+def accounts() -> dict[str, Any]:
+    events = [
+        accounting.pure_event("pure", 0.5, distance=2.0**-70),
+        accounting.gaussian_event("gaussian", 3.0, 1.0, 2.0),
+        accounting.approximate_event("approximate", 0.3, 1e-7),
+    ]
+    return {"events": events, "both": accounting.compose(events, 1e-5), "shown": accounting.shown_together(events)}
+
+
+def statistics() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for source in ("votes", "own-data"):
+        for mechanism in ("spherical-laplace", "discrete-laplace", "gaussian"):
+            for joint in (False, True):
+                if joint and mechanism == "spherical-laplace":
+                    continue
+                plan = statistic.plan_statistic(
+                    _AUXILIARY, 3, 50, epsilon=2.0, delta=1e-6, mechanism=mechanism, source=source, joint=joint
+                )
+                found[f"{source} {mechanism} {joint}"] = plan
+    return found
+
+
+def pathak() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    laws = (("public-bound", "laplace"), ("repaired", "laplace"), ("printed", "laplace"), ("printed", "spherical"))
+    agreed = {"parties": 5, "features": 4, "lam": 0.1, "epsilon": 1.0, "smallest_size": 100, "largest_size": 4000}
+    for variant, law in laws:
+        terms = make_terms(variant=variant, noise=law, **agreed)
+        found[f"{variant} {law}"] = {
+            "terms": terms,
+            "proved": pathak_bounds.proved_epsilon(terms),
+            "party": pathak_bounds.party_level_epsilon(terms, 100),
+            **{
+                make.__name__: make(terms)
+                for make in (
+                    pathak_noise.noise_delta,
+                    pathak_noise.noise_addends,
+                    pathak_noise.noise_bound,
+                    pathak_noise.weight_bound,
+                    pathak_noise.modulus_bits,
+                    pathak_noise.mask_bits,
+                )
+            },
+            "scale": pathak_noise.noise_scale(terms, 100),
+            "sensitivity": pathak_noise.record_sensitivity(terms, 100),
+        }
+    found["papers"] = [
+        pathak_bounds.printed_epsilon(epsilon=1.0, features=4, parties=5),
+        pathak_bounds.theorem_4_2(parties=5, smallest=100, lam=0.1),
+        pathak_bounds.theorem_4_3(parties=5, smallest=100, lam=0.1, features=4, epsilon=1.0, delta=0.05),
+    ]
+    return found
+
+
+def psgd() -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "slack": psgd_bounds.compute_slack(1.0, 0.01, 5000, 0.25),
+        "slack, party": psgd_bounds.compute_slack_party(1.0, 0.1, 5000, 0.25, party_records=100, dimension=4),
+        "sigma": psgd_bounds.sigma_from_density_ratio(4, 1.0, 1e-3),
+        "printed": psgd_bounds.sigma_as_printed(4, 1.0, 1e-3),
+        "footnote": psgd_bounds.footnote_four(1.0, 1e-3, 0.01, [100, 200], 0.25, 4),
+        "composed": [psgd_bounds.pure_composition(0.1, 20, 1e-6), psgd_bounds.pure_composition(0.001, 2, 0.5)],
+        "skellam": psgd_bounds.skellam_epsilon(1e9, 4000.0, 2000.0, 5, 1e-5),
+        "variance": psgd_bounds.skellam_variance(1.0, 1e-5, 4000.0, 2000.0, 5),
+    }
+    for variant in ("paper", "halving", "gaussian"):
+        options = DescentOptions(variant=variant, epsilon=2.0, delta=1e-3, lam=0.5, steps=5, colluders=1, dropouts=1)
+        found[variant] = agree(options, [40] * 6, 3, bytes(16))
+    return found
+
+
+def formats() -> dict[str, Any]:
+    key = short_key().public_key
+    plans = [PackingPlan.for_key(key, length=30, addends=7, minimum=a, maximum=b) for a, b in ((0, 1), (-5, 9))]
+    layout = VoteLayout(15, 3)
+    return {
+        "plans": plans,
+        "votes": layout,
+        "proof": validity.Layout.of(key, layout.plan(key, 7), 2),
+        "ceremonies": [CeremonyTerms(bits, 5, 3, bytes(32)) for bits in (2048, 3072)],
+    }
+
+
+GROUPS: dict[str, Callable[[], Any]] = {
+    **{
+        f"{label}, {classes} classes, {mechanism}, {bound}": partial(method, label, classes, mechanism, bound)
+        for label in ("vote", "soft", "statistic", "pate")
+        for classes in (2, 3)
+        for mechanism in ("spherical-laplace", "gaussian")
+        for bound in (("certified", "paper") if label in ("vote", "soft") else ("certified",))
+    },
+    "bounds of Hamm": bounds_of_hamm,
+    "noise": noise,
+    "accounts": accounts,
+    "statistics": statistics,
+    "pathak": pathak,
+    "psgd": psgd,
+    "formats": formats,
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_they_are_as_they_were(group: str) -> None:
+    found, expected = dict(numbers("", GROUPS[group]())), json.loads(_FILE.read_text())[group]
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        same = found[name] == value
+        if isinstance(value, float):  # another BLAS or libm may round otherwise
+            same = math.isclose(found[name], value, rel_tol=1e-6, abs_tol=1e-9)
+        assert same, f"{name}: {found[name]} and not {value}"
+
+
+if __name__ == "__main__":
+    _FILE.write_text(json.dumps({group: dict(numbers("", make())) for group, make in GROUPS.items()}, indent=0) + "\n")
