@@ -1,7 +1,9 @@
-"""The constants of the rules of `psephos.curator.hamm.statistic`, tried on the development half of the data sets alone.
+"""The constants of the rules, tried on the development half of the data sets alone.
 
-One constant at a time is set to each value, the others being what they are; printed is the mean accuracy of the
-own-data statistic by cell, over the splits 0 and 1 and five draws.
+One constant at a time is set to each value, the others being what they are; printed is the mean accuracy over the cells
+of `benchmarks.accuracy`, the splits 0 and 1 and five draws: of the own-data statistic for the constants of
+`psephos.curator.hamm.statistic`, of the whitened average for its ridge, and of the statistic of the votes of the
+learner `whitened` for its number of coordinates. That whitened is taken under 100 parties is read off the first two.
 
     python -m benchmarks.constants --data-dir DIR
 """
@@ -9,16 +11,30 @@ own-data statistic by cell, over the splits 0 and 1 and five draws.
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 
 import psephos.curator.hamm.statistic as rules
-from benchmarks.accuracy import DEVELOPMENT, TASKS, accuracy, own_data_at, prepare
+from benchmarks.accuracy import DEVELOPMENT, TASKS, accuracy, own_data_at, prepare, whitened_votes
 from psephos.data.datasets import data_folder
+from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.randomness import SYSTEM
+from psephos.simulation.methods import Method
 
+RIDGE, VOTERS = "WHITENED_RIDGE", "coordinates of voters"
 TRIED = {"_SIGNAL": (0.25, 0.5, 1.0, 2.0), "_EXPLAINED": (0.0, 0.8, 0.9, 0.95, 2.0), "_LESSONS": (1, 2, 5, 10)}
+TRIED |= {RIDGE: (0.001, 0.01, 0.1), VOTERS: (12, 20, 50)}
 """`_EXPLAINED` of 0: always the student; of 2: never."""
+
+USUAL = {RIDGE: WHITENED_RIDGE, VOTERS: 12} | {name: getattr(rules, name) for name in TRIED if name[0] == "_"}
+
+
+def method(problem: dict[str, Any], cell: tuple[str, float], name: str, value: float) -> Method:
+    """With one constant at a value."""
+    if name == RIDGE:
+        return own_data_at(problem, *cell, "whitened", value)
+    return whitened_votes(problem, *cell, int(value)) if name == VOTERS else own_data_at(problem, *cell)
 
 
 def main() -> None:
@@ -31,20 +47,21 @@ def main() -> None:
         problems = [prepare(task, seed, folder, trained=False) for seed in (0, 1)]
         cells = [(law, epsilon) for law in ("pure", "gaussian") for epsilon in TASKS[task][law]]
         for (name, value), means in found.items():
-            usual = getattr(rules, name)
-            setattr(rules, name, value)
+            if name[0] == "_":
+                setattr(rules, name, value)
             drawn = []
             for problem in problems:
                 for cell in cells:
-                    method = own_data_at(problem, *cell)
-                    drawn += [accuracy(problem, method.draw(SYSTEM)) for _ in range(5)]
+                    tried = method(problem, cell, name, value)
+                    drawn += [accuracy(problem, tried.draw(SYSTEM)) for _ in range(5)]
             means.append(float(np.mean(drawn)))
-            setattr(rules, name, usual)
+            if name[0] == "_":
+                setattr(rules, name, USUAL[name])
     print(f"| constant | value | {' | '.join(DEVELOPMENT)} | mean |")
     print("| --- " * (3 + len(DEVELOPMENT)) + "|")
     for (name, value), means in found.items():
         shown = " | ".join(f"{mean:.3f}" for mean in [*means, float(np.mean(means))])
-        print(f"| {name} | {value:g}{' *' if value == getattr(rules, name) else ''} | {shown} |")
+        print(f"| {name.strip('_')} | {value:g}{' *' if value == USUAL[name] else ''} | {shown} |")
 
 
 if __name__ == "__main__":

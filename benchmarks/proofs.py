@@ -69,7 +69,7 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 7, batch
         shown = prove_opening(round_, share, ciphertexts, part)
 
         work: dict[str, Callable[[], object]] = {
-            "multiply": partial(_multiply, ciphertexts, key.modulus_squared),
+            "multiply": partial(_multiply, ciphertexts, key.ciphertext_modulus),
             "full": partial(full.encrypt, [mpz(1)]),
             "encrypt": partial(half.encrypt, packed),
             "knowledge.prove": partial(knowledge.prove, b"", key, ciphertexts, witness, "half"),

@@ -12,11 +12,11 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from psephos.curator.hamm.pate import choose_queries
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_statistic
@@ -30,22 +30,28 @@ ROUNDS = (2, 5, 15)
 
 def rounds(law: str, epsilon: float, steps: int, problem: dict[str, Any], generator: np.random.Generator) -> Array:
     """The classifier (K, d) after `steps` rounds at a total (epsilon, 1e-6 or 0)."""
-    rows, y, edges = problem["unit private"], problem["y"], problem["edges"]
+    rows, y, edges = problem["unit private"].astype(np.float32), problem["y"], problem["edges"]
     classes, parties = problem["classes"], problem["parties"]
     reach = 2 / parties
     sigma = gaussian_sigma(reach * math.sqrt(steps), epsilon, DELTA) if law == "gaussian" else 0.0
+    owner = np.repeat(np.arange(parties), np.diff(edges))
+    place = np.arange(len(rows)) - edges[owner]
+    if "products" not in problem:  # of each party's rows with each other: the length of a sum without the sum
+        padded = np.zeros((parties, place.max() + 1, rows.shape[1]), np.float32)
+        padded[owner, place] = rows
+        problem["products"] = padded @ padded.transpose(0, 2, 1)
+    one_hot = np.eye(classes, dtype=np.float32)[y]
+    slopes = np.zeros((*problem["products"].shape[:2], classes), np.float32)
     W = np.zeros((classes, rows.shape[1]))
     for _ in range(steps):
-        scores = rows @ W.T
-        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-        slope = np.eye(classes)[y] - shares / shares.sum(axis=1, keepdims=True)
-        own = np.stack([slope[a:b].T @ rows[a:b] for a, b in pairwise(edges)])
-        own /= np.maximum(np.linalg.norm(own, axis=(1, 2), keepdims=True), 1e-12)
+        slope = slopes[owner, place] = one_hot - softmax(rows @ W.T.astype(np.float32), axis=1)
+        length = np.sqrt((slopes @ slopes.transpose(0, 2, 1) * problem["products"]).sum(axis=(1, 2)))
+        mean = (slope / np.maximum(length, 1e-12)[owner, None]).T @ rows / parties
         if law == "pure":
             noise = simulate_spherical_laplace(W.size, reach * steps / epsilon, generator)
         else:
             noise = simulate_gaussian(W.size, sigma, generator)
-        W += 20 / steps * (own.mean(axis=0) + noise.reshape(W.shape))
+        W += 20 / steps * (mean + noise.reshape(W.shape))
     return W
 
 

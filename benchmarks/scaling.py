@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from psephos.plan import PlanOptions, plan
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
+from psephos.protocol.paillier.packing import best_degree
 from psephos.simulation import encrypted_sum
 from psephos.simulation.ceremony import Ceremony, hold_ceremony
 from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
@@ -42,13 +44,13 @@ SHAPES = (
 
 
 @cache
-def _ceremony(bits: int) -> Ceremony:
-    return hold_ceremony(128, key_bits=bits, holders=5, threshold=3, test_key=bits < 2048)
+def _ceremony(bits: int, degree: int) -> Ceremony:
+    return hold_ceremony(128, key_bits=bits, degree=degree, holders=5, threshold=3, test_key=bits < 2048)
 
 
 def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) -> float:
     """CPU seconds of casting and counting the ballots of `parties` parties, slots wide enough for 20,000."""
-    ceremony = _ceremony(bits)
+    ceremony = _ceremony(bits, 1)
     generator = np.random.default_rng(0)
     auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
     round_ = Round.create(
@@ -61,11 +63,9 @@ def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) 
     )
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
-    whole = VoteContribution(voters, auxiliary, classes, proofs="none")
-    common = encrypted_sum._common(whole, range(parties))
-    shared = encrypted_sum._Shared(round_, VoteContribution, common, "half", 1 << 20, 5)
-    batch = encrypted_sum._batch(whole, set(common), ceremony, range(parties))
-    warm = encrypted_sum._batch(whole, set(common), ceremony, range(1))
+    whole = VoteContribution(voters, auxiliary, classes)
+    shared = encrypted_sum._Shared(round_, whole.with_own(()), "half", 1 << 20, 5)
+    batch, warm = (encrypted_sum._batch(whole, ceremony, range(m), range(m)) for m in (parties, 1))
     with threadpool_limits(limits=1):
         encrypted_sum._work(shared, warm)
         taken = []
@@ -113,17 +113,23 @@ def _slope(at: list[int], taken: list[float]) -> float:
 
 
 def wire() -> list[dict[str, Any]]:
-    """Bits on the wire per count at the paper's sizes, 3072-bit keys; the floor is ceil(log2(M + 1))."""
-    key = _ceremony(3072).threshold_key.key
+    """Bits on the wire per count at the paper's sizes, 3072-bit keys; the floor is ceil(log2(M + 1)).
+
+    Of degree 1, and of the degree that `best_degree` takes.
+    """
     rows = []
-    for name, samples, classes, parties in SHAPES:
+    for (name, samples, classes, parties), best in product(SHAPES, (False, True)):
+        votes = samples * (classes - 1)
+        degree = best_degree(3072, length=votes, addends=parties) if best else 1
+        key = _ceremony(3072, degree).threshold_key.key
         packing = VoteLayout(samples, classes).plan(key, parties)
-        size = Ballot._HEADER + packing.ciphertexts * key.ciphertext_bytes
+        size = Ballot.OVERHEAD_BYTES + packing.ciphertexts * key.ciphertext_bytes
         floor = math.ceil(math.log2(parties + 1))
         rows.append(
             {
                 "like": name,
                 "parties": parties,
+                "degree": degree,
                 "counts": packing.length,
                 "bytes_per_ballot": size,
                 "bits_per_count": 8 * size / packing.length,
@@ -182,7 +188,7 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
             parties=parties, samples=samples, classes=classes, features=FEATURES, key_bits=bits, workers=workers
         )
     )
-    ceremony = hold_ceremony(parties, key_bits=bits)
+    ceremony = hold_ceremony(parties, key_bits=bits, degree=foreseen.degree)
     generator = np.random.default_rng(0)
     auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, proofs="none")
@@ -192,7 +198,7 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
     done = simulate_sum(
         round_,
         ceremony,
-        VoteContribution(voters, auxiliary, classes, proofs="none"),
+        VoteContribution(voters, auxiliary, classes),
         Conditions(engine=LocalEngine(workers)),
     )
     taken = time.perf_counter() - started
@@ -213,8 +219,8 @@ def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) 
 
 def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
     """One row about a finished `psephos run --json`, with what `psephos plan` foresees for it on this machine now."""
-    shape = {name: run[name] for name in ("parties", "auxiliary", "classes", "features", "key_bits", "randomness")}
-    same = ("parties", "classes", "features", "key_bits", "randomness", "holders", "threshold")
+    shape = {n: run[n] for n in ("parties", "auxiliary", "classes", "features", "key_bits", "degree", "randomness")}
+    same = ("parties", "classes", "features", "key_bits", "degree", "randomness", "holders", "threshold")
     asked = {name: run[name] for name in same} | {"workers": run["options"]["workers"]}
     foreseen = plan(PlanOptions(samples=run["auxiliary"], **asked))
     phases = ("encrypt", "aggregate", "decrypt")

@@ -441,8 +441,9 @@ class CeremonyHolder(Machine):
             threshold=self.terms.threshold,
             randomness=self._randomness,
         )
-        said = committed(verification_base(self.terms, n), polynomial, n**2)
-        parts = (pack_integers([share % n], n), pack_integers(said, n**2))
+        order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
+        said = committed(verification_base(self.terms, n), polynomial, modulus)
+        parts = (pack_integers([share % order], order), pack_integers(said, modulus))
         post = self._public(Kind.EXPONENT_COMMITMENTS, state.batch, AGAIN, *parts)
         return Step(Dealing(state, tuple(polynomial)), (post,))
 
@@ -451,18 +452,19 @@ class CeremonyHolder(Machine):
         """theta and the verification values; a d that is no multiple of the order is seen here. Then give shares on."""
         assert state.search.winner is not None
         n, t = state.search.moduli[state.search.winner], self.terms.threshold
-        length = byte_length(n) + t * byte_length(n**2)
+        order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
+        length = byte_length(order) + t * byte_length(modulus)
         thetas, commitments = [], []
         for name, data in said.items():
             reader = self._read(Kind.EXPONENT_COMMITMENTS, state.search.batch, AGAIN, name, data, length)
-            thetas += unpack_integers(reader, 1, n, name)
-            commitments.append(tuple(unpack_integers(reader, t, n**2, name)))
+            thetas += unpack_integers(reader, 1, order, name)
+            commitments.append(tuple(unpack_integers(reader, t, modulus, name)))
             if any(gmpy2.gcd(value, n) != 1 for value in commitments[-1]):
                 raise CheatingError(f"{name} committed to a number that is no unit")
         total = mpz(1)
         for values in commitments:
             total = total * values[0] % n
-        theta = sum(thetas) % n
+        theta = sum(thetas) % order
         evidence = Evidence(state.search, tuple(thetas), tuple(commitments))
         if total != 1 or gmpy2.gcd(theta, n) != 1:
             return self._accuse(evidence)
@@ -497,7 +499,7 @@ class CeremonyHolder(Machine):
             randomness=self._randomness,
         )
         said_ = (
-            pack_integers(parts, state.key.key.modulus_squared),
+            pack_integers(parts, state.key.key.ciphertext_modulus),
             proof.encode(state.key.key, state.key.exponent_bits),
         )
         post = self._public(Kind.TEST_DECRYPTION, search.batch, AGAIN, *said_)
@@ -511,9 +513,9 @@ class CeremonyHolder(Machine):
         parts, wrong = {}, []
         for j, (name, data) in enumerate(said.items(), 1):
             proof_bytes = opening.OpeningProof.encoded_length(key, state.key.exponent_bits)
-            length = len(ciphertexts) * byte_length(key.modulus_squared) + proof_bytes
+            length = len(ciphertexts) * byte_length(key.ciphertext_modulus) + proof_bytes
             reader = self._read(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, name, data, length)
-            parts[j] = unpack_integers(reader, len(ciphertexts), key.modulus_squared, name)
+            parts[j] = unpack_integers(reader, len(ciphertexts), key.ciphertext_modulus, name)
             try:
                 check_ciphertexts(key, parts[j])
                 proof = opening.OpeningProof.decode(reader.rest(), key, state.key.exponent_bits)
@@ -547,13 +549,14 @@ class CeremonyHolder(Machine):
         liars = self._liars(search, batch)
         if not liars and search.winner is not None:
             n = search.moduli[search.winner]
+            order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
             numbers, base = batch.numbers(self._chosen(search)), verification_base(self.terms, n)
             # Empty when the accusation is about a rejected candidate.
             for j, (theta, values) in enumerate(zip(evidence.thetas, evidence.committed, strict=True), 1):
                 share = batch.exponent_share(j, numbers, search.winner, n)
                 if (theta, values[:1]) != (
-                    share % n,
-                    committed(base, [share * math.factorial(self.terms.holders)], n**2),
+                    share % order,
+                    committed(base, [share * math.factorial(self.terms.holders)], modulus),
                 ):
                     liars.append(f"holder {j}")
         if liars:
@@ -641,7 +644,7 @@ class CeremonyHolder(Machine):
         search, bound, shares, liars = evidence.search, share_bound(self.terms), [], set()
         assert search.winner is not None
         n = search.moduli[search.winner]
-        base = verification_base(self.terms, n)
+        base, modulus = verification_base(self.terms, n), self.terms.ciphertext_modulus(n)
         for k, secret in zip(self._others(j), secrets, strict=True):
             try:
                 data = self._unsealed(search.told, Kind.EXPONENT_SHARES, k, j, secret, evidence.sealed[k - 1])
@@ -649,8 +652,8 @@ class CeremonyHolder(Machine):
                 data = b""
             share = mpz.from_bytes(data, "little")
             # powmod_sec takes no 0, which only a liar sends.
-            if not 0 < share < bound or gmpy2.powmod_sec(base, share, n**2) != committed_share(
-                evidence.committed[k - 1], j, n**2
+            if not 0 < share < bound or gmpy2.powmod_sec(base, share, modulus) != committed_share(
+                evidence.committed[k - 1], j, modulus
             ):
                 liars.add(k)
             shares.append(int(share))

@@ -21,7 +21,8 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from psephos.parties.training import train_parties, votes
+from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes
+from psephos.protocol.encrypted_sum.own_data import unit_rows
 from psephos.protocol.errors import DataError, InvalidParameter
 
 __all__ = ["LEARNERS", "LocalClassifier", "RidgeLogistic", "make_learner"]
@@ -35,12 +36,23 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     all of them are part of the objective, seen or not; None takes the labels found, which must be at least two.
     tolerance: see `train_parties`. Rows longer than 1 are refused with NormError. Fitted attribute: coef_, (d,) for
     two classes and (K, d) otherwise.
+
+    coordinates: float64 (d, r), public (`psephos.curator.hamm.statistic.public_coordinates`); the objective is then in
+    the coordinates of rows at unit length, whatever their length was, and coef_ back in the features.
     """
 
-    def __init__(self, *, lam: float = 1e-4, n_classes: int | None = None, tolerance: float = 1e-8) -> None:
+    def __init__(
+        self,
+        *,
+        lam: float = 1e-4,
+        n_classes: int | None = None,
+        tolerance: float = 1e-8,
+        coordinates: NDArray[np.float64] | None = None,
+    ) -> None:
         self.lam = lam
         self.n_classes = n_classes
         self.tolerance = tolerance
+        self.coordinates = coordinates
 
     def fit(self, X: Any, y: Any) -> RidgeLogistic:
         """Train on X (n, d) and y (n,). Raises what `train_parties` raises, and ValueError as scikit-learn does."""
@@ -49,9 +61,12 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.classes_, y = np.unique(y, return_inverse=True)
         else:
             self.classes_ = np.arange(self.n_classes)
-        self.coef_ = train_parties(X, y, [len(X)], classes=len(self.classes_), lam=self.lam, tolerance=self.tolerance)[
-            0
-        ]
+        classes, A = len(self.classes_), self.coordinates
+        if A is None:
+            self.coef_ = train_parties(X, y, [len(X)], classes=classes, lam=self.lam, tolerance=self.tolerance)[0]
+        else:
+            (W,) = train_whitened(unit_rows(X) @ A, y, [len(X)], classes=classes, transform=A, lam=self.lam)
+            self.coef_ = (W[1] - W[0] if classes == 2 else W) @ A.T
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -74,6 +89,7 @@ LEARNERS: Mapping[str, Callable[[int], Any]] = MappingProxyType(
         "naive-bayes": lambda samples: GaussianNB(),
         "svm": lambda samples: SVC(),
         "logistic": lambda samples: RidgeLogistic(),
+        "whitened": lambda samples: RidgeLogistic(lam=WHITENED_RIDGE),
     }
 )
 
@@ -179,19 +195,30 @@ class LocalClassifier:
 
 
 def make_learner(
-    learner: str | Any, *, classes: int | Sequence[Any], seed: int = 0, lam: float | None = None
+    learner: str | Any,
+    *,
+    classes: int | Sequence[Any],
+    seed: int = 0,
+    lam: float | None = None,
+    coordinates: NDArray[np.float64] | None = None,
 ) -> LocalClassifier:
     """An unfitted local classifier, from a name in `LEARNERS` or from any (unfitted or fitted) scikit-learn classifier.
 
     An object is cloned and never changed, and gets `seed` if it draws random numbers and has no seed itself. lam: the
-    regularisation of `logistic`, 1e-4 unless given; refused for the others. Raises InvalidParameter for an unknown
-    name, an object that is no classifier, or as `LocalClassifier`.
+    regularisation of `logistic`, 1e-4 unless given; refused for the others. coordinates: (d, r), of `whitened`, which
+    is `logistic` in them. Raises InvalidParameter for an unknown name, an object that is no classifier, or as
+    `LocalClassifier`.
     """
     if lam is not None and learner != "logistic":
         raise InvalidParameter("lam belongs to the learner 'logistic'; other learners bring their own parameters")
     if isinstance(learner, str):
         if learner not in LEARNERS:
             raise InvalidParameter(f"unknown learner {learner!r}; known: {', '.join(LEARNERS)}")
+        if learner == "whitened":
+            if coordinates is None:
+                raise InvalidParameter("the learner 'whitened' trains in public coordinates: give coordinates=")
+            ridge = RidgeLogistic(lam=WHITENED_RIDGE, coordinates=coordinates)
+            return LocalClassifier(lambda samples: clone(ridge), classes=classes, seed=seed)
         if lam is None:
             return LocalClassifier(LEARNERS[learner], classes=classes, seed=seed)
         return LocalClassifier(lambda samples: RidgeLogistic(lam=lam), classes=classes, seed=seed)

@@ -25,6 +25,7 @@ from psephos.parties.training import train_parties
 from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, NormError, UnexpectedMessageError
 from psephos.protocol.paillier.ciphertexts import add_ciphertexts
 from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.multi_power import multi_powers
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -470,7 +471,7 @@ class PathakParty(Machine):
         plan = noise_plan(agreed.terms, key)
         packed = [plan.pack([entry + bound for entry in vector]) for vector in noise]
         columns = [list(column) for column in zip(*packed, strict=True)]
-        powers = multi_powers(bases, columns, key.modulus_squared)
+        powers = multi_powers(bases, columns, key.ring)
         factor = self._full(key, tuple(powers))
         if self.number == LEADER:
             return Step(Multiplying(agreed, noise, factor), tuple(posts))
@@ -490,9 +491,9 @@ class PathakParty(Machine):
             factor = self._decode(data, Kind.NOISE_FACTOR, agreed, len(product))
             product = add_ciphertexts(key, product, factor)
         mask = [self._randomness.bits(mask_bits(terms)) for _ in range(terms.features)]
-        n, modulus = key.modulus, key.modulus_squared
+        modulus = key.ciphertext_modulus
         packed = noise_plan(terms, key).pack(mask)
-        product = tuple([c * (1 + m * n) % modulus for c, m in zip(product, packed, strict=True)])
+        product = tuple([c * generator_power(key, m) % modulus for c, m in zip(product, packed, strict=True)])
         offset = noise_addends(terms) * noise_bound(terms)
         contribution = [w - s - offset for w, s in zip(self._parameters, mask, strict=True)]
         message = Ciphertexts(Kind.MASKED_NOISE, key, self._full(key, product))

@@ -5,6 +5,7 @@ Why the sum is private, and against whom: docs/theory.md, "The statistic release
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos.parties.noise import Shares
 from psephos.parties.party import Party, RoundParty, VectorParty
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.parties.training import train_whitened
+from psephos.protocol.encrypted_sum.own_data import Array, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -48,6 +50,20 @@ def with_share(own: list[int], shares: Shares | None, randomness: Randomness = S
     if shares.dimension != len(own):
         raise InvalidParameter(f"shares of dimension {shares.dimension} do not fit a statistic of {len(own)} entries")
     return [value + noise for value, noise in zip(own, shares.share(randomness), strict=True)]
+
+
+def own_vector(grid: OwnDataGrid, X: ArrayLike, y: ArrayLike) -> list[int]:
+    """A party's exact vector, as the grid says: of its rows X (n, d) and labels y (n,) or of its classifier.
+
+    The classifier is ridge logistic (K = 2) or softmax regression. Raises as `OwnDataGrid.contribution`, and
+    ConvergenceError as `psephos.parties.training.train_parties`.
+    """
+    return grid.contribution(X, y, partial(_classifier, grid) if grid.source == "whitened" else None)
+
+
+def _classifier(grid: OwnDataGrid, Z: Array, labels: NDArray[np.int64]) -> Array:
+    W: Array = train_whitened(Z, labels, [len(Z)], classes=grid.classes, transform=grid.transform)[0]
+    return W
 
 
 class StatisticParty(RoundParty):
@@ -86,7 +102,7 @@ class StatisticParty(RoundParty):
 
 
 class OwnDataParty(VectorParty):
-    """It posts the statistic of its own rows: with its share of the noise, or exactly, which is a claim made once."""
+    """It posts its `own_vector`: with its share of the noise, or exactly, which is a claim made once."""
 
     def __init__(
         self,
@@ -112,4 +128,4 @@ class OwnDataParty(VectorParty):
         self._rows, self._grid, self._shares, self._randomness = rows, grid, shares, randomness
 
     def _vector(self) -> list[int]:
-        return with_share(self._grid.contribution(*self._rows), self._shares, self._randomness)
+        return with_share(own_vector(self._grid, *self._rows), self._shares, self._randomness)

@@ -19,6 +19,7 @@ __all__ = [
     "ConvergenceError",
     "DataError",
     "DataSetMissingError",
+    "DegreeError",
     "DivergenceError",
     "DuplicateBallotError",
     "EngineError",
@@ -86,6 +87,10 @@ class WrongKeyError(PsephosError):
 
 class UnsuitableKeyError(PsephosError):
     """A randomness mode whose assumption this key does not meet (a foreign key with `half` or `short`)."""
+
+
+class DegreeError(UnsuitableKeyError):
+    """A key of degree above 1 where only Paillier's own, of degree 1, can be used."""
 
 
 class KeyFileError(PsephosError):

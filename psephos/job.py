@@ -21,6 +21,7 @@ from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_atomicall
 from psephos.options import option
 from psephos.outcomes import Accuracy, TallyOutcome
 from psephos.progress import Progress, silent
+from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
@@ -42,11 +43,12 @@ NEGLIGIBLE = 1e-15
 class JobOptions(TallyOptions):
     """What `psephos run` is asked for."""
 
-    method: Literal["auto", "own-data", "statistic", "soft", "vote", "pate", "avg"] = option(
+    method: Literal["auto", "own-data", "whitened", "statistic", "soft", "vote", "pate", "avg"] = option(
         "auto",
-        "What is released: the statistic of the parties' own rows or of their votes, Hamm's soft labels or majority "
-        "vote, PATE, or the average of parameters; auto takes the first where all learn logistic regression, else the "
-        "second, and with --mechanism gaussian the quieter of two noises.",
+        "What is released: the statistic of the parties' own rows, the average of their classifiers in whitened "
+        "coordinates, the statistic of their votes, Hamm's soft labels or majority vote, PATE, or the average of "
+        "parameters; auto takes own-data where all learn logistic regression (whitened under 100 parties), else the "
+        "statistic, and with --mechanism gaussian the quieter of two noises.",
         group="Privacy",
     )
     draws: int | None = option(1)
@@ -80,13 +82,13 @@ class Job:
     def __init__(self, options: JobOptions) -> None:
         """Read and deal the data, and choose the method by what is public. Raises the errors of what cannot be run."""
         options, self.dealt = dealt_by(options)
-        method = choose_method(options.learners) if options.method == "auto" else options.method
+        method = choose_method(options.learners, options.parties) if options.method == "auto" else options.method
         self.method = method
         self.outcome: TallyOutcome | None = None
         self.model: Model | None = None
         # An exact sum of own data is more than its release needs: the parties add the noise.
-        joint = options.joint or method == "own-data"
-        if options.joint and method not in ("own-data", "statistic"):
+        joint = options.joint or method in OWN
+        if options.joint and method not in ("statistic", *OWN):
             raise InvalidParameter(f"{method} needs the counts or parameters: --reveal statistic is for statistics")
         self.options = replace(options, methods=(method,), reveal="statistic" if joint else "alpha")
 

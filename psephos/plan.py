@@ -30,9 +30,8 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode, check_mode
-from psephos.protocol.paillier.kernel import ring
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_bits
-from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_degree, check_key_bits
+from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.signing import SigningKey
@@ -96,6 +95,7 @@ class PlanOptions:
     classes: int = option(2, "Classes, K.")
     features: int = option(100, "Features, d, for the time that a vote takes.")
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
+    degree: int | None = option(None, "Of the key, 1 to 4.", group="Encryption", shown="as the run takes it")
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     randomness: RandomnessMode = option("half", "Length of the encryption's exponents.", group="Encryption")
     holders: int = option(5, "Key holders.", group="Encryption")
@@ -114,13 +114,16 @@ class PlanOptions:
         if self.workers < 1 or self.features < 1 or self.samples < 1 or self.classes < 2:
             raise InvalidParameter("workers, features and auxiliary samples are at least 1, classes at least 2")
         check_key_bits(self.key_bits, test_key=self.test_key)
+        check_degree(self.degree or 1)
 
 
 def plan(options: PlanOptions) -> PlanOutcome:
     """Predict the round, after a calibration of a few seconds. Raises InvalidParameter, WeakKeyError."""
     options.check()
     parties, workers, holders = options.parties, options.workers, options.holders
-    key = _stand_in(options.key_bits)
+    votes = options.samples * (options.classes - 1)
+    degree = options.degree or best_degree(options.key_bits, length=votes, addends=parties)
+    key = _stand_in(options.key_bits, degree)
     check_mode(key, options.randomness)
     packing = VoteLayout(options.samples, options.classes).plan(key, parties)
     C = packing.ciphertexts
@@ -145,6 +148,7 @@ def plan(options: PlanOptions) -> PlanOutcome:
         classes=options.classes,
         features=options.features,
         key_bits=options.key_bits,
+        degree=degree,
         randomness=options.randomness,
         workers=workers,
         holders=holders,
@@ -158,7 +162,7 @@ def plan(options: PlanOptions) -> PlanOutcome:
             "opening": options.threshold * (_REQUEST + (parties + 7) // 8 + _PARTIAL + C * key.ciphertext_bytes),
             "board_per_observer": parties * ballot + HEADER_BYTES,  # the curator's word that the vote is over
         },
-        bits_per_count=round(8 * ballot / (options.samples * (options.classes - 1)), 3),
+        bits_per_count=round(8 * ballot / votes, 3),
         floor_bits=math.ceil(math.log2(parties + 1)),
         memory_mb=round(main_mb + (workers * per_process if workers > 1 else per_process - mean.imported_mb), 1),
         calibration_seconds=round(taken, 2),
@@ -188,18 +192,18 @@ def _phases(task: _Task, C: int, workers: int, mean: _Measured, start: float) ->
     return seconds | {"total": sum(seconds.values())}
 
 
-def _stand_in(bits: int) -> PublicKey:
+def _stand_in(bits: int, degree: int) -> PublicKey:
     """A modulus of this length that takes as long as a key's. Without small factors, so that its residues are units."""
     small = gmpy2.primorial(2 ** min(16, bits // 8))
     while True:
         n = secrets.randbits(bits) | 1 << (bits - 1) | 1
         if gmpy2.gcd(n, small) == 1:
-            return PublicKey(n, form="psephos")
+            return PublicKey(n, form="psephos", degree=degree)
 
 
 def _unit(key: PublicKey) -> mpz:
     while True:
-        residue = mpz(secrets.randbelow(int(key.nsquare)))
+        residue = mpz(secrets.randbelow(int(key.ciphertext_modulus)))
         if gmpy2.gcd(residue, key.modulus) == 1:
             return residue
 
@@ -208,7 +212,7 @@ def _calibrate(task: _Task, number: int) -> _Measured:  # long: one measurement 
     """In one process, beside the others."""
     begun = time.perf_counter()
     imported = peak_memory_mb()
-    key, modulus = task.key, task.key.modulus_squared
+    key, modulus = task.key, task.key.ciphertext_modulus
     whole = VoteLayout(task.samples, task.classes).plan(key, task.parties)
     C = min(whole.ciphertexts, _CIPHERTEXTS)
     # The same slots, fewer of them.
@@ -252,8 +256,8 @@ def _calibrate(task: _Task, number: int) -> _Measured:  # long: one measurement 
     verify = _seconds(lambda: round_.verification_key(0).verify(signing[0].sign(b"x" * 160), b"x" * 160))
 
     exponent = mpz(secrets.randbits(_share_exponent_bits(task)) | 1)
-    few = residues[: ring(modulus).lanes]
-    opening = _seconds(lambda: ring(modulus).power(few, exponent), 0.1) / len(few)
+    few = residues[: key.ring.lanes]
+    opening = _seconds(lambda: key.ring.power(few, exponent), 0.1) / len(few)
     small = mpz(math.factorial(task.holders))
 
     def combine() -> None:
@@ -282,9 +286,11 @@ def _calibrate(task: _Task, number: int) -> _Measured:  # long: one measurement 
 
 
 def _share_exponent_bits(task: _Task) -> int:
-    """Bits of 2 Delta f(j): the other coefficients of f lie below 2^128 Delta^2 n^2."""
+    """Bits of 2 Delta f(j): the other coefficients of f lie below 2^128 Delta^2 n^(s+1)."""
     delta = math.factorial(task.holders)
-    return int(2 * task.key.bits + 128 + (2 * delta**3 * task.holders ** (task.threshold - 1)).bit_length())
+    return int(
+        (task.key.degree + 1) * task.key.bits + 128 + (2 * delta**3 * task.holders ** (task.threshold - 1)).bit_length()
+    )
 
 
 def _keygen_seconds(key_bits: int, primality: float, sieve: float) -> float:

@@ -149,7 +149,7 @@ def accounts() -> dict[str, Any]:
 
 def statistics() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for source in ("votes", "own-data"):
+    for source in ("votes", "own-data", "whitened"):
         for mechanism in ("spherical-laplace", "discrete-laplace", "gaussian"):
             for joint in (False, True):
                 if joint and mechanism == "spherical-laplace":

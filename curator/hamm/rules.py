@@ -8,7 +8,8 @@ A parameter tuned on private accuracy would be a release of its own. The rules h
   fit towards the mean of each class. It never goes below Hamm's lambda = 1e-4, nor above 0.03, where the
   flattening costs more than the noise. Without noise it is 1e-4.
 * **Method** (`choose_method`). The own-data statistic where what the parties agreed to learn is linear, since their own
-  rows say more than their votes; the statistic of votes for every other kind of classifier, which only votes can carry.
+  rows say more than their votes, and the whitened average where parties are few, so that each has rows enough for a
+  classifier of its own; the statistic of votes for every other kind of classifier, which only votes can carry.
 * **Averaging** (`averaging_radius`). Only the direction of a linear classifier matters to its predictions, and once
   every party is projected on the ball, the noise over the average no longer depends on the radius C. So C is small
   enough for that, R(lambda)/10, with the parties' own lambda at Hamm's 1e-4.
@@ -31,6 +32,10 @@ LARGEST_RIDGE = 0.03
 
 NOISE_SHARE = 0.3
 """Of R(lambda), that the noise may be expected to reach."""
+
+
+FEW_PARTIES = 100
+"""Below it classifiers are averaged, not directions: chosen on the development half of docs/accuracy.md."""
 
 
 def ridge(sensitivity_at_one: Sensitivity, dimension: int, classes: int, epsilon: float | None) -> float:
@@ -57,11 +62,13 @@ def averaging_radius(lam: float, classes: int) -> float:
     return radius(lam, classes) / 10
 
 
-def choose_method(learners: Sequence[str]) -> Literal["own-data", "statistic"]:
-    """`method="auto"`: what to release, before any data is seen, for parties that agreed on these learners.
+def choose_method(learners: Sequence[str], parties: int) -> Literal["own-data", "whitened", "statistic"]:
+    """`method="auto"`: what to release, before any data is seen, for so many parties that agreed on these learners.
 
     Raises InvalidParameter when there are none.
     """
     if not learners:
         raise InvalidParameter("no learner was agreed on; name at least one")
-    return "own-data" if set(learners) == {"logistic"} else "statistic"
+    if not set(learners) <= {"logistic", "whitened"}:
+        return "statistic"
+    return "whitened" if parties < FEW_PARTIES else "own-data"

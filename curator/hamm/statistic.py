@@ -5,7 +5,8 @@ Hamm's weighted risk only through T, which is linear in the votes; the auxiliary
 private the fit is free: no 1/lambda in the noise, no solver tolerance in the proof, any kind of local classifier.
 **Of own data**: T = (1/M) sum_m S_m/||S_m|| with S_m = sum (e_y - 1/K) (x) z over party m's own rows
 (`psephos.protocol.encrypted_sum.own_data`): one vector of norm 1 each, which is worth more than votes where rows are
-few, and asks that what is learned be linear.
+few, and asks that what is learned be linear. **Whitened**: the same with the coefficients of a classifier that the
+party trained in these coordinates in the place of S_m.
 
 T is taken in public coordinates z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the leading r principal directions of the
 (uncentred) second moment of the auxiliary rows at unit length, s the moments, the small ones raised towards their mean
@@ -33,6 +34,7 @@ to scale, and the minimisers of the logistic and softmax risks were measured to 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -42,7 +44,7 @@ from numpy.typing import NDArray
 from psephos.curator.checks import rounded_up
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis, in_coordinates, unit_rows
+from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, contrast_basis, in_coordinates, unit_rows
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, approximate_event, event_of, pure_event
@@ -65,13 +67,14 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 
 Array = NDArray[np.float64]
 MechanismName = Literal["spherical-laplace", "discrete-laplace", "gaussian"]
-Source = Literal["votes", "own-data"]
+Source = Literal["votes"] | Own
 
 MECHANISMS: tuple[MechanismName, ...] = ("spherical-laplace", "discrete-laplace", "gaussian")
 """The noise `plan_statistic` can plan: the first two for a pure epsilon, the last for (epsilon, delta)."""
 
-SOURCES: tuple[Source, ...] = ("votes", "own-data")
-"""What the statistic can be of: votes on the public rows, or the parties' own rows."""
+SOURCE_OF: Mapping[str, Source] = {"statistic": "votes", **{own: own for own in OWN}}
+"""By method, what the statistic is of: votes on the public rows, the parties' own rows, or classifiers trained on them.
+"""
 
 _SIGNAL = 0.5
 _ROWS_PER_COORDINATE = 10
@@ -180,7 +183,7 @@ class StatisticPlan:
     @property
     def source(self) -> Source:
         """What the statistic is of."""
-        return "own-data" if isinstance(self.grid, OwnDataGrid) else "votes"
+        return self.grid.source if isinstance(self.grid, OwnDataGrid) else "votes"
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -193,7 +196,7 @@ class StatisticPlan:
         """What releasing under this plan costs a party. Raises InvalidParameter when the plan is one without noise."""
         if self.mechanism is None or self.epsilon is None:
             raise InvalidParameter("this plan has no noise, so it has no privacy event; give plan_statistic an epsilon")
-        name = "statistic" if self.source == "votes" else "own-data statistic"
+        name = {"votes": "statistic", "own-data": "own-data statistic", "whitened": "whitened average"}[self.source]
         if isinstance(self.mechanism, Skellam):
             sampler = (1 + math.exp(self.epsilon)) * SAMPLER_DISTANCE
             return approximate_event(name, self.epsilon, self.delta + sampler)
@@ -296,6 +299,15 @@ def _most_coordinates(axes: Array, samples: int) -> int:
     return max(1, min(int(axes.shape[1]), samples // _ROWS_PER_COORDINATE))
 
 
+def public_coordinates(X: Array, rank: int = 12) -> Array:
+    """Coordinates (d, r) of the public features X (N, d), for learners that vote: what `plan_statistic` takes them in.
+
+    r = `rank` or, of few rows, what there is for ten rows each. Raises DataError for a constant matrix.
+    """
+    axes = _whitened_axes(_public_rows(X))
+    return axes[:, : min(rank, _most_coordinates(axes, len(X)))]
+
+
 def plan_statistic(  # wide: every keyword is a public term of the release that may be left to its rule
     X: Array,
     classes: int,
@@ -312,8 +324,8 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     """The public plan of a statistic release.
 
     Parameters: X, float64 (N, d), the public auxiliary features (any norm: rows are taken at unit length); M =
-    `parties`; epsilon None plans a release without noise; delta is used by `gaussian` only. source: whether parties sum
-    votes on the rows of X, or statistics of their own rows. rank: None takes the rule above. transform: (d, r), agreed
+    `parties`; epsilon None plans a release without noise; delta is used by `gaussian` only. source: of `SOURCE_OF`.
+    rank: None takes the rule above. transform: (d, r), agreed
     coordinates in place of the rule's, of which no two processors make the same to the last bit; the sensitivity is
     certified for whatever they are. joint: the parties add the noise in shares (`psephos.parties.noise`), so `gaussian`
     means Skellam and `spherical-laplace` is refused: rounded shares do not sum to it.
@@ -321,7 +333,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     Raises DataError for a constant auxiliary matrix or one that has fewer directions than asked for, InvalidParameter
     for anything out of range, GridTooCoarseError when rounding is not small beside the noise.
     """
-    for name, chosen, known in (("mechanism", mechanism, MECHANISMS), ("source", source, SOURCES)):
+    for name, chosen, known in (("mechanism", mechanism, MECHANISMS), ("source", source, SOURCE_OF.values())):
         if chosen not in known:
             raise InvalidParameter(f"the {name} is {chosen!r}; it must be one of {', '.join(known)}")
     if classes < 2 or parties < 1:
@@ -350,8 +362,8 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     elif transform.ndim != 2 or len(transform) != rows.shape[1]:
         raise DataError(f"coordinates of shape {transform.shape} are not those of {rows.shape[1]} features")
     grid: StatisticGrid | OwnDataGrid
-    if source == "own-data":
-        grid = OwnDataGrid(transform, classes)
+    if source != "votes":
+        grid = OwnDataGrid(transform, classes, source)
         pitch, unit = 1 / grid.maximum, 1 / (grid.maximum * parties)
     else:
         grid, pitch = _vote_grid(in_coordinates(rows, transform), classes)

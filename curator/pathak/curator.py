@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from psephos.protocol.errors import DataError, InvalidParameter, MessageError, ShareRangeError
 from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.pathak.comparison import Answer, ask, conclude
@@ -191,8 +192,8 @@ class PathakCurator(Machine):
                 raise ShareRangeError(f"the sealed share from {sender} lies outside its range")
             rests.append(rest)
         masks = [self._randomness.bits(MASK_BITS) - (1 << (MASK_BITS - 1)) for _ in self._parties]
-        n, modulus = group_key.modulus, group_key.modulus_squared
-        masked = [c * (1 + r % n * n) % modulus for c, r in zip(encrypted, masks, strict=True)]
+        modulus = group_key.ciphertext_modulus
+        masked = [c * generator_power(group_key, mpz(r)) % modulus for c, r in zip(encrypted, masks, strict=True)]
         # The parties own this key and know the randomness that went in.
         fresh = Encryptor(group_key, "full", randomness=self._randomness).rerandomize(masked)
         permutation = random_permutation(self.terms.parties, self._randomness)

@@ -1,8 +1,8 @@
 """From a modulus to a key: what is opened of the shared exponent d = beta phi(n), and how it is checked.
 
 Every holder j has a share d_j of d over the integers and gives it on, t of n, by an integer polynomial f_j with
-f_j(0) = Delta d_j (`psephos.protocol.paillier.sharing`). It says d_j modulo n, whose sum is theta, and v to the power
-of every coefficient of f_j (Feldman 1987), with v a public square modulo n^2. Then everybody sees
+f_j(0) = Delta d_j (`psephos.protocol.paillier.sharing`). It says d_j modulo n^s, whose sum is theta, and v to the power
+of every coefficient of f_j (Feldman 1987), with v a public square modulo n^(s+1). Then everybody sees
 
     prod_j v^(f_j(0)) = 1 modulo n            d is a multiple of the order of v modulo n, hence, but for a small chance,
                                               of the order of all squares
@@ -26,6 +26,7 @@ from gmpy2 import mpz
 from psephos.protocol.ceremony.search import exponent_share_bits
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import ThresholdError
+from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS
 from psephos.protocol.paillier.threshold import ThresholdKey, combine
@@ -42,7 +43,8 @@ def share_bound(terms: CeremonyTerms) -> mpz:
 
 def verification_base(terms: CeremonyTerms, n: mpz) -> mpz:
     """v: a hash of the ceremony and n, squared."""
-    return _hashed(terms, n, "verification base", n**2) ** 2 % n**2
+    modulus = terms.ciphertext_modulus(n)
+    return _hashed(terms, n, "verification base", modulus) ** 2 % modulus
 
 
 def committed(base: mpz, coefficients: Iterable[int], modulus: mpz) -> tuple[mpz, ...]:
@@ -63,7 +65,7 @@ def committed_share(commitments: Sequence[mpz], holder: int, modulus: mpz) -> mp
 
 def threshold_key(terms: CeremonyTerms, n: mpz, theta: mpz, commitments: Iterable[Sequence[mpz]]) -> ThresholdKey:
     """The public side; raises InvalidParameter or CiphertextError when theta or a verification value is no unit."""
-    modulus, said = n**2, list(commitments)
+    modulus, said = terms.ciphertext_modulus(n), list(commitments)
     values = []
     for holder in range(1, terms.holders + 1):
         product = mpz(1)
@@ -71,7 +73,7 @@ def threshold_key(terms: CeremonyTerms, n: mpz, theta: mpz, commitments: Iterabl
             product = product * committed_share(one, holder, modulus) % modulus
         values.append(gmpy2.powmod(product, 2 * math.factorial(terms.holders), modulus))
     name = hashlib.sha256(terms.digest + n.to_bytes(terms.bits // 8 + 1, "big")).digest()[:16]
-    key = PublicKey(int(n), form="psephos")
+    key = PublicKey(int(n), form="psephos", degree=terms.degree)
     return ThresholdKey(
         key, terms.holders, terms.threshold, name, verification_base(terms, n), tuple(values), int(theta)
     )
@@ -79,9 +81,11 @@ def threshold_key(terms: CeremonyTerms, n: mpz, theta: mpz, commitments: Iterabl
 
 def test_ciphertexts(terms: CeremonyTerms, n: mpz) -> tuple[list[mpz], list[int]]:
     """Public ciphertexts under the new key, and their plaintexts."""
-    plaintexts = [_hashed(terms, n, f"plaintext {i}", n) for i in range(TESTS)]
-    units = [_hashed(terms, n, f"unit {i}", n) for i in range(TESTS)]
-    ciphertexts = [(1 + m * n) * gmpy2.powmod(r, n, n**2) % n**2 for m, r in zip(plaintexts, units, strict=True)]
+    key = PublicKey(int(n), form="psephos", degree=terms.degree)
+    exponent, modulus = key.plaintext_modulus, key.ciphertext_modulus
+    plaintexts = [_hashed(terms, n, f"plaintext {i}", exponent) for i in range(TESTS)]
+    residues = [gmpy2.powmod(_hashed(terms, n, f"unit {i}", n), exponent, modulus) for i in range(TESTS)]
+    ciphertexts = [generator_power(key, m) * r % modulus for m, r in zip(plaintexts, residues, strict=True)]
     return ciphertexts, [int(m) for m in plaintexts]
 
 

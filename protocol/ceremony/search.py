@@ -151,7 +151,8 @@ class Batch:
                 8 - bits % 8
             )
 
-        beta = {s: draw(s, "beta", terms.bits + STATISTICAL_BITS) for s in numbers}
+        # theta = beta phi modulo n^s is public: a beta of fewer bits than that would leave phi in it.
+        beta = {s: draw(s, "beta", terms.degree * terms.bits + STATISTICAL_BITS) for s in numbers}
         zero = zero_share(terms, holder, lambda s, i: draw(s, f"zero {i}", mask_bits))
         return int(product_share(terms, holder, beta, self._phi(numbers, place, n)) + zero)
 
@@ -168,7 +169,7 @@ class Batch:
 
 def exponent_share_bits(terms: CeremonyTerms) -> int:
     """Of a share of d: beta phi, a mask 128 bits wider than all that is summed, and as many masks as there are sets."""
-    return 2 * terms.bits + 2 * STATISTICAL_BITS + 3 * _count_bits(terms) + 2
+    return (terms.degree + 1) * terms.bits + 2 * STATISTICAL_BITS + 3 * _count_bits(terms) + 2
 
 
 def _count_bits(terms: CeremonyTerms) -> int:

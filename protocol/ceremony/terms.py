@@ -20,7 +20,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
-from psephos.protocol.paillier.keys import MINIMUM_KEY_BITS
+from psephos.protocol.paillier.keys import MINIMUM_KEY_BITS, check_degree
 from psephos.protocol.paillier.private_key import form_bound
 
 MOST_HOLDERS = 9
@@ -43,6 +43,7 @@ class CeremonyTerms:
         threshold: t, n/2 < t <= n.
         context: 32 bytes that name what the key is for (a study); no two ceremonies for one thing have the same.
         test_key: allows fewer than 2048 bits.
+        degree: s of the key, whose plaintexts lie modulo n^s.
 
     Raises InvalidParameter for anything outside these ranges, WeakKeyError for a short modulus that is no test key.
     """
@@ -52,8 +53,10 @@ class CeremonyTerms:
     threshold: int
     context: bytes
     test_key: bool = False
+    degree: int = 1
 
     def __post_init__(self) -> None:
+        check_degree(self.degree)
         if not 3 <= self.holders <= MOST_HOLDERS:
             raise InvalidParameter(
                 f"a ceremony has 3 to {MOST_HOLDERS} holders, not {self.holders}: two cannot multiply what they share, "
@@ -78,7 +81,12 @@ class CeremonyTerms:
     def digest(self) -> bytes:
         """SHA-256, 32 bytes."""
         numbers = b"".join(number.to_bytes(4, "big") for number in (self.bits, self.holders, self.threshold))
-        return hashlib.sha256(b"psephos ceremony\0" + numbers + self.context).digest()
+        degree = self.degree.to_bytes(4, "big") if self.degree > 1 else b""
+        return hashlib.sha256(b"psephos ceremony\0" + numbers + self.context + degree).digest()
+
+    def ciphertext_modulus(self, n: mpz) -> mpz:
+        """n^(s+1)."""
+        return n ** (self.degree + 1)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

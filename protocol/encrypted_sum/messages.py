@@ -81,7 +81,7 @@ class Ballot:
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> Ballot:
-        """A received ballot of this round, signed by its party, its ciphertexts in (0, n^2).
+        """A received ballot of this round, signed by its party, its ciphertexts in (0, n^(s+1)).
 
         That its ciphertexts are units and its proof holds is checked where it is counted, for many ballots at once.
 
@@ -226,7 +226,7 @@ class PartialDecryption:
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> PartialDecryption:
-        """A received partial decryption, its values units modulo n^2; that its proof holds is checked by the curator.
+        """A received partial decryption, its values units; that its proof holds is checked by the curator.
 
         Raises:
             MessageError: wrong length or kind.

@@ -1,14 +1,15 @@
-"""The public lattice on which parties sum statistics of their **own** rows.
+"""The public lattice on which parties sum what their **own** rows say: a statistic of them, or a linear classifier.
 
-A party with rows x_i and labels y_i brings the direction of
+A party with rows x_i and labels y_i, in the plan's public coordinates z_i = A' x_i/||x_i||, brings the direction of
 
-    S = sum_i (e_{y_i} - 1/K) (x) z_i,     z_i = A' x_i/||x_i||,
+    own-data:  S = sum_i (e_{y_i} - 1/K) (x) z_i,
+    whitened:  the coefficients W (K, r) of the classifier that it trained on the z_i.
 
-with A the plan's public coordinates. S is taken in K - 1 orthonormal contrasts (its rows sum to 0), divided by its norm
-and rounded towards zero in fixed point, so that whatever the party holds its vector lies in the unit ball, exactly.
-Replacing one party therefore moves the sum by at most 2 in L2 (docs/theory.md, "The own-data statistic"). It is
-Pathak's averaging (2010) of the cheapest linear classifiers there are, in coordinates where a noisy average is worth
-most.
+The matrix is taken in K - 1 orthonormal contrasts (a class's share in all of them changes no prediction), divided by
+its norm and rounded towards zero in fixed point, so that whatever the party holds its vector lies in the unit ball,
+exactly. Replacing one party therefore moves the sum by at most 2 in L2 (docs/theory.md, "The own-data statistic"). Both
+are Pathak's averaging (2010) in coordinates where a noisy average is worth most; S is the cheapest linear classifier
+there is.
 
 No size, label or feature of a party decides whether it takes part: no rows at all give the zero vector.
 """
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +30,10 @@ from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.errors import DataError, InvalidParameter
 
 Array = NDArray[np.float64]
+
+Own = Literal["own-data", "whitened"]
+OWN: tuple[Own, ...] = get_args(Own)
+"""What the parties' own rows can bring into a sum."""
 
 FIXED_POINT = FixedPoint(24)
 """Rounding moves an entry by 2^-24, far below the noise of any release."""
@@ -68,10 +75,13 @@ def in_coordinates(rows: Array, transform: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class OwnDataGrid:
-    """`transform`: float64 (d, r), the public coordinates z = x @ transform of rows at unit length. `classes`: K."""
+    """`transform`: float64 (d, r), the public coordinates z = x @ transform of rows at unit length. `classes`: K.
+
+    `source`: what a party brings."""
 
     transform: Array
     classes: int
+    source: Own = "own-data"
 
     def __post_init__(self) -> None:
         transform = np.array(self.transform, dtype="<f8", order="C")
@@ -96,12 +106,18 @@ class OwnDataGrid:
         """As `maximum`, below zero."""
         return -self.maximum
 
-    def contribution(self, X: ArrayLike, y: ArrayLike) -> list[int]:
+    def contribution(
+        self, X: ArrayLike, y: ArrayLike, train: Callable[[Array, NDArray[np.int64]], Array] | None = None
+    ) -> list[int]:
         """One party's vector: (K - 1) r integers, row-major by contrast, of norm at most 2^24.
 
-        X: its rows, (n, d), of any norm. y: their labels (n,), class numbers in 0 .. K - 1. Raises DataError for rows
-        of another width, NaN or infinite ones, and labels outside the agreed classes.
+        X: its rows, (n, d), of any norm. y: their labels (n,), class numbers in 0 .. K - 1. train: of a whitened
+        average, and of no other: coefficients (K, r) from coordinates (n, r) and labels; a party without rows gives the
+        zero vector. Raises DataError for rows of another width, NaN or infinite ones, and labels outside the agreed
+        classes.
         """
+        if (train is None) == (self.source == "whitened"):
+            raise InvalidParameter(f"a sum of {self.source} takes {'no' if train else 'a'} classifier")
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
         if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):
             raise DataError(f"rows of shape {rows.shape} and labels of shape {labels.shape} do not fit {self!r}")
@@ -109,16 +125,19 @@ class OwnDataGrid:
             raise DataError("features are NaN or infinite")
         if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
             raise DataError(f"labels must be integers in 0 .. {self.classes - 1}, the agreed classes")
-        # The contrasts of e_y - 1/K are those of e_y.
-        summed = contrast_basis(self.classes)[:, labels.astype(np.int64)] @ (unit_rows(rows) @ self.transform)
+        Z, labels = unit_rows(rows) @ self.transform, labels.astype(np.int64)
+        if train is None or not len(Z):  # the contrasts of e_y - 1/K are those of e_y
+            summed = contrast_basis(self.classes)[:, labels] @ Z
+        else:
+            summed = contrast_basis(self.classes) @ train(Z, labels)
         norm = float(np.linalg.norm(summed))
         return FIXED_POINT.encode(project(summed / norm if norm > 0 else summed, 1.0), 1.0)
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of coordinates and classes: parties and curator compare it before they start."""
-        head = repr((self.transform.shape, self.classes, FIXED_POINT.fraction_bits)).encode()
+        """SHA-256 of coordinates, classes and source: parties and curator compare it before they start."""
+        head = repr((self.transform.shape, self.classes, self.source, FIXED_POINT.fraction_bits)).encode()
         return hashlib.sha256(b"psephos own data\0" + head + self.transform.tobytes()).digest()
 
     def __repr__(self) -> str:
-        return f"<OwnDataGrid of {self.transform.shape[0]} features, {self.classes} classes>"
+        return f"<OwnDataGrid ({self.source}) of {self.transform.shape[0]} features, {self.classes} classes>"

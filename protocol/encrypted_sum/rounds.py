@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
-from psephos.protocol.errors import InvalidParameter, UnknownPartyError
+from psephos.protocol.errors import InvalidParameter, UnknownPartyError, WrongKeyError
 from psephos.protocol.paillier.keys import PublicKey, check_key_size
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
@@ -96,8 +96,10 @@ class Round:
             )
         if self.plan.addends < parties:
             raise InvalidParameter(f"the plan has room for {self.plan.addends} ballots and there are {parties} parties")
-        if self.plan.key_bits != self.key.bits:
-            raise InvalidParameter(f"the plan is for {self.plan.key_bits}-bit keys, the key has {self.key.bits}")
+        try:
+            self.plan.check_key(self.key)
+        except WrongKeyError as error:
+            raise InvalidParameter(str(error)) from None
         if len(self.context) != 32 or len(self.nonce) != 16:
             raise InvalidParameter("a round's context has 32 bytes and its nonce 16")
 

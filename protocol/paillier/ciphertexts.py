@@ -1,4 +1,4 @@
-"""Checking received ciphertexts (DESIGN section 3): 0 < c < n^2 and gcd(c, n) = 1, one gcd for a whole batch."""
+"""Checking received ciphertexts (DESIGN section 3): 0 < c < n^(s+1) and gcd(c, n) = 1, one gcd for a whole batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError
-from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 
 __all__ = [
@@ -23,10 +22,10 @@ __all__ = [
 
 
 def check_range(key: PublicKey, ciphertexts: Sequence[mpz]) -> None:
-    """Raise CiphertextError unless every 0 < c < n^2. Nothing is computed with a value that fails."""
-    if ciphertexts and not (min(ciphertexts) > 0 and max(ciphertexts) < key.modulus_squared):
-        place = next(i for i, c in enumerate(ciphertexts) if not 0 < c < key.modulus_squared)
-        raise CiphertextError(f"ciphertext {place} is outside (0, n^2)")
+    """Raise CiphertextError unless every 0 < c < n^(s+1). Nothing is computed with a value that fails."""
+    if ciphertexts and not (min(ciphertexts) > 0 and max(ciphertexts) < key.ciphertext_modulus):
+        place = next(i for i, c in enumerate(ciphertexts) if not 0 < c < key.ciphertext_modulus)
+        raise CiphertextError(f"ciphertext {place} is outside (0, n^{key.degree + 1})")
 
 
 def product_is_unit(key: PublicKey, values: Iterable[mpz]) -> bool:
@@ -39,7 +38,7 @@ def product_is_unit(key: PublicKey, values: Iterable[mpz]) -> bool:
 
 
 def check_ciphertexts(key: PublicKey, ciphertexts: Sequence[mpz]) -> None:
-    """Raise CiphertextError unless every ciphertext is a unit modulo n^2, naming the first that is not."""
+    """Raise CiphertextError unless every ciphertext is a unit modulo n^(s+1), naming the first that is not."""
     check_range(key, ciphertexts)
     if not product_is_unit(key, ciphertexts):
         place = next(i for i, c in enumerate(ciphertexts) if gmpy2.gcd(c, key.modulus) != 1)
@@ -58,7 +57,7 @@ def encode_ciphertexts(key: PublicKey, ciphertexts: Sequence[mpz]) -> bytes:
 
 
 def decode_ciphertexts(key: PublicKey, payload: bytes, count: int) -> tuple[mpz, ...]:
-    """The inverse; raises CiphertextError for a wrong length or a value outside (0, n^2)."""
+    """The inverse; raises CiphertextError for a wrong length or a value outside (0, n^(s+1))."""
     size = key.ciphertext_bytes
     if len(payload) != size * count:
         raise CiphertextError(f"{count} ciphertexts under this key take {size * count} bytes, not {len(payload)}")
@@ -68,5 +67,5 @@ def decode_ciphertexts(key: PublicKey, payload: bytes, count: int) -> tuple[mpz,
 
 
 def add_ciphertexts(key: PublicKey, *vectors: Sequence[mpz]) -> tuple[mpz, ...]:
-    """Entrywise products modulo n^2: the encrypted entrywise sum."""
-    return tuple(ring(key.modulus_squared).products(*vectors))
+    """Entrywise products modulo n^(s+1): the encrypted entrywise sum."""
+    return tuple(key.ring.products(*vectors))

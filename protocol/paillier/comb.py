@@ -17,7 +17,7 @@ import numpy as np
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.kernel import Array, ring
+from psephos.protocol.paillier.kernel import Array, Ring
 from psephos.protocol.randomness import Randomness
 
 __all__ = ["CombShape", "FixedBaseComb", "best_shape"]
@@ -81,11 +81,11 @@ def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int
 
 
 class FixedBaseComb:
-    """Tables for powers of `base` modulo `modulus`. Tens of megabytes: one per process; pickling raises TypeError."""
+    """Tables for powers of `base` in a ring. Tens of megabytes: one per process; pickling raises TypeError."""
 
-    def __init__(self, base: mpz, modulus: mpz, shape: CombShape) -> None:
+    def __init__(self, base: mpz, ring: Ring, shape: CombShape) -> None:
         self.shape = shape
-        self._ring = ring(modulus)
+        self._ring, modulus = ring, ring.modulus
         # Bit (row, table, column) of an exponent weighs base^(2^(row * v * b + table * b + column)).
         generators = []
         power = base % modulus
@@ -103,7 +103,7 @@ class FixedBaseComb:
                 table[made : 2 * made] = self._ring.multiply(table[:made], steps[place : place + 1])
 
     def power(self, exponent: int) -> mpz:
-        """base^exponent mod modulus; raises InvalidParameter unless 0 <= exponent < 2^exponent_bits."""
+        """base^exponent; raises InvalidParameter unless 0 <= exponent < 2^exponent_bits."""
         if not 0 <= exponent < 1 << self.shape.exponent_bits:
             raise InvalidParameter(f"the exponent must lie in [0, 2^{self.shape.exponent_bits})")
         width = self.shape.tables * self.shape.columns

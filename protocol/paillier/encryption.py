@@ -1,11 +1,13 @@
-"""Paillier encryption in three randomness modes (DESIGN section 3).
+"""Paillier encryption, and Damgard and Jurik's of degree s (2001), in three randomness modes (DESIGN section 3).
 
-A ciphertext of m is (1 + m n) r mod n^2 with r a random n-th residue. How r is drawn is the mode:
+A ciphertext of m is (1 + n)^m r mod n^(s+1) with r a random n^s-th residue; s = 1 is Paillier's. How r is drawn is the
+mode:
 
-* `full`: r = u^n with u uniform in the units modulo n. Paillier's own; the only mode that is right towards a key
+* `full`: r = u^(n^s) with u uniform in the units modulo n. The papers' own; the only mode that is right towards a key
   owner, for ciphertexts one did not create, and under foreign keys.
-* `half` (default): r = h_s^a with h_s = h^n, h = -x^2 mod n, and a uniform of |n|/2 bits. Indistinguishable from a
-  full-length exponent under factoring (Goldreich and Rosen 2003).
+* `half` (default): r = h_s^a with h_s = h^(n^s), h = -x^2 mod n, and a uniform of |n|/2 bits. Indistinguishable from a
+  full-length exponent under factoring (Goldreich and Rosen 2003): u -> u^(n^s) is an isomorphism from the units modulo
+  n, whatever s is.
 * `short`: the same with a of twice the security level in bits: an extra assumption.
 
 x = hash(n), so that nobody chose it. `half` and `short` keep the Jacobi symbol and assume an observer without p, q.
@@ -32,7 +34,8 @@ from psephos.protocol.errors import (
     WrongKeyError,
 )
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
-from psephos.protocol.paillier.kernel import kernel, ring
+from psephos.protocol.paillier.generator import generator_power
+from psephos.protocol.paillier.kernel import kernel
 from psephos.protocol.paillier.keys import PublicKey, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -71,11 +74,11 @@ def exponent_bits(key: PublicKey, mode: RandomnessMode) -> int:
 
 
 def fixed_base(key: PublicKey) -> mpz:
-    """h_s = (-x^2)^n mod n^2 with x = SHAKE-256(n) read as an integer modulo n, 128 bits wider than n."""
+    """h_s = (-x^2)^(n^s) mod n^(s+1) with x = SHAKE-256(n) read as an integer modulo n, 128 bits wider than n."""
     n = key.modulus
     seed = b"psephos fixed base\0" + key.n.to_bytes((key.bits + 7) // 8, "big")
     x = mpz(int.from_bytes(hashlib.shake_256(seed).digest((key.bits + 135) // 8), "big")) % n
-    return gmpy2.powmod(-x * x % n, n, key.modulus_squared)
+    return gmpy2.powmod(-x * x % n, key.plaintext_modulus, key.ciphertext_modulus)
 
 
 def random_unit(key: PublicKey, randomness: Randomness = SYSTEM) -> mpz:
@@ -89,11 +92,11 @@ def random_unit(key: PublicKey, randomness: Randomness = SYSTEM) -> mpz:
 
 @lru_cache(maxsize=4)
 def _comb(key: PublicKey, shape: CombShape, _kernel: str) -> FixedBaseComb:
-    return FixedBaseComb(fixed_base(key), key.modulus_squared, shape)
+    return FixedBaseComb(fixed_base(key), key.ring, shape)
 
 
 class Residue:
-    """A random n-th residue modulo n^2, with what it was made from. A secret: `repr` shows nothing of it."""
+    """A random n^s-th residue modulo n^(s+1), with what it was made from. A secret: `repr` shows nothing of it."""
 
     __slots__ = ("_root", "value")
 
@@ -102,7 +105,7 @@ class Residue:
         self._root = root
 
     def root(self) -> mpz:
-        """a with value = h_s^a in the fast modes, u with value = u^n in `full`: the witness of a proof."""
+        """a with value = h_s^a in the fast modes, u with value = u^(n^s) in `full`: the witness of a proof."""
         return self._root()
 
     def __repr__(self) -> str:
@@ -110,10 +113,10 @@ class Residue:
 
 
 class Randomizers(Protocol):
-    """Where an encryptor gets its n-th residues: drawn when needed, or from a pool made before."""
+    """Where an encryptor gets its n^s-th residues: drawn when needed, or from a pool made before."""
 
     def __call__(self, count: int) -> Sequence[Residue]:
-        """`count` fresh random n-th residues modulo n^2."""
+        """`count` fresh random n^s-th residues modulo n^(s+1)."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class Witness:
 
 
 class Encryptor:
-    """Encrypts integers in [0, n) under one key in one mode."""
+    """Encrypts integers in [0, n^s) under one key in one mode."""
 
     def __init__(
         self,
@@ -140,7 +143,8 @@ class Encryptor:
             key: the public key.
             mode: `full`, `half` or `short`.
             randomness: source of the exponents.
-            expected: about how many ciphertexts will be made; sizes the comb's tables (at most 50 MB, kept per
+            expected: about how many ciphertexts will be made; sizes the comb's tables (at most 25 MB times s + 1, kept
+            per
                 process and shared by all encryptors of the same key, mode and shape).
 
         Raises:
@@ -150,26 +154,26 @@ class Encryptor:
         check_mode(key, mode)
         self.key, self.mode = key, mode
         self.randomness = randomness
-        self._shape: CombShape | None = None
+        self.shape: CombShape | None = None
         if mode != "full":
             # Rounded up to a power of two, so that nearly equal expectations share a table.
             powers = 1 << max(expected - 1, 0).bit_length()
-            self._shape = best_shape(exponent_bits(key, mode), powers=powers, entry_bytes=key.ciphertext_bytes)
+            size, memory = key.ciphertext_bytes, 25_000_000 * (key.degree + 1)
+            self.shape = best_shape(exponent_bits(key, mode), powers=powers, entry_bytes=size, memory=memory)
 
     def randomizers(self, count: int) -> list[Residue]:
-        """`count` fresh random n-th residues: encryptions of zero."""
-        if self._shape is None:
-            n, modulus = self.key.modulus, self.key.modulus_squared
+        """`count` fresh random n^s-th residues: encryptions of zero."""
+        if self.shape is None:
             units = [random_unit(self.key, self.randomness) for _ in range(count)]
-            values = ring(modulus).power(units, n)
+            values = self.key.ring.power(units, self.key.plaintext_modulus)
             return [Residue(value, partial(mpz, unit)) for value, unit in zip(values, units, strict=True)]
-        comb = _comb(self.key, self._shape, kernel())
+        comb = _comb(self.key, self.shape, kernel())
         drawn = [comb.draw(self.randomness) for _ in range(count)]
         powers = comb.drawn_powers(drawn)
         return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, drawn, strict=True)]
 
     def encrypt(self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None) -> tuple[mpz, ...]:
-        """Ciphertexts of integers in [0, n), two modular multiplications each once the randomizers are there.
+        """Ciphertexts of integers in [0, n^s), two modular multiplications each once the randomizers are there.
 
         Raises PackingError for a plaintext out of range, WrongKeyError for a pool made under another key or mode.
         """
@@ -187,12 +191,13 @@ class Encryptor:
     ) -> tuple[tuple[mpz, ...], Sequence[Residue]]:
         if isinstance(randomizers, RandomizerPool):
             randomizers.check_serves(self)
-        n, modulus = self.key.modulus, self.key.modulus_squared
-        if plaintexts and not (min(plaintexts) >= 0 and max(plaintexts) < n):
-            raise PackingError("a plaintext lies outside [0, n)")
+        key, modulus = self.key, self.key.ciphertext_modulus
+        if plaintexts and not (min(plaintexts) >= 0 and max(plaintexts) < key.plaintext_modulus):
+            raise PackingError("a plaintext lies outside [0, n^s)")
         # An empty pool is false, and must say that it is empty.
         drawn = (self.randomizers if randomizers is None else randomizers)(len(plaintexts))
-        return tuple([(1 + m * n) * r.value % modulus for m, r in zip(plaintexts, drawn, strict=True)]), drawn
+        ciphertexts = [generator_power(key, m) * r.value % modulus for m, r in zip(plaintexts, drawn, strict=True)]
+        return tuple(ciphertexts), drawn
 
     def rerandomize(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
         """The same plaintexts under fresh randomness. Use `full` for ciphertexts that somebody else made.
@@ -203,7 +208,7 @@ class Encryptor:
             raise UnsuitableKeyError(
                 f"{self.mode!r} randomness keeps a ciphertext's Jacobi symbol; re-randomise with 'full'"
             )
-        modulus = self.key.modulus_squared
+        modulus = self.key.ciphertext_modulus
         fresh = self.randomizers(len(ciphertexts))
         return tuple([c * r.value % modulus for c, r in zip(ciphertexts, fresh, strict=True)])
 
@@ -212,7 +217,7 @@ class Encryptor:
 
 
 class RandomizerPool:
-    """n-th residues made ahead of time, in memory only; each is given out once.
+    """n^s-th residues made ahead of time, in memory only; each is given out once.
 
     A pool lets a party vote at the cost of two multiplications a ciphertext. `fill` in idle time; `take` is what an
     encryptor is handed as its randomizers. A residue used twice would show the difference of two plaintexts, so

@@ -1,22 +1,27 @@
-"""Paillier keys (Paillier 1999) on phe's own key objects.
+"""Paillier keys (Paillier 1999), and those of Damgard and Jurik (2001), on phe's own key objects.
 
-A `PublicKey` *is* a `phe.PaillierPublicKey`, so whatever takes a phe key takes ours; `PublicKey.from_phe` brings a
-phe user's key here. The one thing it adds is `form`, because fast randomness needs more of a key than phe promises:
-keys of form "psephos" have p = q = 3 mod 4, gcd(p - 1, q - 1) = 2 and no prime factor below 2^16 in (p - 1)/2 and
-(q - 1)/2, which makes the group of squares cyclic and its order free of small factors (DESIGN section 3).
+Under a key of degree s a plaintext lies modulo n^s and its ciphertext (1 + n)^m r^(n^s) modulo n^(s+1): s + 1 lengths
+of n carry s, where Paillier's s = 1 takes two for one. The degree is fixed when a key is made.
+
+A `PublicKey` *is* a `phe.PaillierPublicKey`, so whatever takes a phe key takes ours, of degree 1; `PublicKey.from_phe`
+brings a phe user's key here. What phe knows nothing of are the degree, and `form`, because fast randomness needs more
+of a key than phe promises: keys of form "psephos" have p = q = 3 mod 4, gcd(p - 1, q - 1) = 2 and no prime factor below
+2^16 in (p - 1)/2 and (q - 1)/2, which makes the group of squares cyclic and its order free of small factors (DESIGN
+section 3).
 """
 
 from __future__ import annotations
 
 import hashlib
-from functools import cache, cached_property
-from typing import Literal
+from functools import cache, cached_property, partial
+from typing import Any, Literal
 
 import gmpy2
 import phe
 from gmpy2 import mpz
 
-from psephos.protocol.errors import InvalidParameter, WeakKeyError
+from psephos.protocol.errors import DegreeError, InvalidParameter, WeakKeyError
+from psephos.protocol.paillier.kernel import Ring, ring
 from psephos.protocol.storage.values import storable_as
 
 DEFAULT_KEY_BITS = 3072
@@ -31,29 +36,47 @@ SMALLEST_TEST_KEY = 64
 LARGEST_KEY = 16384
 """Bits, beyond 256-bit security (15360): making a longer key would take hours, and what follows days."""
 
+LARGEST_DEGREE = 4
+"""More would save less than a twentieth of the bytes and cost more than they save (docs/performance.md)."""
+
 KeyForm = Literal["psephos", "foreign"]
 
+_PHE_ONLY = ("g", "nsquare", "max_int")  # what phe computes with: under another degree it would be wrong
 
-@storable_as(lambda key: {"n": key.n, "form": key.form})
+
+def _parts(key: PublicKey) -> dict[str, Any]:
+    return {"n": key.n, "form": key.form} | ({"degree": key.degree} if key.degree > 1 else {})
+
+
+@storable_as(_parts)
 class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no types
-    """The modulus n, as a phe public key.
+    """The modulus n, as a phe public key; phe's own functions raise DegreeError under another degree than 1.
 
     Attributes:
         n: the modulus.
-        nsquare: n squared (phe's name).
         form: "psephos" when the maker of the key vouches for the form above, else "foreign".
+        degree: s, 1 to 4.
 
-    Raises InvalidParameter for an even n or one under 64 bits.
+    Raises InvalidParameter for an even n, one under 64 bits, or another degree.
     """
 
-    def __init__(self, n: int, *, form: KeyForm = "foreign") -> None:
+    def __init__(self, n: int, *, form: KeyForm = "foreign", degree: int = 1) -> None:
         if n < 2 ** (SMALLEST_TEST_KEY - 1) or n % 2 == 0:
             raise InvalidParameter(
                 f"a Paillier modulus is an odd number of {SMALLEST_TEST_KEY} bits or more, got one of "
                 f"{n.bit_length() if n > 0 else 0} bits"
             )
+        check_degree(degree)
         super().__init__(int(n))
         self.form: KeyForm = form
+        self.degree = degree
+        for name in _PHE_ONLY if degree > 1 else ():
+            delattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PHE_ONLY:
+            raise DegreeError(f"{self!r} is of degree {self.degree}, and phe computes under keys of degree 1 only")
+        raise AttributeError(name)
 
     @classmethod
     def from_phe(cls, key: phe.PaillierPublicKey) -> PublicKey:
@@ -77,40 +100,54 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
         return mpz(self.n)
 
     @cached_property
-    def modulus_squared(self) -> mpz:
-        """n squared, the modulus of ciphertexts."""
-        return mpz(self.n) ** 2
+    def plaintext_modulus(self) -> mpz:
+        """n^s: the order of 1 + n, and the exponent of which the residues of ciphertexts are powers."""
+        return mpz(self.n) ** self.degree
+
+    @cached_property
+    def ciphertext_modulus(self) -> mpz:
+        """n^(s+1)."""
+        return mpz(self.n) ** (self.degree + 1)
 
     @cached_property
     def ciphertext_bytes(self) -> int:
         """Length of an encoded ciphertext."""
-        return (int(self.nsquare).bit_length() + 7) // 8
+        return (int(self.ciphertext_modulus.bit_length()) + 7) // 8
+
+    @property
+    def ring(self) -> Ring:
+        """The integers modulo n^(s+1), by the kernel that computes."""
+        return ring(self.modulus, self.degree + 1)
 
     @cached_property
     def identifier(self) -> bytes:
-        """SHA-256 of n and the key's form, 32 bytes: what messages name the key by."""
+        """SHA-256 of n and the key's form and degree, 32 bytes: what messages name the key by."""
         size = (self.bits + 7) // 8
-        return hashlib.sha256(
-            b"psephos public key\0" + self.form.encode() + b"\0" + self.n.to_bytes(size, "big")
-        ).digest()
+        kind = self.form if self.degree == 1 else f"{self.form}, degree {self.degree}"
+        return hashlib.sha256(b"psephos public key\0" + kind.encode() + b"\0" + self.n.to_bytes(size, "big")).digest()
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PublicKey):
-            return bool(self.n == other.n and self.form == other.form)
-        return bool(super().__eq__(other)) if isinstance(other, phe.PaillierPublicKey) else NotImplemented
+            return bool((self.n, self.form, self.degree) == (other.n, other.form, other.degree))
+        if isinstance(other, phe.PaillierPublicKey):
+            return self.degree == 1 and bool(super().__eq__(other))
+        return NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.n)
 
     def __repr__(self) -> str:
-        return f"<PublicKey {self.bits} bits, {self.form}, {self.identifier.hex()[:12]}>"
+        size = f"{self.bits} bits" + (f", degree {self.degree}" if self.degree > 1 else "")
+        return f"<PublicKey {size}, {self.form}, {self.identifier.hex()[:12]}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_public_key, (self.n, self.form)
+        return partial(PublicKey, **_parts(self)), ()
 
 
-def _rebuild_public_key(n: int, form: KeyForm) -> PublicKey:
-    return PublicKey(n, form=form)
+def check_degree(degree: int) -> None:
+    """Raise InvalidParameter for a degree that no key has."""
+    if not 1 <= degree <= LARGEST_DEGREE:
+        raise InvalidParameter(f"the degree of a key lies between 1 and {LARGEST_DEGREE}, and is not {degree}")
 
 
 def check_key_bits(bits: int, *, test_key: bool = False) -> None:

@@ -15,30 +15,29 @@ import numpy as np
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.kernel import Array, ring
+from psephos.protocol.paillier.kernel import Array, Ring
 
 _WINDOW = 6
 
 
-def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]], modulus: mpz) -> list[mpz]:
-    """prod_i bases[i]^row[i] modulo `modulus`, for each row of `exponents`.
+def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]], ring: Ring) -> list[mpz]:
+    """prod_i bases[i]^row[i] in a ring, for each row of `exponents`.
 
     Raises InvalidParameter for a negative exponent or a row of another length than the bases.
     """
     if any(len(row) != len(bases) or min(row, default=0) < 0 for row in exponents):
         raise InvalidParameter("every base needs one exponent, and none may be negative")
-    arithmetic = ring(modulus)
-    powers = [arithmetic.array([mpz(1)] * len(bases)), arithmetic.array(bases)]
+    powers = [ring.array([mpz(1)] * len(bases)), ring.array(bases)]
     while len(powers) < 1 << _WINDOW:
-        powers.append(arithmetic.multiply(powers[-1], powers[1]))
+        powers.append(ring.multiply(powers[-1], powers[1]))
     table, places = np.stack(powers), np.arange(len(bases))
-    result = arithmetic.array([mpz(1)] * len(exponents))
+    result = ring.array([mpz(1)] * len(exponents))
     for digits in _digits(exponents):
         for _ in range(_WINDOW):
-            result = arithmetic.multiply(result, result)
+            result = ring.multiply(result, result)
         if digits.any():
-            result = arithmetic.multiply(result, arithmetic.fold(table[digits, places]))
-    return arithmetic.numbers(result)
+            result = ring.multiply(result, ring.fold(table[digits, places]))
+    return ring.numbers(result)
 
 
 def _digits(exponents: Sequence[Sequence[int | mpz]]) -> Array:

@@ -21,8 +21,8 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.protocol.errors import PackingError
-from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.errors import PackingError, WrongKeyError
+from psephos.protocol.paillier.keys import LARGEST_DEGREE, PublicKey
 from psephos.protocol.storage.values import storable
 
 IntegerVector = Sequence[int] | NDArray[np.integer]
@@ -37,7 +37,8 @@ class PackingPlan:
         length: entries of a vector.
         addends: largest number of vectors that may be added.
         minimum, maximum: range of an entry of one addend, both included; minimum <= 0 <= maximum.
-        key_bits: length of n; plaintexts stay below 2^(key_bits - 1) < n.
+        key_bits: length of n.
+        degree: s of the key; plaintexts stay below 2^(s (key_bits - 1)) <= n^s.
 
     Raises:
         PackingError: a field that is no integer, nothing to pack, or a sum that no slot of such a key can hold.
@@ -48,9 +49,10 @@ class PackingPlan:
     minimum: int
     maximum: int
     key_bits: int
+    degree: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("length", "addends", "minimum", "maximum", "key_bits"):
+        for name in ("length", "addends", "minimum", "maximum", "key_bits", "degree"):
             try:
                 # numpy's integers become Python's: equal plans must have equal digests.
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
@@ -66,14 +68,26 @@ class PackingPlan:
             raise PackingError(
                 f"the sum of {self.addends} entries in [{self.minimum}, {self.maximum}] takes "
                 f"{(self.radix - 1).bit_length()} bits "
-                f"and a {self.key_bits}-bit key holds {self.key_bits - 1}: take a larger key, fewer addends or a "
+                f"and a {self.key_bits}-bit key holds {self._capacity}: take a larger key, fewer addends or a "
                 "coarser grid"
             )
 
     @classmethod
     def for_key(cls, key: PublicKey, *, length: int, addends: int, minimum: int = 0, maximum: int = 1) -> PackingPlan:
         """The plan for one key; the default range is that of a vote."""
-        return cls(length, addends, minimum, maximum, key.bits)
+        return cls(length, addends, minimum, maximum, key.bits, key.degree)
+
+    def check_key(self, key: PublicKey) -> None:
+        """Raise WrongKeyError for a key of another length or degree."""
+        if (key.bits, key.degree) != (self.key_bits, self.degree):
+            raise WrongKeyError(
+                f"the plan is for {self.key_bits}-bit keys of degree {self.degree}, and {key!r} is not one"
+            )
+
+    @property
+    def _capacity(self) -> int:
+        """Bits of a plaintext."""
+        return self.degree * (self.key_bits - 1)
 
     @cached_property
     def radix(self) -> int:
@@ -82,8 +96,8 @@ class PackingPlan:
 
     @cached_property
     def slots_per_plaintext(self) -> int:
-        """Entries in one plaintext: the largest k with radix^k <= 2^(key_bits - 1)."""
-        capacity, slots = mpz(1) << (self.key_bits - 1), 0
+        """Entries in one plaintext: the largest k with radix^k <= 2^(s (key_bits - 1))."""
+        capacity, slots = mpz(1) << self._capacity, 0
         while capacity := capacity // self.radix:
             slots += 1
         return slots
@@ -96,7 +110,8 @@ class PackingPlan:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the plan, 32 bytes: what messages name it by."""
-        fields = (self.length, self.addends, self.minimum, self.maximum, self.key_bits)
+        degree = (self.degree,) if self.degree > 1 else ()
+        fields = (self.length, self.addends, self.minimum, self.maximum, self.key_bits, *degree)
         return hashlib.sha256(b"psephos packing plan, radix\0" + repr(fields).encode()).digest()
 
     def pack(self, values: IntegerVector) -> list[mpz]:
@@ -169,6 +184,23 @@ class PackingPlan:
         if least < self.minimum or most > self.maximum:
             place = next(i for i, e in enumerate(values) if not self.minimum <= e <= self.maximum)
             raise PackingError(f"entry {place} lies outside [{self.minimum}, {self.maximum}]")
+
+
+_COST = {1: 1.0, 2: 0.9, 3: 0.9, 4: 1.0}
+"""Multiplications of one degree beside those of degree 1, for as many bits of plaintext (docs/performance.md)."""
+
+
+def best_degree(key_bits: int, *, length: int, addends: int, minimum: int = 0, maximum: int = 1) -> int:
+    """The degree under which such vectors take the fewest bytes, for a tenth more time than degree 1 at most.
+
+    A vector that fits one ciphertext takes degree 1. Raises PackingError as the plan does.
+    """
+    counts = {
+        degree: PackingPlan(length, addends, minimum, maximum, key_bits, degree).ciphertexts
+        for degree in range(1, LARGEST_DEGREE + 1)
+    }
+    near = [s for s, count in counts.items() if count * s * _COST[s] <= 1.1 * counts[1]]
+    return min(near, key=lambda s: (counts[s] * (s + 1), s))
 
 
 def _compose(digits: Sequence[int | mpz], radix: mpz) -> mpz:

@@ -14,44 +14,43 @@ import numpy as np
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.kernel import Array, Ring, ring
+from psephos.protocol.paillier.kernel import Array, Ring
 
 __all__ = ["public_power"]
 
 _TOGETHER = 8
 
 
-def public_power(bases: Sequence[mpz], exponents: Sequence[mpz], modulus: mpz) -> mpz:
-    """prod_i bases[i]^exponents[i] modulo `modulus`; raises InvalidParameter for a negative exponent."""
+def public_power(bases: Sequence[mpz], exponents: Sequence[mpz], ring: Ring) -> mpz:
+    """prod_i bases[i]^exponents[i] in a ring; raises InvalidParameter for a negative exponent."""
     if len(bases) != len(exponents) or min(exponents, default=0) < 0:
         raise InvalidParameter("every base needs one exponent, and none may be negative")
     bits = max((int(e).bit_length() for e in exponents), default=0)
     # Up to 2^13 buckets a window: eight times as many are 63 MB at 3072 bits.
     width = min(range(1, 14), key=lambda w: -(-bits // (w * _TOGETHER)) * (len(bases) + (2 << w)))
     mask = (1 << width) - 1
-    arithmetic = ring(modulus)
-    factors = arithmetic.array(bases)
+    factors, modulus = ring.array(bases), ring.modulus
     result = mpz(1)
     windows = range(0, bits, width)
     for first in reversed(range(0, len(windows), _TOGETHER)):
         shifts = windows[first : first + _TOGETHER]
         digits = np.array([[int(exponent >> shift) & mask for shift in shifts] for exponent in exponents])
-        for power in reversed(_weighted(arithmetic, factors, digits)):
+        for power in reversed(_weighted(ring, factors, digits)):
             for _ in range(width):
                 result = result * result % modulus
             result = result * power % modulus
     return result
 
 
-def _weighted(arithmetic: Ring, factors: Array, digits: Array) -> list[mpz]:
+def _weighted(ring: Ring, factors: Array, digits: Array) -> list[mpz]:
     """The product of factors^digit for each of the windows that are the columns of `digits`."""
-    one, places = arithmetic.array([mpz(1)]), np.arange(digits.shape[1])
+    one, places = ring.array([mpz(1)]), np.arange(digits.shape[1])
     count = max(digits.max(), 1) + 1
     buckets = np.repeat(one, len(places) * count, axis=0).reshape(len(places), count, *one.shape[1:])
     for place, row in enumerate(digits):
-        buckets[places, row] = arithmetic.multiply(buckets[places, row], factors[place : place + 1])
+        buckets[places, row] = ring.multiply(buckets[places, row], factors[place : place + 1])
     running = total = buckets[:, -1]
     for digit in range(count - 2, 0, -1):
-        running = arithmetic.multiply(running, buckets[:, digit])
-        total = arithmetic.multiply(total, running)
-    return arithmetic.numbers(total)
+        running = ring.multiply(running, buckets[:, digit])
+        total = ring.multiply(total, running)
+    return ring.numbers(total)

@@ -1,11 +1,11 @@
 """t-of-n threshold decryption (DESIGN section 3; Shoup 2000, Damgard and Jurik 2001; theta: Nishide and Sakurai 2010).
 
-The holders share over the integers an exponent d that is a multiple of lambda; theta = d mod n is public. A dealer
+The holders share over the integers an exponent d that is a multiple of lambda; theta = d mod n^s is public. A dealer
 takes the d with theta = 1, keeps nothing, and is the one role that ever saw p and q: it has its own row in the table of
 who learns what. A ceremony without one (`psephos.protocol.ceremony`) ends with d = beta (p - 1)(q - 1), for a beta that
 nobody knows. A partial decryption of c by holder j is c^(2 Delta f(j)); the squares of t of them multiply, with integer
-Lagrange exponents, to c^(4 Delta^3 d) = 1 + 4 Delta^3 theta m n. That value must be 1 mod n, and m must be a sum the
-plan allows: a wrong partial decryption makes the first fail but with probability about 1/n. One that is wrong *on
+Lagrange exponents, to c^(4 Delta^3 d) = (1 + n)^(4 Delta^3 theta m). That value must be 1 mod n, and m must be a sum
+the plan allows: a wrong partial decryption makes the first fail but with probability about 1/n. One that is wrong *on
 purpose* can be shaped to pass; the verification values v_j are what a proof against that is made with. No such proof
 sees a sign, everybody knowing -1 of order 2, so the squares are combined, which have none (Shoup 2000).
 """
@@ -24,7 +24,7 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter, ThresholdError, WrongKeyError, WrongPartialDecryptionError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.encryption import random_unit
-from psephos.protocol.paillier.kernel import ring
+from psephos.protocol.paillier.generator import logarithm
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, lagrange_numerators
@@ -47,9 +47,9 @@ class ThresholdKey:
         holders: n.
         threshold: t of the n open a ciphertext.
         ceremony: 16 bytes, so that shares of two ceremonies over one key are not mixed up.
-        verification_base: v, a square modulo n^2.
+        verification_base: v, a square modulo n^(s+1).
         verification_values: v_j = v^(2 Delta f(j)) of holders 1 .. n, which their partial decryptions are proved with.
-        theta: d modulo n, a unit.
+        theta: d modulo n^s, a unit.
 
     Raises InvalidParameter unless 1 <= t <= n <= 255, the ceremony has 16 bytes and every holder a verification value,
     and for a theta that is no unit; CiphertextError when a verification value is none.
@@ -74,8 +74,8 @@ class ThresholdKey:
             raise InvalidParameter("a ceremony is named by 16 bytes")
         if len(self.verification_values) != self.holders:
             raise InvalidParameter(f"{self.holders} holders have as many verification values")
-        if not 0 < self.theta < self.key.n or math.gcd(self.theta, self.key.n) != 1:
-            raise InvalidParameter("theta is a unit modulo n")
+        if not 0 < self.theta < self.key.plaintext_modulus or math.gcd(self.theta, self.key.n) != 1:
+            raise InvalidParameter("theta is a unit modulo n^s")
         check_ciphertexts(self.key, (self.verification_base, *self.verification_values))
 
     @cached_property
@@ -96,7 +96,7 @@ class ThresholdKey:
     def exponent_bits(self) -> int:
         """Public bound of the length of every 2 Delta f(j), dealt or not."""
         combinatorial = 3 * self.delta.bit_length() + (self.threshold + 1) * self.holders.bit_length()
-        return 2 * self.key.bits + 3 * STATISTICAL_BITS + combinatorial + 32
+        return (self.key.degree + 1) * self.key.bits + 3 * STATISTICAL_BITS + combinatorial + 32
 
 
 class KeyShare:
@@ -121,14 +121,14 @@ class KeyShare:
         return mpz(2 * self.threshold_key.delta * self._share)
 
     def partially_decrypt(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
-        """c^(2 Delta f(j)) mod n^2 of each ciphertext; raises CiphertextError for one that is no unit.
+        """c^(2 Delta f(j)) mod n^(s+1) of each ciphertext; raises CiphertextError for one that is no unit.
 
         A sharp tool: it opens whatever it is given. Protocols go through `parties.KeyHolder`, which opens only the
         product of the ballots it observed, once.
         """
         key = self.threshold_key.key
         check_ciphertexts(key, ciphertexts)
-        return tuple(ring(key.modulus_squared).power(ciphertexts, self.exponent))
+        return tuple(key.ring.power(ciphertexts, self.exponent))
 
     def __repr__(self) -> str:
         return f"<KeyShare of holder {self.holder} of {self.threshold_key!r}>"
@@ -148,15 +148,16 @@ def deal(
     public = private_key.public_key
     ceremony = randomness.draw(16)
     exponent = private_key.decryption_exponent()
-    shares = deal_integer(exponent, public.nsquare, holders=holders, threshold=threshold, randomness=randomness)
-    base, delta = random_unit(public, randomness) ** 2 % public.modulus_squared, math.factorial(holders)
-    values = tuple(ring(public.modulus_squared).power([base], mpz(2 * delta * f))[0] for f in shares)
+    bound = int(public.ciphertext_modulus)
+    shares = deal_integer(exponent, bound, holders=holders, threshold=threshold, randomness=randomness)
+    base, delta = random_unit(public, randomness) ** 2 % public.ciphertext_modulus, math.factorial(holders)
+    values = tuple(public.ring.power([base], mpz(2 * delta * f))[0] for f in shares)
     threshold_key = ThresholdKey(public, holders, threshold, ceremony, base, values)
     return threshold_key, [KeyShare(threshold_key, j, f) for j, f in enumerate(shares, start=1)]
 
 
 def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> list[int]:
-    """The plaintexts in [0, n) of the ciphertexts that `parts` are the partial decryptions of.
+    """The plaintexts in [0, n^s) of the ciphertexts that `parts` are the partial decryptions of.
 
     Args:
         threshold_key: the ceremony's public side.
@@ -176,9 +177,10 @@ def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> 
     counts = {len(parts[j]) for j in chosen}
     if len(counts) != 1:
         raise WrongPartialDecryptionError("the holders opened different numbers of ciphertexts")
-    n, modulus = key.modulus, key.modulus_squared
+    n, modulus = key.modulus, key.ciphertext_modulus
     exponents = {j: 2 * power for j, power in lagrange_numerators(chosen, threshold_key.holders).items()}
-    inverse = gmpy2.invert(4 * mpz(threshold_key.delta) ** 3 * threshold_key.theta, n)
+    unit = 4 * mpz(threshold_key.delta) ** 3 * threshold_key.theta * logarithm(1 + n, n, key.degree)
+    inverse = gmpy2.invert(unit, key.plaintext_modulus)
     plaintexts = []
     for place in range(counts.pop()):
         top = bottom = mpz(1)
@@ -195,7 +197,7 @@ def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> 
             raise WrongPartialDecryptionError(
                 f"the partial decryptions of holders {chosen} do not combine: at least one of them is wrong"
             )
-        plaintexts.append(int((value - 1) // n * inverse % n))
+        plaintexts.append(int(logarithm(value, n, key.degree) * inverse % key.plaintext_modulus))
     return plaintexts
 
 

@@ -22,11 +22,11 @@ class EncryptedVector:
     Attributes:
         key: what it is encrypted under.
         plan: how it is packed.
-        ciphertexts: `plan.ciphertexts` units modulo n^2, checked by whoever received them.
+        ciphertexts: `plan.ciphertexts` units modulo n^(s+1), checked by whoever received them.
         addends: how many vectors it is the sum of.
 
-    Raises CiphertextError for another number of ciphertexts than the plan's, WrongKeyError for a key of another length,
-    PackingOverflowError for more addends than the plan has room for.
+    Raises CiphertextError for another number of ciphertexts than the plan's, WrongKeyError for a key of another length
+    or degree, PackingOverflowError for more addends than the plan has room for.
     """
 
     key: PublicKey
@@ -39,8 +39,7 @@ class EncryptedVector:
             raise CiphertextError(
                 f"a vector of this plan has {self.plan.ciphertexts} ciphertexts, not {len(self.ciphertexts)}"
             )
-        if self.key.bits != self.plan.key_bits:
-            raise WrongKeyError(f"the plan is for {self.plan.key_bits}-bit keys, and {self.key!r} is not one")
+        self.plan.check_key(self.key)
         if not 1 <= self.addends <= self.plan.addends:
             raise PackingOverflowError(f"the plan has room for {self.plan.addends} addends, not {self.addends}")
 

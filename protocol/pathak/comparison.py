@@ -33,6 +33,7 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter, MessageError, PackingError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey
 from psephos.protocol.pathak.terms import HIDING_BITS
@@ -177,6 +178,6 @@ def mask_encrypted_difference(
         raise PackingError(f"masking {bits}-bit integers takes {bits + HIDING_BITS + 2} bits, the key {key.bits}")
     offset = 1 << bits  # keeps z positive
     mask = offset + randomness.below(1 << (bits + HIDING_BITS))
-    n, modulus = key.modulus, key.modulus_squared
-    masked = left * gmpy2.invert(right, modulus) % modulus * (1 + mask * n) % modulus
+    modulus = key.ciphertext_modulus
+    masked = left * gmpy2.invert(right, modulus) % modulus * generator_power(key, mpz(mask)) % modulus
     return Encryptor(key, "full", randomness=randomness).rerandomize((masked,))[0], mask

@@ -18,6 +18,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError, WeakKeyError
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
+from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -146,7 +147,7 @@ def _shape(key: DgkPublicKey, powers: int) -> CombShape:
 
 @lru_cache(maxsize=4)
 def _comb(key: DgkPublicKey, shape: CombShape) -> FixedBaseComb:
-    return FixedBaseComb(key.h, key.n, shape)
+    return FixedBaseComb(key.h, ring(key.n), shape)
 
 
 class DgkPrivateKey:

@@ -1,24 +1,23 @@
 """What releases cost together: events, their composition through dp-accounting, and a party's own budget.
 
-Neighbours differ in everything one party holds, M fixed: *replace one*. dp-accounting 0.6.0 needs care (each point is
-held by a test): it has no (epsilon, delta) event and no Skellam; its PLD accountant ignores `count` for randomised
-response; and under replace-one it doubles the sensitivity of a Gaussian, while our sensitivities already are distances
-between neighbours. Therefore, always with the PLD accountant under REPLACE_ONE:
+Neighbours differ in everything one party holds, M fixed: *replace one*; our sensitivities are distances between such
+neighbours. By dp-accounting's privacy loss distributions (its accountant, which has no (epsilon, delta) event and no
+Skellam, ignores `count` for randomised response, and doubles a Gaussian's sensitivity under replace-one):
 
-* a pure epsilon is binary randomised response with p = 2/(1 + e^epsilon), composed one at a time. Any epsilon-private
-  mechanism is a post-processing of it (Kairouz, Oh, Viswanath 2015);
+* a pure epsilon is binary randomised response with p = 2/(1 + e^epsilon), and k of the same are composed at once. Any
+  epsilon-private mechanism is a post-processing of it (Kairouz, Oh, Viswanath 2015);
 * an (epsilon, delta) mechanism that is not Gaussian is the same with delta added by us (same theorem);
-* a Gaussian of standard deviation sigma and sensitivity S has noise multiplier 2 sigma/S there;
+* Gaussians of multipliers sigma_i/S_i are together one, of multiplier (sum S_i^2/sigma_i^2)^(-1/2);
 * a sampler's total variation d from its law adds (1 + e^epsilon) d, with the epsilon of the whole composition.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 from psephos.protocol.errors import BudgetExceededError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
@@ -29,9 +28,6 @@ from psephos.protocol.privacy.mechanisms import (
     check_epsilon,
     gaussian_delta,
 )
-
-if TYPE_CHECKING:  # it takes a second, and most of what has a budget never composes anything
-    import dp_accounting
 
 
 @dataclass(frozen=True)
@@ -56,15 +52,6 @@ class PrivacyEvent:
             raise InvalidParameter(f"{self.name}: delta {self.delta} and distance {self.distance} are no probabilities")
         if self.multiplier is not None and not 0 < self.multiplier < math.inf:
             raise InvalidParameter(f"{self.name}: a noise multiplier of {self.multiplier} is none")
-
-    @property
-    def dp_event(self) -> dp_accounting.DpEvent:
-        """For dp-accounting's PLD accountant, REPLACE_ONE; a non-Gaussian's `delta` and `distance` are not in it."""
-        import dp_accounting
-
-        if self.multiplier is not None:
-            return dp_accounting.GaussianDpEvent(2.0 * self.multiplier)
-        return dp_accounting.RandomizedResponseDpEvent(2.0 / (1.0 + math.exp(self.epsilon)), 2)
 
 
 def pure_event(name: str, epsilon: float, *, distance: float = 0.0, unit: str = "party") -> PrivacyEvent:
@@ -123,17 +110,14 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     left -= sum(max(0.0, e.delta - (1 + math.exp(e.epsilon)) * e.distance) for e in events if e.multiplier is None)
     if left <= 0 or (basic < math.inf and (len(events) == 1 or _beyond(events, left))):
         return basic
-    import dp_accounting
-    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.pld import privacy_loss_distribution as pld  # a second, and most budgets compose nothing
 
-    accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
-    # Gaussians, adaptive ones too, are one Gaussian, exactly: the squares of sensitivity over deviation add up.
-    if square := math.fsum(event.multiplier**-2 for event in events if event.multiplier is not None):
-        accountant.compose(dp_accounting.GaussianDpEvent(2 / math.sqrt(square)))
-    for event in events:
-        if event.multiplier is None:
-            accountant.compose(event.dp_event)
-    tight = float(accountant.get_epsilon(left))
+    total = pld.identity()
+    for epsilon, times in Counter(e.epsilon for e in events if e.multiplier is None).items():
+        total = total.compose(pld.from_randomized_response(2 / (1 + math.exp(epsilon)), 2).self_compose(times))
+    if gaussians := [e.multiplier**-2 for e in events if e.multiplier is not None]:  # adaptive ones too are one
+        total = total.compose(pld.from_gaussian_mechanism(math.fsum(gaussians) ** -0.5))
+    tight = float(total.get_epsilon_for_delta(left))
     return min(basic, tight if tight <= MAX_EPSILON else math.inf)
 
 

@@ -1,15 +1,15 @@
 """That a sender knows the plaintexts of its ciphertexts: one proof for all of them.
 
-Statement: ciphertexts c_1 .. c_L modulo n^2, bound to who sends them and in which round. The sender knows m_l and the
-roots of the residues with c_l = (1 + n m_l) r_l, where r_l = h_s^(a_l) (fast modes) or r_l = u_l^n (`full`).
+Statement: ciphertexts c_1 .. c_L modulo n^(s+1), bound to who sends them and in which round. The sender knows m_l and
+the roots of the residues with c_l = (1 + n)^(m_l) r_l, where r_l = h_s^(a_l) (fast modes) or r_l = u_l^(n^s) (`full`).
 
-    announce    A = (1 + n x) h_s^alpha,    x uniform modulo n, alpha 80 bits longer than what it hides
+    announce    A = (1 + n)^x h_s^alpha,    x uniform modulo n^s, alpha 80 bits longer than what it hides
     challenge   e_1 .. e_L = H(statement, c, A), 128 bits each
-    respond     z = x + sum e_l m_l mod n,    w = alpha + sum e_l a_l   (or v = u prod u_l^(e_l) mod n)
-    check       (1 + n z) h_s^w = A prod c_l^(e_l) mod n^2   (or v^n for h_s^w)
+    respond     z = x + sum e_l m_l mod n^s,    w = alpha + sum e_l a_l   (or v = u prod u_l^(e_l) mod n)
+    check       (1 + n)^z h_s^w = A prod c_l^(e_l) mod n^(s+1)   (or v^(n^s) for h_s^w)
 
-Two answers to challenges that differ in one e_l only give c_l^(e - e') = (1 + n (z - z')) times an n-th residue, and
-e - e', below every factor of n, can be inverted modulo n: the plaintext m_l = (z - z')/(e - e') mod n is known,
+Two answers to challenges that differ in one e_l only give c_l^(e - e') = (1 + n)^(z - z') times an n^s-th residue, and
+e - e', below every factor of n, can be inverted modulo n^s: the plaintext m_l = (z - z')/(e - e') mod n^s is known,
 whatever the residue is. So no sender can make a ballot of other people's ciphertexts. docs/security/zero-knowledge.md
 has the theorem and what binds a proof to its sender.
 """
@@ -27,6 +27,7 @@ from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
 from psephos.protocol.paillier.encryption import RandomnessMode, Witness, exponent_bits, fixed_base, random_unit
+from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.public_power import public_power
@@ -46,8 +47,8 @@ class KnowledgeProof:
 
     Attributes:
         fast: whether the answer is an exponent of h_s, or a root for `full`.
-        announcement: A, a unit modulo n^2.
-        plaintext: z, in [0, n).
+        announcement: A, a unit modulo n^(s+1).
+        plaintext: z, in [0, n^s).
         residue: w or v.
     """
 
@@ -59,17 +60,16 @@ class KnowledgeProof:
     @staticmethod
     def encoded_length(key: PublicKey) -> int:
         """Bytes of every proof under a key: A, z, and the longer of w and v."""
-        return 1 + key.ciphertext_bytes + 2 * _plain_bytes(key)
+        return 1 + key.ciphertext_bytes + _plain_bytes(key) + _root_bytes(key)
 
     def encode(self, key: PublicKey) -> bytes:
         """Fixed-length little-endian integers."""
-        size = _plain_bytes(key)
         return b"".join(
             (
                 bytes([self.fast]),
                 self.announcement.to_bytes(key.ciphertext_bytes, "little"),
-                self.plaintext.to_bytes(size, "little"),
-                self.residue.to_bytes(size, "little"),
+                self.plaintext.to_bytes(_plain_bytes(key), "little"),
+                self.residue.to_bytes(_root_bytes(key), "little"),
             )
         )
 
@@ -78,12 +78,13 @@ class KnowledgeProof:
         """A received proof, every number in its range; raises ProofError."""
         if len(data) != cls.encoded_length(key) or data[0] > 1:
             raise ProofError("these bytes are no proof of knowledge under this key")
-        size, at = _plain_bytes(key), 1 + key.ciphertext_bytes
-        announcement = mpz.from_bytes(data[1:at], "little")
-        plaintext, residue = (mpz.from_bytes(data[at + i * size : at + (i + 1) * size], "little") for i in (0, 1))
+        first = 1 + key.ciphertext_bytes
+        second = first + _plain_bytes(key)
+        parts = (data[1:first], data[first:second], data[second:])
+        announcement, plaintext, residue = (mpz.from_bytes(part, "little") for part in parts)
         fast = bool(data[0])
         limit = mpz(1) << answer_bits(key) if fast else key.modulus
-        if not (0 < announcement < key.modulus_squared and plaintext < key.modulus and residue < limit):
+        if not (0 < announcement < key.ciphertext_modulus and plaintext < key.plaintext_modulus and residue < limit):
             raise ProofError("a number in a proof of knowledge lies outside its range")
         if fast and key.form != "psephos":
             raise ProofError("h_s-randomised ballots need a key of form 'psephos', and this one is foreign")
@@ -107,16 +108,17 @@ def prove(
         ciphertexts, witness, mode: as `Encryptor.encrypt_with_witness` gave them.
         randomness: the operating system's by default.
     """
-    n, modulus = key.modulus, key.modulus_squared
-    mask = mpz(randomness.below(key.n))
+    n = key.modulus
+    mask = mpz(randomness.below(int(key.plaintext_modulus)))
     if mode == "full":
         root = random_unit(key, randomness)
-        announcement = (1 + n * mask) * ring(modulus).power([root], n)[0] % modulus
+        residue = key.ring.power([root], key.plaintext_modulus)[0]
     else:
         root = mpz(randomness.bits(mask_bits(key)))
-        announcement = (1 + n * mask) * base_power(key, root) % modulus
+        residue = base_power(key, root)
+    announcement = generator_power(key, mask) * residue % key.ciphertext_modulus
     drawn = _challenges(statement, key, ciphertexts, announcement)
-    plaintext = (mask + sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))) % n
+    plaintext = (mask + sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))) % key.plaintext_modulus
     if mode == "full":
         for e, unit in zip(drawn, witness.roots, strict=True):
             root = root * gmpy2.powmod_sec(unit, e, n) % n if e else root
@@ -129,9 +131,9 @@ def verify(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], proof: 
     """Raise ProofError unless the proof holds. The ciphertexts are units already (`check_ciphertexts`)."""
     _check_unit(key, proof)
     drawn = _challenges(statement, key, ciphertexts, proof.announcement)
-    modulus = key.modulus_squared
-    left = (1 + key.modulus * proof.plaintext) * _residue(key, proof) % modulus
-    if not _equal(left, proof.announcement * public_power(ciphertexts, drawn, modulus), modulus):
+    modulus = key.ciphertext_modulus
+    left = generator_power(key, proof.plaintext) * _residue(key, proof) % modulus
+    if not _equal(left, proof.announcement * public_power(ciphertexts, drawn, key.ring), modulus):
         raise ProofError(
             "the proof of knowledge does not hold: these ciphertexts were not encrypted by whoever sends them, or not "
             "for this round"
@@ -163,7 +165,7 @@ def first_wrong(
 def _holds_together(
     key: PublicKey, claims: Sequence[tuple[bytes, Sequence[mpz], KnowledgeProof]], randomness: Randomness
 ) -> bool:
-    n, modulus = key.modulus, key.modulus_squared
+    modulus = key.ciphertext_modulus
     bases: list[mpz] = []
     exponents: list[mpz] = []
     plaintext = exponent = mpz(0)
@@ -183,14 +185,15 @@ def _holds_together(
         else:
             roots.append(proof.residue)
             weights.append(weight)
-    left = (1 + n * (plaintext % n)) * gmpy2.powmod(fixed_base(key), exponent, modulus) % modulus
+    left = generator_power(key, plaintext) * gmpy2.powmod(fixed_base(key), exponent, modulus) % modulus
     if roots:
-        left = left * gmpy2.powmod(public_power(roots, weights, n), n, modulus) % modulus
-    return _equal(left, public_power(bases, exponents, modulus), modulus)
+        root = public_power(roots, weights, ring(key.modulus))
+        left = left * gmpy2.powmod(root, key.plaintext_modulus, modulus) % modulus
+    return _equal(left, public_power(bases, exponents, key.ring), modulus)
 
 
 def _equal(left: mpz, right: mpz, modulus: mpz) -> bool:
-    """Up to the sign, which is an n-th residue and hides nothing: one proof and many are judged alike."""
+    """Up to the sign, which is an n^s-th residue and hides nothing: one proof and many are judged alike."""
     return bool(left * left % modulus == right * right % modulus)
 
 
@@ -210,11 +213,15 @@ def _challenges(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], an
 def _residue(key: PublicKey, proof: KnowledgeProof) -> mpz:
     if proof.fast:
         return base_power(key, proof.residue)
-    return gmpy2.powmod(proof.residue, key.modulus, key.modulus_squared)
+    return gmpy2.powmod(proof.residue, key.plaintext_modulus, key.ciphertext_modulus)
+
+
+def _root_bytes(key: PublicKey) -> int:
+    return max((key.bits + 7) // 8, (answer_bits(key) + 7) // 8)
 
 
 def _plain_bytes(key: PublicKey) -> int:
-    return max((key.bits + 7) // 8, (answer_bits(key) + 7) // 8)
+    return max((int(key.plaintext_modulus.bit_length()) + 7) // 8, (answer_bits(key) + 7) // 8)
 
 
 def mask_bits(key: PublicKey) -> int:
@@ -235,4 +242,4 @@ def base_power(key: PublicKey, exponent: mpz) -> mpz:
 @lru_cache(maxsize=2)
 def _comb(key: PublicKey) -> FixedBaseComb:
     shape = best_shape(answer_bits(key), powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000)
-    return FixedBaseComb(fixed_base(key), key.modulus_squared, shape)
+    return FixedBaseComb(fixed_base(key), key.ring, shape)

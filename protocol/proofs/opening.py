@@ -1,6 +1,6 @@
 """That a partial decryption is right: one proof for all ciphertexts of a product (Chaum and Pedersen 1992, Shoup 2000).
 
-Statement: d_l = c_l^x for every l, with the same x as in the holder's verification value v_j = v^x modulo n^2.
+Statement: d_l = c_l^x for every l, with the same x as in the holder's verification value v_j = v^x modulo n^(s+1).
 
     weights     rho_1 .. rho_L = H(statement, c, d), 128 bits;   C = prod c_l^rho_l,  D = prod d_l^rho_l
     announce    a = v^r,  b = C^r,    r 80 bits longer than what it hides
@@ -8,9 +8,9 @@ Statement: d_l = c_l^x for every l, with the same x as in the holder's verificat
     respond     z = r + e x over the integers
     check       v^z = a v_j^e  and  C^z = b D^e, both up to the sign
 
-No safe primes are needed. Where the plaintext is, in the (1 + n) part, every order divides n and the equations hold as
-they stand; what is still wrong lies in the n-th residues, and makes the combined value differ from 1 modulo n, which
-`combine` refuses. docs/security/zero-knowledge.md has the theorem.
+No safe primes are needed. Where the plaintext is, in the (1 + n) part, every order divides n^s and the equations hold
+as they stand; what is still wrong lies in the n^s-th residues, and makes the combined value differ from 1 modulo n,
+which `combine` refuses. docs/security/zero-knowledge.md has the theorem.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from gmpy2 import mpz
 from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
-from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges
@@ -39,7 +38,7 @@ class Powers:
     """What the verification values of a shared key are powers of.
 
     Attributes:
-        key: modulo whose n^2 all of it is.
+        key: modulo whose n^(s+1) all of it is.
         base: v.
         exponent_bits: public bound of the length of every holder's x.
     """
@@ -51,7 +50,7 @@ class Powers:
 
 @dataclass(frozen=True)
 class OpeningProof:
-    """One proof, as it travels: a and b, units modulo n^2, and z, in [0, 2^answer_bits)."""
+    """One proof, as it travels: a and b, units modulo n^(s+1), and z, in [0, 2^answer_bits)."""
 
     base: mpz = field(repr=False)
     product: mpz = field(repr=False)
@@ -112,7 +111,7 @@ def prove(
     weighted, opened = _weighted(statement, key, ciphertexts, values)
     mask = mpz(randomness.bits(_answer_bits(powers.exponent_bits) - 1))
     announced = _comb(powers).power(int(mask))
-    (product,) = ring(key.modulus_squared).power([weighted], mask)
+    (product,) = key.ring.power([weighted], mask)
     e = _challenge(statement, powers, weighted, opened, announced, product)
     return OpeningProof(announced, product, mask + e * exponent)
 
@@ -126,7 +125,7 @@ def verify(
     proof: OpeningProof,
 ) -> None:
     """Raise ProofError unless the proof holds; arguments as in `prove`, all units (`check_ciphertexts`)."""
-    modulus = powers.key.modulus_squared
+    modulus = powers.key.ciphertext_modulus
     weighted, opened = _weighted(statement, powers.key, ciphertexts, values)
     e = _challenge(statement, powers, weighted, opened, proof.base, proof.product)
     left = _comb(powers).power(int(proof.answer))
@@ -139,10 +138,10 @@ def verify(
 
 def _weighted(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], values: Sequence[mpz]) -> tuple[mpz, mpz]:
     """C and D."""
-    size, modulus = key.ciphertext_bytes, key.modulus_squared
+    size, ring = key.ciphertext_bytes, key.ring
     parts = (key.identifier, statement, *(x.to_bytes(size, "little") for x in (*ciphertexts, *values)))
     weights = challenges(f"{_LABEL}: weights", parts, len(ciphertexts))
-    return public_power(ciphertexts, weights, modulus), public_power(values, weights, modulus)
+    return public_power(ciphertexts, weights, ring), public_power(values, weights, ring)
 
 
 def _challenge(statement: bytes, powers: Powers, *numbers: mpz) -> mpz:
@@ -159,4 +158,4 @@ def _answer_bits(exponent_bits: int) -> int:
 def _comb(powers: Powers) -> FixedBaseComb:
     key, bits = powers.key, _answer_bits(powers.exponent_bits)
     shape = best_shape(bits, powers=64, entry_bytes=key.ciphertext_bytes, memory=20_000_000)
-    return FixedBaseComb(powers.base, key.modulus_squared, shape)
+    return FixedBaseComb(powers.base, key.ring, shape)

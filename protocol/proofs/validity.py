@@ -4,9 +4,9 @@ A hash-based proof after Ligero (Ames, Hazay, Ishai and Venkitasubramaniam 2017)
 one random combination of their plaintexts. No trusted set-up and no group but Paillier's; the work is array arithmetic.
 
 1. The sender writes its entries v and the bits of a random mask mu into the rows of a matrix, extends every row to a
-   Reed-Solomon codeword, and commits to the columns (a Merkle root). It also sends A = (1 + n mu) h_s^alpha.
+   Reed-Solomon codeword, and commits to the columns (a Merkle root). It also sends A = (1 + n)^mu h_s^alpha.
 2. Challenges e_l. It answers z = mu + sum e_l m_l over the integers and w = alpha + sum e_l a_l, which satisfy
-   (1 + n z) h_s^w = A prod c_l^(e_l): the proof of knowledge with an answer that is not reduced modulo n.
+   (1 + n)^z h_s^w = A prod c_l^(e_l): the proof of knowledge with an answer that is not reduced modulo n^s.
 3. Challenges: six random primes q. The plaintexts are m_l = sum_j v_lj radix^j, so the equation of step 2 is one
    between bits, and it holds over the integers when it holds modulo each q: z = sum (bit)(coefficient mod q) - q t.
    The sender commits to the bits of the quotients t.
@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from psephos.protocol.errors import CiphertextError, InvalidParameter, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.encryption import Witness
+from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.public_power import public_power
@@ -110,7 +111,8 @@ class Layout:
     @property
     def mask_bits(self) -> int:
         """Bits of mu."""
-        return CHALLENGE_BITS + self.key.bits + self.plan.ciphertexts.bit_length() + HIDING_BITS
+        plaintext = self.key.degree * self.key.bits
+        return CHALLENGE_BITS + plaintext + self.plan.ciphertexts.bit_length() + HIDING_BITS
 
     @property
     def quotient_bits(self) -> int:
@@ -313,7 +315,7 @@ def prove(
     chain = _Chain(layout, statement, ciphertexts)
     # 1
     mu, alpha = mpz(randomness.bits(layout.mask_bits)), mpz(randomness.bits(mask_bits(key)))
-    announcement = (1 + key.modulus * (mu % key.modulus)) * base_power(key, alpha) % key.modulus_squared
+    announcement = generator_power(key, mu) * base_power(key, alpha) % key.ciphertext_modulus
     first = np.concatenate([layout.votes(entries), layout.bits([int(mu)], layout.mask_bits)])
     rows = _hidden_rows(layout, first, randomness)
     masks = _masks(layout, randomness)
@@ -435,15 +437,15 @@ class _Verification:
 
     def _check_opening(self, announcement: mpz, drawn: Sequence[mpz], z: mpz, w: mpz) -> None:
         """Step 2's equation, up to the sign, with everything in its range."""
-        key, modulus = self.layout.key, self.layout.key.modulus_squared
+        key, modulus = self.layout.key, self.layout.key.ciphertext_modulus
         if z >> (self.layout.mask_bits + 1) or w >> answer_bits(key):
             raise ProofError("an answer in a proof of validity lies outside its range")
         try:
             check_ciphertexts(key, (announcement,))
         except CiphertextError as error:
             raise ProofError(f"the announcement of a proof of validity is no unit: {error}") from None
-        left = (1 + key.modulus * (z % key.modulus)) * base_power(key, w) % modulus
-        right = announcement * public_power(self.ciphertexts, drawn, modulus) % modulus
+        left = generator_power(key, z) * base_power(key, w) % modulus
+        right = announcement * public_power(self.ciphertexts, drawn, key.ring) % modulus
         if (left * left - right * right) % modulus:
             raise ProofError(
                 "the proof of validity does not open these ciphertexts: they were not encrypted by whoever sends them, "

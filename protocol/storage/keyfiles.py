@@ -19,7 +19,7 @@ from typing import Any
 from gmpy2 import mpz
 
 from psephos.protocol.errors import KeyFileError, KeyFilePermissionsError, PsephosError
-from psephos.protocol.paillier.keys import KeyForm, PublicKey, check_modulus
+from psephos.protocol.paillier.keys import LARGEST_DEGREE, KeyForm, PublicKey, check_modulus
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.signing import SigningKey
@@ -44,7 +44,8 @@ def write_private_key(path: Path_, key: PrivateKey) -> None:
 def read_private_key(path: Path_) -> PrivateKey:
     """Read one of ours or of phe's; raises KeyFilePermissionsError or KeyFileError."""
     with _reading(path, "private key") as document:
-        key = PrivateKey(_from_base64(document["p"]), _from_base64(document["q"]))
+        degree = _public_key(document["pub"]).degree
+        key = PrivateKey(_from_base64(document["p"]), _from_base64(document["q"]), degree)
         if _from_base64(document["pub"]["n"]) != key.public_key.n:
             raise ValueError("n is not p q")
         return key
@@ -108,7 +109,7 @@ def read_signing_key(path: Path_) -> SigningKey:
 def _public_document(key: PublicKey) -> dict[str, Any]:
     return {
         "kty": "DAJ",
-        "alg": "PAI-GN1",
+        "alg": _algorithm(key.degree),
         "key_ops": ["encrypt"],
         "n": _to_base64(key.n),
         "kid": "Paillier public key written by psephos",
@@ -117,12 +118,18 @@ def _public_document(key: PublicKey) -> dict[str, Any]:
 
 
 def _public_key(document: dict[str, Any]) -> PublicKey:
-    if document["kty"] != "DAJ" or document["alg"] != "PAI-GN1":
+    degree = next((s for s in range(1, LARGEST_DEGREE + 1) if document["alg"] == _algorithm(s)), 0)
+    if document["kty"] != "DAJ" or not degree:
         raise KeyError("alg")
     form: KeyForm = "psephos" if document.get("psephos_form") == "psephos" else "foreign"
     n = _from_base64(document["n"])
     check_modulus(n)
-    return PublicKey(n, form=form)
+    return PublicKey(n, form=form, degree=degree)
+
+
+def _algorithm(degree: int) -> str:
+    """phe's name for Paillier's scheme with the generator n + 1; one that phe refuses for a higher degree."""
+    return "PAI-GN1" if degree == 1 else f"DAJ-GN1-S{degree}"
 
 
 def _to_base64(value: int | mpz) -> str:

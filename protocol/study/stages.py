@@ -240,11 +240,11 @@ def encode_key(study: Study, key: ThresholdKey) -> bytes:
 
 def decode_key(study: Study, data: bytes) -> ThresholdKey:
     """Raises MessageError, or the named error of a key that is none or not the study's."""
-    size, holders = study.key_bits // 4, len(study.holders)
+    size, holders = (study.degree + 1) * study.key_bits // 8, len(study.holders)
     reader = Reader(data, Kind.PUBLIC_KEY, study.digest, length=16 + size * (3 + holders))
     n, ceremony = reader.integer(size), reader.take(16)
     theta, base, *values = (mpz(reader.integer(size)) for _ in range(2 + holders))
-    public = PublicKey(n, form="psephos")
+    public = PublicKey(n, form="psephos", degree=study.degree)
     key = ThresholdKey(public, holders, study.threshold, ceremony, base, tuple(values), int(theta))
     study.check_key(key)
     return key

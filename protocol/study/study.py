@@ -77,9 +77,9 @@ class Study:
             adds the noise they may not.
         closes: when the curator ends the vote, if not everybody has voted before; empty: when it is told to.
         patience: seconds that the curator waits for an answer before it goes on without.
-        key_bits, threshold: of the key that the holders make.
-        confirmations: how many holders confirm a product before any opens it; at least t. All three are 0 where the
-            protocol needs no key, and then nobody is a holder.
+        key_bits, threshold, degree: of the key that the holders make.
+        confirmations: how many holders confirm a product before any opens it; at least t. This, key_bits and threshold
+            are 0 where the protocol needs no key; then nobody is a holder.
         trial: allows a key that protects nothing. Everything that shows a result says so.
         curator: its identity.
         parties: the roster; a party is its place in it.
@@ -105,6 +105,7 @@ class Study:
     closes: str = ""
     patience: int = 600
     key_bits: int = 3072
+    degree: int = 1
     threshold: int
     confirmations: int
     trial: bool = False
@@ -195,12 +196,12 @@ class Study:
     def ceremony(self, context: bytes | None = None) -> CeremonyTerms:
         """The terms under which the holders make the key: one ceremony for one study."""
         about = hashlib.sha256(b"psephos study ceremony\0" + self.digest).digest() if context is None else context
-        return CeremonyTerms(self.key_bits, len(self.holders), self.threshold, about, self.trial)
+        return CeremonyTerms(self.key_bits, len(self.holders), self.threshold, about, self.trial, self.degree)
 
     def check_key(self, key: ThresholdKey) -> None:
-        """Raise AgreementError for a key that is not of this study's size, holders and threshold."""
-        found = (key.key.bits, key.holders, key.threshold)
-        if found != (self.key_bits, len(self.holders), self.threshold):
+        """Raise AgreementError for a key that is not of this study's size, degree, holders and threshold."""
+        found = (key.key.bits, key.key.degree, key.holders, key.threshold)
+        if found != (self.key_bits, self.degree, len(self.holders), self.threshold):
             raise AgreementError(f"the key is of another size or other holders than the study's: {found}")
 
     def nonce_for(self, key: ThresholdKey | None, about: str = "round") -> bytes:
@@ -240,6 +241,7 @@ class Study:
                 },
                 "key": {
                     "bits": self.key_bits,
+                    **({"degree": self.degree} if self.degree > 1 else {}),
                     "threshold": self.threshold,
                     "confirmations": self.confirmations,
                     "trial": self.trial,
@@ -287,6 +289,7 @@ class Study:
             closes=vote.value("closes", str),
             patience=vote.value("patience", int),
             key_bits=key.value("bits", int),
+            degree=key.value("degree", int, 1),
             threshold=key.value("threshold", int),
             confirmations=key.value("confirmations", int),
             trial=key.value("trial", bool),
@@ -337,8 +340,10 @@ class _Table:
     def __init__(self, content: Mapping[str, Any], where: str) -> None:
         self._left, self._where = dict(content), where
 
-    def value(self, name: str, kind: type) -> Any:
+    def value(self, name: str, kind: type, default: Any = None) -> Any:
         if name not in self._left:
+            if default is not None:
+                return default
             raise StudyError(f"{self._where} says nothing of {name}")
         found = self._left.pop(name)
         if kind is float and type(found) is int:

@@ -19,10 +19,11 @@ from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout
-from psephos.protocol.paillier.comb import best_shape
-from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool, RandomnessMode, exponent_bits
+from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool, RandomnessMode
 from psephos.protocol.paillier.kernel import kernel, use
-from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.paillier.keys import LARGEST_DEGREE
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.signing import SigningKey
@@ -33,52 +34,55 @@ PARTIES = 20_000
 def encryption(bits: int, repetitions: int = 7) -> Encryption:
     """Seconds per ciphertext and per vote (packed for 20,000 parties), ours in three modes and phe's `encrypt`.
 
-    Where the kernel that runs is not gmpy2, the modes by gmpy2 are there as "half, gmpy2" and so on.
+    The default mode is there under keys of every degree as well, and all of it by gmpy2 where that is not the kernel
+    that runs: "half, degree 3, gmpy2".
     """
     private = generate_private_key(bits, test_key=bits < 2048)
-    key = private.public_key
-    theirs = phe.PaillierPublicKey(key.n)
-    layout = VoteLayout(2000, 2)
-    plan = layout.plan(key, PARTIES)
-    votes = np.random.default_rng(0).integers(0, 2, size=2000)
-    times: dict[RandomnessMode, int] = {"full": 1, "half": 10, "short": 40}
-    encryptors = {mode: Encryptor(key, mode, expected=1 << 20) for mode in times}
-    ways = {
-        mode if name == kernel() else f"{mode}, {name}": (mode, name) for name in {kernel(), "gmpy2"} for mode in times
-    }
-    pool = RandomizerPool(encryptors["half"])
+    theirs = phe.PaillierPublicKey(private.public_key.n)
+    keys = {s: PrivateKey(*private.factors(), degree=s).public_key for s in range(1, LARGEST_DEGREE + 1)}
+    plans = {s: PackingPlan.for_key(key, length=1, addends=PARTIES) for s, key in keys.items()}
+    times: dict[RandomnessMode, int] = {"full": 1, "half": 30, "short": 120}
+    tried: list[tuple[RandomnessMode, int]] = [*((mode, 1) for mode in times), *(("half", s) for s in keys if s > 1)]
+    encryptors = {(mode, s): Encryptor(keys[s], mode, expected=(1 << 20) // s) for mode, s in tried}
+    ways: dict[str, tuple[RandomnessMode, int, str]] = {}
+    for name in dict.fromkeys((kernel(), "gmpy2")):
+        for mode, s in tried:
+            ways[mode + f", degree {s}" * (s > 1) + f", {name}" * (name != kernel())] = mode, s, name
+    pool = RandomizerPool(encryptors["half", 1])
 
-    def ours(mode: RandomnessMode, name: str, ballots: int, filled: RandomizerPool | None = None) -> float:
-        def vote() -> None:
-            for _ in range(ballots):
-                EncryptedVector.encrypt(encryptors[mode], plan, layout.encode(votes), filled)
-
+    def ours(mode: RandomnessMode, s: int, name: str, filled: RandomizerPool | None = None) -> float:
+        count, slots = times[mode], plans[s].slots_per_plaintext
+        votes = np.random.default_rng(0).integers(0, 2, size=count * slots)
+        plan = PackingPlan.for_key(keys[s], length=len(votes), addends=PARTIES)
         with use(name):
             if filled is None:
-                encryptors[mode].randomizers(1)  # the tables, made once per process
+                encryptors[mode, s].randomizers(1)  # the tables, made once per process
             else:
-                filled.fill(plan.ciphertexts * ballots)
-            return clock(vote) / (plan.ciphertexts * ballots)
+                filled.fill(count)
+            return clock(lambda: EncryptedVector.encrypt(encryptors[mode, s], plan, votes, filled)) / count
 
     measures: dict[str, Callable[[], float]] = {
         "phe": lambda: clock(lambda: [theirs.encrypt(1) for _ in range(10)]) / 10,
-        **{way: partial(ours, mode, name, times[mode]) for way, (mode, name) in ways.items()},
-        "online": partial(ours, "half", kernel(), 20, pool),
+        **{way: partial(ours, *how) for way, how in ways.items()},
+        "online": partial(ours, "half", 1, kernel(), pool),
     }
     samples = interleaved(measures, repetitions)
-    ratios = {name: ratio(samples["phe"], samples[name]) for name in (*ways, "online")}
-    per_vote = len(votes) / plan.ciphertexts
+    degrees = {"online": 1} | {way: s for way, (_, s, _) in ways.items()}
+    ratios = {way: ratio(samples["phe"], samples[way]) for way in degrees}
+    slots = {way: plans[s].slots_per_plaintext for way, s in degrees.items()}
     shapes: dict[str, Comb] = {}
     for mode in ("half", "short"):
-        shape = best_shape(exponent_bits(key, mode), powers=1 << 20, entry_bytes=key.ciphertext_bytes)
-        megabytes = shape.table_entries * key.ciphertext_bytes / 1e6
+        shape, size = encryptors[mode, 1].shape, keys[1].ciphertext_bytes
+        assert shape is not None
+        megabytes = shape.table_entries * size / 1e6
         shapes[mode] = Comb(shape.rows, shape.tables, shape.columns, shape.multiplications, megabytes)
     return Encryption(
         key_bits=bits,
-        milliseconds_per_ciphertext=milliseconds({name: samples[name] for name in (*ways, "online", "phe")}),
+        milliseconds_per_ciphertext=milliseconds({way: samples[way] for way in (*degrees, "phe")}),
         times_faster_than_phe_per_ciphertext=ratios,
-        votes_per_ciphertext=per_vote,
-        times_faster_than_phe_per_vote={name: ratio * per_vote for name, ratio in ratios.items()},
+        times_faster_than_phe_per_vote={way: found * slots[way] for way, found in ratios.items()},
+        bytes_per_vote={way: keys[s].ciphertext_bytes / slots[way] for way, s in degrees.items()}
+        | {"phe": keys[1].ciphertext_bytes},
         comb=shapes,
     )
 
@@ -109,7 +113,7 @@ def addition(like: str, bits: int, samples: int, classes: int, parties: int, rep
         vector = EncryptedVector.encrypt(encryptor, round_.plan, layout.encode(generator.integers(0, classes, samples)))
         encoded.append(Ballot.sign(round_, number, vector, signing_key).encode())
     decoded = [Ballot.decode(data, round_).ciphertexts for data in encoded]
-    modulus = key.modulus_squared
+    modulus = key.ciphertext_modulus
 
     def bare() -> None:
         product = decoded[0]

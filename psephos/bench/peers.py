@@ -27,7 +27,7 @@ def _ours(mode: RandomnessMode, private: PrivateKey) -> Operations:
     encryptor = Encryptor(key, mode, expected=1 << 20)
     encryptor.randomizers(1)
     a, b = encryptor.encrypt([mpz(5), mpz(7)])
-    modulus = key.modulus_squared
+    modulus = key.ciphertext_modulus
     return {
         "encrypt": lambda: encryptor.encrypt([mpz(5)]),
         "add": lambda: a * b % modulus,

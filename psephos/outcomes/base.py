@@ -37,6 +37,7 @@ METHODS = {
     "avg": "the average of the parties' parameters",
     "statistic": "the linear statistic of the votes",
     "own-data": "the statistic of the parties' own rows",
+    "whitened": "the average of the parties' classifiers in public coordinates",
     "pate": "PATE: a student of the noisy answers",
     "pathak": "Pathak 2010: the average of the parties' parameters",
     "psgd": "Rajkumar's private gradient descent",

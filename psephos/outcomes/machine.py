@@ -17,7 +17,7 @@ class PlanOutcome(Outcome):
     Attributes:
         seconds: keygen, encrypt, aggregate, decrypt, total; wall clock.
         parties, auxiliary, classes, features: M, N, K, d.
-        key_bits, randomness, workers, holders, threshold: as in the run.
+        key_bits, degree, randomness, workers, holders, threshold: as in the run.
         slots_per_plaintext, ciphertexts_per_ballot: the packing.
         bytes: of one ballot, of all, of the opening, and of what each observer of the board downloads.
         bits_per_count, floor_bits: on the wire, and ceil(log2(M + 1)).
@@ -32,6 +32,7 @@ class PlanOutcome(Outcome):
     classes: Count
     features: Count
     key_bits: Count
+    degree: Count
     randomness: str
     workers: Count
     holders: Count
@@ -74,14 +75,14 @@ class Comb:
 class Encryption:
     """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run.
 
-    Where the kernel is not gmpy2, "half, gmpy2" and so on are the modes without it.
+    "half, degree 3" is a mode under a key of another degree than 1, "half, gmpy2" one without the native kernel.
     """
 
     key_bits: Count
     milliseconds_per_ciphertext: dict[str, float]
     times_faster_than_phe_per_ciphertext: dict[str, float]
-    votes_per_ciphertext: float
     times_faster_than_phe_per_vote: dict[str, float]
+    bytes_per_vote: dict[str, float]
     comb: dict[str, Comb]
 
 
@@ -123,7 +124,7 @@ class BenchOutcome(Outcome):
 
     Attributes:
         machine, python, libraries: what was measured.
-        kernel: what multiplies modulo n^2, "ifma" (AVX-512) or "gmpy2".
+        kernel: what multiplies modulo n^(s+1), "ifma" (AVX-512) or "gmpy2".
         encryption, addition, peers, comparisons: one entry per key size (two for addition).
     """
 

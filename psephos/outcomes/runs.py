@@ -172,6 +172,7 @@ class Summed(Run):
         min_ballots: they open no sum of fewer.
         keys: who made the key.
         proofs: what ballots and parts of openings prove.
+        degree: of the key (Damgard and Jurik).
         slots_per_plaintext: of the packing.
         ciphertexts_per_ballot: of the packing.
         bytes_per_ballot: as it travels.
@@ -201,6 +202,7 @@ class Summed(Run):
     privacy: dict[str, Release]
     keys: Literal["dealer", "ceremony"] = "dealer"
     proofs: Literal["none", "knowledge", "valid"] = "none"
+    degree: Count = 1
     composed: Composed | None = None
     draws: Count = 1
     class_names: list[str] = field(default_factory=list)
@@ -223,7 +225,7 @@ class Summed(Run):
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
             ("epsilon", self.epsilon, *delta, " per release and party"),
-            ("Paillier key", self.key_bits, f" bits, randomness {self.randomness}"),
+            ("Paillier key", self.key_bits, " bits, degree ", self.degree, f", randomness {self.randomness}"),
             ("One ballot, in ciphertexts", self.ciphertexts_per_ballot, "; in bytes ", self.bytes_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
             ("Model", _MODELS[self.proofs], _KEYS[self.keys]),
@@ -328,7 +330,7 @@ class TallyOutcome(Summed):
         said = "Nobody in this protocol is given the counts, the curator included."
         if self.reveal == "alpha":
             said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
-            if more := [name for name in ("avg", "own-data") if name in self.accuracy]:
+            if more := [name for name in ("avg", "own-data", "whitened") if name in self.accuracy]:
                 said += (
                     f" For {' and '.join(more)} the parties add other vectors in encrypted sums of their own; the "
                     "curator learns these sums as it learns alpha, and they are as little for release."

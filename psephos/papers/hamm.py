@@ -52,6 +52,7 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
+from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.ceremony import hold_ceremony
@@ -513,7 +514,8 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         progress(f"encrypted ballots, M = {parties}, trial {trial.number}", done, parties)
 
     keys = {name: getattr(options, name) for name in ("key_bits", "holders", "threshold", "test_key")}
-    hold = partial(hold_ceremony, parties, **keys)
+    votes = len(auxiliary.samples) * (classes - 1)
+    hold = partial(hold_ceremony, parties, degree=best_degree(options.key_bits, length=votes, addends=parties), **keys)
     with ExitStack() as opened:
         journal = None
         if options.journal is not None:

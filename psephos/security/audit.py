@@ -14,12 +14,13 @@ from psephos.security.case_ceremony import CEREMONY
 from psephos.security.case_liars import LIARS
 from psephos.security.case_pathak import PATHAK
 from psephos.security.case_psgd import PSGD, PSGD_GAUSSIAN
-from psephos.security.case_statistic import OWN_DATA, OWN_DATA_EXACT, STATISTIC, STATISTIC_GAUSSIAN
+from psephos.security.case_statistic import OWN_DATA, OWN_DATA_EXACT, STATISTIC, STATISTIC_GAUSSIAN, WHITENED
 from psephos.security.case_tally import TALLY
 from psephos.security.compare import detectable_accuracy
 from psephos.security.model import Case, Context, Result, judge
 
-_ALL = (CEREMONY, TALLY, LIARS, STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, *PATHAK, PSGD, PSGD_GAUSSIAN)
+_STATISTICS = (STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, WHITENED)
+_ALL = (CEREMONY, TALLY, LIARS, *_STATISTICS, *PATHAK, PSGD, PSGD_GAUSSIAN)
 CASES: dict[str, Case] = {case.name: case for case in _ALL}
 """Every audited protocol by its name."""
 PROTOCOLS = tuple(CASES)

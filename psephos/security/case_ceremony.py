@@ -36,7 +36,7 @@ from psephos.protocol.wire import HEADER_BYTES, Kind
 from psephos.security.compare import compare_samples
 from psephos.security.model import Case, Checks, Coalition, Context, Result
 
-TERMS = CeremonyTerms(128, 3, 2, b"the audit".ljust(32, b"."), test_key=True)
+TERMS = CeremonyTerms(128, 3, 2, b"the audit".ljust(32, b"."), test_key=True, degree=3)
 SECRETS = ("p and q", "d", "shares")
 PLACES = (0, 1, 2, -1)
 """Of the primes whose residues are looked at."""
@@ -112,8 +112,9 @@ def _row(view: View, members: Sequence[int]) -> dict[str, float]:
     modulus = form_modulus(TERMS, n)
     forms = [_integers(body[tests : tests + FORM_MASKS * byte_length(modulus)], modulus) for body in again]
     exponents = view.said[Kind.EXPONENT_COMMITMENTS.title]
-    thetas = [int.from_bytes(body[: byte_length(n)], "little") for body in exponents]
-    row = {"n": float(n / (mpz(1) << TERMS.bits)), "theta": float(mpz(sum(thetas) % n) / n)}
+    order = n**TERMS.degree
+    thetas = [int.from_bytes(body[: byte_length(order)], "little") for body in exponents]
+    row = {"n": float(n / (mpz(1) << TERMS.bits)), "theta": float(mpz(sum(thetas) % order) / order)}
     for time in range(FORM_MASKS):
         row[f"form {time}"] = float(mpz(sum(form[time] for form in forms) % modulus) / modulus)
     for j in honest:
@@ -123,7 +124,7 @@ def _row(view: View, members: Sequence[int]) -> dict[str, float]:
             row[f"holder {j}: difference modulo {prime}"] = differences[j - 1][at] / prime
         row[f"holder {j}: modulus share"] = float(mpz(rests[j - 1][winner]) / (mpz(1) << TERMS.rest_bits))
         row[f"holder {j}: form share"] = float(mpz(forms[j - 1][0]) / modulus)
-        row[f"holder {j}: theta share"] = float(mpz(thetas[j - 1]) / n)
+        row[f"holder {j}: theta share"] = float(mpz(thetas[j - 1]) / order)
         for i in members:
             row[f"holder {j}: share for {i}"] = float(
                 mpz(int.from_bytes(view.given[j, i], "little")) / share_bound(TERMS)

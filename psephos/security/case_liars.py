@@ -153,7 +153,7 @@ def _copies(context: Context) -> Got:
     round_ = _round(context, "copies")
     honest = _ballots(context, round_)
     zeros = Encryptor(round_.key, "full").encrypt([mpz(0)] * round_.plan.ciphertexts)
-    modulus = round_.key.modulus_squared
+    modulus = round_.key.ciphertext_modulus
     copy = [c * z % modulus for c, z in zip(honest[0].ciphertexts, zeros, strict=True)]
     lie = {f"party {LIAR}": [_signed(context, round_, copy, honest[0].proof)]}
     opened, errors = _played(context, round_, _encoded(honest[:LIAR]) | lie)
@@ -164,7 +164,7 @@ def _isolates(context: Context) -> Got:
     """The inverse of parties 1 to 3 times an own vote: the opened sum would be party 0's ballot and that."""
     round_ = _round(context, "isolates")
     honest = _ballots(context, round_)
-    modulus, mine = round_.key.modulus_squared, honest[LIAR]
+    modulus, mine = round_.key.ciphertext_modulus, honest[LIAR]
     columns = []
     for c, *others in zip(mine.ciphertexts, *(ballot.ciphertexts for ballot in honest[1:LIAR]), strict=True):
         for other in others:
@@ -180,7 +180,7 @@ def _stuffs(context: Context, votes: int) -> Got:
     round_ = _round(context, f"stuffs {votes}", "valid")
     honest = _ballots(context, round_)
     n, mine = round_.key.modulus, honest[LIAR]
-    first = mine.ciphertexts[0] * (1 + votes % n * n) % round_.key.modulus_squared
+    first = mine.ciphertexts[0] * (1 + votes % n * n) % round_.key.ciphertext_modulus
     lie = {f"party {LIAR}": [_signed(context, round_, [first, *mine.ciphertexts[1:]], mine.proof)]}
     opened, errors = _played(context, round_, _encoded(honest[:LIAR]) | lie)
     return _judged(opened, errors, range(LIAR), f"party {LIAR}", f"{votes:+} votes in one slot")
@@ -241,7 +241,7 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> Got:
             part = PartialDecryption.decode(post.data, round_)
         except PsephosError:
             return post
-        values = (part.values[0] * factor % round_.key.modulus_squared, *part.values[1:])
+        values = (part.values[0] * factor % round_.key.ciphertext_modulus, *part.values[1:])
         return replace(post, data=replace(part, values=values).encode(round_))
 
     puppets = {"holder 1": lambda honest: _Wrong(honest, change)}

@@ -191,7 +191,7 @@ def _open_message(run: Run, members: Members, message: Message, table: Mapping[m
     zeta = keys.curator.public_key
 
     def sealed(name: str, key: PublicKey, c: mpz) -> None:
-        row[name] = float(c / key.modulus_squared)
+        row[name] = float(c / key.ciphertext_modulus)
         row[f"{name}, Jacobi symbol"] = jacobi(key, c)
 
     match found:
@@ -417,7 +417,7 @@ def _explained(run: Run, members: Members) -> str | None:
     """
     if 1 not in members.parties:
         return None
-    modulus = run.keys.curator.public_key.modulus_squared
+    modulus = run.keys.curator.public_key.ciphertext_modulus
     for message, found in run.messages(Kind.NOISE_FACTOR):
         number = int(message.sender.split()[1])
         for place, c in enumerate(found.ciphertexts):

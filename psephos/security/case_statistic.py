@@ -1,11 +1,13 @@
-"""The statistic reveals (DESIGN section 4), of votes and of own data: five parties, up to three of them colluding.
+"""The statistic reveals (DESIGN section 4): five parties, up to three of them colluding.
+
+Of votes, of own data, and of classifiers in whitened coordinates.
 
 With joint noise, both kinds: Polya shares, which sum to discrete Laplace noise (pure epsilon), and Skellam shares
 (delta), sized for three colluders. The functionality adds the honest parties' part of the noise to the sum; the
 coalition's own vectors, shares included, are its inputs. So the curator has neither the exact sum nor the noise, and
 what a colluder takes off the sum leaves the whole law.
 
-With the curator's noise (own data only; of votes that is `psephos.security.case_tally`) the functionality gives the
+With the curator's noise (own rows only; of votes that is `psephos.security.case_tally`) the functionality gives the
 curator the exact sum: the parties' vectors are what is hidden.
 """
 
@@ -21,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
-from psephos.parties.statistic import entry_range
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.parties.statistic import entry_range, own_vector
+from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
@@ -45,31 +47,31 @@ Rows = list[tuple[NDArray[np.float64], NDArray[np.int64]]]
 
 @dataclass(frozen=True)
 class _Statistic(SumAnalysis):
-    """Of votes, or of `own_data`. `noise`: which law; None where the curator adds it."""
+    """Of votes, or of `own` rows. `noise`: which law; None where the curator adds it."""
 
-    own_data: bool = False
+    own: Own | None = None
     noise: Literal["laplace", "skellam"] | None = "laplace"
 
     @property
     def vectors(self) -> str:
         """What a party's message is made from, as a secret of the matrix."""
-        return "direction" if self.own_data else "votes"
+        return "direction" if self.own else "votes"
 
     @property
     def sealed(self) -> tuple[str, ...]:
         """What the simulation hides: the vectors, the exact sum of all of them, and the noise."""
-        total = "exact sum" if self.own_data else "alpha"
+        total = "exact sum" if self.own else "alpha"
         return (self.vectors, total) if self.noise is None else (self.vectors, "noise", total)
 
     @property
     def behind(self) -> tuple[str, ...]:
         """What the vectors were made from, of which a message tells nothing more."""
-        return ("data", "sizes") if self.own_data else ("data", "classifier", "sizes")
+        return ("data", "sizes") if self.own == "own-data" else ("data", "classifier", "sizes")
 
     def grid(self, context: Context) -> StatisticGrid | OwnDataGrid:
         """What inputs are turned into a statistic with."""
-        if self.own_data:
-            return OwnDataGrid(np.array([[0.8, -0.6], [0.6, 0.8]]), 2)
+        if self.own:
+            return OwnDataGrid(np.array([[0.8, -0.6], [0.6, 0.8]]), 2, self.own)
 
         def make() -> StatisticGrid:
             points = np.random.default_rng([context.seed, 5]).integers(-20, 21, size=(SAMPLES, 2))
@@ -115,7 +117,7 @@ class _Statistic(SumAnalysis):
 
     def contribution(self, context: Context, inputs: str) -> Contribution:
         """`inputs`: "swapped" gives party 0 the votes of party 1, and the reverse."""
-        if self.own_data:
+        if self.own:
             return self.source(context, self.rows(context))
         order = [1, 0, 2, 3, 4] if inputs == "swapped" else range(PARTIES)
         return self.source(context, [FixedVoter(v) for v in self.votes(context)[order]])
@@ -132,7 +134,7 @@ class _Statistic(SumAnalysis):
         """The parties' vectors without noise."""
         grid = self.grid(context)
         if isinstance(grid, OwnDataGrid):
-            return [grid.contribution(*rows) for rows in self.rows(context)]
+            return [own_vector(grid, *rows) for rows in self.rows(context)]
         return [grid.contribution(votes) for votes in self.votes(context)]
 
     def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
@@ -195,11 +197,11 @@ class _Statistic(SumAnalysis):
         """Two data sets of other sizes that vote alike, or point one way, make the very same ballot from the same
         coins."""
         ballots, votes, auxiliary = [], [], self.auxiliary(context)
-        X, y = self.rows(context)[0]
+        X, y = self.rows(context)[-1]  # two rows of two classes have one direction at any ridge
         for copies in (1, 5):
             voter = TrainedVoter(context.seed, copies, 2)
             votes.append(voter.predict_votes(auxiliary).tolist())
-            own = (np.repeat(X, copies, axis=0), np.repeat(y, copies)) if self.own_data else voter
+            own = (np.repeat(X, copies, axis=0), np.repeat(y, copies)) if self.own else voter
             round_, coins = self.round(context, "same inputs"), context.coins("same inputs")
             ballots.append(cast(self.world(context), round_, self.source(context, [own]), 0, coins)[0].encode())
         if votes[0] != votes[1]:
@@ -234,7 +236,7 @@ def _case(name: str, one: _Statistic) -> Case:
             hidden = hides
             checks.add("exact sum", coalition, ("exact sum",), one.opens_exact_sum)
         checks.add("simulation", coalition, hidden, partial(one.simulation, m), statistical=True)
-        if not one.own_data:  # of own data the simulation alone: it takes no more from the inputs than this
+        if not one.own:  # of own data the simulation alone: it takes no more from the inputs than this
             swapped = partial(one.pair, m, "honest", "swapped", "votes swapped")
             checks.add("votes swapped", coalition, hides, swapped, statistical=True)
         checks.add("freshness", coalition, hides, partial(one.fresh, m))
@@ -242,7 +244,7 @@ def _case(name: str, one: _Statistic) -> Case:
             checks.add("threshold", coalition, hides, partial(one.lowered_threshold, m))
     both, party = "curator and t - 1 holders", "curator and a party"
     checks.add("deviating requests", both, hides, one.deviating)
-    if not one.own_data:  # the same shares in every case
+    if not one.own:  # the same shares in every case
         checks.add("dealt shares", both, hides, dealt_shares, statistical=True)
     if one.noise is not None:
         checks.append(Check("noise law", party, (one.sealed[-1], one.vectors), one.noise_law, statistical=True))
@@ -254,5 +256,7 @@ def _case(name: str, one: _Statistic) -> Case:
 
 STATISTIC = _case("statistic", _Statistic("statistic"))
 STATISTIC_GAUSSIAN = _case("statistic-gaussian", _Statistic("statistic skellam", noise="skellam"))
-OWN_DATA = _case("own-data", _Statistic("own data", own_data=True, noise="skellam"))
-OWN_DATA_EXACT = _case("own-data-exact", _Statistic("own data exact", own_data=True, noise=None))
+OWN_DATA = _case("own-data", _Statistic("own data", own="own-data", noise="skellam"))
+OWN_DATA_EXACT = _case("own-data-exact", _Statistic("own data exact", own="own-data", noise=None))
+WHITENED = _case("whitened", _Statistic("whitened", own="whitened", noise=None))
+"""The average as in Pathak 2010, whose curator has the exact sum; with joint noise only the vectors differ."""

@@ -104,7 +104,7 @@ def _again(world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
     """A holder that has opened all ballots is restarted, shown another ballot of a party that lies, and asked again."""
     openings, last = OnceLedger(), ballots[-1]
     _Holder(world, round_, ballots, openings).ask(_request(round_, ballots))
-    ciphertexts = tuple(c * (1 + round_.key.modulus) % round_.key.modulus_squared for c in last.ciphertexts)
+    ciphertexts = tuple(c * (1 + round_.key.modulus) % round_.key.ciphertext_modulus for c in last.ciphertexts)
     vector = EncryptedVector(round_.key, round_.plan, ciphertexts)
     second = [*ballots[:-1], Ballot.sign(round_, last.party, vector, world.ceremony.signing_keys[last.party])]
     return _Holder(world, round_, second, openings).ask(_request(round_, second))
@@ -124,7 +124,7 @@ def _signed_by_another(world: Setup, round_: Round, ballots: list[Ballot]) -> bo
 def _changed_payload(world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
     """The curator multiplies the inverse of one ballot into another, whose signature it keeps."""
     key = round_.key
-    inverse = tuple(pow(c, -1, key.modulus_squared) for c in ballots[0].ciphertexts)
+    inverse = tuple(pow(c, -1, key.ciphertext_modulus) for c in ballots[0].ciphertexts)
     payload = encode_ciphertexts(key, add_ciphertexts(key, ballots[1].ciphertexts, inverse))
     _Holder(world, round_, [replace(ballots[1], payload=payload)])
     return True

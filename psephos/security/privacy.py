@@ -33,8 +33,9 @@ from psephos.outcomes.security import Mechanism as AuditedMechanism
 from psephos.outcomes.security import PrivacyAuditOutcome
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.pathak_noise import noise_share
+from psephos.parties.statistic import own_vector
 from psephos.progress import Progress, silent
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis
+from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid, contrast_basis
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.pathak.noise import record_sensitivity
@@ -152,8 +153,9 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Exp
     yield _statistic("spherical-laplace", 3, 1, epsilon, noise_factor)
     yield _statistic("discrete-laplace", 2, 1, epsilon, noise_factor)
     yield _statistic("gaussian", 2, 1, epsilon, noise_factor)
-    yield _own_data("spherical-laplace", epsilon, noise_factor)
-    yield _own_data("gaussian", epsilon, noise_factor)
+    yield _own_data("own-data", "spherical-laplace", epsilon, noise_factor)
+    yield _own_data("own-data", "gaussian", epsilon, noise_factor)
+    yield _own_data("whitened", "spherical-laplace", epsilon, noise_factor)
     yield _algorithm_2(epsilon, noise_factor)
     yield _average(epsilon, noise_factor)
     yield from _joint(epsilon, noise_factor)
@@ -226,14 +228,14 @@ def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float
     return _released(f"{name}, {mechanism}", plan, [plan.grid.total(others + vote) for vote in votes], factor)
 
 
-def _own_data(mechanism: MechanismName, epsilon: float, factor: float) -> Experiment:
-    """The own-data statistic, M = 2: one party turns the labels of its rows over."""
+def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: float) -> Experiment:
+    """Own data or its whitened classifier, M = 2: one party turns the labels of its rows over."""
     plan = plan_statistic(
-        np.array([[1.0], [-1.0]]), 2, 2, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, source="own-data"
+        np.array([[1.0], [-1.0]]), 2, 2, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, source=source
     )
     assert isinstance(plan.grid, OwnDataGrid)
-    totals = [plan.grid.contribution([[1.0], [0.5]], [label, label]) for label in (0, 1)]
-    return _released(f"own-data statistic, {mechanism}", plan, totals, factor)
+    totals = [own_vector(plan.grid, [[1.0], [0.5]], [label, label]) for label in (0, 1)]
+    return _released(f"{plan.event.name}, {mechanism}", plan, totals, factor)
 
 
 def _released(name: str, plan: StatisticPlan, totals: list[list[int]], factor: float) -> Experiment:

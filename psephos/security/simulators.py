@@ -25,6 +25,7 @@ from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryp
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import ThresholdKey
@@ -39,12 +40,12 @@ def packed_sum(plan: PackingPlan, sums: Sequence[int], addends: int) -> list[mpz
     """The plaintexts that `sums` of so many vectors have."""
     slots = [entry - addends * plan.minimum for entry in sums]
     # One vector of entries as large as a whole sum has the same radix, hence the same places.
-    return PackingPlan(plan.length, 1, 0, plan.radix - 1, plan.key_bits).pack(slots)
+    return PackingPlan(plan.length, 1, 0, plan.radix - 1, plan.key_bits, plan.degree).pack(slots)
 
 
 def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, ciphertext: mpz, plaintext: mpz) -> mpz:
     """What holder j's partial decryption of `ciphertext` must be, given t - 1 shares, if it opens to `plaintext`."""
-    n, modulus, delta = key.key.modulus, key.key.modulus_squared, key.delta
+    modulus, delta = key.key.ciphertext_modulus, key.delta
     points = [0, *shares]
 
     def weight(i: int) -> int:
@@ -55,7 +56,7 @@ def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, 
         assert value.denominator == 1
         return int(value)
 
-    result = gmpy2.powmod(1 + 2 * delta * key.theta * plaintext * n, weight(0), modulus)
+    result = gmpy2.powmod(generator_power(key.key, mpz(2 * delta * key.theta * plaintext)), weight(0), modulus)
     for i, share in shares.items():
         result = result * gmpy2.powmod(ciphertext, 2 * share * weight(i), modulus) % modulus
     return result
@@ -95,7 +96,9 @@ def simulate_sum(
     seen, _ = BallotProduct(round_).add_all(ballots[party].encode() for party in sorted(ballots))
     known = {h: world.ceremony.shares[h - 1].share() for h in members.holders}
     sizes = {"holders": threshold_key.holders, "threshold": threshold_key.threshold}
-    for holder, fake in enumerate(deal_integer(0, key.nsquare, **sizes, randomness=coins("simulated shares")), 1):
+    for holder, fake in enumerate(
+        deal_integer(0, int(key.ciphertext_modulus), **sizes, randomness=coins("simulated shares")), 1
+    ):
         if len(known) < threshold_key.threshold - 1:
             known.setdefault(holder, fake)
     phase, asked = f"{round_.kind}: open", range(1, threshold_key.threshold + 1)
@@ -107,7 +110,7 @@ def simulate_sum(
     for holder in asked:
         if holder in known:
             exponent = 2 * threshold_key.delta * known[holder]
-            values = tuple(gmpy2.powmod(c, exponent, key.modulus_squared) for c, _ in opened)
+            values = tuple(gmpy2.powmod(c, exponent, key.ciphertext_modulus) for c, _ in opened)
         else:
             values = tuple(simulate_partial(threshold_key, known, holder, c, m) for c, m in opened)
         part = PartialDecryption(round_.digest, holder, seen.digest, values)

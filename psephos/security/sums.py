@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gmpy2 import mpz
@@ -53,12 +53,13 @@ class SumAnalysis(ABC):
 
     Attributes:
         label: names its coins.
-        parties, key_bits: its size; three holders hold the key, two of which open.
+        parties, key_bits, degree: its size; three holders hold the key, two of which open.
     """
 
     label: str
     parties: int = 5
     key_bits: int = KEY_BITS
+    degree: int = field(default=1, kw_only=True)
 
     @abstractmethod
     def round(self, context: Context, label: str) -> Round:
@@ -84,7 +85,8 @@ class SumAnalysis(ABC):
 
     def world(self, context: Context) -> Setup:
         """Its keys."""
-        make = partial(setup, context.coins(self.label, "world"), self.parties, key_bits=self.key_bits)
+        sizes = {"key_bits": self.key_bits, "degree": self.degree}
+        make = partial(setup, context.coins(self.label, "world"), self.parties, **sizes)
         return context.once((self.label, "world"), make)
 
     def new_round(self, context: Context, label: str, kind: RoundKind, plan: PackingPlan, about: bytes) -> Round:
@@ -208,7 +210,7 @@ class SumAnalysis(ABC):
     def _row(self, context: Context, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
         """The opened view of one run as numbers, with their names.
 
-        Of each honest ballot's ciphertexts: their place in (0, n^2), the residue's place in (0, n) and its Jacobi
+        Of each honest ballot's ciphertexts: their place in (0, n^(s+1)), the residue's place in (0, n) and its Jacobi
         symbol, or, where the coalition opens ballots, the plaintext; quotients of neighbours; of each honest partial
         decryption its place and Jacobi symbol; the signature's first byte.
         """
@@ -219,19 +221,19 @@ class SumAnalysis(ABC):
             yield f"party {ballot.party}: signature", ballot.signature[0]
             for place, c in enumerate(ballot.ciphertexts):
                 where = f"party {ballot.party}, ciphertext {place}"
-                yield where, float(c / key.modulus_squared)
+                yield where, float(c / key.ciphertext_modulus)
                 yield f"{where}: residue", float(c % key.modulus / key.modulus)
                 yield f"{where}: Jacobi symbol", jacobi(key, c)
                 if members.opens:
                     plain = mpz(self.world(context).private_key.raw_decrypt(c))
-                    yield f"{where}: plaintext", float(plain / key.modulus)
+                    yield f"{where}: plaintext", float(plain / key.plaintext_modulus)
                 if last is not None:
-                    quotient = c * pow(last, -1, key.modulus_squared) % key.modulus_squared
-                    yield f"{where} over the one before", float(quotient / key.modulus_squared)
+                    quotient = c * pow(last, -1, key.ciphertext_modulus) % key.ciphertext_modulus
+                    yield f"{where} over the one before", float(quotient / key.ciphertext_modulus)
                 last = c
         for part in run.parts if members.curator else ():
             for place, c in enumerate(() if part.holder in members.holders else part.values):
-                yield f"holder {part.holder}, value {place}", float(c / key.modulus_squared)
+                yield f"holder {part.holder}, value {place}", float(c / key.ciphertext_modulus)
                 yield f"holder {part.holder}, value {place}: Jacobi symbol", jacobi(key, c)
         yield from self.known(run, members) or ()
 
@@ -249,8 +251,10 @@ def dealt_shares(context: Context) -> Result:
         key = worlds[i % 4].private_key
         public = key.public_key
         _, dealt = deal(key, holders=5, threshold=3, randomness=context.coins("deal", i))
-        fake = deal_integer(0, public.nsquare, holders=5, threshold=3, randomness=context.coins("deal 0", i))
-        width = float(mpz(120 * 120 * public.nsquare) << 128)
+        fake = deal_integer(
+            0, int(public.ciphertext_modulus), holders=5, threshold=3, randomness=context.coins("deal 0", i)
+        )
+        width = float(mpz(120 * 120 * public.ciphertext_modulus) << 128)
         for side, shares in zip(sides, ([s.share() for s in dealt], fake), strict=True):
             row: dict[str, float] = {}
             for j, f in enumerate(shares, start=1):

@@ -43,10 +43,16 @@ class Setup:
 
 
 def setup(
-    coins: Randomness, parties: int = 5, holders: int = 3, threshold: int = 2, *, key_bits: int = KEY_BITS
+    coins: Randomness,
+    parties: int = 5,
+    holders: int = 3,
+    threshold: int = 2,
+    *,
+    key_bits: int = KEY_BITS,
+    degree: int = 1,
 ) -> Setup:
     """The ceremony of `psephos.simulation.ceremony`, the private key kept."""
-    private_key = generate_private_key(key_bits, test_key=True, randomness=coins)
+    private_key = generate_private_key(key_bits, degree=degree, test_key=True, randomness=coins)
     threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=coins)
     keys = tuple(SigningKey.generate(coins) for _ in range(parties))
     return Setup(private_key, Ceremony(threshold_key, tuple(k.verification_key for k in keys), tuple(shares), keys))

@@ -15,10 +15,10 @@ import numpy as np
 from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average, average_of
 from psephos.curator.hamm.rules import averaging_radius
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.outcomes import AverageOutcome
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribution
@@ -40,15 +40,15 @@ FRACTION_BITS = 24
 
 @dataclass(frozen=True, kw_only=True)
 class AverageOptions(SumOptions):
-    """What `psephos simulate average` is asked for: averages of classifiers (avg), or of directions of own rows."""
+    """What `psephos simulate average` is asked for: averages of classifiers, or of directions of own rows."""
 
     @property
     def available(self) -> tuple[str, ...]:
-        return ("avg", "own-data")
+        return ("avg", *OWN)
 
 
 def simulate_average(options: AverageOptions, **how: Unpack[Playing]) -> AverageOutcome:
-    """Train, sum the parameters and the statistics of own rows under encryption, release their averages.
+    """Train, sum the parameters and the directions under encryption, release their averages.
 
     `how`: see `Playing`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
@@ -63,7 +63,7 @@ def _sums(run: Sums) -> MethodsAt:
     def at(epsilon: float) -> dict[str, Method]:
         request = run.options.request(epsilon)
         found = {} if average is None else {"avg": average_method(average, run.options.local_lam, request)}
-        return found | ({"own-data": sum_own_data(run, request)} if "own-data" in run.options.offered else {})
+        return found | {name: sum_own_data(run, name, request) for name in OWN if name in run.options.offered}
 
     return at
 
@@ -73,8 +73,8 @@ def parameters_context(radius: float) -> bytes:
     return hashlib.sha256(f"psephos parameters {radius.hex()} {FRACTION_BITS}".encode()).digest()
 
 
-def sum_own_data(run: Sums, request: Request) -> Method:
-    """The encrypted sum of the parties' own-data statistics, to which the curator adds the noise.
+def sum_own_data(run: Sums, method: str, request: Request) -> Method:
+    """The encrypted sum of what the parties' own rows say, to which the curator adds the noise.
 
     What is summed depends on epsilon, by its number of coordinates: each epsilon has a sum of its own.
     """
@@ -86,22 +86,25 @@ def sum_own_data(run: Sums, request: Request) -> Method:
         epsilon=request.epsilon,
         delta=options.delta,
         mechanism=options.noise,
-        source="own-data",
+        source=SOURCE_OF[method],
     )
     assert isinstance(plan.grid, OwnDataGrid)
-    low, high, key = plan.grid.minimum, plan.grid.maximum, run.ceremony.threshold_key.key
+    low, high = plan.grid.minimum, plan.grid.maximum
+    ceremony = run.ceremony(plan.dimension, low, high)
     round_ = Round.create(
         "parameters",
-        run.ceremony.threshold_key,
-        PackingPlan.for_key(key, length=plan.dimension, addends=options.parties, minimum=low, maximum=high),
-        run.ceremony.roster,
+        ceremony.threshold_key,
+        PackingPlan.for_key(
+            ceremony.threshold_key.key, length=plan.dimension, addends=options.parties, minimum=low, maximum=high
+        ),
+        ceremony.roster,
         context=plan.grid.digest,
         minimum_ballots=options.min_ballots,
         test_key=options.test_key,
         proofs=options.vector_proofs,
     )
     contribution = OwnDataContribution(population.rows(), plan.grid, None)
-    opened = run.sum(round_, contribution, "sum own data", label=f"own data, {plan.rank} coordinates").opened
+    opened = run.sum(round_, contribution, f"sum {method}", label=f"{method}, {plan.rank} coordinates").opened
     # Who took part is public, and the mean is over them.
     counted = replace(plan, parties=opened.ballots, unit=plan.unit * plan.parties / opened.ballots)
     return own_data_method(list(opened.sums), counted)
@@ -113,12 +116,13 @@ def sum_parameters(run: Sums) -> Average:
     Its radius is R(lambda), which changes no exact minimiser, where the caller fixes lambda as the papers do, and a
     tenth of that by the public rule.
     """
-    options, ceremony, population = run.options, run.ceremony, run.population
+    options, population = run.options, run.population
     lam, classes = options.local_lam, population.classes
     radius = averaging_radius(lam, classes) if options.lam is None else bounds.radius(lam, classes)
     fixed_point = FixedPoint(FRACTION_BITS)
     vectors = np.array([fixed_point.encode(project(w, radius), radius) for w in population.parameters], dtype=np.int64)
     limit = fixed_point.limit(radius)
+    ceremony = run.ceremony(vectors.shape[1], -limit, limit)
     key = ceremony.threshold_key.key
     round_ = Round.create(
         "parameters",

@@ -44,6 +44,7 @@ def hold_ceremony(  # wide: who takes part, what is made, and who watches
     parties: int,
     *,
     key_bits: int = DEFAULT_KEY_BITS,
+    degree: int = 1,
     holders: int = 5,
     threshold: int = 3,
     keys: Keys = "dealer",
@@ -57,6 +58,7 @@ def hold_ceremony(  # wide: who takes part, what is made, and who watches
     Args:
         parties: M, at least 2.
         key_bits: length of the modulus.
+        degree: s, 1 to 4; `psephos.protocol.paillier.packing.best_degree` says which suits a vector.
         holders, threshold: n and t, 1 <= t <= n <= M; with keys = "ceremony" as in `CeremonyTerms`.
         keys: "dealer" makes the key, shares it and forgets it; "ceremony" plays the holders who make it themselves.
         test_key: allows a key that protects nothing.
@@ -75,11 +77,11 @@ def hold_ceremony(  # wide: who takes part, what is made, and who watches
     if not 1 <= threshold <= holders:
         raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")
     if keys == "ceremony":
-        terms = CeremonyTerms(key_bits, holders, threshold, randomness.draw(32), test_key)
+        terms = CeremonyTerms(key_bits, holders, threshold, randomness.draw(32), test_key, degree)
         shares = play_ceremony(terms, coins=lambda name: randomness, transcript=transcript, progress=progress)
         threshold_key = shares[0].threshold_key
     else:
-        private_key = generate_private_key(key_bits, test_key=test_key, randomness=randomness)
+        private_key = generate_private_key(key_bits, degree=degree, test_key=test_key, randomness=randomness)
         threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=randomness)
     signing_keys = tuple(SigningKey.generate(randomness) for _ in range(parties))
     return Ceremony(threshold_key, tuple(key.verification_key for key in signing_keys), tuple(shares), signing_keys)

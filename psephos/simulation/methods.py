@@ -1,9 +1,9 @@
 """The methods that `psephos run` compares, each ready to be released as often as a figure needs draws.
 
-vote and soft are Hamm's Algorithms 1 and 2, avg is clipped parameter averaging, statistic and own-data are the noisy
-linear statistics of votes and of own rows, and pate is the student of noisy majorities. Their parameters follow the
-public rules of `psephos.curator.hamm.rules`, `psephos.curator.hamm.statistic` and `psephos.curator.hamm.pate`, unless
-the caller fixes lambda as the papers do.
+vote and soft are Hamm's Algorithms 1 and 2, avg is clipped parameter averaging, whitened the same in public
+coordinates, statistic and own-data are the noisy linear statistics of votes and of own rows, and pate is the student of
+noisy majorities. Their parameters follow the public rules of `psephos.curator.hamm.rules`,
+`psephos.curator.hamm.statistic` and `psephos.curator.hamm.pate`, unless the caller fixes lambda as the papers do.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Reque
 
 
 def own_data_method(total: list[int], plan: StatisticPlan) -> Method:
-    """The own-data statistic from the exact sum of the parties' vectors: the curator adds the noise.
+    """own-data or whitened, from the exact sum of the parties' vectors: the curator adds the noise.
 
     `total`: `plan.dimension` integers. Without noise it is that of the same coordinates. Raises DataError for a sum of
     another length.

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, TypedDict, get_args
 
@@ -24,7 +25,7 @@ from psephos.curator.hamm.erm import check_auxiliary, minimise
 from psephos.curator.hamm.labels import majority, one_hot
 from psephos.curator.hamm.release import Bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA
-from psephos.curator.hamm.statistic import MechanismName
+from psephos.curator.hamm.statistic import MechanismName, public_coordinates
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
@@ -39,7 +40,8 @@ from psephos.progress import Progress, counted, silent
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs, Round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_degree, check_key_bits
+from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.privacy.accounting import shown_together
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
@@ -75,7 +77,7 @@ OwnRows = tuple[Array, NDArray[np.int64]]
 
 # -- options
 
-METHODS = ("vote", "soft", "avg", "statistic", "own-data", "pate")
+METHODS = ("vote", "soft", "avg", "statistic", "own-data", "whitened", "pate")
 """What can be released from encrypted sums (`psephos.simulation.methods`)."""
 
 
@@ -107,6 +109,12 @@ class SumOptions(DataOptions):
         None, "Releases at each epsilon.", group="Privacy", shown="20; 1 where the parties add the noise"
     )
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
+    degree: int | None = option(
+        None,
+        "Of the key (Damgard and Jurik): 1 is Paillier's, 2 to 4 send fewer bytes and take longer to open.",
+        group="Encryption",
+        shown="what the first vectors summed take fewest bytes with",
+    )
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     holders: int = option(5, "Key holders, the first n parties.", group="Encryption")
     threshold: int = option(3, "How many holders open a sum; more than half.", group="Encryption")
@@ -135,6 +143,8 @@ class SumOptions(DataOptions):
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
         super().check()
         check_key_bits(self.key_bits, test_key=self.test_key)
+        if self.degree is not None:
+            check_degree(self.degree)
         for epsilon in self.epsilon:
             check_epsilon(epsilon)
         if not self.epsilon or len(set(self.epsilon)) < len(self.epsilon):
@@ -327,7 +337,7 @@ def populate(options: SumOptions, dealt: Split, progress: Progress) -> Populatio
     scaler.set_params(scaling=options.rows(name)).fit(dealt.X_auxiliary)
     public_rows, test = scaler.transform(dealt.X_auxiliary), _transformed(scaler, dealt.X_test)
     check_auxiliary(public_rows)
-    parameters, voters = _train(options, dealt, scaler, progress)
+    parameters, voters = _train(options, dealt, scaler, public_rows, progress)
     present = sorted(set(range(options.parties)) - set(options.away))
     return Population(dealt, scaler, public_rows, test, parameters, voters, present, options)
 
@@ -340,10 +350,13 @@ def _transformed(scaler: Any, X: Any) -> Array:
     return np.concatenate(blocks)
 
 
-def _train(options: SumOptions, dealt: Split, scaler: Any, progress: Progress) -> tuple[Array, Sequence[Voter]]:
+def _train(
+    options: SumOptions, dealt: Split, scaler: Any, public_rows: Array, progress: Progress
+) -> tuple[Array, Sequence[Voter]]:
     """Every party's ridge parameters (for avg), and the classifier that it votes with."""
     done, classes = counted(progress, "train", options.parties), len(dealt.dataset.classes)
     learners = options.local_learners
+    white = public_coordinates(public_rows) if "whitened" in learners else None
     parameters: list[Array] = []
     voters: list[Voter] = []
     step = max(1, TRAIN_ROWS // int(dealt.sizes.max()))
@@ -358,7 +371,9 @@ def _train(options: SumOptions, dealt: Split, scaler: Any, progress: Progress) -
             continue
         edges = np.concatenate([[0], np.cumsum(sizes)])
         tasks = (
-            delayed(_fit_one)(learners[number % len(learners)], X[start:stop], y[start:stop], classes, options, number)
+            delayed(_fit_one)(
+                learners[number % len(learners)], X[start:stop], y[start:stop], classes, options, number, white
+            )
             for number, (start, stop) in enumerate(pairwise(edges), start=first)
         )
         for voter in Parallel(n_jobs=options.workers, return_as="generator", batch_size="auto")(tasks):
@@ -368,10 +383,11 @@ def _train(options: SumOptions, dealt: Split, scaler: Any, progress: Progress) -
 
 
 def _fit_one(
-    learner: Any, X: Array, y: NDArray[np.int64], classes: int, options: SumOptions, number: int
+    learner: Any, X: Array, y: NDArray[np.int64], classes: int, options: SumOptions, number: int, white: Array | None
 ) -> LocalClassifier:
     ridge = options.local_lam if isinstance(learner, str) and learner == "logistic" else None
-    return make_learner(learner, classes=classes, seed=options.seed + number, lam=ridge).fit(X, y)
+    seed = options.seed + number
+    return make_learner(learner, classes=classes, seed=seed, lam=ridge, coordinates=white).fit(X, y)
 
 
 # -- the run
@@ -399,7 +415,7 @@ class Sums:
     """One run: its parties and keys, and what its sums and releases came to, as an outcome tells it."""
 
     def __init__(self, options: SumOptions, dealt: Split, journal: Journal | None, how: Playing) -> None:
-        """Train and hold the key ceremony. Raises the named errors of what cannot be run."""
+        """Train. Raises the named errors of what cannot be run."""
         self.options = options
         self.progress: Progress = how.get("progress", silent)
         self.kept = how.get("kept") or Kept()
@@ -411,16 +427,27 @@ class Sums:
         with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
             self.population = populate(options, dealt, self.progress)
         self.kept.begin(self.population.dealt, self.population.scaler, self.population.test)
-        made = counted(self.progress, "make the key", 1)
-        with self.timed("keygen"):
-            self.ceremony = self._hold() if journal is None else journal.ceremony(self._hold)
-        made(1)
+        self._ceremony: Ceremony | None = None
 
-    def _hold(self) -> Ceremony:
-        options = self.options
+    def ceremony(self, length: int, low: int = 0, high: int = 1) -> Ceremony:
+        """Everybody's keys, made when the first vectors are to be summed: of the degree that such vectors take.
+
+        length, low, high: of the vectors, and the range of their entries.
+        """
+        if self._ceremony is None:
+            made = counted(self.progress, "make the key", 1)
+            with self.timed("keygen"):
+                hold = partial(self._hold, length, low, high)
+                self._ceremony = hold() if self._journal is None else self._journal.ceremony(hold)
+            made(1)
+        return self._ceremony
+
+    def _hold(self, length: int, low: int, high: int) -> Ceremony:
+        options, vectors = self.options, {"length": length, "minimum": low, "maximum": high}
         return hold_ceremony(
             options.parties,
             key_bits=options.key_bits,
+            degree=options.degree or best_degree(options.key_bits, addends=options.parties, **vectors),
             holders=options.holders,
             threshold=options.threshold,
             test_key=options.test_key,
@@ -449,7 +476,8 @@ class Sums:
             self.population.present,
             label,
         )
-        done = simulate_sum(round_, self.ceremony, contribution, conditions)
+        assert self._ceremony is not None  # the round is of its key
+        done = simulate_sum(round_, self._ceremony, contribution, conditions)
         self._done.append(done)
         self.kept.sums.setdefault(phase, []).append(done.opened)
         for name, taken in done.seconds.items():
@@ -495,7 +523,8 @@ class Sums:
             "test": len(population.test),
             "epsilon": options.epsilon[0],
             "delta": options.delta if options.noise == "gaussian" else 0.0,
-            "key_bits": self.ceremony.threshold_key.key.bits,
+            "key_bits": first.round.key.bits,
+            "degree": first.round.key.degree,
             "accuracy": next(iter(everywhere.values())),
             "by_epsilon": everywhere if len(everywhere) > 1 else {},
             "class_names": list(population.dealt.dataset.classes),

@@ -2,8 +2,8 @@
 
 The five algorithms of Hamm 2016, section 6, on one split: batch (all data in one place), indiv (each party alone), vote
 (Algorithm 1), soft (Algorithm 2) and avg (parameter averaging), and ours. vote, soft, statistic and pate come from one
-encrypted tally of the parties' votes, avg from an encrypted sum of their parameters, own-data from one of the
-statistics of their own rows. With `--reveal statistic` the parties sum their own noisy statistics instead, and the
+encrypted tally of the parties' votes, avg from an encrypted sum of their parameters, own-data and whitened from sums of
+what their own rows say. With `--reveal statistic` the parties sum their own noisy statistics instead, and the
 curator never sees anything else.
 """
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm.release import Labels
 from psephos.curator.hamm.statistic import (
+    SOURCE_OF,
     StatisticPlan,
     fit_statistic,
     plan_statistic,
@@ -30,8 +31,8 @@ from psephos.options import option
 from psephos.outcomes import Alpha, TallyOutcome
 from psephos.parties.learners import LEARNERS
 from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
-from psephos.parties.statistic import entry_range
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.parties.statistic import entry_range, own_vector
+from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
@@ -90,6 +91,8 @@ class TallyOptions(SumOptions):
             raise InvalidParameter(
                 f"learners are one or more of {', '.join(LEARNERS)}, not {', '.join(unknown) or 'none'}"
             )
+        if self.protect_auxiliary and "whitened" in self.learners:
+            raise InvalidParameter("whitened learners take coordinates from auxiliary samples, which are to be private")
         if self.joint:
             self._check_joint()
         elif self.colluders or self.dropouts:
@@ -122,7 +125,7 @@ class TallyOptions(SumOptions):
     @property
     def available(self) -> tuple[str, ...]:
         if self.joint:
-            return ("statistic", "own-data")
+            return ("statistic", *OWN)
         if self.protect_auxiliary:
             return ("vote", "soft", "avg")
         return METHODS if self.loss == "logistic" else ("vote", "soft", "avg", "pate")
@@ -152,7 +155,7 @@ def simulate_tally(options: TallyOptions, **how: Unpack[Playing]) -> TallyOutcom
 
 
 def _reveal_alpha(run: Sums) -> MethodsAt:
-    """The curator learns the counts, and sums of parameters and of own data; it adds the noise of every release."""
+    """The curator learns the counts, and sums of parameters and of own directions; it adds all the noise."""
     options, public = run.options, run.population.auxiliary
     assert isinstance(options, TallyOptions)
     loss = loss_named(options.loss, run.population.classes)
@@ -165,8 +168,8 @@ def _reveal_alpha(run: Sums) -> MethodsAt:
             return erm_method(_LABELS[name], counts, public, loss, request, fits[name])
         if average is not None and name == "avg":
             return average_method(average, options.local_lam, request)
-        if name == "own-data":
-            return sum_own_data(run, request)
+        if name in OWN:
+            return sum_own_data(run, name, request)
         if name == "statistic":
             return statistic_method(counts, public, request)
         return pate_method(counts, public, request, options.seed)
@@ -177,9 +180,10 @@ def _reveal_alpha(run: Sums) -> MethodsAt:
 def _count(run: Sums) -> NDArray[np.int64]:
     options, population = run.options, run.population
     auxiliary, classes = AuxiliarySet(population.auxiliary, run.salt()), population.classes
+    ceremony = run.ceremony(len(auxiliary.samples) * (classes - 1))
     round_ = vote_round(
-        run.ceremony.threshold_key,
-        run.ceremony.roster,
+        ceremony.threshold_key,
+        ceremony.roster,
         auxiliary,
         classes,
         minimum_ballots=options.min_ballots,
@@ -209,7 +213,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
         epsilon=epsilon,
         delta=options.delta,
         mechanism=noise,
-        source="own-data" if name == "own-data" else "votes",
+        source=SOURCE_OF[name],
         joint=True,
     )
     shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
@@ -225,7 +229,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
     def draw(randomness: Randomness) -> NDArray[np.float64]:
         number = next(releases)
         round_ = statistic_round(
-            run.ceremony,
+            run.ceremony(plan.dimension, *entry_range(plan.grid, shares)),
             plan,
             shares,
             minimum_ballots=options.min_ballots or max(2, options.parties - options.dropouts),
@@ -238,7 +242,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
 
     def nonprivate() -> NDArray[np.float64]:  # only a simulation can know it, and only to say what the noise cost
         if isinstance(plan.grid, OwnDataGrid):
-            vectors = (plan.grid.contribution(*rows[number]) for number in population.present)
+            vectors = (own_vector(plan.grid, *rows[number]) for number in population.present)
             total = [sum(column) for column in zip(*vectors, strict=True)]
             return fit_statistic(release_sum(total, replace(plan, mechanism=None)))
         return statistic_nonprivate(population.counts(population.auxiliary), population.auxiliary, options.local_lam)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
-from psephos.curator.hamm.statistic import MechanismName, plan_statistic
+from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.options import option
+from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
@@ -43,8 +44,8 @@ class NewOptions:
     )
     method: str | None = option(
         None,
-        "What is released of it: of a tally statistic, soft or vote; of a statistic statistic or own-data; of an "
-        "average avg or own-data.",
+        "What is released of it: of a tally statistic, soft or vote; of a statistic statistic, own-data or "
+        "whitened; of an average avg, own-data or whitened.",
         group="Protocol",
         shown="the first of these",
     )
@@ -65,6 +66,7 @@ class NewOptions:
         None, "What a ballot proves: knowledge, or valid.", group="Vote", shown=f"valid up to {_VALID_UP_TO:,} entries"
     )
     key_bits: int = option(3072, "Length of the Paillier modulus.", group="Key")
+    degree: int | None = option(None, "Of the key, 1 to 4.", group="Key", shown="what ballots take fewest bytes with")
     holders: int = option(3, "The first so many parties make and hold the key.", group="Key")
     threshold: int | None = option(None, "How many of them open a sum.", group="Key", shown="more than half")
     confirmations: int | None = option(
@@ -99,7 +101,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     if proofs is None:
         small = rows * (len(options.classes) - 1) <= _VALID_UP_TO
         proofs = "valid" if options.protocol == "tally" and small else "knowledge"
-    whole = kind.joint or method == "own-data"  # the noise is sized for all but the dropouts
+    whole = kind.joint or method in OWN  # the noise is sized for all but the dropouts
     minimum = len(cards) - int(given.get("dropouts", 0)) if whole else -(-len(cards) // 2)
     study = Study(
         title=options.title,
@@ -120,6 +122,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         closes=options.closes,
         patience=options.patience,
         key_bits=options.key_bits if keyed else 0,
+        degree=options.degree or 1,
         threshold=threshold if keyed else 0,
         confirmations=confirmations,
         trial=options.trial,
@@ -128,7 +131,9 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
             Member(card.name, card.key, place + 1 if place < holders else 0) for place, card in enumerate(members)
         ),
     )
-    play_of(Public(study, samples.auxiliary))
+    play = play_of(Public(study, samples.auxiliary))
+    if options.degree is None:
+        study = replace(study, degree=play.best_degree)
     return study, samples
 
 
@@ -153,7 +158,7 @@ def _following(
     options: NewOptions, method: str, given: Mapping[str, Any], samples: PublicSamples, parties: int
 ) -> dict[str, Any]:
     """What the study says because everybody must have the same bits, or by a public rule."""
-    joint, own = options.protocol == "statistic", method == "own-data"
+    joint, own = options.protocol == "statistic", method in OWN
     if joint or own:
         noise: MechanismName = "gaussian" if options.delta else "discrete-laplace" if joint else "spherical-laplace"
         plan = plan_statistic(
@@ -163,7 +168,7 @@ def _following(
             epsilon=options.epsilon,
             delta=options.delta,
             mechanism=noise,
-            source="own-data" if own else "votes",
+            source=SOURCE_OF.get(method, "votes"),
             joint=joint,
         )
         return {"coordinates": coordinates(plan.transform)}

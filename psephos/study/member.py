@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.hamm.statistic import public_coordinates
 from psephos.model import MODEL_FILE, write_atomically
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.protocol.agent import Agent
@@ -213,7 +214,8 @@ class Voter:
             return np.asarray(self._own(settings.voter).predict_votes(X))
         self.check()
         rows, classes = self._member.samples.private(self._member.study, Path(settings.data))
-        learner = make_learner(settings.learner, classes=len(self._member.study.classes))
+        white = public_coordinates(X) if settings.learner == "whitened" else None
+        learner = make_learner(settings.learner, classes=len(self._member.study.classes), coordinates=white)
         return learner.fit(rows, classes).predict_votes(X)
 
     def __iter__(self) -> Iterator[Any]:

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.release import Labels
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, fit_statistic, plan_statistic, release_total
+from psephos.curator.hamm.statistic import (
+    SOURCE_OF,
+    MechanismName,
+    StatisticPlan,
+    fit_statistic,
+    plan_statistic,
+    release_total,
+)
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.pathak.curator import PathakCurator, Published
@@ -37,11 +44,11 @@ from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range
 from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import InvalidParameter, StudyError
-from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.pathak.messages import Share
 from psephos.protocol.pathak.noise import modulus_bits, record_sensitivity
@@ -181,6 +188,11 @@ class Play(ABC):
         value = self.study.parameters.get(name, default)
         return float(value) if float in (default, type(default)) else value
 
+    @property
+    def best_degree(self) -> int:
+        """Of the key, for what is sent under it."""
+        return 1
+
     def check(self) -> None:  # noqa: B027 - a protocol need not have any
         """Raise StudyError or InvalidParameter for parameters that do not go together."""
 
@@ -234,9 +246,20 @@ class Sum(Play):
 
     kind: ClassVar[RoundKind]
 
+    @property
+    @abstractmethod
+    def vectors(self) -> tuple[int, int, int]:
+        """The length of the vectors that are summed, and the range of their entries."""
+
     @abstractmethod
     def round(self, key: ThresholdKey) -> Round:
         """Everybody derives it from the study and the key."""
+
+    @property
+    def best_degree(self) -> int:
+        """Of the key, for these vectors."""
+        (length, low, high), addends = self.vectors, len(self.study.roster)
+        return best_degree(self.study.key_bits, length=length, addends=addends, minimum=low, maximum=high)
 
     def holder(self, share: KeyShare, once: OnceLedger) -> Role:
         return KeyHolder(share, self.round(share.threshold_key), openings=once, public=self.study.public)
@@ -254,8 +277,9 @@ class Sum(Play):
     def _member(self, number: int, signing_key: SigningKey, voter: Any, once: OnceLedger) -> Party:
         return Party(number, signing_key, classes=range(len(self.study.classes)), voter=voter, once=once)
 
-    def _round(self, key: ThresholdKey, plan: PackingPlan, context: bytes, proofs: Proofs, group: int = 1) -> Round:
-        study = self.study
+    def _round(self, key: ThresholdKey, context: bytes, proofs: Proofs, group: int = 1) -> Round:
+        study, (length, low, high) = self.study, self.vectors
+        plan = PackingPlan.for_key(key.key, length=length, addends=len(study.roster), minimum=low, maximum=high)
         return Round(
             self.kind,
             key,
@@ -270,9 +294,6 @@ class Sum(Play):
             study.confirmations,
         )
 
-    def _range(self, key: ThresholdKey, length: int, low: int, high: int) -> PackingPlan:
-        return PackingPlan.for_key(key.key, length=length, addends=len(self.study.roster), minimum=low, maximum=high)
-
 
 class _Tally(Sum):
     """Counts of votes, of which the curator makes the release."""
@@ -284,10 +305,13 @@ class _Tally(Sum):
         if "lam" in self.study.parameters and not 0 < self.given("lam") < 1e6:
             raise StudyError(f"lam is a positive number, not {self.given('lam')}")
 
+    @property
+    def vectors(self) -> tuple[int, int, int]:
+        return self.study.samples * (len(self.study.classes) - 1), 0, 1
+
     def round(self, key: ThresholdKey) -> Round:
         study, classes = self.study, len(self.study.classes)
-        plan = VoteLayout(study.samples, classes).plan(key.key, len(study.roster))
-        return self._round(key, plan, self.public.auxiliary.context(range(classes)), study.proofs, classes - 1)
+        return self._round(key, self.public.auxiliary.context(range(classes)), study.proofs, classes - 1)
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         return VotingParty(self._member(number, signing_key, own, once), self.round(key), self.public.auxiliary)
@@ -306,7 +330,7 @@ def _drawn(method: Method, randomness: Randomness) -> tuple[Array, Release]:
 
 
 class _Planned(Sum):
-    """What the statistic and the average of own data have in common: coordinates that the study fixes."""
+    """What the statistic and the averages of directions have in common: coordinates that the study fixes."""
 
     @cached_property
     def plan(self) -> StatisticPlan:
@@ -320,13 +344,13 @@ class _Planned(Sum):
             epsilon=study.epsilon,
             delta=study.delta,
             mechanism=noise,
-            source="own-data" if study.method == "own-data" else "votes",
+            source=SOURCE_OF.get(study.method, "votes"),
             transform=_decoded(self.given("coordinates"), len(study.features)),
             joint=self.joint,
         )
 
     def own_data(self, member: Party, own: Any, round_: Round, shares: Shares | None) -> Role:
-        """A party with the statistic of its own rows."""
+        """A party with what its own rows say."""
         assert isinstance(self.plan.grid, OwnDataGrid)
         return OwnDataParty(member, round_, own, self.plan.grid, shares)
 
@@ -334,7 +358,7 @@ class _Planned(Sum):
 class _Statistic(_Planned):
     """Sums with noise that the parties add: nobody ever has more than the private value."""
 
-    kind, methods = "statistic", ("statistic", "own-data")
+    kind, methods = "statistic", tuple(SOURCE_OF)
     parameters: ClassVar = {"coordinates": str, "colluders": 0, "dropouts": 0}
 
     @property
@@ -355,9 +379,12 @@ class _Statistic(_Planned):
         """Of the noise."""
         return shares_of(self.plan, colluders=self.given("colluders"), dropouts=self.given("dropouts"))
 
+    @property
+    def vectors(self) -> tuple[int, int, int]:
+        return self.plan.dimension, *entry_range(self.plan.grid, self.shares)
+
     def round(self, key: ThresholdKey) -> Round:
-        low, high = entry_range(self.plan.grid, self.shares)
-        return self._round(key, self._range(key, self.plan.dimension, low, high), self.plan.grid.digest, "knowledge")
+        return self._round(key, self.plan.grid.digest, "knowledge")
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         grid, round_ = self.plan.grid, self.round(key)
@@ -373,37 +400,40 @@ class _Statistic(_Planned):
 
 
 class _Average(_Planned):
-    """Exact sums of parameters, or of own data, to whose average the curator adds the noise."""
+    """Exact sums of parameters, or of directions, to whose average the curator adds the noise."""
 
-    kind, joint, methods = "parameters", False, ("avg", "own-data")
+    kind, joint, methods = "parameters", False, ("avg", *OWN)
     parameters: ClassVar = {"coordinates": "", "radius": 0.0, "lam": 0.0}
 
     def check(self) -> None:
-        asked = ("coordinates",) if self.study.method == "own-data" else ("radius", "lam")
+        asked = ("coordinates",) if self.study.method in OWN else ("radius", "lam")
         for name in asked:
             if not self.given(name):
                 raise StudyError(f"an average by {self.study.method} says its {name}")
-        if self.study.method == "own-data" and self.study.minimum_ballots < len(self.study.roster):
-            raise StudyError("the noise of an average of own data is sized for all parties: the minimum is all of them")
+        if self.study.method in OWN and self.study.minimum_ballots < len(self.study.roster):
+            raise StudyError(
+                "the noise of an average of directions is sized for all parties: the minimum is all of them"
+            )
 
     @property
     def _shape(self) -> tuple[int, ...]:
         classes, features = len(self.study.classes), len(self.study.features)
         return (features,) if classes == 2 else (classes, features)
 
+    @property
+    def vectors(self) -> tuple[int, int, int]:
+        if self.study.method in OWN:
+            return self.plan.dimension, self.plan.grid.minimum, self.plan.grid.maximum
+        limit = FixedPoint(FRACTION_BITS).limit(self.given("radius"))
+        return int(np.prod(self._shape)), -limit, limit
+
     def round(self, key: ThresholdKey) -> Round:
-        if self.study.method == "own-data":
-            grid = self.plan.grid
-            plan = self._range(key, self.plan.dimension, grid.minimum, grid.maximum)
-            return self._round(key, plan, grid.digest, "knowledge")
-        radius = self.given("radius")
-        limit = FixedPoint(FRACTION_BITS).limit(radius)
-        plan = self._range(key, int(np.prod(self._shape)), -limit, limit)
-        return self._round(key, plan, parameters_context(radius), "knowledge")
+        own = self.study.method in OWN
+        return self._round(key, self.plan.grid.digest if own else parameters_context(self.given("radius")), "knowledge")
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         member, round_ = self._member(number, signing_key, None, once), self.round(key)
-        if self.study.method == "own-data":
+        if self.study.method in OWN:
             return self.own_data(member, own, round_, None)
         (X, y), radius = own, self.given("radius")
         (w,) = train_parties(X, y, [len(y)], classes=len(self.study.classes), lam=self.given("lam"))
@@ -411,7 +441,7 @@ class _Average(_Planned):
         return VectorParty(member, round_, "parameters", round_.context, values)
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
-        if self.study.method == "own-data":
+        if self.study.method in OWN:
             return _drawn(own_data_method(list(result.sums), self.plan), randomness)
         classes, features = len(self.study.classes), len(self.study.features)
         point = FixedPoint(FRACTION_BITS)

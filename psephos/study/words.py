@@ -14,6 +14,7 @@ _BRINGS = {
     "avg": "Each party trains a classifier on its own rows and gives its parameters.",
     "pathak": "Each party trains a classifier on its own rows and gives its parameters.",
     "psgd": "Each party gives, step by step, the gradient of its own rows' loss at a public point.",
+    "whitened": "Each party gives the direction of a linear classifier that it trains on its own rows.",
 }
 _OPENED = {
     False: "The curator sees the sum, adds noise, and releases.",

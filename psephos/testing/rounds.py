@@ -28,9 +28,10 @@ CONTEXT = b"auxiliary set of the tests".ljust(32, b".")
 """What a round is about, where nobody says."""
 
 
-def short_key(seed: int = 1, bits: int = 512) -> PrivateKey:
+def short_key(seed: int = 1, bits: int = 512, degree: int = 1) -> PrivateKey:
     """A test key, always the same for a seed, so that a failure can be looked at again. It protects nothing."""
-    return generate_private_key(bits, test_key=True, randomness=SimulationRandomness(seed, "private_key"))
+    randomness = SimulationRandomness(seed, "private_key")
+    return generate_private_key(bits, degree=degree, test_key=True, randomness=randomness)
 
 
 class Sends(Role):

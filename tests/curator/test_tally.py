@@ -61,7 +61,7 @@ class Closed:
         """A part that is wrong by accident: another value altogether, another one for each holder."""
         part = self.parts[holder - 1]
         factor = (2, 3, 5, 7, 11)[holder - 1]
-        return replace(part, values=tuple(v * factor % self.election.key.modulus_squared for v in part.values))
+        return replace(part, values=tuple(v * factor % self.election.key.ciphertext_modulus for v in part.values))
 
     def shaped_wrong(self, holder: int, others: tuple[int, ...], shift: int = 1) -> PartialDecryption:
         """A part that is wrong on purpose: together with these others it opens to a sum with one entry `shift` more."""
@@ -69,7 +69,7 @@ class Closed:
         threshold_key = self.election.round.threshold_key
         weight = lagrange_numerators([holder, *others], threshold_key.holders)[holder]
         k = shift * 2 * threshold_key.delta**3 * pow(weight, -1, key.n) % key.n
-        value = part.values[0] * (1 + k * key.modulus) % key.modulus_squared
+        value = part.values[0] * (1 + k * key.modulus) % key.ciphertext_modulus
         return replace(part, values=(value, *part.values[1:]))
 
 
@@ -272,7 +272,7 @@ def test_wrong_parts_cannot_make_the_search_endless(make_election: Any, wrong: t
         for share in election.shares
     ]
     for j in wrong:
-        spoiled = tuple(v * (j + 1) % election.key.modulus_squared for v in parts[j - 1].values)
+        spoiled = tuple(v * (j + 1) % election.key.ciphertext_modulus for v in parts[j - 1].values)
         parts[j - 1] = replace(parts[j - 1], values=spoiled)
     Patient.reads = 0
     parts[0] = replace(parts[0], values=Patient(parts[0].values))
@@ -280,7 +280,7 @@ def test_wrong_parts_cannot_make_the_search_endless(make_election: Any, wrong: t
     assert (opened.sums, opened.wrong_holders) == (tuple(election.sums(range(24))), wrong)
     assert Patient.reads, "they were never looked at"
 
-    hopeless = [replace(p, values=tuple(v * 2 % election.key.modulus_squared for v in p.values)) for p in parts[:13]]
+    hopeless = [replace(p, values=tuple(v * 2 % election.key.ciphertext_modulus for v in p.values)) for p in parts[:13]]
     with pytest.raises(WrongPartialDecryptionError):
         open_product(product, [*hopeless, *parts[13:]])
 

@@ -40,6 +40,7 @@ from psephos.protocol.paillier.threshold import KeyShare, combine
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
+from psephos.testing.mutants import edited
 
 SAID = sorted(CEREMONY_KINDS - {Kind.OPENED_SEEDS, Kind.COMPLAINT})
 """What is said in every ceremony."""
@@ -48,8 +49,8 @@ CONTEXT = b"what the key is for".ljust(32, b".")
 Puppets = dict[str, Callable[[Role], Role]]
 
 
-def terms(bits: int = 128, holders: int = 3, threshold: int | None = None) -> CeremonyTerms:
-    return CeremonyTerms(bits, holders, threshold or holders // 2 + 1, CONTEXT, test_key=True)
+def terms(bits: int = 128, holders: int = 3, threshold: int | None = None, degree: int = 1) -> CeremonyTerms:
+    return CeremonyTerms(bits, holders, threshold or holders // 2 + 1, CONTEXT, test_key=True, degree=degree)
 
 
 def play(agreed: CeremonyTerms, puppets: Puppets | None = None, **driver: Any) -> list[KeyShare]:
@@ -70,23 +71,24 @@ def exponent(shares: Sequence[KeyShare], chosen: Sequence[int]) -> int:
 
 def factored(n: int, multiple: int) -> PrivateKey:
     """The factors of n, from a multiple of phi(n) (as in RSA, from the private exponent)."""
-    odd = multiple >> int(gmpy2.bit_scan1(multiple))
+    twos = int(gmpy2.bit_scan1(multiple))
     for g in range(2, 200):
-        x = gmpy2.powmod(g, odd, n)
-        while x not in (1, n - 1) and x * x % n != 1:
+        x = gmpy2.powmod(g, multiple >> twos, n)
+        for _ in range(twos):
+            if x not in (1, n - 1) and x * x % n == 1:
+                p = int(gmpy2.gcd(x - 1, n))
+                return PrivateKey(p, n // p)
             x = x * x % n
-        if x not in (1, n - 1):
-            p = int(gmpy2.gcd(x - 1, n))
-            return PrivateKey(p, n // p)
     raise AssertionError("this is no multiple of phi(n)")
 
 
 @pytest.mark.parametrize(
-    ("bits", "holders", "threshold"), [(128, 3, 2), (128, 3, 3), (256, 4, 3), (256, 5, 3), (256, 5, 4), (128, 6, 4)]
+    ("bits", "holders", "threshold", "degree"),
+    [(128, 3, 2, 1), (128, 3, 3, 2), (256, 4, 3, 1), (256, 5, 3, 3), (256, 5, 4, 1), (128, 6, 4, 4)],
 )
-def test_it_ends_with_a_key_of_our_form(bits: int, holders: int, threshold: int) -> None:
+def test_it_ends_with_a_key_of_our_form(bits: int, holders: int, threshold: int, degree: int) -> None:
     """Seen by combining the shares, which nobody ever does."""
-    shares = play(terms(bits, holders, threshold))
+    shares = play(terms(bits, holders, threshold, degree))
     key = shares[0].threshold_key
     assert {s.threshold_key for s in shares} == {key}
     assert (key.key.bits, key.holders, key.threshold) == (bits, holders, threshold)
@@ -96,23 +98,33 @@ def test_it_ends_with_a_key_of_our_form(bits: int, holders: int, threshold: int)
     private = factored(key.key.n, d)
     p, q = private.factors()
     assert d % ((p - 1) * (q - 1)) == 0
-    assert d % key.key.n == key.theta != 1
-    assert private.public_key == key.key  # of form "psephos": p = q = 3 mod 4, no small factors, gcd(p - 1, q - 1) = 2
+    assert d % key.key.plaintext_modulus == key.theta != 1
+    assert PrivateKey(p, q, degree).public_key == key.key  # p = q = 3 mod 4, no small factors, gcd(p - 1, q - 1) = 2
     assert private.public_key.form == "psephos"
     for share, value in zip(shares, key.verification_values, strict=True):
-        assert value == gmpy2.powmod(key.verification_base, share.exponent, key.key.modulus_squared)
+        assert value == gmpy2.powmod(key.verification_base, share.exponent, key.key.ciphertext_modulus)
         assert int(share.exponent).bit_length() <= key.exponent_bits
 
 
-@pytest.fixture(scope="module")
-def shares() -> list[KeyShare]:
-    return play(terms(256, 5, 3))
+def test_theta_tells_nobody_the_factors_whatever_the_degree() -> None:
+    """d, a multiple of phi(n), is longer than n^s. With a beta as long as degree 1 needs theta would be d itself."""
+    key = play(terms(degree=3))[0].threshold_key
+    with pytest.raises(AssertionError, match="no multiple of phi"):
+        factored(key.key.n, key.theta)
+    with edited(Batch, "exponent_share", "terms.degree * terms.bits + STATISTICAL_BITS", "terms.bits"):
+        key = play(terms(degree=3))[0].threshold_key
+    assert math.prod(factored(key.key.n, key.theta).factors()) == key.key.n
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def shares(request: pytest.FixtureRequest) -> list[KeyShare]:
+    return play(terms(256, 5, 3, request.param))
 
 
 @pytest.mark.parametrize("mode", ["full", "half", "short"])
 def test_every_t_open_and_no_fewer_do(shares: list[KeyShare], mode: Any) -> None:
     key = shares[0].threshold_key
-    plaintexts = [0, 1, key.key.n - 1, 123456789]
+    plaintexts = [0, 1, int(key.key.plaintext_modulus) - 1, 123456789]
     ciphertexts = Encryptor(key.key, mode, expected=8).encrypt([mpz(m) for m in plaintexts])
     parts = {s.holder: s.partially_decrypt(ciphertexts) for s in shares}
     for size in (3, 4, 5):
@@ -124,10 +136,11 @@ def test_every_t_open_and_no_fewer_do(shares: list[KeyShare], mode: Any) -> None
             combine(lowered, {j: parts[j] for j in chosen})
 
 
-def test_phe_encrypts_to_it(shares: list[KeyShare]) -> None:
+def test_phe_encrypts_to_it() -> None:
+    shares = play(terms())
     key = shares[0].threshold_key
     ciphertext = phe.PaillierPublicKey(key.key.n).raw_encrypt(4711)
-    parts = {s.holder: s.partially_decrypt([mpz(ciphertext)]) for s in shares[1:4]}
+    parts = {s.holder: s.partially_decrypt([mpz(ciphertext)]) for s in shares[1:]}
     assert combine(key, parts) == [4711]
 
 

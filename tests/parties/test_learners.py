@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from psephos.parties.learners import LEARNERS, LocalClassifier, RidgeLogistic, make_learner
-from psephos.parties.training import train_parties, votes
+from psephos.parties.training import WHITENED_RIDGE, train_parties, votes
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
 
 
@@ -31,7 +31,7 @@ def clouds(
 def test_every_learner_learns(name: str) -> None:
     X, y = clouds()
     fresh, truth = clouds(seed=1)
-    voted = make_learner(name, classes=3).fit(X, y).predict_votes(fresh)
+    voted = make_learner(name, classes=3, coordinates=np.eye(X.shape[1])).fit(X, y).predict_votes(fresh)
     assert voted.shape == (36,)
     assert voted.dtype == np.int64
     assert (voted == truth).mean() > 0.9
@@ -41,18 +41,22 @@ def test_every_learner_learns(name: str) -> None:
 def test_some_classes_only(name: str) -> None:
     X, y = clouds(classes=4)
     seen = (y == 1) | (y == 3)
-    voted = make_learner(name, classes=5).fit(X[seen], y[seen]).predict_votes(X)
+    voted = make_learner(name, classes=5, coordinates=np.eye(X.shape[1])).fit(X[seen], y[seen]).predict_votes(X)
     assert set(voted[y == 1]) == {1}
     assert set(voted[y == 3]) == {3}
     assert set(voted) <= {0, 1, 2, 3, 4}
 
 
-@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"logistic"}))
+@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"logistic", "whitened"}))
 @pytest.mark.parametrize("count", [1, 5])
 def test_a_single_class(name: str, count: int) -> None:
     X, y = clouds()
     own = y == 2
-    voted = make_learner(name, classes=3).fit(X[own][:count], y[own][:count]).predict_votes(X)
+    voted = (
+        make_learner(name, classes=3, coordinates=np.eye(X.shape[1]))
+        .fit(X[own][:count], y[own][:count])
+        .predict_votes(X)
+    )
     assert set(voted) == {2}
 
 
@@ -67,14 +71,15 @@ def test_a_single_class_with_logistic_is_the_minimiser() -> None:
 @pytest.mark.parametrize("name", sorted(LEARNERS))
 def test_samples_that_are_all_alike(name: str) -> None:
     X = np.full((5, 3), 0.4)
-    voted = make_learner(name, classes=3).fit(X, np.array([1, 1, 0, 1, 2])).predict_votes(np.full((2, 3), 0.3))
+    learner = make_learner(name, classes=3, coordinates=np.eye(3)).fit(X, np.array([1, 1, 0, 1, 2]))
+    voted = learner.predict_votes(np.full((2, 3), 0.3))
     assert voted.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))
 def test_two_samples(name: str) -> None:
     X = np.array([[0.5, 0.0], [0.0, 0.5]])
-    voted = make_learner(name, classes=2).fit(X, np.array([0, 1])).predict_votes(X)
+    voted = make_learner(name, classes=2, coordinates=np.eye(X.shape[1])).fit(X, np.array([0, 1])).predict_votes(X)
     assert set(voted) <= {0, 1}
 
 
@@ -92,6 +97,20 @@ def test_logistic_is_the_batched_one(classes: int) -> None:
     W = train_parties(X, y, [len(X)], classes=classes, lam=1e-3)
     assert np.array_equal(learner.parameters, W[0])
     assert np.array_equal(learner.predict_votes(X), votes(W, X)[0])
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_whitened_is_logistic_in_the_coordinates_of_unit_rows(classes: int) -> None:
+    """Rows of any length and a stretched matrix: the votes of the classifier trained on z, by scores in x."""
+    X, y = clouds(classes=classes)
+    A = np.random.default_rng(2).normal(size=(4, 3)) * [1, 10, 100]
+    learner = make_learner("whitened", classes=classes, coordinates=A).fit(X * 7, y)
+    Z = X / np.linalg.norm(X, axis=1, keepdims=True) @ A
+    solver = LogisticRegression(C=1 / (WHITENED_RIDGE * len(Z)), fit_intercept=False, tol=1e-10, max_iter=50_000)
+    assert learner.parameters.shape == ((4,) if classes == 2 else (4, 4))
+    assert np.array_equal(learner.predict_votes(X), solver.fit(Z, y).predict(Z))
+    with pytest.raises(InvalidParameter, match="public coordinates"):
+        make_learner("whitened", classes=classes)
 
 
 def test_ridge_logistic_by_itself() -> None:
@@ -196,7 +215,7 @@ def test_gaps_reach_a_classifier_that_takes_them_and_no_other() -> None:
         assert (voted == y).mean() > 0.9
     for name in ("naive-bayes", "logistic"):
         with pytest.raises(DataError, match="fills gaps first"):
-            make_learner(name, classes=3).fit(X, y)
+            make_learner(name, classes=3, coordinates=np.eye(X.shape[1])).fit(X, y)
     with pytest.raises(DataError, match="NaN or infinite"):
         make_learner(imputing, classes=3).fit(public, y).predict_votes(X)
 

@@ -552,7 +552,7 @@ def test_a_holder_publishes_what_t_holders_open(ceremony: Ceremony, proofs: Any)
         (post,) = hears(holder, state, parts).posts
         assert PublishedSum.decode(post.data, terms) == PublishedSum(1, holder.number, expected)
     first = PartialDecryption.decode(parts[0].data, product.round)
-    values = tuple(v * v % terms.threshold_key.key.modulus_squared for v in first.values)
+    values = tuple(v * v % terms.threshold_key.key.ciphertext_modulus for v in first.values)
     lie = replace(parts[0], data=replace(first, values=values).encode(product.round))
     step = holders[2].receive(states[2], [lie, parts[1]])
     assert step.posts == ()

@@ -17,6 +17,7 @@ from psephos.parties.holder import KeyHolder
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
 from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool
+from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import combine, deal
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
@@ -62,7 +63,7 @@ def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int 
         (KeyHolder(election.shares[0], election.round), [election.shares[0].share()]),
         (OpenedSum((10**60 + 123456789,), (0, 1)), [10**60 + 123456789]),
         (Encryptor(private_key.public_key, randomness=ReplayedRandomness(drawn)), [drawn]),
-        (FixedBaseComb(mpz(3) ** 90, mpz(5) ** 90, CombShape(2, 2, 2)), [3**90]),
+        (FixedBaseComb(mpz(3) ** 90, ring(mpz(5) ** 90), CombShape(2, 2, 2)), [3**90]),
     ]
 
 

@@ -54,7 +54,7 @@ def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) ->
     command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *asked, "--key-bits", "2048"]
     done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True, check=True)
     answer, written, then = done.stdout.rstrip().splitlines()[-3:]
-    assert answer.startswith("One own-data classifier, private for each of 8 parties at epsilon 10: right on ")
+    assert answer.startswith("One whitened classifier, private for each of 8 parties at epsilon 10: right on ")
     assert written == f"Written: {out}/model.json, {out}/card.md, {out}/result.json"
     assert f"psephos predict {out} FILE.csv" in then
     assert "test key" not in done.stdout + done.stderr
@@ -68,8 +68,8 @@ def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) ->
     result = json.loads((out / "result.json").read_text())
     assert result["tally_equals_plaintext"]
     assert result["key_bits"] == 2048
-    assert result["accuracy"]["own-data"]["private"] > 0.8
-    assert result["privacy"]["own-data"]["epsilon"] == 10
+    assert result["accuracy"]["whitened"]["private"] > 0.8
+    assert result["privacy"]["whitened"]["epsilon"] == 10
     assert stat.S_IMODE((out / "result.json").stat().st_mode) == 0o600
 
 
@@ -77,6 +77,7 @@ def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) ->
 
 SUMMED = {
     "own-data": ("statistic", "statistic: cast"),
+    "whitened": ("statistic", "statistic: cast"),
     "statistic": ("alpha", "votes: cast"),
     "soft": ("alpha", "votes: cast"),
     "vote": ("alpha", "votes: cast"),
@@ -130,7 +131,7 @@ def test_auto_takes_the_quieter_noise_where_a_delta_is_accepted(tmp_path: Path) 
     """Two classes are few entries, where a pure epsilon needs less noise; what was named by its name stays."""
     for method, mechanism in (("auto", "discrete-laplace"), ("own-data", "gaussian")):
         job = Job(options(patients(tmp_path / "t.csv"), method=method, mechanism="gaussian", epsilon=(0.5,)))
-        assert job.run(job.options).privacy["own-data"].mechanism == mechanism
+        assert job.run(job.options).privacy[job.method].mechanism == mechanism
 
 
 def test_the_statistic_of_votes_can_be_private_before_the_curator_sees_it(tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), held_out=0.0))
     outcome = job.run(job.options)
     assert outcome.test == 0
-    assert outcome.accuracy["own-data"].private is None
+    assert outcome.accuracy["whitened"].private is None
     assert job.answer.endswith("at epsilon 10.")
     assert job.dealt.sizes.tolist() == [40] * 8
     json.dumps(outcome.as_json(), allow_nan=False)
@@ -200,7 +201,7 @@ def test_a_release_is_not_written_over_another(tmp_path: Path) -> None:
     words = ("run", "--dataset", "synthetic", "--parties", "5", *KEYS, "--output", str(tmp_path), "--json")
     first = invoke(*words)
     assert first.exit_code == 0, first.output
-    assert json.loads(first.stdout)["privacy"].keys() == {"own-data"}
+    assert json.loads(first.stdout)["privacy"].keys() == {"whitened"}
     assert "A 512-bit key is a test key: it protects nothing." in first.stderr
     assert "Written: " in first.stderr
     before = (tmp_path / "model.json").read_bytes()

@@ -342,7 +342,7 @@ def test_a_ballot_made_of_other_peoples_is_refused_where_knowledge_is_proved(cer
         said = [Entry(1, "curator", BOARD, announcement.encode())]
         round_ = terms.round(announcement)
         ballots = [Ballot.decode(honest.receive(honest.start().state, said).posts[0].data, round_)]
-        n2 = round_.key.modulus_squared
+        n2 = round_.key.ciphertext_modulus
         inverse = EncryptedVector(round_.key, round_.plan, tuple(pow(c, -1, n2) for c in ballots[0].ciphertexts))
         ballots.append(Ballot.sign(round_, 2, inverse, ceremony.signing_keys[2], ballots[0].proof))
         product, rejected = BallotProduct(round_).add_all(b.encode() for b in ballots)

@@ -111,7 +111,7 @@ def malicious_ballot() -> bool:
     """A lying party 3 cancels the ballots of 1 and 2: the honest opening gives party 0's votes. NOT protected."""
 
     def cancel(ballots: tuple[bytes, ...]) -> Post:
-        square, lie = ROUND.key.modulus_squared, [mpz(1)] * ROUND.plan.ciphertexts
+        square, lie = ROUND.key.ciphertext_modulus, [mpz(1)] * ROUND.plan.ciphertexts
         for ballot in (Ballot.decode(data, ROUND) for data in ballots):
             if ballot.party in (1, 2):
                 inverses = [invert(c, square) for c in ballot.ciphertexts]

@@ -42,9 +42,9 @@ def attack(noise: int = -123_456_789) -> tuple[int | None, int | None]:
     key = generate_private_key(256, test_key=True, randomness=coins).public_key
     # Charlie's zeta(v_j); it does not matter whether v_j is 0 or 1.
     selected = Encryptor(key, "half", randomness=coins, expected=1).encrypt([mpz(1)])[0]
-    printed = powmod(selected, noise, key.modulus_squared)
+    printed = powmod(selected, noise, key.ciphertext_modulus)
     ours = Encryptor(key, "full", randomness=coins).rerandomize([printed])[0]
-    return search(selected, printed, key.modulus_squared), search(selected, ours, key.modulus_squared)
+    return search(selected, printed, key.ciphertext_modulus), search(selected, ours, key.ciphertext_modulus)
 
 
 if __name__ == "__main__":

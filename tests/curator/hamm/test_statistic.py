@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.hamm import statistic as st
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.losses import Logistic, Softmax
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
-from psephos.parties.statistic import entry_range, noisy_contribution
+from psephos.parties.statistic import entry_range, noisy_contribution, own_vector
+from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
 from psephos.protocol.randomness import SimulationRandomness
@@ -71,20 +73,21 @@ def test_no_change_of_one_party_exceeds_the_certified_sensitivity(classes):
     assert 0.5 < worst["l1"] <= 1
 
 
+@pytest.mark.parametrize("source", ["own-data", "whitened"])
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_own_data_no_party_reaches_beyond_two_over_m_and_some_reach_it(classes):
+def test_own_data_no_party_reaches_beyond_two_over_m_and_some_reach_it(classes, source):
     """Any rows, any labels, any number of them, none at all: attained over bound is at most 1, and 1 to rounding."""
     generator = np.random.default_rng(classes)
     X = problem(classes, 1, width=4)[0]
-    plan = st.plan_statistic(X, classes, 7, epsilon=1.0, source="own-data")
+    plan = st.plan_statistic(X, classes, 7, epsilon=1.0, source=source)
     assert plan.sensitivity.value == pytest.approx(2 / 7, rel=1e-6)
     vectors = []
     for size in (0, 1, 1, 2, 5, 40) * 5:
         rows = generator.normal(size=(size, 4)) * 10.0 ** generator.integers(-150, 150)
-        vectors.append(np.array(plan.grid.contribution(rows, generator.integers(classes, size=size)), dtype=object))
-    one_class = plan.grid.contribution(X[:3], np.zeros(3, dtype=int))
-    vectors += [np.array(one_class, dtype=object), np.array(plan.grid.contribution(np.zeros((3, 4)), [0, 1, 0]))]
-    vectors += [np.array(plan.grid.contribution(-X[:3], np.zeros(3, dtype=int)), dtype=object)]
+        vectors.append(np.array(own_vector(plan.grid, rows, generator.integers(classes, size=size)), dtype=object))
+    one_class = own_vector(plan.grid, X[:3], np.zeros(3, dtype=int))
+    vectors += [np.array(one_class, dtype=object), np.array(own_vector(plan.grid, np.zeros((3, 4)), [0, 1, 0]))]
+    vectors += [np.array(own_vector(plan.grid, -X[:3], np.zeros(3, dtype=int)), dtype=object)]
     worst1 = max(float(np.abs(a - b).sum()) / plan.l1.value for a in vectors for b in vectors)
     worst2 = max(math.sqrt(int(((a - b) ** 2).sum())) / plan.l2.value for a in vectors for b in vectors)
     assert 1 - 1e-6 < worst2 <= 1
@@ -113,6 +116,30 @@ def test_own_data_is_the_mean_of_unit_vectors_and_learns():
         plan.grid.digest
         != st.plan_statistic(generator.normal(size=(50, 4)), 3, 9, epsilon=1.0, source="own-data").grid.digest
     )
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_whitened_is_the_mean_of_unit_classifiers_trained_in_the_coordinates(classes):
+    """Against scikit-learn's logistic regression, a party at a time; and other parties make another round."""
+    X, labels, _, _ = problem(classes, 1, samples=700)
+    plan = st.plan_statistic(X[:300], classes, 4, epsilon=1.0, source="whitened")
+    assert plan.event.name == "whitened average"
+    total, expected = np.zeros(plan.dimension, dtype=object), 0.0
+    for rows, y in zip(np.split(X[300:], 4), np.split(labels[300:], 4), strict=True):
+        Z = rows / np.linalg.norm(rows, axis=1, keepdims=True) @ plan.transform
+        solver = LogisticRegression(C=1 / (WHITENED_RIDGE * len(Z)), fit_intercept=False, tol=1e-10, max_iter=5000)
+        W = solver.fit(Z, y).coef_
+        W = np.concatenate([-W, W]) if classes == 2 else W
+        W -= W.mean(axis=0)
+        expected = expected + W / np.linalg.norm(W) / 4
+        total += np.array(own_vector(plan.grid, rows, y), dtype=object)
+    assert np.allclose(st.release_total(plan, list(total)).T, expected, atol=1e-5)
+    other = st.plan_statistic(X[:300], classes, 4, epsilon=1.0, source="own-data").grid
+    assert other.digest != plan.grid.digest
+    with pytest.raises(InvalidParameter, match="takes a classifier"):
+        plan.grid.contribution(X[:3], labels[:3])
+    with pytest.raises(InvalidParameter, match="takes no classifier"):
+        other.contribution(X[:3], labels[:3], lambda Z, y: Z)
 
 
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
@@ -311,7 +338,7 @@ def test_bad_input_is_named_before_anything_is_released():
     deficient = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0]) / 40
     with pytest.raises(DataError, match="lower the rank"):
         st.plan_statistic(deficient, 2, 10, epsilon=1.0, rank=3)
-    for source in st.SOURCES:
+    for source in st.SOURCE_OF.values():
         with pytest.raises(GridTooCoarseError, match="smaller epsilon"):
             st.plan_statistic(X, 3, 10**9, epsilon=1.0, source=source)
     with pytest.raises(DataError, match="finite"):

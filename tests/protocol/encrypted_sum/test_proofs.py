@@ -91,14 +91,14 @@ def test_honest_ballots_are_counted(election: Any, proofs: Proofs, mode: Randomn
 def copied(election: Any, round_: Round, mine: Ballot, others: list[Ballot]) -> bytes:
     """Party 4 casts party 0's ballot once more, re-randomised: its vote counts twice."""
     zeros = Encryptor(round_.key, "full").encrypt([mpz(0)] * len(others[0].ciphertexts))
-    modulus = round_.key.modulus_squared
+    modulus = round_.key.ciphertext_modulus
     ciphertexts = tuple(c * z % modulus for c, z in zip(others[0].ciphertexts, zeros, strict=True))
     return signed(election, round_, 4, ciphertexts, others[0].proof)
 
 
 def inverse(election: Any, round_: Round, mine: Ballot, others: list[Ballot]) -> bytes:
     """Party 4 takes the ballots of parties 1 to 3 out of the sum again: what is opened is party 0's ballot."""
-    modulus, out = round_.key.modulus_squared, []
+    modulus, out = round_.key.ciphertext_modulus, []
     for column in zip(mine.ciphertexts, *(ballot.ciphertexts for ballot in others[1:]), strict=True):
         product = column[0]
         for value in column[1:]:
@@ -232,7 +232,7 @@ class Shaper(Role):
     def _shaped(self, data: bytes) -> bytes:
         key = self._round.threshold_key
         part = PartialDecryption.decode(data, self._round)
-        n, modulus, lagrange = key.key.modulus, key.key.modulus_squared, lagrange_numerators([1, 2], key.holders)[1]
+        n, modulus, lagrange = key.key.modulus, key.key.ciphertext_modulus, lagrange_numerators([1, 2], key.holders)[1]
         shift = 2 * 2 * mpz(key.delta) ** 3 * key.theta * gmpy2.invert(lagrange, n) % n
         return replace(part, values=(part.values[0] * (1 + shift * n) % modulus, *part.values[1:])).encode(self._round)
 
@@ -247,7 +247,7 @@ def test_a_sign_that_no_proof_sees_does_not_matter(election: Any, others: int) -
         share = election.shares[holder - 1]
         values = share.partially_decrypt(product.columns)
         if holder == 1:
-            values = (round_.key.modulus_squared - values[0], *values[1:])
+            values = (round_.key.ciphertext_modulus - values[0], *values[1:])
         proof = prove_opening(round_, share, product.columns, values)
         check_opening(round_, holder, product.columns, values, proof)
         parts.append(PartialDecryption(round_.digest, holder, product.digest, values, proof))

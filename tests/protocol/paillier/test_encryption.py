@@ -303,6 +303,9 @@ class CountingInteger(int):
 
     __radd__ = __add__
 
+    def __sub__(self, other: int) -> CountingInteger:
+        return CountingInteger(int(self) - int(other))
+
     def __mod__(self, other: int) -> CountingInteger:
         return CountingInteger(int(self) % int(other))
 
@@ -315,7 +318,7 @@ def test_casting_from_a_pool_takes_two_multiplications(private_key: PrivateKey) 
     CountingInteger.multiplications = 0
     counted = PublicKey(key.n, form="psephos")
     counted.__dict__["modulus"] = key.n  # plain integers, so that the stand-ins' operators are the ones used
-    counted.__dict__["modulus_squared"] = key.nsquare
+    counted.__dict__["ciphertext_modulus"] = key.nsquare
     encryptor.key = counted
     ciphertexts = encryptor.encrypt([CountingInteger(m) for m in range(10)], lambda count: residues)  # type: ignore[arg-type, misc]
     assert CountingInteger.multiplications == 20

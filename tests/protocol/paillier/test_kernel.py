@@ -89,6 +89,67 @@ def test_limbs_may_be_as_large_as_an_element_below_twice_the_modulus_allows(modu
             assert word % modulus == a * b * inverse % modulus
 
 
+@pytest.mark.parametrize("digits", [2, 3, 5])
+@every_kernel
+@settings(deadline=None, max_examples=15)
+@given(st.data(), integers(1030), st.integers(1, 9))
+def test_numbers_in_digits_are_multiplied_like_any_others(
+    name: str, digits: int, data: st.DataObject, base: mpz, count: int
+) -> None:
+    """Modulo base^digits, by either kernel: what carries from one digit to the next is never lost."""
+    base |= mpz(1) << 1029 | 1
+    modulus = base**digits
+    with use(name):
+        arithmetic = ring(base, digits)
+        drawn = [
+            data.draw(integers(int(modulus.bit_length()))) % modulus,
+            modulus - 1,
+            base,
+            base - 1,
+            mpz(0),
+            modulus // base,
+        ]
+        left, right = ([drawn[i * k % 6] for i in range(1, count + 1)] for k in (1, 5))
+        x, y = arithmetic.array(left), arithmetic.array(right)
+        assert arithmetic.numbers(x) == left
+        assert arithmetic.numbers(arithmetic.multiply(x, y)) == [
+            a * b % modulus for a, b in zip(left, right, strict=True)
+        ]
+        assert arithmetic.numbers(arithmetic.multiply(x, y[:1])) == [a * right[0] % modulus for a in left]
+        assert arithmetic.products(left, right, left, right) == [
+            (a * b) ** 2 % modulus for a, b in zip(left, right, strict=True)
+        ]
+        assert arithmetic.power(left, mpz(1 << 30 | 5)) == [gmpy2.powmod(a, 1 << 30 | 5, modulus) for a in left]
+
+
+@needs_ifma
+@pytest.mark.parametrize("bits", [1000, 1242, 3066, 3072])  # 1242 and 3066 leave no more room in the limbs than must be
+@pytest.mark.parametrize("digits", [2, 4, 8])
+def test_digits_may_be_as_large_as_below_twice_the_base(bits: int, digits: int) -> None:
+    for base in ((mpz(1) << bits) - 1, (mpz(1) << (bits - 1)) + 1):
+        with use("ifma"):
+            fast = ring(base, digits)
+        largest = [
+            [2 * base - 1] * digits,
+            [2 * base - 2, *[mpz(0)] * (digits - 1)],
+            [mpz(0)] * (digits - 1) + [2 * base - 1],
+        ]
+        rows = fast._limbs_of([digit for i in range(8) for digit in largest[i % 3]])  # type: ignore[attr-defined]
+        limbs = rows.shape[1] // digits
+        inverse = gmpy2.invert(mpz(1) << 52 * limbs, fast.modulus)
+        value = [sum(digit * base**k for k, digit in enumerate(one)) for one in largest]
+        for count in (1, 8):  # one after the other, and side by side
+            product = fast.multiply(rows[:count], rows[:count])
+            assert product.max() <= FULL
+            for number, row in enumerate(product.reshape(count, digits, limbs)):
+                found = [sum(int(limb) << 52 * i for i, limb in enumerate(digit)) for digit in row]
+                assert max(found) < 2 * base
+                assert (
+                    sum(digit * base**k for k, digit in enumerate(found)) % fast.modulus
+                    == value[number % 3] ** 2 * inverse % fast.modulus
+                )
+
+
 @needs_ifma
 def test_a_carry_runs_through_lanes_that_are_full() -> None:
     """Products with lanes of zeros: before the last carry came from below, those lanes were nothing but ones."""
@@ -128,11 +189,14 @@ def test_rows_that_do_not_fit_are_refused() -> None:
         (np.zeros(1008, dtype=np.uint64),) * 3 + (np.ones(1008, dtype=np.uint64),),
     ):
         with pytest.raises(ValueError, match="rows of one multiple of 8 limbs"):
-            compute(out, left, right, None, modulus, 1)
+            compute(out, left, right, None, modulus, 1, 1)
     with pytest.raises((TypeError, BufferError)):
-        compute(bytes(384), row, row, None, n, 1)
+        compute(bytes(384), row, row, None, n, 1, 1)
     with pytest.raises(TypeError):
-        compute(row, row, n, "not bytes", n, 1)
+        compute(row, row, n, "not bytes", n, 1, 1)
+    for digits in (0, 2, 9):  # one row of 16 limbs is one digit
+        with pytest.raises(ValueError, match="rows of one multiple of 8 limbs"):
+            compute(row, row, row, None, n, 1, digits)
 
 
 def test_ballots_sums_openings_and_proofs_checks_are_the_same_by_every_kernel() -> None:
@@ -147,7 +211,7 @@ def test_ballots_sums_openings_and_proofs_checks_are_the_same_by_every_kernel() 
             threshold_key, shares = deal(private, holders=3, threshold=2, randomness=source)
             parts = {j: shares[j - 1].partially_decrypt(made[1]) for j in (1, 3)}
             assert combine(threshold_key, parts) == [3] * 9
-            power = public_power(made[0], [mpz(7) ** k for k in range(9)], key.modulus_squared)
+            power = public_power(made[0], [mpz(7) ** k for k in range(9)], key.ring)
             found.append((made, parts, power))
     assert all(each == found[0] for each in found)
 
@@ -156,7 +220,7 @@ def test_ballots_sums_openings_and_proofs_checks_are_the_same_by_every_kernel() 
 def test_a_comb_gives_the_powers_of_pow(name: str) -> None:
     modulus = mpz(2) ** 1279 - 1
     with use(name):
-        comb = FixedBaseComb(mpz(5), modulus, CombShape(4, 3, 5))
+        comb = FixedBaseComb(mpz(5), ring(modulus), CombShape(4, 3, 5))
     drawn = [comb.draw(SimulationRandomness(3, i)) for i in range(200)]
     expected = [gmpy2.powmod(5, comb.exponent(digits), modulus) for digits in drawn]
     for count in (0, 1, 2, 3, 5, 8, 200):  # fewer than the lanes share them

@@ -215,7 +215,7 @@ def test_a_partial_decryption_is_the_power_the_design_says(private_key: PrivateK
 def test_a_wrong_partial_is_detected(private_key: PrivateKey, wrong: str) -> None:
     threshold_key, shares = deal(private_key, holders=3, threshold=2)
     ciphertexts = encrypted(private_key, [7, 8])
-    nsquare = private_key.public_key.modulus_squared
+    nsquare = private_key.public_key.ciphertext_modulus
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
     right = parts[1]
     parts[1] = {
@@ -305,7 +305,7 @@ def test_a_threshold_key_names_all_it_is(private_key: PrivateKey, other_private_
             replace(first, **changed)
     with pytest.raises(InvalidParameter, match="theta"):
         replace(first, theta=private_key.factors()[0])
-    for value in (mpz(0), key.modulus, key.modulus_squared):
+    for value in (mpz(0), key.modulus, key.ciphertext_modulus):
         with pytest.raises(CiphertextError):
             replace(first, verification_base=value)
 
@@ -326,7 +326,7 @@ def test_theta_is_divided_out(private_key: PrivateKey, theta: int) -> None:
 
 def test_verification_values_are_the_shares_in_the_exponent(private_key: PrivateKey) -> None:
     threshold_key, shares = deal(private_key, holders=5, threshold=3)
-    base, modulus = threshold_key.verification_base, private_key.public_key.modulus_squared
+    base, modulus = threshold_key.verification_base, private_key.public_key.ciphertext_modulus
     for share, value in zip(shares, threshold_key.verification_values, strict=True):
         assert share.exponent == 2 * math.factorial(5) * share.share()
         assert value == pow(base, int(share.exponent), modulus)

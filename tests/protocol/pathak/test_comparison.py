@@ -169,7 +169,7 @@ def test_the_mask_is_wide_and_the_ciphertext_new() -> None:
     left, right = encryptor.encrypt((mpz(200), mpz(100)))
     draws = [mask_encrypted_difference(PAILLIER.public_key, left, right, bits=8) for _ in range(40)]
     assert max(mask for _, mask in draws).bit_length() > 8 + 70
-    n2 = PAILLIER.public_key.modulus_squared
+    n2 = PAILLIER.public_key.ciphertext_modulus
     bare = left * gmpy2.invert(right, n2)
     assert all(c != bare * (1 + m * PAILLIER.public_key.modulus) % n2 for c, m in draws), "not re-randomised"
     with pytest.raises(PackingError):

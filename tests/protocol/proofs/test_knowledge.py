@@ -20,12 +20,18 @@ from psephos.protocol.proofs import knowledge
 from psephos.protocol.proofs.challenge import challenges
 from psephos.protocol.proofs.knowledge import KnowledgeProof, first_wrong, prove, verify
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.testing.rounds import short_key
 
 PLAIN = [mpz(m) for m in (0, 1, 5**80, 3, 0)]
 HERE = b"round 1, party 3"
 modes = pytest.mark.parametrize("mode", RANDOMNESS_MODES)
 
 Claim = tuple[bytes, tuple[mpz, ...], KnowledgeProof]
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids="degree {}".format)
+def private_key(request: pytest.FixtureRequest) -> PrivateKey:
+    return short_key(degree=request.param)
 
 
 def claim(key: PublicKey, mode: RandomnessMode = "half", statement: bytes = HERE) -> Claim:
@@ -54,7 +60,7 @@ def test_the_witness_is_what_was_encrypted_with(private_key: PrivateKey, mode: R
 def mauled(private_key: PrivateKey) -> list[tuple[str, Claim]]:
     """What a liar can make of an honest claim without knowing what is in it."""
     key = private_key.public_key
-    n, modulus = key.modulus, key.modulus_squared
+    n, modulus = key.modulus, key.ciphertext_modulus
     statement, c, proof = claim(key)
     zero = Encryptor(key, "full").encrypt([mpz(0)])[0]
     other = claim(key)
@@ -63,11 +69,15 @@ def mauled(private_key: PrivateKey) -> list[tuple[str, Claim]]:
         ("a re-randomised copy", (statement, (c[0] * zero % modulus, *c[1:]), proof)),
         ("the inverse of a ballot", (statement, tuple(gmpy2.invert(x, modulus) for x in c), proof)),
         ("a plaintext moved by one", (statement, (c[0] * (1 + n) % modulus, *c[1:]), proof)),
+        ("a plaintext moved by the most", (statement, (c[0] * (1 + modulus // n) % modulus, *c[1:]), proof)),
         ("two ciphertexts exchanged", (statement, (c[1], c[0], *c[2:]), proof)),
         ("one ciphertext of somebody else", (statement, (other[1][0], *c[1:]), proof)),
         ("another's proof", (statement, c, other[2])),
         ("another announcement", (statement, c, replace(proof, announcement=proof.announcement * (1 + n) % modulus))),
-        ("another plaintext answer", (statement, c, replace(proof, plaintext=(proof.plaintext + 1) % n))),
+        (
+            "another plaintext answer",
+            (statement, c, replace(proof, plaintext=(proof.plaintext + 1) % key.plaintext_modulus)),
+        ),
         ("another residue answer", (statement, c, replace(proof, residue=proof.residue + 1))),
         ("the wrong form", (statement, c, replace(proof, fast=False, residue=proof.residue % n))),
     ]
@@ -92,7 +102,7 @@ def test_a_sign_changes_nothing(private_key: PrivateKey) -> None:
     """-1 is an n-th residue: it hides no plaintext, so one proof and many must agree on it."""
     key = private_key.public_key
     statement, c, proof = claim(key)
-    turned = replace(proof, announcement=key.modulus_squared - proof.announcement)
+    turned = replace(proof, announcement=key.ciphertext_modulus - proof.announcement)
     for answer in (proof, turned):
         single = first_wrong(key, [(statement, c, answer)])
         many = first_wrong(key, [claim(key), (statement, c, answer), claim(key)])
@@ -117,15 +127,15 @@ def test_two_wrong_proofs_do_not_cancel(private_key: PrivateKey) -> None:
     """Without weights of the checker's own, errors of opposite sign in two claims would."""
     key = private_key.public_key
     first, second = claim(key), claim(key)
-    up = (*first[:2], replace(first[2], plaintext=(first[2].plaintext + 1) % key.modulus))
-    down = (*second[:2], replace(second[2], plaintext=(second[2].plaintext - 1) % key.modulus))
+    up = (*first[:2], replace(first[2], plaintext=(first[2].plaintext + 1) % key.plaintext_modulus))
+    down = (*second[:2], replace(second[2], plaintext=(second[2].plaintext - 1) % key.plaintext_modulus))
     assert first_wrong(key, [up, down]) == 0
 
 
 def test_two_answers_give_the_plaintexts_away(private_key: PrivateKey) -> None:
     """Special soundness: the extractor of the theorem, run on a prover whose coins are repeated."""
     key = private_key.public_key
-    n = key.modulus
+    order = key.plaintext_modulus
     ciphertexts, witness = Encryptor(key, expected=8).encrypt_with_witness(PLAIN)
     tapes = [SimulationRandomness(7, "prover") for _ in range(2)]
     first, second = (
@@ -144,7 +154,7 @@ def test_two_answers_give_the_plaintexts_away(private_key: PrivateKey) -> None:
         )
     )
     known = sum((e - f) * m for e, f, m in zip(one[1:], two[1:], PLAIN[1:], strict=True))
-    found = (first.plaintext - second.plaintext - known) * gmpy2.invert(one[0] - two[0], n) % n
+    found = (first.plaintext - second.plaintext - known) * gmpy2.invert(one[0] - two[0], order) % order
     assert found == PLAIN[0]
 
 
@@ -177,10 +187,10 @@ def test_numbers_out_of_range_are_refused(private_key: PrivateKey) -> None:
     key = private_key.public_key
     proof = claim(key)[2]
     for changed in (
-        replace(proof, announcement=key.modulus_squared),
+        replace(proof, announcement=key.ciphertext_modulus),
         replace(proof, announcement=mpz(0)),
-        replace(proof, plaintext=key.modulus),
-        replace(proof, residue=mpz(1) << (8 * knowledge._plain_bytes(key) - 1)),
+        replace(proof, plaintext=key.plaintext_modulus),
+        replace(proof, residue=mpz(1) << (8 * knowledge._root_bytes(key) - 1)),
     ):
         with pytest.raises(ProofError):
             KnowledgeProof.decode(changed.encode(key), key)

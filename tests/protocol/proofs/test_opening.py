@@ -12,6 +12,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.proofs.opening import OpeningProof, Powers, prove, verify
+from psephos.testing.rounds import short_key
 
 HERE = b"round 1, holder 2"
 
@@ -36,6 +37,11 @@ class Holder:
         verify(statement, self.powers, self.value, self.ciphertexts, opened, proof)
 
 
+@pytest.fixture(scope="module", params=[1, 3], ids="degree {}".format)
+def private_key(request: pytest.FixtureRequest) -> PrivateKey:
+    return short_key(degree=request.param)
+
+
 @pytest.fixture(scope="module")
 def holder(private_key: PrivateKey) -> Holder:
     return Holder(private_key)
@@ -54,16 +60,17 @@ def test_an_honest_proof_holds_and_travels(holder: Holder) -> None:
 
 def test_a_shaped_value_is_found(holder: Holder) -> None:
     """A count of 3 opened as 5: the (1 + n) part of one value moved, with the honest proof and with one of its own."""
-    n, modulus = holder.key.modulus, holder.key.modulus_squared
-    shaped = (holder.opened[0] * (1 + 12345 * n) % modulus, *holder.opened[1:])
-    for proof in (holder.prove(holder.opened), holder.prove(shaped)):
-        with pytest.raises(ProofError, match="not the holder's share"):
-            holder.verify(shaped, proof)
+    n, modulus = holder.key.modulus, holder.key.ciphertext_modulus
+    for by in (1 + 12345 * n, 1 + modulus // n):  # the second moves the plaintext by a multiple of n^(s-1)
+        shaped = (holder.opened[0] * by % modulus, *holder.opened[1:])
+        for proof in (holder.prove(holder.opened), holder.prove(shaped)):
+            with pytest.raises(ProofError, match="not the holder's share"):
+                holder.verify(shaped, proof)
 
 
 def test_shapes_that_cancel_are_found(holder: Holder) -> None:
     """Without weights, a value moved up and another moved down would leave the product as it was."""
-    n, modulus = holder.key.modulus, holder.key.modulus_squared
+    n, modulus = holder.key.modulus, holder.key.ciphertext_modulus
     up, down = (1 + n) % modulus, (1 - n) % modulus
     shaped = (holder.opened[0] * up % modulus, holder.opened[1] * down % modulus, *holder.opened[2:])
     with pytest.raises(ProofError):

@@ -20,6 +20,7 @@ from psephos.protocol.proofs import validity
 from psephos.protocol.proofs.field import PRIME
 from psephos.protocol.proofs.validity import Layout, prove, verify
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.testing.rounds import short_key
 
 HERE = b"round 1, party 3"
 SAMPLES, PARTIES = 150, 20
@@ -54,9 +55,11 @@ def packed(plan: PackingPlan, entries: Entries) -> list[mpz]:
     return [mpz(sum(v * int(plan.radix) ** place for place, v in enumerate(row))) for row in rows]
 
 
-@pytest.fixture(scope="module", params=[2, 4])
-def ballot(request: pytest.FixtureRequest, private_key: PrivateKey) -> Ballot:
-    return Ballot(private_key, request.param)
+@pytest.fixture(scope="module", params=[(2, 1), (4, 1), (4, 2)], ids=str)
+def ballot(request: pytest.FixtureRequest) -> Ballot:
+    """Of two or four classes, under a key of degree 1 or 2."""
+    classes, degree = request.param
+    return Ballot(short_key(degree=degree), classes)
 
 
 def test_an_honest_ballot_is_proved(ballot: Ballot) -> None:
@@ -123,7 +126,7 @@ def test_slots_that_lend_to_each_other(private_key: PrivateKey) -> None:
 def test_a_proof_is_for_one_place_and_one_ballot(ballot: Ballot, private_key: PrivateKey) -> None:
     proof = ballot.prove()
     key = ballot.key
-    n, modulus = key.modulus, key.modulus_squared
+    n, modulus = key.modulus, key.ciphertext_modulus
     zero = Encryptor(key, "full").encrypt([mpz(0)])[0]
     with pytest.raises(ProofError):
         ballot.verify(proof, b"round 1, party 4")

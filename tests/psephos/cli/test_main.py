@@ -329,7 +329,7 @@ def test_the_log_is_json_lines_without_a_secret(words: tuple[str, ...]) -> None:
         "level": lambda value: value in ("debug", "info"),
         "logger": lambda value: value in ("psephos.cli", "psephos.driver"),
         "message": lambda value: True,  # above
-        "phase": lambda value: re.fullmatch(r"[a-z :]{1,40}\d{0,4}", value) is not None,
+        "phase": lambda value: re.fullmatch(r"[a-z :-]{1,40}\d{0,4}", value) is not None,
         "of": lambda value: value <= 10_000,
         "sender": lambda value: ROLE.fullmatch(value) is not None,
         "receiver": lambda value: ROLE.fullmatch(value) is not None,

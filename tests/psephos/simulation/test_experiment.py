@@ -96,10 +96,10 @@ def test_the_same_seed_deals_and_trains_the_same(result: psephos.Simulation) -> 
 @pytest.mark.parametrize(
     ("protocol", "options", "methods"),
     [
-        ("average", FEW, {"avg", "own-data"}),
+        ("average", FEW, {"avg", "own-data", "whitened"}),
         ("pathak", TEST, {"pathak"}),
         ("psgd", {**TEST, "steps": 3, "absent": 0.25}, {"psgd"}),
-        ("tally", {**FEW, "reveal": "statistic", "absent": 0.25}, {"statistic", "own-data"}),
+        ("tally", {**FEW, "reveal": "statistic", "absent": 0.25}, {"statistic", "own-data", "whitened"}),
     ],
 )
 def test_every_protocol_by_the_same_call(protocol: Any, options: dict[str, Any], methods: set[str]) -> None:
@@ -132,7 +132,7 @@ def test_sizes_are_as_given_and_progress_is_told() -> None:
     )
     assert result.kept.dealt is not None
     assert result.kept.dealt.sizes.tolist() == given.tolist()
-    assert {what for what, _, _ in told} == {"train", "make the key", "sum own data", "release"}
+    assert {what for what, _, _ in told} == {"train", "make the key", "sum own-data", "release"}
     assert all(0 <= done <= total for _, done, total in told)
 
 

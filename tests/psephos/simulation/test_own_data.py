@@ -24,13 +24,16 @@ CURATOR = AverageOptions(
 )
 
 
-@pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
-def test_parties_sum_their_own_data_with_shares_of_the_noise(mechanism: str) -> None:
-    outcome = simulate_tally(replace(JOINT, methods=("own-data",), mechanism=mechanism, colluders=2)).as_json()
+@pytest.mark.parametrize(
+    ("method", "mechanism"),
+    [("own-data", "discrete-laplace"), ("own-data", "gaussian"), ("whitened", "discrete-laplace")],
+)
+def test_parties_sum_their_own_data_with_shares_of_the_noise(method: str, mechanism: str) -> None:
+    outcome = simulate_tally(replace(JOINT, methods=(method,), mechanism=mechanism, colluders=2)).as_json()
     assert outcome["tally_equals_plaintext"] is True
-    assert outcome["accuracy"].keys() == {"majority", "batch", "indiv", "ensemble", "own-data"}
-    assert outcome["accuracy"]["own-data"]["nonprivate"] > 0.8
-    entry = outcome["privacy"]["own-data"]
+    assert outcome["accuracy"].keys() == {"majority", "batch", "indiv", "ensemble", method}
+    assert outcome["accuracy"][method]["nonprivate"] > 0.8
+    entry = outcome["privacy"][method]
     assert entry["epsilon"] == 5.0
     assert entry["sensitivity"] == pytest.approx(
         2 / 40 * (np.sqrt(3) if mechanism == "discrete-laplace" else 1), rel=0.8
@@ -40,11 +43,11 @@ def test_parties_sum_their_own_data_with_shares_of_the_noise(mechanism: str) -> 
 def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
     kept = Kept()
     outcome = simulate_tally(replace(JOINT, draws=2, epsilon=(5.0, 1.0)), kept=kept)
-    assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "statistic", "own-data"}
-    for phase in ("sum noisy statistic", "sum noisy own-data"):
+    assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "statistic", "own-data", "whitened"}
+    for phase in ("sum noisy statistic", "sum noisy own-data", "sum noisy whitened"):
         assert len({opened.sums for opened in kept.sums[phase]}) == 4
     assert outcome.composed is not None
-    assert outcome.composed.releases == 8
+    assert outcome.composed.releases == 12
     assert {one.draw for one in kept.measured if one.epsilon is not None} == {0, 1}
 
 
@@ -58,11 +61,13 @@ def test_simulated_shares_repeat_and_differ_from_draw_to_draw() -> None:
 
 
 def test_the_curator_adds_the_noise_to_an_exact_sum() -> None:
-    outcome = simulate_average(replace(CURATOR, epsilon=(5.0,), draws=2)).as_json()
+    methods = ("own-data", "whitened")
+    outcome = simulate_average(replace(CURATOR, methods=methods, epsilon=(5.0,), draws=2)).as_json()
     assert outcome["tally_equals_plaintext"] is True
-    assert outcome["accuracy"]["own-data"]["nonprivate"] > 0.8
-    assert outcome["privacy"]["own-data"]["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
-    with pytest.raises(InvalidParameter, match="methods is one of avg, own-data"):
+    for method in methods:
+        assert outcome["accuracy"][method]["nonprivate"] > 0.8
+        assert outcome["privacy"][method]["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
+    with pytest.raises(InvalidParameter, match="methods is one of avg, own-data, whitened"):
         simulate_average(replace(CURATOR, methods=("gossip",)))
 
 

@@ -25,7 +25,7 @@ from psephos.simulation.measure import Kept
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
-METHODS = ("vote", "soft", "avg", "statistic", "own-data", "pate")
+METHODS = ("vote", "soft", "avg", "statistic", "own-data", "whitened", "pate")
 
 
 def run_tally(options: TallyOptions, **more) -> dict:
@@ -120,12 +120,12 @@ def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
     transcript = Transcript()
     run_tally(SMALL, transcript=transcript)
     kinds = [(m.kind, m.receiver == BOARD) for m in transcript.messages]
-    # Three sums: votes, parameters and own data.
-    assert kinds.count(("ballot", True)) == 3 * SMALL.parties
-    assert kinds.count(("tally request", False)) == 3 * SMALL.threshold
-    assert kinds.count(("partial decryption", False)) == 3 * SMALL.threshold
-    assert kinds.count(("close", True)) == 3
-    assert len(kinds) == 3 * (SMALL.parties + 2 * SMALL.threshold + 1)
+    # Four sums: votes, parameters, own data and whitened classifiers.
+    assert kinds.count(("ballot", True)) == 4 * SMALL.parties
+    assert kinds.count(("tally request", False)) == 4 * SMALL.threshold
+    assert kinds.count(("partial decryption", False)) == 4 * SMALL.threshold
+    assert kinds.count(("close", True)) == 4
+    assert len(kinds) == 4 * (SMALL.parties + 2 * SMALL.threshold + 1)
     assert all(m.data is None for m in transcript.messages)
 
 
@@ -281,7 +281,7 @@ def test_the_average_alone_is_the_same_method(result: dict) -> None:
     names = ("parties", "key_bits", "test_key", "holders", "threshold", "workers", "epsilon", "draws")
     outcome = simulate_average(AverageOptions(**{name: getattr(SMALL, name) for name in names}))
     assert outcome.exact is True
-    assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "avg", "own-data"}
+    assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "avg", "own-data", "whitened"}
     assert outcome.accuracy["avg"].nonprivate == result["accuracy"]["avg"]["nonprivate"]
     assert outcome.as_json()["sensitivity"]["avg"] == result["sensitivity"]["avg"]
 
@@ -341,7 +341,7 @@ def test_absent_parties_cast_no_ballots_and_protect_less(result: dict) -> None:
     voted = {message.sender for message in transcript.messages if message.kind == "ballot"}
     assert voted == {f"party {number}" for number in range(40)} - {f"party {number}" for number in options.away}
     whole = simulate_tally(replace(options, absent=0.0))
-    for name in ("avg", "own-data"):  # the others have a ridge by rule
+    for name in ("avg", "own-data", "whitened"):  # the others have a ridge by rule
         assert outcome.sensitivity[name] == pytest.approx(whole.sensitivity[name] * 40 / 30, rel=1e-3)
     assert simulate_tally(options, transcript=Transcript(secrets=True)).accuracy["vote"].nonprivate == (
         outcome.accuracy["vote"].nonprivate
@@ -362,7 +362,7 @@ def test_where_parties_add_the_noise_as_many_as_agreed_may_stay_away() -> None:
 def test_only_what_was_asked_for_is_summed_and_released() -> None:
     kept = Kept()
     outcome = simulate_tally(replace(SMALL, methods=("own-data",)), kept=kept)
-    assert (outcome.privacy.keys(), kept.sums.keys()) == ({"own-data"}, {"sum own data"})
+    assert (outcome.privacy.keys(), kept.sums.keys()) == ({"own-data"}, {"sum own-data"})
     assert outcome.alpha is None
 
 

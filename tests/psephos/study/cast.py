@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.statistic import plan_statistic
+from psephos.parties.statistic import own_vector
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
@@ -86,6 +87,11 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
             "parameters": {"coordinates": _coordinates(parties, "own-data", "spherical-laplace", False)},
             "minimum_ballots": parties,
         },
+        "average, whitened": {
+            "method": "whitened",
+            "parameters": {"coordinates": _coordinates(parties, "own-data", "spherical-laplace", False)},
+            "minimum_ballots": parties,
+        },
         "psgd": two
         | {
             "method": "psgd",
@@ -107,7 +113,7 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
 
 EVERY = ("tally", "statistic", "average", "psgd", "pathak")
 """A study of each protocol."""
-ALL = (*EVERY, "statistic, gaussian", "statistic, own data", "average, own data")
+ALL = (*EVERY, "statistic, gaussian", "statistic, own data", "average, own data", "average, whitened")
 
 
 @dataclass
@@ -171,7 +177,7 @@ class Cast:
             w = train_parties(*own, [len(own[1])], classes=3, lam=0.1)[0]
             return FixedPoint(FRACTION_BITS).encode(project(w, 2.0), 2.0)
         grid = self.play.plan.grid  # type: ignore[attr-defined]
-        return list(grid.contribution(*own) if isinstance(grid, OwnDataGrid) else grid.contribution(own.votes))
+        return list(own_vector(grid, *own) if isinstance(grid, OwnDataGrid) else grid.contribution(own.votes))
 
     def sent(self, agent: Agent) -> tuple[int, ...] | None:
         """What a party has put in, noise and all, by its own account; None where it has not."""

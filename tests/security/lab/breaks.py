@@ -32,11 +32,16 @@ __all__ = ["BREAKS", "Break"]
 CONVERGENT = (
     Encryptor,
     "_encrypt",
-    "(1 + m * n) * r.value % modulus for m, r",
-    "(1 + m * n) * gmpy2.powmod(m + 2, n, modulus) % modulus for m, r",
+    "generator_power(key, m) * r.value % modulus for m, r",
+    "generator_power(key, m) * gmpy2.powmod(m + 2, key.modulus, modulus) % modulus for m, r",
 )
 NO_NOISE = (psephos.parties.statistic, "with_share", "[value + noise for", "[value for")
-NO_RANDOMNESS = (Encryptor, "_encrypt", "(1 + m * n) * r.value % modulus", "(1 + m * n) % modulus")
+NO_RANDOMNESS = (
+    Encryptor,
+    "_encrypt",
+    "generator_power(key, m) * r.value % modulus",
+    "generator_power(key, m) % modulus",
+)
 OPENED_TWICE = (KeyHolder, "open", "openings.first(self.round.digest,", "openings.first(request.product_digest,")
 LOW_DEGREE = (psephos.protocol.paillier.sharing, "integer_polynomial", "range(threshold - 1)", "range(threshold - 2)")
 F0_IS_S = (

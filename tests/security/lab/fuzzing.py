@@ -90,7 +90,7 @@ def decoders() -> dict[str, Decoder]:
 
 def _sums() -> list[Decoder]:
     context = Context(seed=4711, views=1)
-    world = setup(context.coins("fuzz"))
+    world = setup(context.coins("fuzz"), degree=3)
     auxiliary = np.random.default_rng(0).normal(size=(25, 2))
     voters = [FixedVoter(np.arange(25) % 3) for _ in range(5)]
     run = run_tally_round(context, world, auxiliary, 3, voters, "fuzz")
@@ -144,11 +144,10 @@ def _sums() -> list[Decoder]:
 def _study() -> list[Decoder]:
     """What a board carries around every protocol."""
     coins = SimulationRandomness(4713)
-    made = trial(coins=coins)
+    made = trial(coins=coins, degree=2)
     study, seat = made.study, made.seat("party 0", coins)
-    key, _ = deal(
-        generate_private_key(study.key_bits, test_key=True, randomness=coins), holders=3, threshold=2, randomness=coins
-    )
+    private = generate_private_key(study.key_bits, degree=study.degree, test_key=True, randomness=coins)
+    key, _ = deal(private, holders=3, threshold=2, randomness=coins)
     entries = tuple(seat.sign(Post(BOARD, bytes(length), "fuzz")) for length in (0, 1, 300))
     sealing = SealingKey.generate(coins)
     sealed = tuple(seal(bytes(length), sealing.public, b"here") for length in (1, 40))
@@ -255,7 +254,7 @@ def _ceremony() -> list[Decoder]:
     Seeds are opened where somebody lied about the key that was found: holder 3 does, and is named when they are.
     Holder 2 complains of it where it lies in private.
     """
-    terms = CeremonyTerms(SMALLEST_CEREMONY, 3, 2, bytes(32), test_key=True)
+    terms = CeremonyTerms(SMALLEST_CEREMONY, 3, 2, bytes(32), test_key=True, degree=2)
     taken: dict[Kind, tuple[Role, Any, Entry]] = {}
 
     def lie(kind: Kind, at: int, sender: str, post: Post) -> list[Post]:
@@ -288,7 +287,7 @@ def _files() -> list[Decoder]:
     """Key files: read from a file of the owner's alone, as on disk."""
     memory = Path("/dev/shm")  # noqa: S108 - only because it is fast
     folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
-    world = setup(SimulationRandomness(3, "files"))
+    world = setup(SimulationRandomness(3, "files"), degree=2)
     key = world.private_key
     writers: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any]]] = {
         "private key file": (lambda p: write_private_key(p, key), read_private_key),

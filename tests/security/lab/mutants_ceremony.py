@@ -44,8 +44,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "ceremony",
         Batch,
         "exponent_share",
-        'draw(s, "beta", terms.bits + STATISTICAL_BITS)',
+        'draw(s, "beta", terms.degree * terms.bits + STATISTICAL_BITS)',
         "mpz(s == 0)",
+        _SIMULATED,
+    ),
+    Mutant(
+        "a beta that is too short for the degree",
+        "ceremony",
+        Batch,
+        "exponent_share",
+        "terms.degree * terms.bits + STATISTICAL_BITS",
+        "terms.bits",
         _SIMULATED,
     ),
     Mutant(

@@ -15,7 +15,7 @@ from psephos.testing.mutants import Mutant, again
 __all__ = ["MUTANTS"]
 
 _HALF = (
-    "tuple(c * r.value % key.modulus_squared for c, r in zip(powers, "
+    "tuple(c * r.value % key.ciphertext_modulus for c, r in zip(powers, "
     "Encryptor(key, 'half', randomness=self._randomness, expected=8).randomizers(len(powers))))"
 )
 _PARTY_1 = "party 1 (draws pi_1, the key and the mask)"

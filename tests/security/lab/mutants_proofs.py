@@ -88,15 +88,15 @@ def _simulated() -> bool:
     """Answers first, then the announcement that fits them."""
     key, c = _key().public_key, _victim()
     drawn = knowledge._challenges(HERE, key, c, mpz(1))
-    z, w, modulus = mpz(7), mpz(SYSTEM.bits(100)), key.modulus_squared
-    power = public_power(c, drawn, modulus)
+    z, w, modulus = mpz(7), mpz(SYSTEM.bits(100)), key.ciphertext_modulus
+    power = public_power(c, drawn, key.ring)
     announcement = (1 + key.modulus * z) * base_power(key, w) * gmpy2.invert(power, modulus) % modulus
     return _known(c, KnowledgeProof(True, announcement, z, w))
 
 
 def _cancelling() -> bool:
     """x^e_2 and x^-e_1 for a stranger's x: their weighted product is 1, so nothing need be known of them."""
-    key, modulus = _key().public_key, _key().public_key.modulus_squared
+    key, modulus = _key().public_key, _key().public_key.ciphertext_modulus
     x, alpha = _victim()[0], mpz(SYSTEM.bits(100))
     announcement = base_power(key, alpha)
     first, second = knowledge._challenges(HERE, key, (x, x), announcement)
@@ -130,7 +130,7 @@ def _opened(shape: tuple[int, int], *, simulate: bool) -> bool:
     key = _key().public_key
     threshold_key, shares = deal(_key(), holders=3, threshold=2)
     powers = Powers(key, threshold_key.verification_base, threshold_key.exponent_bits)
-    c, n, modulus = _victim(), key.modulus, key.modulus_squared
+    c, n, modulus = _victim(), key.modulus, key.ciphertext_modulus
     honest = shares[0].partially_decrypt(c)
     values = tuple(d * (1 + n * up) % modulus for d, up in zip(honest, shape, strict=True))
     proof = opening.prove(HERE, powers, c, values, shares[0].exponent)

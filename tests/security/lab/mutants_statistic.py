@@ -103,6 +103,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "summed / 1000",
         "same direction, curator",
     ),
+    Mutant(
+        "the ridge of a sum, not of a mean",
+        "whitened",
+        psephos.parties.statistic,
+        "_classifier",
+        "transform=grid.transform",
+        "transform=grid.transform, lam=0.01 / len(Z)",
+        "same direction, curator",
+    ),
 )
 
 _NOISE = ("no noise", "noise that everybody knows", "one's own share counted on")

@@ -22,8 +22,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "tally",
         psephos.protocol.paillier.encryption.Encryptor,
         "_encrypt",
-        "(1 + m * n) * r.value % modulus",
-        "(1 + m * n) % modulus",
+        "generator_power(key, m) * r.value % modulus",
+        "generator_power(key, m) % modulus",
         _FRESH,
     ),
     Mutant(

@@ -993,22 +993,25 @@ PARAMETERS: tuple[Parameter, ...] = (
 NO_SECURITY: Mapping[str, str] = {
     "speed": (
         "protocol.agent._BATCH protocol.paillier.comb._MAX_ROWS protocol.paillier.comb._TOGETHER "
-        "protocol.paillier.kernel._LIMB protocol.paillier.kernel._LARGEST protocol.paillier.kernel._SMALLEST "
-        "protocol.paillier.multi_power._WINDOW protocol.paillier.public_power._TOGETHER "
+        "protocol.paillier.kernel._LIMB protocol.paillier.kernel._LIMBS protocol.paillier.kernel._SMALLEST "
+        "protocol.paillier.multi_power._WINDOW "
+        "protocol.paillier.public_power._TOGETHER "
         "parties.training._BATCH_ENTRIES parties.training._DIRECT parties.training._ITERATIONS "
         "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS"
     ),
     "waiting, and the most that anybody takes": (
         "protocol.agent._AGAIN protocol.board.MOST_BYTES protocol.board.nats._PART protocol.board.nats._WINDOW "
         "protocol.board.nats._DUPLICATES protocol.ceremony.terms.MOST_HOLDERS protocol.encrypted_sum.opened._MOST_SETS "
-        "protocol.paillier.keys.LARGEST_KEY protocol.paillier.threshold.MAX_HOLDERS protocol.pathak.terms.LARGEST_RUN "
+        "protocol.paillier.keys.LARGEST_DEGREE protocol.paillier.keys.LARGEST_KEY "
+        "protocol.paillier.threshold.MAX_HOLDERS protocol.pathak.terms.LARGEST_RUN "
         "protocol.privacy.mechanisms._MAX_DIMENSION protocol.privacy.mechanisms._MAX_RATIO "
         "protocol.psgd.series._MAX_STEPS"
     ),
     "test keys": "protocol.ceremony.terms.SMALLEST_CEREMONY protocol.paillier.keys.SMALLEST_TEST_KEY",
     "formats": (
-        "protocol.encrypted_sum.messages._PARTY_BYTES protocol.storage.store._APPLICATION "
-        "protocol.storage.store._FORMAT protocol.study.study.FORMAT protocol.wire.HEADER_BYTES"
+        "protocol.encrypted_sum.messages._PARTY_BYTES "
+        "protocol.storage.store._APPLICATION protocol.storage.store._FORMAT protocol.study.study.FORMAT "
+        "protocol.wire.HEADER_BYTES"
     ),
     "mathematics": (
         "protocol.proofs.field.PRIME protocol.proofs.field.GENERATOR protocol.signing._PRIME protocol.signing._EIGHTH "

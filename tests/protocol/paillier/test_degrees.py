@@ -1,0 +1,152 @@
+"""Damgard and Jurik's degrees: phe is the oracle at degree 1, Python's integers above."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import gmpy2
+import phe
+import pytest
+from gmpy2 import mpz
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psephos.protocol.errors import DegreeError, InvalidParameter, PackingError, WrongKeyError
+from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode, fixed_base
+from psephos.protocol.paillier.generator import generator_power, logarithm
+from psephos.protocol.paillier.kernel import KERNELS, use
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan, best_degree
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.threshold import combine, deal
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.storage.values import decode, encode
+from psephos.testing.rounds import hold_election, short_key
+
+DEGREES = (1, 2, 3, 4)
+FACTORS = short_key(1, 512).factors()
+KEYS = {s: PrivateKey(*FACTORS, degree=s) for s in DEGREES}  # test keys: their length does not matter here
+degrees = st.sampled_from(DEGREES)
+numbers = st.integers(min_value=0, max_value=1 << 2048)
+
+
+def jurik(value: mpz, n: mpz, s: int) -> mpz:
+    """The logarithm as Damgard and Jurik 2001, section 4.2, take it: modulo n, n^2, ..., each from the one before."""
+    i = mpz(0)
+    for j in range(1, s + 1):
+        modulus = n**j
+        t1, t2 = (value % n ** (j + 1) - 1) // n, i
+        for k in range(2, j + 1):
+            i -= 1
+            t2 = t2 * i % modulus
+            t1 = (t1 - t2 * n ** (k - 1) * gmpy2.invert(math.factorial(k), modulus)) % modulus
+        i = t1
+    return i
+
+
+@settings(deadline=None, max_examples=25)
+@given(degrees, numbers)
+def test_powers_of_the_generator_are_pythons_and_their_logarithms_those_of_the_paper(s: int, number: int) -> None:
+    key = KEYS[s].public_key
+    n, m = key.n, number % key.plaintext_modulus
+    power = generator_power(key, mpz(number))
+    assert power == pow(1 + n, number, n ** (s + 1))
+    unit = gmpy2.invert(logarithm(mpz(1 + n), key.modulus, s), key.plaintext_modulus)
+    assert logarithm(power, key.modulus, s) * unit % key.plaintext_modulus == m == jurik(power, key.modulus, s)
+
+
+@settings(deadline=None, max_examples=30)
+@given(degrees, numbers, numbers, st.sampled_from(["full", "half", "short"]))
+def test_sums_are_opened_by_the_key_and_by_its_holders(s: int, a: int, b: int, mode: RandomnessMode) -> None:
+    private = KEYS[s]
+    key, modulus = private.public_key, private.public_key.plaintext_modulus
+    first, second = Encryptor(key, mode, expected=8).encrypt([a % modulus, b % modulus])
+    total = first * second % key.ciphertext_modulus
+    assert private.raw_decrypt(total) == (a + b) % modulus
+    threshold_key, shares = deal(private, holders=4, threshold=3)
+    parts = {h: shares[h - 1].partially_decrypt([total]) for h in (1, 2, 4)}
+    assert combine(threshold_key, parts) == [(a + b) % modulus]
+
+
+def test_a_ciphertext_is_the_papers() -> None:
+    """(1 + n)^m u^(n^s) modulo n^(s+1), in Python's integers; phe opens it where s = 1."""
+    for s, private in KEYS.items():
+        key, n, modulus = private.public_key, private.public_key.n, private.public_key.n ** (s + 1)
+        ciphertexts, witness = Encryptor(key, "full").encrypt_with_witness([mpz(12345), key.plaintext_modulus - 1])
+        for c, m, u in zip(ciphertexts, witness.plaintexts, witness.roots, strict=True):
+            assert c == pow(1 + n, int(m), modulus) * pow(int(u), n**s, modulus) % modulus
+        (c,), witness = Encryptor(key, "half").encrypt_with_witness([mpz(7)])
+        assert c == pow(1 + n, 7, modulus) * pow(int(fixed_base(key)), int(witness.roots[0]), modulus) % modulus
+    assert KEYS[1].to_phe().raw_decrypt(int(Encryptor(KEYS[1].public_key).encrypt([mpz(99)])[0])) == 99
+
+
+def test_phe_is_refused_by_name_above_degree_one() -> None:
+    for s in DEGREES[1:]:
+        key = KEYS[s].public_key
+        for use_of_phe in (
+            lambda key=key: key.encrypt(1),
+            lambda key=key: key.raw_encrypt(1),
+            lambda key=key: phe.EncryptedNumber(key, 5) + phe.EncryptedNumber(key, 7),
+            lambda key=key: phe.PaillierPrivateKey(key, *FACTORS),
+            KEYS[s].to_phe,
+        ):
+            with pytest.raises(DegreeError, match=f"degree {s}"):
+                use_of_phe()
+        assert key != phe.PaillierPublicKey(key.n)
+        assert phe.PaillierPublicKey(key.n) != key
+    assert KEYS[1].public_key == phe.PaillierPublicKey(KEYS[1].public_key.n)
+
+
+def test_a_degree_is_part_of_a_key() -> None:
+    keys = [KEYS[s].public_key for s in DEGREES]
+    assert len(set(keys)) == len({key.identifier for key in keys}) == 4
+    for key in keys:
+        assert copy.copy(key) == key == decode(encode(key))  # as pickle does
+        with pytest.raises(WrongKeyError):
+            KEYS[key.degree % 4 + 1].check_owns(key)
+    assert "degree" not in encode(keys[0]).decode("latin-1")  # what was written down before there were degrees
+    for bad in (0, 5, -1):
+        with pytest.raises(InvalidParameter, match="degree of a key lies between 1 and 4"):
+            PublicKey(keys[0].n, degree=bad)
+
+
+@settings(deadline=None, max_examples=25)
+@given(degrees, st.data())
+def test_packed_ballots_are_summed_under_every_degree(s: int, data: st.DataObject) -> None:
+    length = data.draw(st.integers(1, 300))
+    values = [data.draw(st.lists(st.integers(-5, 90), min_size=length, max_size=length)) for _ in range(3)]
+    with use(data.draw(st.sampled_from(KERNELS))):
+        election = hold_election(3, key=KEYS[s], length=length, span=(-5, 90), randomness=SimulationRandomness(s))
+        opened = election.count([election.ballot(party, row) for party, row in enumerate(values)])
+    assert opened.sums == tuple(map(sum, zip(*values, strict=True)))
+
+
+@given(degrees, st.integers(64, 3072), st.integers(1, 10**6), st.integers(1, 10**4))
+def test_no_sum_reaches_the_order_of_the_plaintexts(s: int, bits: int, addends: int, maximum: int) -> None:
+    try:
+        plan = PackingPlan(1, addends, 0, maximum, bits, s)
+    except PackingError:
+        return
+    assert plan.radix**plan.slots_per_plaintext <= (1 << (bits - 1)) ** s < plan.radix ** (plan.slots_per_plaintext + 1)
+
+
+def test_a_plan_for_another_degree_is_refused() -> None:
+    plan = PackingPlan.for_key(KEYS[2].public_key, length=3, addends=4)
+    assert plan.digest != PackingPlan.for_key(KEYS[1].public_key, length=3, addends=4).digest
+    for s in (1, 3):
+        with pytest.raises(WrongKeyError, match="of degree 2"):
+            plan.check_key(KEYS[s].public_key)
+
+
+@pytest.mark.parametrize(
+    ("length", "addends", "expected"),
+    [(100, 25, 1), (6760, 1000, 4), (43_000, 20_000, 4), (20, 20_000, 1)],
+    ids=["one ciphertext", "HAR", "KDD-99", "a short one"],
+)
+def test_the_vector_chooses_the_degree(length: int, addends: int, expected: int) -> None:
+    """3072 bits: what suits HAR and KDD-99 sends at most 1.4 times the bits that its counts have."""
+    s = best_degree(3072, length=length, addends=addends)
+    plan = PackingPlan(length, addends, 0, 1, 3072, s)
+    assert s == expected
+    assert s == 1 or plan.ciphertexts * (s + 1) * 3072 <= 1.4 * length * math.ceil(math.log2(addends + 1))
