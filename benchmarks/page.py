@@ -1,11 +1,15 @@
-"""docs/performance.md and its plots, from the JSON of a benchmark run and nothing else."""
+"""docs/performance.md and its plots, from the JSON of a benchmark run, and of ceremonies, and nothing else."""
 
 from __future__ import annotations
 
+import json
+from math import comb
 from pathlib import Path
 from typing import Any
 
 __all__ = ["write_page"]
+
+RESULTS = Path(__file__).parent / "results"
 
 _COMPARED = ("psephos", "tno.mpc")
 """The libraries whose comparisons are timed."""
@@ -18,7 +22,9 @@ def write_page(results: dict[str, Any], docs: Path) -> Path:
     _draw_growth(results, figures / "performance-growth.svg")
     _draw_peers(results, figures / "performance-peers.svg")
     page = docs / "performance.md"
-    page.write_text(_text(results))
+    searches = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("ceremony-search-*.json"))]
+    _draw_searches(searches, figures / "performance-ceremony.svg")
+    page.write_text(_text(results) + "\n" + _searches(searches))
     return page
 
 
@@ -66,7 +72,7 @@ def _text(results: dict[str, Any]) -> str:
                     f"{taken:.3f}",
                     f"{measured['times_faster_than_phe_per_ciphertext'].get(mode, 1.0):.1f}",
                     f"{measured['times_faster_than_phe_per_vote'].get(mode, 1.0):,.0f}",
-                    f"{measured['bytes_per_vote'][mode]:.2f}",
+                    f"{measured['bytes_per_vote'][mode]:.2f}" if "bytes_per_vote" in measured else "-",
                 ]
             )
     parts.append(
@@ -226,6 +232,45 @@ def _text(results: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
+def _searches(measured: list[dict[str, Any]]) -> str:
+    """What a key without a dealer costs, by the number of its holders."""
+    rows = [
+        [
+            str(one["bits"]),
+            str(one["holders"]),
+            str(comb(one["holders"], (one["holders"] - 1) // 2)),
+            f"{one['runs'][0]['candidates']:,}",
+            f"{one['cpu_seconds_per_1000_candidates']:.2f}",
+            f"{one['expected_candidates']:,}",
+            f"{one['expected_cpu_seconds']:.0f}",
+            f"{one['expected_cpu_seconds'] / one['holders']:.0f}",
+        ]
+        for one in measured
+    ]
+    headings = [
+        "bits",
+        "n",
+        "sets",
+        "candidates",
+        "for 1,000",
+        "expected candidates",
+        "for these",
+        "for these, a holder",
+    ]
+    return "\n".join(
+        [
+            "## Keys without a dealer\n",
+            "CPU seconds of the search for a modulus in [the ceremony](protocols/ceremony.md), all holders in "
+            "one process, commitments and checks included: `python -m benchmarks.ceremony --bits B --holders n "
+            "--batches k`. How many candidates it takes is luck, a geometric law around the expected number. A "
+            "number is shared in a piece for each set of n - tau holders, tau = (n - 1) // 2. These are 3, 10 "
+            "and 126 with 3, 5 and 9 holders: exponential in n.\n",
+            "![Growth with the holders](figures/performance-ceremony.svg)\n",
+            _table(headings, rows),
+        ]
+    )
+
+
 def _figure(width: float) -> Any:
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -243,6 +288,20 @@ def _draw_growth(results: dict[str, Any], path: Path) -> None:
         axes.set_xlabel(name)
         axes.set_ylabel("CPU seconds")
         axes.set_title(f"exponent {one['exponent']:.2f}", fontsize=9)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _draw_searches(measured: list[dict[str, Any]], path: Path) -> None:
+    figure = _figure(6.4)
+    for place, title in enumerate(("all holders", "each holder")):
+        axes = figure.add_subplot(1, 2, place + 1)
+        for bits in sorted({one["bits"] for one in measured}):
+            mine = sorted((one["holders"], one["expected_cpu_seconds"]) for one in measured if one["bits"] == bits)
+            axes.semilogy([n for n, _ in mine], [s / (n if place else 1) for n, s in mine], "o-", label=f"{bits} bits")
+        axes.set_xlabel("holders")
+        axes.set_ylabel("expected CPU seconds")
+        axes.set_title(title, fontsize=9)
+        axes.legend(fontsize=8)
     figure.savefig(path, metadata={"Date": None})
 
 

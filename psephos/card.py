@@ -59,6 +59,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
         ),
         "## How a row becomes numbers",
         f"Settled by {outcome.auxiliary} public rows alone, whose features are taken to be public.",
+        "Where there is a `model.onnx`, it takes these numbers and not the columns.",
         _table(*model.encoding.summary) if own else f"The features of {outcome.dataset} as they are published.",
         *(["\n".join(f"* {text}." for text in dealt.cautions)] if dealt.cautions else []),
         "## What was not checked",

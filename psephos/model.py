@@ -117,7 +117,7 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises DataError for rows that are not of the encoding's columns or width, and for NaN or infinite numbers.
         """
-        scores: NDArray[np.float64] = self._rows(X) @ self.coef_.T + self.intercept_
+        scores: NDArray[np.float64] = self.encode(X) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -125,7 +125,8 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
 
-    def _rows(self, X: Any) -> NDArray[np.float64]:
+    def encode(self, X: Any) -> NDArray[np.float64]:
+        """The encoded features of rows, float64 (n, d), as `model.onnx` takes them; raises as `decision_function`."""
         if hasattr(X, "columns"):
             return self.model.encoding.apply(cells_of(X))
         try:

@@ -42,7 +42,7 @@ from psephos.protocol.study.stages import Publishing
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
 from psephos.simulation.ceremony import hold_ceremony
 from psephos.study.identity import Identity
-from tests.study import trial
+from psephos.testing.studies import trial
 
 
 class Died(BaseException):

@@ -35,7 +35,7 @@ from psephos.security.model import Context
 from psephos.security.worlds import FixedVoter, run_sum, setup
 from psephos.simulation.ceremony import play_ceremony
 from psephos.simulation.encrypted_sum import VoteContribution
-from tests.study import trial
+from psephos.testing.studies import trial
 
 _FILE = Path(__file__).with_name("vectors.json")
 
@@ -116,7 +116,8 @@ RUNS: dict[str, Callable[[], dict[str, str]]] = {
     "parameters": lambda: one(case_tally.PARAMETERS),
     "statistic": lambda: one(_Statistic("statistic")),
     "statistic, Skellam": lambda: one(_Statistic("statistic skellam", noise="skellam")),
-    "own data": lambda: one(_Statistic("own data", own_data=True, noise="skellam")),
+    "own data": lambda: one(_Statistic("own data", own="own-data", noise="skellam")),
+    "whitened": lambda: one(_Statistic("whitened", own="whitened", noise=None)),
     "psgd": lambda: one(case_psgd._Descent("psgd", case_psgd.PARTIES, 320, "paper")),
     "psgd, Gaussian": lambda: one(case_psgd._Descent("psgd", case_psgd.PARTIES, 320, "gaussian")),
     **{f"pathak, {kind}": partial(pathak, kind) for kind in pathak_runs.KINDS},

@@ -137,6 +137,10 @@ def radius(lam: float, classes: int = 2) -> float:
     labels (hard or soft) and the features' norms: take the inner product of the stationarity condition with w; a
     sample contributes at most max_m m / (1 + e^m / (K - 1)) = W0((K - 1)/e). Raises InvalidParameter for a lambda or K
     out of range.
+
+    Examples:
+        >>> round(radius(0.01), 3)
+        5.277
     """
     lam, classes = check_positive(lam, "lambda"), check_count(classes, "the number of classes", 2)
     return math.sqrt(float(lambertw((classes - 1) / math.e).real) / lam) * (1 + 2.0**-40)
@@ -188,6 +192,11 @@ def multiclass_soft(lam: float, parties: int, classes: int, rho: float = 1.0) ->
     """Algorithm 2, softmax: sqrt(2) rho/(M lambda); two entries of alpha_i move by 1/M (Hamm, equation (59)).
 
     Raises InvalidParameter for a lambda, M, K or rho out of range.
+
+    Examples:
+        >>> found = multiclass_soft(lam=1e-3, parties=1000, classes=6)
+        >>> round(found.value, 4), found.norm, found.unit
+        (1.4142, 'l2', 'party')
     """
     reach = _over_lambda(math.sqrt(2) * check_positive(rho, "rho"), lam, parties)
     return Sensitivity(_up(min(reach, 2 * radius(lam, classes))), source="min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3")

@@ -79,10 +79,11 @@ class GradientCurator(Machine):
         walk = state.walk.published(self.terms, entry)
         if walk.steps == state.walk.steps:
             return Step(replace(state, walk=walk))
-        sums, tally = walk.sums(self.terms), self._tally(state)
+        sums, tally = walk.sums(), self._tally(state)
         assert sums is not None
         opened = tally.result(state.inner) or OpenedSum(sums, tally.product(state.inner.state).parties)
-        return self._announce(Walking(walk, replace(opened, sums=sums), state.inner))
+        wrong = tuple(holder for holder, other in walk.said if other != sums)
+        return self._announce(Walking(walk, replace(opened, sums=sums, wrong_holders=wrong), state.inner))
 
     def hush(self, state: Walking) -> Step | None:
         """Close the vote on the step, or ask more holders, as a `Tally` does.

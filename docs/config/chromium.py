@@ -97,9 +97,9 @@ class Chromium:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
 
-    def value(self, expression: str) -> Any:
-        """What a piece of script gives on the page."""
-        found = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+    def value(self, expression: str, *, wait: bool = False) -> Any:
+        """What a piece of script gives on the page; `wait` for what it promises."""
+        found = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=wait)
         if "exceptionDetails" in found:
             raise RuntimeError(str(found["exceptionDetails"]))
         return found["result"].get("value")

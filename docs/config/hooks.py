@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import textwrap
-from html import escape
+from html import escape, unescape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
+FONT = Path(str(find_spec("ziamath").origin)).parent / "fonts" / "STIXTwoMath-Regular.ttf"  # type: ignore[union-attr]
 PACKAGES = {
     "protocol": "What every role shares",
     "parties": "A data owner",
@@ -31,10 +35,11 @@ ORDER: list[tuple[str, list[str]]] = [
             "study.md",
             "study-nats.md",
             "study-faults.md",
+            "testing.md",
             "papers.md",
-            "examples/",
         ],
     ),
+    ("Examples", ["examples/"]),
     ("Security", ["security/"]),
     ("Measured", ["accuracy.md", "performance.md", "main-job.md", "reproduce-"]),
     ("Working on it", ["design.md", "contributing.md", "glossary.md"]),
@@ -43,12 +48,11 @@ ORDER: list[tuple[str, list[str]]] = [
 
 def on_files(files: Files, config: Any) -> Files:
     """Add a page per package with every public name of every module, and a page per example."""
-    pages = {f"reference/{package}.md": _reference(package, words) for package, words in PACKAGES.items()}
-    examples = ROOT / "docs" / "examples"
-    for path in sorted(examples.glob("*.ipynb")):
-        pages[f"examples/{path.stem}.md"] = _notebook(path)
-    for path in sorted(examples.glob("*.py")):
-        pages[f"examples/{path.stem}.md"] = _script(path)
+    pages = _reference()
+    for name in ("site.css", "iframe-worker.js"):
+        pages[f"assets/{name}"] = (ROOT / "docs" / "config" / name).read_text(encoding="utf-8")
+    pages |= _examples()
+    files.append(File.generated(config, "assets/STIXTwoMath-Regular.ttf", abs_src_path=str(FONT)))
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     config["nav"] = _nav([file.src_uri for file in files.documentation_pages()])
@@ -72,6 +76,21 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
     markdown = re.sub(r"^```mermaid\n(.*?)^```$", lambda block: _sequence(block.group(1)), markdown, flags=re.S | re.M)
     return re.sub(r"(?<!\!)\[([^\]]+)\]\(([^)\s]+)\)", resolve, markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Formulas become MathML, which browsers draw by themselves: no script, no font and no network is needed."""
+
+    def formula(match: re.Match[str]) -> str:
+        display = "block" if match["display"] else "inline"
+        return str(convert(unescape(match["inline"] or match["display"]), display=display))
+
+    return re.sub(
+        r'<(?:span|div) class="arithmatex">(?:\\\((?P<inline>.*?)\\\)|\\\[(?P<display>.*?)\\\])</(?:span|div)>',
+        formula,
+        html,
+        flags=re.S,
+    )
 
 
 def _sequence(source: str) -> str:
@@ -137,25 +156,51 @@ def _nav(pages: list[str]) -> list[Any]:
             nav += [{title: chosen}] if title else chosen
     if left:
         nav.append({"More": list(left)})
-    reference = [{package: f"reference/{package}.md"} for package in PACKAGES]
-    return [*nav, {"Reference": reference}]
+    reference = [page for page in pages if page.startswith("reference/")]
+    packages = [{package: [page for page in reference if page.split("/")[1] == package]} for package in PACKAGES]
+    return [*nav, {"Reference": packages}]
 
 
-def _reference(package: str, words: str) -> str:
-    folder = ROOT / package
-    paths = [path for path in sorted(folder.rglob("*.py")) if path.name != "__init__.py"]
-    parts = [f"# {package}\n\n{words}. Every public name of every module, from its docstring.\n"]
-    for path in paths:
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        module = module if package == "psephos" else f"psephos.{module}"
-        if not path.stem.startswith("_"):
-            parts.append(f"::: {module}\n")
-    return "\n".join(parts)
+def _reference() -> dict[str, str]:
+    """A page of each package, with its modules, and one of each module, with every public name from its docstring."""
+    pages = {}
+    for package, words in PACKAGES.items():
+        listed = [f"# {package}\n\n{words}. A page for each module, with every public name from its docstring.\n"]
+        for path in sorted((ROOT / package).rglob("*.py")):
+            where = path.relative_to(ROOT).with_suffix("")
+            if path.stem.startswith("_") or any(part.is_symlink() for part in path.parents):
+                continue
+            module = ".".join(where.parts if package == "psephos" else ("psephos", *where.parts))
+            first = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            listed.append(f"* [`{module}`]({where.relative_to(package)}.md): {first.splitlines()[0]}")
+            pages[f"reference/{where}.md"] = f"---\ntitle: {'.'.join(where.parts[1:])}\n---\n\n::: {module}\n"
+        pages[f"reference/{package}/index.md"] = "\n".join(listed) + "\n"
+    return dict(sorted(pages.items(), key=lambda page: (not page[0].endswith("index.md"), page[0])))
+
+
+def _examples() -> dict[str, str]:
+    """A page of each example, and one of all of them with their pictures (docs/config/pictures.py)."""
+    folder, pages, cards = ROOT / "docs" / "examples", {}, []
+    for path in (*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("*.py")), *sorted(folder.glob("attacks/*.py"))):
+        where = path.relative_to(folder).with_suffix("")
+        text = _notebook(path) if path.suffix == ".ipynb" else _script(path)
+        pages[f"examples/{where}.md"] = text
+        title, *paragraphs = text.split("\n\n")
+        title = re.sub(r" \(DESIGN.*\)$", "", title.removeprefix("# "))
+        about = re.sub(r"[`*]", "", next(words for words in paragraphs if words[0] not in "`#"))
+        picture = f'<img src="../assets/{path.stem}.svg" alt="What {path.name} prints or draws">'
+        cards.append(f'<p><a href="{where}.html">{picture}<strong>{escape(title)}</strong></a><br>{escape(about)}</p>')
+    head = "# Examples\n\nEach is a file of `docs/examples` to read and to run, and the tests run it.\n\n"
+    pages["examples/index.md"] = head + f'<div class="gallery">\n{"".join(cards)}\n</div>\n'
+    return pages
 
 
 def _script(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
-    return f'# {path.name}\n\n`docs/examples/{path.name}`\n\n```python title="{path.name}"\n{text}```\n'
+    title, _, about = str(ast.get_docstring(ast.parse(text))).partition("\n\n")
+    about = about.split("\n\n")[0]
+    where = path.relative_to(ROOT)
+    return f'# {title.rstrip(".")}\n\n`{where}`\n\n{about}\n\n```python title="{path.name}"\n{text}```\n'
 
 
 def _notebook(path: Path) -> str:

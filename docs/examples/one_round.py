@@ -1,6 +1,7 @@
 """One counting round, every role in one process, with its transcript and what each message is to whom.
 
-python docs/examples/one_round.py
+Six parties vote on twenty digits, and a curator has two of three key holders open the sum of their ballots. Each
+message is shown with its size and what is inside for whoever receives it.
 """
 
 from __future__ import annotations

@@ -82,6 +82,10 @@ class FixedPoint:
         would not grant; the price is an error of up to one unit per entry. The exact norm is checked all the same.
         Raises DataError for NaN, infinite entries or a vector outside the ball (`project` it first), InvalidParameter
         for a radius that is none.
+
+        Examples:
+            >>> FixedPoint(4).encode([0.5, -0.3], radius=1.0)
+            [8, -4]
         """
         bound = Fraction(_check_radius(radius)) * 2**self.fraction_bits
         point = np.asarray(vector, dtype=np.float64).ravel()

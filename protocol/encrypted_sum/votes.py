@@ -95,7 +95,11 @@ class VoteLayout:
         return PackingPlan.for_key(key, length=self.samples * (self.classes - 1), addends=parties)
 
     def encode(self, votes: NDArray[np.integer]) -> NDArray[np.uint8]:
-        """The vector of one party.
+        """The vector of one party: an entry for each sample and each class but the first.
+
+        Examples:
+            >>> VoteLayout(samples=3, classes=3).encode(np.array([0, 2, 1]))
+            array([0, 0, 0, 1, 1, 0], dtype=uint8)
 
         Args:
             votes: class indices in [0, K), shape (N,).
@@ -116,6 +120,11 @@ class VoteLayout:
 
     def decode(self, sums: Sequence[int], ballots: int) -> NDArray[np.int64]:
         """The counts per sample and class, shape (N, K), rows summing to the number of ballots.
+
+        Examples:
+            >>> VoteLayout(samples=2, classes=3).decode([1, 0, 2, 4], ballots=7)
+            array([[6, 1, 0],
+                   [1, 2, 4]])
 
         Raises WrongPartialDecryptionError when no `ballots` votes can have these sums.
         """

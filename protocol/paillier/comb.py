@@ -106,12 +106,9 @@ class FixedBaseComb:
         """base^exponent; raises InvalidParameter unless 0 <= exponent < 2^exponent_bits."""
         if not 0 <= exponent < 1 << self.shape.exponent_bits:
             raise InvalidParameter(f"the exponent must lie in [0, 2^{self.shape.exponent_bits})")
-        width = self.shape.tables * self.shape.columns
-        digits = [
-            sum((exponent >> (row * width + place) & 1) << row for row in range(self.shape.rows))
-            for place in range(width)
-        ]
-        return self._evaluate(np.array([digits]))[0]
+        octets = int(exponent).to_bytes((self.shape.exponent_bits + 7) // 8, "little")
+        bits = np.unpackbits(np.frombuffer(octets, dtype=np.uint8), count=self.shape.exponent_bits, bitorder="little")
+        return self._evaluate(((1 << np.arange(self.shape.rows)) @ bits.reshape(self.shape.rows, -1))[np.newaxis])[0]
 
     def random_powers(self, count: int, randomness: Randomness) -> list[mpz]:
         """base^e for `count` independent e uniform in [0, 2^exponent_bits)."""

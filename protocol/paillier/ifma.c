@@ -454,7 +454,7 @@ static PyObject *is_available(PyObject *module, PyObject *nothing)
 
 static PyMethodDef methods[] = {
     {"available", is_available, METH_NOARGS, "Whether this processor has AVX-512 IFMA."},
-    {"compute", compute, METH_VARARGS, "Products, or powers with one exponent, of rows of limbs: see kernel.py."},
+    {"compute_digits", compute, METH_VARARGS, "Products, or powers with one exponent, of rows of limbs: see kernel.py."},
     {NULL, NULL, 0, NULL},
 };
 

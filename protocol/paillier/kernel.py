@@ -34,8 +34,8 @@ __all__ = ["KERNELS", "Array", "Ring", "kernel", "ring", "use"]
 
 Array = NDArray[Any]
 
-KERNELS = ("ifma", "gmpy2") if _ifma is not None and _ifma.available() else ("gmpy2",)
-"""What this machine has, the fastest first."""
+KERNELS = ("ifma", "gmpy2") if hasattr(_ifma, "compute_digits") and _ifma.available() else ("gmpy2",)
+"""What this machine has, the fastest first; an extension that was built from older sources is as good as none."""
 
 _LIMB = 52
 _LIMBS = 1000  # of one digit at most: ifma.c's LIMIT
@@ -177,7 +177,7 @@ class _IfmaRing(Ring):
 
     def _compute(self, left: Array, right: Array, exponent: bytes | None = None) -> Array:
         out = np.empty_like(left)
-        _ifma.compute(out, left, right, exponent, self._moduli, self._inverse, self._digits)
+        _ifma.compute_digits(out, left, right, exponent, self._moduli, self._inverse, self._digits)
         return out
 
     def multiply(self, left: Array, right: Array) -> Array:

@@ -187,7 +187,7 @@ class PackingPlan:
 
 
 _COST = {1: 1.0, 2: 0.9, 3: 0.9, 4: 1.0}
-"""Multiplications of one degree beside those of degree 1, for as many bits of plaintext (docs/performance.md)."""
+"""About what a ballot costs to encrypt beside degree 1, for as many bits of plaintext: `psephos bench` measures it."""
 
 
 def best_degree(key_bits: int, *, length: int, addends: int, minimum: int = 0, maximum: int = 1) -> int:

@@ -8,6 +8,7 @@ Cooley and Tukey's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -58,15 +59,28 @@ def mul(a: Words, b: Words) -> Words:
 
 def dot(weights: Words, rows: Words) -> Words:
     """sum_r weights[r] rows[r], for weights (m,) and rows (m, n): (n,)."""
-    return _sum(mul(weights[:, None], rows))
+    return column_sum(mul(weights[:, None], rows))
 
 
-def _sum(rows: Words) -> Words:
+def column_sum(rows: Words) -> Words:
     """The sum over the first axis: 32-bit halves, so that no word overflows."""
     low = (rows & _LOW).sum(axis=0, dtype=np.uint64)
     high = (rows >> _HALF).sum(axis=0, dtype=np.uint64)
     low, high = (half % _P for half in (low, high))
     return add(mul(high, np.full_like(high, 1 << 32)), low)
+
+
+def product(left: Words, right: Words) -> Words:
+    """The matrix product, (m, c) by (c, n): c products of 16-bit limbs add up exactly in floating point, c < 2^21."""
+    shifts = [np.uint64(16 * place) for place in range(4)]
+    above, beside = ([(x >> by & np.uint64(0xFFFF)).astype(np.float64) for by in shifts] for x in (left, right))
+    limbs = np.concatenate(above) @ np.concatenate(beside, axis=1)
+    parts = limbs.astype(np.uint64).reshape(4, len(left), 4, right.shape[1])
+    total = np.zeros((len(left), right.shape[1]), dtype=np.uint64)
+    for weight in reversed(range(7)):
+        terms = [parts[place, :, weight - place] for place in range(max(0, weight - 3), min(4, weight + 1))]
+        total = add(mul(total, np.array(1 << 16, dtype=np.uint64)), sum(terms[1:], terms[0]))
+    return total
 
 
 def values(polynomials: Words, size: int) -> Words:
@@ -85,7 +99,16 @@ def coefficients(given: Words) -> Words:
 
 def coset_values(polynomials: Words, size: int) -> Words:
     """Each row's polynomial at g times those powers, g a generator: none of the points of `values` is among them."""
-    return values(mul(polynomials, _powers(GENERATOR, polynomials.shape[1])), size)
+    return values(mul(polynomials, powers(GENERATOR, polynomials.shape[1])), size)
+
+
+def coset_values_at(polynomials: Words, size: int, places: Sequence[int]) -> Words:
+    """Only those of `coset_values` at these places: (m, c) -> (m, places); cheaper where they are few."""
+    table = np.ones((1, len(places)), dtype=np.uint64)
+    step = mul(powers(_root(size), size)[list(places)], np.array(GENERATOR, dtype=np.uint64))
+    while len(table) < polynomials.shape[1]:
+        table, step = np.concatenate([table, mul(table, step)]), mul(step, step)
+    return product(polynomials, table[: polynomials.shape[1]])
 
 
 def _root(size: int) -> int:
@@ -93,18 +116,19 @@ def _root(size: int) -> int:
 
 
 @lru_cache(maxsize=32)
-def _powers(base: int, count: int) -> Words:
-    powers = np.ones(1, dtype=np.uint64)
-    while len(powers) < count:
-        powers = np.concatenate([powers, mul(powers, np.array(pow(base, len(powers), PRIME), dtype=np.uint64))])
-    return powers[:count]
+def powers(base: int, count: int) -> Words:
+    """1, base, base^2, ...: (count,)."""
+    found = np.ones(1, dtype=np.uint64)
+    while len(found) < count:
+        found = np.concatenate([found, mul(found, np.array(pow(base, len(found), PRIME), dtype=np.uint64))])
+    return found[:count]
 
 
 def _transform(rows: Words, root: int) -> Words:
     """Decimation in frequency, stage by stage over all rows, then the order put right."""
     work = rows.copy()
     count, size = work.shape
-    twiddles = _powers(root, size // 2)
+    twiddles = powers(root, size // 2)
     half, stride = size // 2, 1
     while half:
         blocks = work.reshape(count, -1, 2, half)

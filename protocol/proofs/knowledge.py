@@ -25,7 +25,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
-from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
+from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
 from psephos.protocol.paillier.encryption import RandomnessMode, Witness, exponent_bits, fixed_base, random_unit
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.kernel import ring
@@ -185,7 +185,7 @@ def _holds_together(
         else:
             roots.append(proof.residue)
             weights.append(weight)
-    left = generator_power(key, plaintext) * gmpy2.powmod(fixed_base(key), exponent, modulus) % modulus
+    left = generator_power(key, plaintext) * base_power(key, exponent) % modulus
     if roots:
         root = public_power(roots, weights, ring(key.modulus))
         left = left * gmpy2.powmod(root, key.plaintext_modulus, modulus) % modulus
@@ -235,11 +235,16 @@ def answer_bits(key: PublicKey) -> int:
 
 
 def base_power(key: PublicKey, exponent: mpz) -> mpz:
-    """h_s to an exponent below 2^answer_bits."""
+    """h_s to an exponent below 2^answer_bits, or a sum of fewer than 2^32 of these with weights of WEIGHT_BITS."""
     return _comb(key).power(int(exponent))
 
 
 @lru_cache(maxsize=2)
 def _comb(key: PublicKey) -> FixedBaseComb:
-    shape = best_shape(answer_bits(key), powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000)
-    return FixedBaseComb(fixed_base(key), key.ring, shape)
+    return FixedBaseComb(fixed_base(key), key.ring, comb_shape(key))
+
+
+def comb_shape(key: PublicKey) -> CombShape:
+    """Of the table of powers of h_s."""
+    bits = answer_bits(key) + WEIGHT_BITS + 32
+    return best_shape(bits, powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000)

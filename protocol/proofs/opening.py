@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, ProofError
@@ -129,9 +128,9 @@ def verify(
     weighted, opened = _weighted(statement, powers.key, ciphertexts, values)
     e = _challenge(statement, powers, weighted, opened, proof.base, proof.product)
     left = _comb(powers).power(int(proof.answer))
-    right = proof.base * gmpy2.powmod(verification_value, e, modulus)
-    left_product = gmpy2.powmod(weighted, proof.answer, modulus)
-    right_product = proof.product * gmpy2.powmod(opened, e, modulus)
+    (left_product,) = powers.key.ring.power([weighted], proof.answer)
+    right, right_product = powers.key.ring.power([verification_value, opened], e)
+    right, right_product = proof.base * right, proof.product * right_product
     if (left**2 - right**2) % modulus or (left_product**2 - right_product**2) % modulus:
         raise ProofError("the proof does not hold: these values are not the holder's share of this product")
 

@@ -20,9 +20,10 @@ knowledge up to 2^-79: docs/security/zero-knowledge.md, theorem 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Self
 
 import gmpy2
@@ -38,7 +39,20 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges, digest, stream
-from psephos.protocol.proofs.field import PRIME, Words, add, coefficients, coset_values, dot, mul, sub, values
+from psephos.protocol.proofs.field import (
+    PRIME,
+    Words,
+    add,
+    coefficients,
+    column_sum,
+    coset_values,
+    coset_values_at,
+    dot,
+    mul,
+    powers,
+    sub,
+    values,
+)
 from psephos.protocol.proofs.knowledge import answer_bits, base_power, mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_root
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -61,6 +75,9 @@ PRIMES = 6
 SALT_BYTES = 32
 
 _LABEL = "psephos valid ballot"
+
+Weights = tuple[Words, Words]
+"""Of the entries, and of the bits of mu, modulo one prime."""
 
 
 @dataclass(frozen=True)
@@ -160,26 +177,25 @@ class Layout:
         rows.reshape(-1)[: len(entries)] = entries
         return rows
 
-    def weights(self, drawn: Sequence[mpz], prime: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def weights(self, drawn: Sequence[mpz], prime: int) -> Weights:
         """What each entry (S,) and each bit of mu weighs in z modulo a prime: e_l radix^j, and 2^b."""
         slots = _powers_modulo(int(self.plan.radix), min(self.plan.slots_per_plaintext, self.plan.length), prime)
-        factors = np.array([int(e % prime) for e in drawn], dtype=np.int64)
-        entries = (factors[:, None] * slots % prime).reshape(-1)[: self.plan.length]
+        factors = np.array([int(e % prime) for e in drawn], dtype=np.uint64)
+        entries = (factors[:, None] * slots % np.uint64(prime)).reshape(-1)[: self.plan.length]
         return entries, _powers_modulo(2, self.mask_bits, prime)
 
-    def linear(self, drawn: Sequence[mpz], primes: Sequence[int], combine: Words) -> Words:
-        """The weights of all committed entries in the random combination of the equations of step 3, as polynomials
-        that are zero where rows are random: coefficients (rows, k)."""
-        first, second = np.zeros((self.first_rows, self.used), np.uint64), []
-        for prime, factor in zip(primes, combine, strict=True):
-            entries, mask = self.weights(drawn, prime)
-            rows = np.concatenate([self.votes(entries), self._rows(mask.astype(np.uint64))])
-            first = add(first, mul(rows, factor[None, None]))
-            quotient = _powers_modulo(2, self.quotient_bits, PRIME).astype(np.uint64)
-            scale = mul(np.array([PRIME - prime], dtype=np.uint64), factor[None])
-            second.append(mul(quotient, scale))
-        rows = np.concatenate([first, self._rows(np.concatenate(second))])
-        return coefficients(np.pad(rows, ((0, 0), (0, QUERIES))))
+    def linear(self, weights: Mapping[int, Weights], combine: Words) -> Words:
+        """The weights of all committed entries in the random combinations (REPEATS, PRIMES) of the equations of step 3,
+        as polynomials that are zero where rows are random: coefficients (REPEATS, rows, k)."""
+        first = [np.concatenate([self.votes(votes), self._rows(mask)]) for votes, mask in weights.values()]
+        quotient, polynomials = powers(2, self.quotient_bits), []
+        modulus = np.array([PRIME - prime for prime in weights], dtype=np.uint64)
+        for factors in combine:
+            combined = dot(factors, np.stack(first).reshape(PRIMES, -1)).reshape(self.first_rows, self.used)
+            second = mul(quotient, mul(modulus, factors)[:, None]).reshape(-1)
+            rows = np.concatenate([combined, self._rows(second)])
+            polynomials.append(coefficients(np.pad(rows, ((0, 0), (0, QUERIES)))))
+        return np.stack(polynomials)
 
     @cached_property
     def proof_parts(self) -> tuple[int, int, int]:
@@ -187,12 +203,13 @@ class Layout:
         return (self.mask_bits + 8) // 8, (answer_bits(self.key) + 7) // 8, 8 * 5 * REPEATS * self.degree
 
 
-def _powers_modulo(base: int, count: int, prime: int) -> NDArray[np.int64]:
-    powers, power = [], 1
-    for _ in range(count):
-        powers.append(power)
-        power = power * base % prime
-    return np.array(powers, dtype=np.int64 if prime < 1 << 63 else np.uint64)
+def _powers_modulo(base: int, count: int, prime: int) -> Words:
+    """Of a prime below 2^32."""
+    found = np.ones(1, dtype=np.uint64)
+    while len(found) < count:
+        step = np.uint64(pow(base, len(found), prime))
+        found = np.concatenate([found, found * step % np.uint64(prime)])
+    return found[:count]
 
 
 class _Chain:
@@ -213,9 +230,8 @@ class _Chain:
     def primes(self) -> list[int]:
         """Random primes in [2^30, 2^31): random odd numbers, the first that are prime."""
         drawn = np.frombuffer(stream(f"{_LABEL}: primes", (self._state,), 4 * 1024), dtype="<u4")
-        found = dict.fromkeys(int(x >> 2 | 1 << 30) | 1 for x in drawn)
-        primes = [x for x in found if gmpy2.is_prime(x)]
-        return primes[:PRIMES]
+        primes = (x for x in (drawn >> 2 | 1 << 30 | 1).tolist() if gmpy2.is_prime(x))
+        return list(dict.fromkeys(islice(primes, 2 * PRIMES)))[:PRIMES]
 
     def elements(self, name: str, shape: tuple[int, ...]) -> Words:
         count = int(np.prod(shape))
@@ -224,8 +240,8 @@ class _Chain:
         return drawn[drawn < np.uint64(PRIME)][:count].astype(np.uint64).reshape(shape)
 
     def columns(self, size: int) -> list[int]:
-        drawn = np.frombuffer(stream(f"{_LABEL}: columns", (self._state,), 4 * 64 * QUERIES), dtype="<u4")
-        return list(dict.fromkeys(int(x) & (size - 1) for x in drawn))[:QUERIES]
+        drawn = np.frombuffer(stream(f"{_LABEL}: columns", (self._state,), 4 * 4 * QUERIES), dtype="<u4")
+        return list(dict.fromkeys((drawn & (size - 1)).tolist()))[:QUERIES]
 
 
 class _Combinations:
@@ -330,13 +346,11 @@ def prove(
     answers = z.to_bytes(sizes[0], "little") + w.to_bytes(sizes[1], "little")
     chain.said(answers)
     # 3
-    primes = chain.primes()
-    quotients = []
+    weights = {prime: layout.weights(drawn, prime) for prime in chain.primes()}
     mask = layout.bits([int(mu)], layout.mask_bits).reshape(-1)[: layout.mask_bits]
     bits = np.concatenate([np.asarray(entries), mask]).astype(np.int64)
-    for prime in primes:
-        weights = np.concatenate(layout.weights(drawn, prime))
-        quotients.append((int((weights * bits).sum()) - int(z % prime)) // prime)
+    sums = {prime: int((np.concatenate(each).astype(np.int64) * bits).sum()) for prime, each in weights.items()}
+    quotients = [(total - int(z % prime)) // prime for prime, total in sums.items()]
     second = _hidden_rows(layout, layout.bits(quotients, layout.quotient_bits), randomness)
     committed.append(_Committed(second, layout, randomness))
     chain.said(committed[1].tree.root)
@@ -345,23 +359,18 @@ def prove(
     rows = np.concatenate([rows, second])
     at = values(rows, 2 * k)
     constraints = _constraints(layout, at)
-    polynomials = []
+    polynomials, linear = [], layout.linear(weights, combine.equations)
     for repeat in range(REPEATS):
         near = add(dot(combine.rows[repeat], rows), masks[0][repeat])
         square = add(coefficients(dot(combine.squares[repeat], constraints)[None])[0], masks[1][repeat])
-        weights_at = values(layout.linear(drawn, primes, combine.equations[repeat]), 2 * k)
-        equation = add(coefficients(_column_sum(mul(weights_at, at))[None])[0], masks[2][repeat])
-        polynomials += [near, square, equation]
+        equation = coefficients(column_sum(mul(values(linear[repeat], 2 * k), at))[None])[0]
+        polynomials += [near, square, add(equation, masks[2][repeat])]
     sent = np.concatenate(polynomials).astype("<u8").tobytes()
     chain.said(sent)
     # 5
     places = chain.columns(layout.size)
     roots = b"".join(one.tree.root for one in committed)
     return b"".join((roots, announced, answers, sent, *(one.open(places) for one in committed)))
-
-
-def _column_sum(rows: Words) -> Words:
-    return dot(np.ones(len(rows), dtype=np.uint64), rows)
 
 
 def verify(statement: bytes, layout: Layout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
@@ -418,20 +427,19 @@ class _Verification:
         rows = np.concatenate([first[: layout.first_rows], second])
         masks = first[layout.first_rows :].reshape(3, REPEATS, len(places))
         constraints = _constraints(layout, rows)
-        for repeat, (near, square, equation) in enumerate(polynomials):
-            weights = layout.linear(drawn, primes, combine.equations[repeat])
+        linear = layout.linear({prime: layout.weights(drawn, prime) for prime in primes}, combine.equations)
+        linear_at = coset_values_at(linear.reshape(-1, k), layout.size, places).reshape(REPEATS, -1, len(places))
+        sent = np.concatenate([_padded(one[None], 2 * k) for several in polynomials for one in several])
+        answers_at = coset_values_at(sent, layout.size, places).reshape(REPEATS, 3, len(places))
+        for repeat, (_near, square, equation) in enumerate(polynomials):
             target = sum(int(g) * int(z % q) for g, q in zip(combine.equations[repeat], primes, strict=True)) % PRIME
             self._check_sums(square, equation, target)
-            at = coset_values(np.concatenate([_padded(near[None], 2 * k), square[None], equation[None]]), layout.size)[
-                :, places
-            ]
-            weights_at = coset_values(weights, layout.size)[:, places]
             expected = (
                 dot(combine.rows[repeat], rows),
                 dot(combine.squares[repeat], constraints),
-                _column_sum(mul(weights_at, rows)),
+                column_sum(mul(linear_at[repeat], rows)),
             )
-            for found, wanted, mask in zip(at, expected, masks[:, repeat], strict=True):
+            for found, wanted, mask in zip(answers_at[repeat], expected, masks[:, repeat], strict=True):
                 if not np.array_equal(found, add(wanted, mask)):
                     raise ProofError("a ballot is not shown to be valid: an opened column contradicts an answer")
 
@@ -461,12 +469,13 @@ class _Verification:
             raise ProofError("a ballot is not valid: its entries are not what its ciphertexts hold")
 
     def _open(self, root: bytes, places: Sequence[int], rows: int) -> Words:
-        leaves = {place: self._take(SALT_BYTES + 8 * rows) for place in places}
-        count = int.from_bytes(self._take(2), "big")
-        path = [self._take(HASH_BYTES) for _ in range(count)]
+        opened = np.frombuffer(self._take(len(places) * (SALT_BYTES + 8 * rows)), np.uint8).reshape(len(places), -1)
+        hashes = self._take(HASH_BYTES * int.from_bytes(self._take(2), "big"))
+        path = [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
+        leaves = {place: leaf.tobytes() for place, leaf in zip(places, opened, strict=True)}
         if opened_root(leaves, self.layout.size, path) != root:
             raise ProofError("the columns opened in a proof of validity are not those committed to")
-        columns = np.frombuffer(b"".join(leaf[SALT_BYTES:] for leaf in leaves.values()), dtype="<u8").astype(np.uint64)
+        columns = np.ascontiguousarray(opened[:, SALT_BYTES:]).view("<u8").astype(np.uint64)
         if columns.size and columns.max() >= np.uint64(PRIME):
             raise ProofError("a proof of validity holds a number outside the field")
-        return np.ascontiguousarray(columns.reshape(len(places), rows).T)
+        return np.ascontiguousarray(columns.T)

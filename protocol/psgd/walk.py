@@ -15,7 +15,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from psephos.protocol.errors import MessageError, ThresholdError, UnexpectedMessageError, WrongPointError
+from psephos.protocol.errors import (
+    MessageError,
+    ThresholdError,
+    UnexpectedMessageError,
+    WrongPartialDecryptionError,
+    WrongPointError,
+)
 from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.roles import Entry
 from psephos.protocol.storage.values import storable
@@ -139,12 +145,16 @@ class Walk:
         """With one holder's word more; at the next point when t holders said the same.
 
         A holder's word about a step whose sum is known changes nothing. Raises as `PublishedSum.decode`; ThresholdError
-        in another's name, UnexpectedMessageError before the step is announced or for a second time.
+        in another's name, UnexpectedMessageError before the step is announced or for a second time,
+        WrongPartialDecryptionError for another sum than t holders have published.
         """
         said = PublishedSum.decode(entry.data, terms)
         if entry.sender != f"holder {said.holder}":
             raise ThresholdError(f"{entry.sender} published a sum in the name of holder {said.holder}")
         if said.step <= self.steps:
+            known = self.sums() if said.step == self.steps else None
+            if known is not None and known != said.sums:
+                raise WrongPartialDecryptionError(f"holder {said.holder} published another sum of step {said.step}")
             return self
         if not self.open or said.step != self.steps + 1 or said.holder in dict(self.said):
             raise UnexpectedMessageError(f"holder {said.holder} published a sum of step {said.step}, which is not due")
@@ -155,9 +165,9 @@ class Walk:
         points = points[-1 - terms.descent.stopping.looks_back :]
         return replace(self, steps=self.steps + 1, points=points, said=every)
 
-    def sums(self, terms: Terms) -> tuple[int, ...] | None:
+    def sums(self) -> tuple[int, ...] | None:
         """Of the step that was announced last, when they are known."""
         if self.announcement is None or self.open:
             return None
         found = [sums for _, sums in self.said]
-        return next(sums for sums in found if found.count(sums) >= terms.threshold_key.threshold)
+        return max(found, key=found.count)  # t > n/2 said so

@@ -41,6 +41,10 @@ def safe_confirmations(holders: int, threshold: int) -> int:
     """How many of n holders must confirm a product so that t - 1 liars and any board cannot have two opened.
 
     Two sets of q holders share at least 2q - n, of whom t - 1 may lie: q is the smallest with 2q - n > t - 1.
+
+    Examples:
+        >>> safe_confirmations(holders=5, threshold=3)
+        4
     """
     return (holders + threshold - 1) // 2 + 1
 

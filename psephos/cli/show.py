@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from psephos.outcomes import METHODS, Outcome
-from psephos.outcomes.base import Page, Panel, Table
+from psephos.outcomes.base import Page, Panel
 
 __all__ = ["show"]
 
@@ -31,10 +31,12 @@ def show(outcome: Outcome, console: Console | None = None) -> None:
     for matrix in page.matrices:
         rows = [[name, *map(_cell, cells)] for name, _, cells in matrix.rows]
         grids.append(_lay(matrix.name, ["coalition", *matrix.secrets], rows))
-    grids += [*map(_grid, page.tables), _phases(page)]
+    grids += [*(_lay(table.title, table.columns, table.rows) for table in page.tables), _phases(page)]
     for grid in grids:
         if grid.row_count:
             console.print(grid)
+    for text in dict.fromkeys(f"{table.title.split(' at ')[0]}: {table.about}" for table in page.tables if table.about):
+        say(text)
     for words, *said in page.facts:
         say(f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in said)}")
     for text in page.notes:
@@ -62,10 +64,6 @@ def _lay(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], capt
     for row in rows:
         grid.add_row(*map(_text, row))
     return grid
-
-
-def _grid(table: Table) -> Grid:
-    return _lay(table.title, table.columns, table.rows, table.about or None)
 
 
 def _cell(cell: Any) -> str:

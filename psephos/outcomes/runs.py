@@ -304,7 +304,8 @@ class Summed(Run):
             if len(shown) < len(self.class_names):  # the way that is narrower
                 rows = [list(row) for row in zip(*rows, strict=True)]
             if shown:
-                about = "share of its test samples; of private methods as released, a mean ± its standard deviation"
+                about = "the share of its test samples that is recognised"
+                about += "; of private methods the mean and standard deviation of releases" if self.draws > 1 else ""
                 found.append(Table(f"Recall of each class at epsilon {epsilon}", rows[0], rows[1:], about))
         return found
 

@@ -115,8 +115,12 @@ def draw_figures(document: Document) -> dict[str, Drawn]:
 
 def draw_panels(result: Outcome) -> dict[str, Drawn]:
     """The panels of a result, "panel-1" and so on."""
-    panels = enumerate(result.page().panels, 1)
-    return _draw({f"panel-{n}": (one.title or "Accuracy against epsilon", partial(_curves, one)) for n, one in panels})
+    return dict(draw(panel, f"panel-{n}") for n, panel in enumerate(result.page().panels, 1))
+
+
+def draw(panel: Panel, name: str) -> tuple[str, Drawn]:
+    """A picture of curves, and the name that is part of its ids."""
+    return name, _draw({name: (panel.title or "Accuracy against epsilon", partial(_curves, panel))})[name]
 
 
 def _draw(wanted: Mapping[str, tuple[str, Callable[[], Figure]]]) -> dict[str, Drawn]:

@@ -149,7 +149,12 @@ def _gather_phases(blocks: Sequence[Block]) -> list[Block]:
 
 
 def size_text(size: int) -> str:
-    """Bytes for people: 941 B, 23.5 kB, 3.2 GB (powers of 1000)."""
+    """Bytes for people, in powers of 1000.
+
+    Examples:
+        >>> size_text(941), size_text(23_500)
+        ('941 B', '23.5 kB')
+    """
     value, unit = float(size), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if value < 999.5:

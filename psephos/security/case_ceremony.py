@@ -23,18 +23,17 @@ from psephos.protocol.ceremony.exponent import share_bound
 from psephos.protocol.ceremony.messages import byte_length, packed_bytes, unpack_residues
 from psephos.protocol.ceremony.search import CONFIRMATIONS, FORM_MASKS, Batch, choose, flat_primes, form_modulus
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.driver import Driver
 from psephos.protocol.errors import AgreementError, EngineError, ThresholdError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS, lagrange_numerators
 from psephos.protocol.paillier.threshold import KeyShare, combine
 from psephos.protocol.randomness import Randomness
-from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from psephos.security.compare import compare_samples
 from psephos.security.model import Case, Checks, Coalition, Context, Result
+from psephos.simulation.ceremony import play_ceremony
 
 TERMS = CeremonyTerms(128, 3, 2, b"the audit".ljust(32, b"."), test_key=True, degree=3)
 SECRETS = ("p and q", "d", "shares")
@@ -67,10 +66,7 @@ def _views(context: Context) -> list[View]:
 def _play(context: Context, number: int) -> View:
     transcript = Transcript(secrets=True)
     terms = replace(TERMS, context=context.coins("terms", number).draw(32))
-    roles: list[Role] = [
-        CeremonyHolder(terms, j, randomness=context.coins("ceremony", number, j)) for j in range(1, terms.holders + 1)
-    ]
-    results = Driver(roles, transcript=transcript).run()
+    shares = play_ceremony(terms, coins=partial(context.coins, "ceremony", number), transcript=transcript)
     said: dict[str, list[bytes]] = {}
     for message in transcript.messages:
         assert message.data is not None
@@ -79,12 +75,12 @@ def _play(context: Context, number: int) -> View:
     given = {}
     for i in range(1, terms.holders + 1):
         # The same coins again: the keys that this holder had for the others.
-        holder = CeremonyHolder(terms, i, randomness=context.coins("ceremony", number, i))
+        holder = CeremonyHolder(terms, i, randomness=context.coins("ceremony", number, f"holder {i}"))
         told = replace(holder.start().state.state.told, promised=tuple(said[Kind.SEED_COMMITMENTS.title]))
         for j, secret in zip((j for j in range(1, terms.holders + 1) if j != i), told.secrets, strict=True):
             sealed = said[Kind.EXPONENT_SHARES.title][j - 1]
             given[j, i] = holder._unsealed(told, Kind.EXPONENT_SHARES, j, i, secret, sealed)
-    return View(said, given, [results[name] for name in terms.names])
+    return View(said, given, shares)
 
 
 def _residues(view: View, kind: Kind) -> list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
@@ -247,19 +243,15 @@ class _Refusing(CeremonyHolder):
 
 def _liars_are_named(context: Context) -> Result:
     """Who rejects good candidates could have the key that it likes best; opened candidates show it."""
-    roles: list[Role] = [
-        (_Refusing if j == 2 else CeremonyHolder)(TERMS, j, randomness=context.coins("refusing", j)) for j in (1, 2, 3)
-    ]
-    said = 0
 
-    def watch(phase: str, entry: Entry) -> None:
-        nonlocal said
-        said += entry.kind is Kind.OPENED_CANDIDATES
-        if said > BATCHES * TERMS.holders:
+    def progress(what: str, tried: int, expected: int) -> None:
+        if tried > BATCHES * TERMS.batch:
             raise EngineError("enough batches")
 
+    coins = partial(context.coins, "refusing")
+    liar = {"holder 2": lambda honest: _Refusing(TERMS, 2, randomness=coins("a liar"))}
     try:
-        Driver(roles, watch=watch).run()
+        play_ceremony(TERMS, roles=liar, coins=coins, progress=progress)
     except AgreementError as error:
         named = str(error).startswith("holder 2 ")
         return Result(not named, f"who rejects good candidates is {'' if named else 'not '}named")

@@ -8,9 +8,10 @@ nobody thought of is not tried (docs/security/zero-knowledge.md and docs/securit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 import gmpy2
@@ -28,9 +29,10 @@ from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
+from psephos.protocol.roles import BOARD, Entry, Missing, Post, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import safe_confirmations
+from psephos.protocol.wire import Kind
 from psephos.security.deviations import deviations
 from psephos.security.model import Case, Check, Coalition, Context, Result
 from psephos.security.worlds import FixedVoter, Setup, cast, setup
@@ -101,6 +103,36 @@ class _Says(Role):
         return Step(None)
 
 
+class Changed(Role):
+    """The honest role, but it sends what `change` makes of each message, given what it has seen."""
+
+    def __init__(self, honest: Role, change: Change, also_reads: frozenset[Kind] = frozenset()) -> None:
+        self.name, self.reads, self.honest, self.seen = honest.name, honest.reads | also_reads, honest, list[Entry]()
+        self._change = change
+
+    def start(self) -> Step:
+        return self._changed(self.honest.start())
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        self.seen += entries
+        own = [entry for entry in entries if entry.receiver != BOARD or any(map(entry.is_a, self.honest.reads))]
+        return self._changed(self.honest.receive(state, own)) if own else Step(state)
+
+    def quiet(self, state: Any) -> Step | None:
+        step = self.honest.quiet(state)
+        return step and self._changed(step)
+
+    def awaits(self, state: Any) -> Missing | None:
+        return self.honest.awaits(state)
+
+    def result(self, state: Any) -> Any:
+        return self.honest.result(state)
+
+    def _changed(self, step: Step) -> Step:
+        return replace(step, posts=tuple(sent for post in step.posts for sent in self._change(post, self.seen)))
+
+
+Change = Callable[[Post, Sequence[Entry]], Iterable[Post]]
 Puppets = Mapping[str, Callable[[Role], Role]]
 
 
@@ -213,20 +245,6 @@ def _late(context: Context) -> Got:
 # -- holders
 
 
-class _Wrong(Role):
-    """Holder 1, but its partial decryption, or its confirmation, is another."""
-
-    def __init__(self, honest: Role, change: Callable[[Post], Post]) -> None:
-        self.name, self.reads, self._honest, self._change = honest.name, honest.reads, honest, change
-
-    def start(self) -> Step:
-        return self._honest.start()
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        step = self._honest.receive(state, entries)
-        return replace(step, posts=tuple(map(self._change, step.posts)))
-
-
 def _shapes(context: Context, how: Literal["random", "shaped"]) -> Got:
     """A wrong answer, at random; or shaped so that with holder 2's it opens to two votes more than were cast."""
     round_ = _round(context, f"shapes {how}")
@@ -236,15 +254,15 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> Got:
         lagrange = lagrange_numerators([1, 2], key.holders)[1]
         factor = 1 + 4 * mpz(key.delta) ** 3 * key.theta * gmpy2.invert(lagrange, n) % n * n
 
-    def change(post: Post) -> Post:
+    def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
         try:
             part = PartialDecryption.decode(post.data, round_)
         except PsephosError:
-            return post
+            return [post]
         values = (part.values[0] * factor % round_.key.ciphertext_modulus, *part.values[1:])
-        return replace(post, data=replace(part, values=values).encode(round_))
+        return [replace(post, data=replace(part, values=values).encode(round_))]
 
-    puppets = {"holder 1": lambda honest: _Wrong(honest, change)}
+    puppets = {"holder 1": lambda honest: Changed(honest, change)}
     opened, errors = _played(context, round_, _encoded(_ballots(context, round_)), puppets)
     return _judged(opened, errors, range(PARTIES), "holder 1", f"a {how} partial decryption")
 
@@ -253,15 +271,15 @@ def _confirms(context: Context, how: Literal["another product", "another holder"
     """It confirms what nobody observed, or in the name of holder 2; all three must confirm the same."""
     round_ = _round(context, f"confirms {how}")
 
-    def change(post: Post) -> Post:
+    def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
         try:
             said = Confirmation.decode(post.data, round_)
         except PsephosError:
-            return post
+            return [post]
         other = replace(said, holder=2) if how == "another holder" else replace(said, product_digest=bytes(32))
-        return replace(post, data=other.encode())
+        return [replace(post, data=other.encode())]
 
-    puppets = {"holder 1": lambda honest: _Wrong(honest, change)}
+    puppets = {"holder 1": lambda honest: Changed(honest, change)}
     opened, errors = _played(context, round_, _encoded(_ballots(context, round_)), puppets)
     named = "holder 1 confirmed a product in the name" if how == "another holder" else "confirmed by holder 1"
     got = _judged(opened, errors, range(PARTIES), named, f"a confirmation of {how}")
@@ -388,23 +406,26 @@ COALITIONS: dict[str, tuple[tuple[str, ...], dict[str, Strategy]]] = {
 }
 
 
-def _tried(name: str, strategy: Strategy, context: Context) -> Result:
-    got = context.once(("liars", name), lambda: strategy(context))
-    told = "; ".join(dict.fromkeys(got.values()))
-    return Result(bool(got), told or "refused by name, and without effect")
+def liars_case(
+    name: str,
+    secrets: tuple[str, ...],
+    coalitions: Mapping[str, tuple[tuple[str, ...], Mapping[str, Strategy]]],
+    known_leaks: Mapping[str, dict[str, str]] = MappingProxyType({}),
+) -> Case:
+    """The case of coalitions, each its members and the strategies that are tried for it, with what is known to leak."""
 
+    def tried(strategy: str, run: Strategy, context: Context) -> Result:
+        got = context.once((name, strategy), lambda: run(context))
+        told = "; ".join(dict.fromkeys(got.values()))
+        return Result(bool(got), told or "tried, and got nothing of it")
 
-def _checks() -> tuple[Check, ...]:
-    return tuple(
-        Check(f"{name}, {coalition}", coalition, SECRETS, partial(_tried, name, strategy))
-        for coalition, (_members, strategies) in COALITIONS.items()
-        for name, strategy in strategies.items()
+    checks = (
+        Check(f"{strategy}, {coalition}", coalition, secrets, partial(tried, strategy, run))
+        for coalition, (_members, strategies) in coalitions.items()
+        for strategy, run in strategies.items()
     )
+    listed = (Coalition(c, who, known_leaks=dict(known_leaks.get(c, {}))) for c, (who, _) in coalitions.items())
+    return Case(name, secrets, tuple(listed), tuple(checks))
 
 
-LIARS = Case(
-    "tally-liars",
-    SECRETS,
-    tuple(Coalition(name, members) for name, (members, _strategies) in COALITIONS.items()),
-    _checks(),
-)
+LIARS = liars_case("tally-liars", SECRETS, COALITIONS)

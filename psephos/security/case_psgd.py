@@ -57,7 +57,8 @@ MEMBERS = {
 }
 
 
-def _world(context: Context) -> Setup:
+def psgd_world(context: Context) -> Setup:
+    """Everybody's keys."""
     return context.once("psgd world", lambda: setup(context.coins("psgd world"), PARTIES, key_bits=320))
 
 
@@ -72,7 +73,7 @@ def agreement_of(context: Context, label: str, variant: Variant = "paper", collu
 
 def terms_of(context: Context, agreement: Agreement) -> Terms:
     """The same with the world's keys."""
-    return OPTIONS.terms(agreement, _world(context).ceremony)
+    return OPTIONS.terms(agreement, psgd_world(context).ceremony)
 
 
 def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
@@ -88,7 +89,7 @@ def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
 
 def party_of(context: Context, agreement: Agreement, number: int, coins: Randomness) -> GradientParty:
     """One honest party by itself."""
-    key = _world(context).ceremony.signing_keys[number]
+    key = psgd_world(context).ceremony.signing_keys[number]
     terms = terms_of(context, agreement)
     encryptor = Encryptor(terms.threshold_key.key, randomness=coins, expected=8)
     local = private_data(context)[number]
@@ -106,7 +107,7 @@ def _published(terms: Terms, step: int, sums: Sequence[int], *holders: int) -> l
 
 def _by_step(context: Context, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]) -> SumRun:
     """The last step of a run, with those before it: each with its own messages, and what every party's ballot holds."""
-    terms, private_key = terms_of(context, agreement), _world(context).private_key
+    terms, private_key = terms_of(context, agreement), psgd_world(context).private_key
     begins = [place for place, m in enumerate(transcript.messages) if m.kind == "announcement"]
     steps: list[SumRun] = []
     for found, begin, end in zip(opened, begins, [*begins[1:], None], strict=True):
@@ -176,7 +177,7 @@ class _Descent(SumAnalysis):
     variant: Variant = "paper"
 
     def world(self, context: Context) -> Setup:
-        return _world(context)
+        return psgd_world(context)
 
     def round(self, context: Context, label: str) -> Round:
         return self.ballots(context, label)[0]
@@ -190,7 +191,7 @@ class _Descent(SumAnalysis):
         def one(i: int) -> SumRun:
             label = f"psgd {self.variant} {inputs} {i}"
             agreement, transcript = agreement_of(context, label, self.variant), Recorded(partial(context.coins, label))
-            private, ceremony = private_data(context, inputs), _world(context).ceremony
+            private, ceremony = private_data(context, inputs), psgd_world(context).ceremony
             walk = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
             return _by_step(context, agreement, transcript, walk.opened)
 
@@ -347,7 +348,7 @@ def _opens(
     context: Context, terms: Terms, once: OnceLedger, announcement: Announcement, ballots: Sequence[Ballot]
 ) -> bool:
     """Whether a holder with this ledger opens the product of these ballots."""
-    holder = SeriesHolder(_world(context).ceremony.shares[0], terms, once=once)
+    holder = SeriesHolder(psgd_world(context).ceremony.shares[0], terms, once=once)
     board = [Entry(2 + b.party, f"party {b.party}", BOARD, b.encode()) for b in ballots]
     step = holder.receive(holder.start().state, [*_said(announcement), *board])
     product, _ = BallotProduct(terms.round(announcement)).add_all(b.encode() for b in ballots)

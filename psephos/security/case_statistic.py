@@ -14,7 +14,7 @@ curator the exact sum: the parties' vectors are what is hidden.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
@@ -22,19 +22,21 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
-from psephos.parties.statistic import entry_range, own_vector
+from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
+from psephos.parties.noise import Shares
+from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid
-from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
 from psephos.security.compare import compare_samples
 from psephos.security.ideal import ideal_sum, joint_noise, joint_skellam
 from psephos.security.model import Case, Check, Checks, Context, Members, Result
 from psephos.security.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.security.worlds import FixedVoter, SumRun, TrainedVoter, cast
 from psephos.simulation.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution
+from psephos.simulation.tally import shares_of, statistic_round
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 HONEST = PARTIES - COLLUDERS - 1
@@ -79,13 +81,23 @@ class _Statistic(SumAnalysis):
 
         return context.once("grid", make)
 
-    @property
-    def shares(self) -> Shares | None:
-        """What was agreed on."""
-        honest = contributors(PARTIES, COLLUDERS)
-        if self.noise == "skellam":
-            return SkellamShares(2, PARTIES, honest, VARIANCE)
-        return PolyaShares(2, PARTIES, honest, SCALE) if self.noise == "laplace" else None
+    def plan(self, context: Context) -> StatisticPlan:
+        """What was agreed on, but for a small grid and the noise of it, which every view can be held against."""
+        mechanism: MechanismName = "gaussian" if self.noise == "skellam" else "discrete-laplace"
+        law = Skellam(2, VARIANCE) if self.noise == "skellam" else DiscreteLaplace(2, SCALE)
+        source: Source = self.own or "votes"
+
+        def make() -> StatisticPlan:
+            planned = plan_statistic(
+                self.auxiliary(context), 2, PARTIES, epsilon=1.0, mechanism=mechanism, source=source, rank=2, joint=True
+            )
+            return replace(planned, grid=self.grid(context), mechanism=law)
+
+        return context.once((self.label, "plan"), make)
+
+    def shares(self, context: Context) -> Shares | None:
+        """Of the noise."""
+        return None if self.noise is None else shares_of(self.plan(context), colluders=COLLUDERS)
 
     def drawn(self, shares: int, generator: np.random.Generator) -> list[int]:
         """So many shares of the agreed law, of which `HONEST` make up the whole, drawn by numpy."""
@@ -109,11 +121,11 @@ class _Statistic(SumAnalysis):
         return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
 
     def round(self, context: Context, label: str) -> Round:
-        key, grid = self.world(context).ceremony.threshold_key.key, self.grid(context)
-        low, high = entry_range(grid, self.shares)
-        plan = PackingPlan.for_key(key, length=grid.length, addends=PARTIES, minimum=low, maximum=high)
-        kind: RoundKind = "parameters" if self.noise is None else "statistic"
-        return self.new_round(context, label, kind, plan, grid.digest)
+        grid, shares, ceremony = self.grid(context), self.shares(context), self.world(context).ceremony
+        if shares is None:
+            return self.exact_round(context, label, grid.digest, grid.length, grid.minimum, grid.maximum)
+        coins = context.coins(label, "round")
+        return statistic_round(ceremony, self.plan(context), shares, minimum_ballots=3, test_key=True, randomness=coins)
 
     def contribution(self, context: Context, inputs: str) -> Contribution:
         """`inputs`: "swapped" gives party 0 the votes of party 1, and the reverse."""
@@ -124,7 +136,7 @@ class _Statistic(SumAnalysis):
 
     def source(self, context: Context, own: Any) -> Contribution:
         """Of parties with these rows or classifiers."""
-        grid, shares = self.grid(context), self.shares
+        grid, shares = self.grid(context), self.shares(context)
         if isinstance(grid, OwnDataGrid):
             return OwnDataContribution(own, grid, shares)
         assert shares is not None
@@ -156,7 +168,7 @@ class _Statistic(SumAnalysis):
 
     def noise_law(self, context: Context) -> Result:
         """The honest shares that the colluders and one more party leave, against the whole law drawn by numpy."""
-        shares, generator = self.shares, np.random.default_rng([context.seed, 79])
+        shares, generator = self.shares(context), np.random.default_rng([context.seed, 79])
         assert shares is not None
 
         def row(noise: Sequence[int]) -> dict[str, float]:

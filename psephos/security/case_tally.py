@@ -7,24 +7,22 @@ parameters. The curator gets both exactly, and adds the noise of every release i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.statistic import plan_statistic, release_statistic
 from psephos.parties.party import Party, Voter, VotingParty
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import AlreadyCastError
-from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
 from psephos.security.ideal import ideal_sum, ideal_tally
 from psephos.security.model import Case, Check, Checks, Context, Members, Result
 from psephos.security.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.security.worlds import FixedVoter, SumRun, TrainedVoter, run_tally_round, tally_round
 from psephos.simulation.encrypted_sum import Contribution, VectorContribution, VoteContribution
+from psephos.simulation.methods import Request, statistic_method
 
 PARTIES, SAMPLES, CLASSES = 5, 25, 3
 LAYOUT = VoteLayout(SAMPLES, CLASSES)
@@ -73,9 +71,7 @@ class _Parameters(SumAnalysis):
     """Parameters in fixed point."""
 
     def round(self, context: Context, label: str) -> Round:
-        key = self.world(context).ceremony.threshold_key.key
-        plan = PackingPlan.for_key(key, length=4, addends=PARTIES, minimum=-LARGEST, maximum=LARGEST)
-        return self.new_round(context, label, "parameters", plan, bytes(32))
+        return self.exact_round(context, label, bytes(32), 4, -LARGEST, LARGEST)
 
     def drawn(self, context: Context) -> NDArray[np.int64]:
         """Every party's."""
@@ -135,12 +131,12 @@ def _reads_last(context: Context) -> Result:
 
 def _curator_noise(context: Context) -> Result:
     """The curator's tape alone makes the released statistic from the counts once more: it can take the noise off."""
-    counts, plan = _counts(context), plan_statistic(_auxiliary(context), CLASSES, PARTIES, epsilon=1.0)
-    tape = RecordedRandomness(context.coins("release"))
-    released = release_statistic(counts, plan, tape).T
-    again = release_statistic(counts, plan, ReplayedRandomness(tape.tape())).T
-    bare = release_statistic(counts, replace(plan, mechanism=None)).T
-    known = np.array_equal(released, again) and not np.array_equal(released, bare)
+    counts, tape = _counts(context), RecordedRandomness(context.coins("release"))
+    request = Request(1.0, 0.0, "spherical-laplace", None, "certified", False)
+    method = statistic_method(counts, _auxiliary(context), request)
+    released, other = method.draw(tape), method.draw(context.coins("another release"))
+    again = method.draw(ReplayedRandomness(tape.tape()))
+    known = np.array_equal(released, again) and not np.array_equal(released, other)
     return Result(known, "the curator's own coins replay the noise of the release")
 
 

@@ -14,8 +14,7 @@ from functools import partial
 from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
-from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.transcript import Message
@@ -25,6 +24,7 @@ from psephos.security.model import Coalition, Context, Members, Result
 from psephos.security.simulators import simulate_sum
 from psephos.security.views import Sealed, jacobi, openable, stale, structure
 from psephos.security.worlds import KEY_BITS, Setup, SumRun, cast, run_sum, setup
+from psephos.simulation.average import AverageOptions, exact_round
 from psephos.simulation.encrypted_sum import Contribution
 
 COALITIONS = {
@@ -89,12 +89,11 @@ class SumAnalysis(ABC):
         make = partial(setup, context.coins(self.label, "world"), self.parties, **sizes)
         return context.once((self.label, "world"), make)
 
-    def new_round(self, context: Context, label: str, kind: RoundKind, plan: PackingPlan, about: bytes) -> Round:
-        """A round under its keys, `about` being what the parties must mean alike."""
-        ceremony, coins = self.world(context).ceremony, context.coins(label, "round")
-        return Round.create(
-            kind, ceremony.threshold_key, plan, ceremony.roster, context=about, test_key=True, randomness=coins
-        )
+    def exact_round(self, context: Context, label: str, about: bytes, *entries: int) -> Round:
+        """As `psephos.simulation.average.exact_round`, under its keys."""
+        options = AverageOptions(parties=self.parties, test_key=True)
+        coins = context.coins(label, "round")
+        return exact_round(self.world(context).ceremony, options, about, *entries, randomness=coins)
 
     def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
         """Runs of the real protocol, as many as the context has views."""

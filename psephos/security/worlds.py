@@ -23,12 +23,10 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
-from psephos.protocol.paillier.threshold import deal
-from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.signing import SigningKey
+from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness, ReplayedRandomness
 from psephos.protocol.transcript import Transcript
 from psephos.security.model import Context
-from psephos.simulation.ceremony import Ceremony
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
 from psephos.simulation.encrypted_sum import Conditions, Contribution, VoteContribution, simulate_sum
 
 KEY_BITS = 128
@@ -51,11 +49,19 @@ def setup(
     key_bits: int = KEY_BITS,
     degree: int = 1,
 ) -> Setup:
-    """The ceremony of `psephos.simulation.ceremony`, the private key kept."""
-    private_key = generate_private_key(key_bits, degree=degree, test_key=True, randomness=coins)
-    threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=coins)
-    keys = tuple(SigningKey.generate(coins) for _ in range(parties))
-    return Setup(private_key, Ceremony(threshold_key, tuple(k.verification_key for k in keys), tuple(shares), keys))
+    """The ceremony of `psephos.simulation.ceremony`, and the private key, which its coins come to once more."""
+    tape = RecordedRandomness(coins)
+    ceremony = hold_ceremony(
+        parties,
+        key_bits=key_bits,
+        holders=holders,
+        threshold=threshold,
+        degree=degree,
+        test_key=True,
+        randomness=tape,
+    )
+    again = ReplayedRandomness(tape.tape())
+    return Setup(generate_private_key(key_bits, degree=degree, test_key=True, randomness=again), ceremony)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.simulation.ceremony import Ceremony
 from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribution
 from psephos.simulation.methods import Method, Request, average_method, own_data_method
 from psephos.simulation.sums import MethodsAt, Playing, SumOptions, Sums, play
@@ -28,6 +30,7 @@ from psephos.simulation.sums import MethodsAt, Playing, SumOptions, Sums, play
 __all__ = [
     "FRACTION_BITS",
     "AverageOptions",
+    "exact_round",
     "parameters_context",
     "simulate_average",
     "sum_own_data",
@@ -73,6 +76,31 @@ def parameters_context(radius: float) -> bytes:
     return hashlib.sha256(f"psephos parameters {radius.hex()} {FRACTION_BITS}".encode()).digest()
 
 
+def exact_round(
+    ceremony: Ceremony,
+    options: SumOptions,
+    context: bytes,
+    length: int,
+    low: int,
+    high: int,
+    *,
+    randomness: Randomness = SYSTEM,
+) -> Round:
+    """The round of a sum to which the curator adds the noise: of `length` integers from `low` to `high`."""
+    key, entries = ceremony.threshold_key, {"length": length, "minimum": low, "maximum": high}
+    return Round.create(
+        "parameters",
+        key,
+        PackingPlan.for_key(key.key, addends=options.parties, **entries),
+        ceremony.roster,
+        context=context,
+        minimum_ballots=options.min_ballots,
+        test_key=options.test_key,
+        proofs=options.vector_proofs,
+        randomness=randomness,
+    )
+
+
 def sum_own_data(run: Sums, method: str, request: Request) -> Method:
     """The encrypted sum of what the parties' own rows say, to which the curator adds the noise.
 
@@ -89,21 +117,10 @@ def sum_own_data(run: Sums, method: str, request: Request) -> Method:
         source=SOURCE_OF[method],
     )
     assert isinstance(plan.grid, OwnDataGrid)
-    low, high = plan.grid.minimum, plan.grid.maximum
-    ceremony = run.ceremony(plan.dimension, low, high)
-    round_ = Round.create(
-        "parameters",
-        ceremony.threshold_key,
-        PackingPlan.for_key(
-            ceremony.threshold_key.key, length=plan.dimension, addends=options.parties, minimum=low, maximum=high
-        ),
-        ceremony.roster,
-        context=plan.grid.digest,
-        minimum_ballots=options.min_ballots,
-        test_key=options.test_key,
-        proofs=options.vector_proofs,
-    )
-    contribution = OwnDataContribution(population.rows(), plan.grid, None)
+    grid = plan.grid
+    entries = plan.dimension, grid.minimum, grid.maximum
+    round_ = exact_round(run.ceremony(*entries), options, grid.digest, *entries)
+    contribution = OwnDataContribution(population.rows(), grid, None)
     opened = run.sum(round_, contribution, f"sum {method}", label=f"{method}, {plan.rank} coordinates").opened
     # Who took part is public, and the mean is over them.
     counted = replace(plan, parties=opened.ballots, unit=plan.unit * plan.parties / opened.ballots)
@@ -122,18 +139,8 @@ def sum_parameters(run: Sums) -> Average:
     fixed_point = FixedPoint(FRACTION_BITS)
     vectors = np.array([fixed_point.encode(project(w, radius), radius) for w in population.parameters], dtype=np.int64)
     limit = fixed_point.limit(radius)
-    ceremony = run.ceremony(vectors.shape[1], -limit, limit)
-    key = ceremony.threshold_key.key
-    round_ = Round.create(
-        "parameters",
-        ceremony.threshold_key,
-        PackingPlan.for_key(key, length=vectors.shape[1], addends=options.parties, minimum=-limit, maximum=limit),
-        ceremony.roster,
-        context=parameters_context(radius),
-        minimum_ballots=options.min_ballots,
-        test_key=options.test_key,
-        proofs=options.vector_proofs,
-    )
+    entries = vectors.shape[1], -limit, limit
+    round_ = exact_round(run.ceremony(*entries), options, parameters_context(radius), *entries)
     opened = run.sum(round_, VectorContribution("parameters", vectors), "sum parameters").opened
     features = population.auxiliary.shape[1]
     return average_of(opened.sums, opened.ballots, radius, fixed_point, features=features, classes=classes)

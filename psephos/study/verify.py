@@ -196,8 +196,8 @@ def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
             last = _Found([one for one in found.entries if session_of(one.data) == round_.digest], key=found.key)
             _sum(round_, play.study, as_curator, last)
             if last.opened is not None:
-                same = last.opened.sums == after.sums(terms)
-                last.note("the published sum is the opened one", "holds" if same else "fails", "in every step")
+                same = last.opened.sums == after.sums()
+                last.note("the published sum is the opened one", "holds" if same else "fails", f"step {after.steps}")
             steps.append(last)
         walk = after
     said = f"{walk.steps} steps" + (f"; refused: {_counted(refused)}" if refused else "")

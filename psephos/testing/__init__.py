@@ -5,6 +5,7 @@
 * `advantage`: how well a distinguisher guesses, with an exact confidence interval.
 * `audit`, `Mutant`: the security analysis of one's own protocol or variant, and of the same broken in one line.
 * `Election`, `hold_election`: a round with everybody's secrets.
+* `Trial`, `trial`: a study with everybody's keys.
 * `psephos.testing.fixtures`: all this for pytest, `pytest_plugins = ["psephos.testing.fixtures"]`.
 """
 
@@ -13,6 +14,7 @@ from psephos.testing.adversary import Adversary
 from psephos.testing.analysis import Advantage, CaseAudit, advantage, audit, views
 from psephos.testing.mutants import Mutant, caught_by, edited
 from psephos.testing.rounds import Election, Sends, hold_election
+from psephos.testing.studies import Trial, trial
 
 __all__ = [
     "Advantage",
@@ -27,10 +29,12 @@ __all__ = [
     "Mutant",
     "Result",
     "Sends",
+    "Trial",
     "advantage",
     "audit",
     "caught_by",
     "edited",
     "hold_election",
+    "trial",
     "views",
 ]

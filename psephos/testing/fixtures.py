@@ -12,8 +12,9 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.security.audit import RATE
 from psephos.security.model import Context
 from psephos.testing.rounds import Election, hold_election, short_key
+from psephos.testing.studies import Trial, trial
 
-__all__ = ["MakeElection", "analysis", "coins", "election", "make_election", "private_key"]
+__all__ = ["MakeElection", "analysis", "coins", "election", "make_election", "private_key", "study"]
 
 MakeElection = Callable[..., Election]
 
@@ -40,6 +41,12 @@ def make_election(private_key: PrivateKey) -> MakeElection:
 def election(make_election: MakeElection) -> Election:
     """Five parties, three holders, any two of which open; 400 entries, so three ciphertexts a ballot."""
     return make_election(5, 3, 2, length=400)
+
+
+@pytest.fixture(scope="session")
+def study() -> Trial:
+    """Five parties of whom three hold the key, any two of them open, and a curator, with everybody's keys."""
+    return trial(coins=SimulationRandomness(0, "study"))
 
 
 @pytest.fixture

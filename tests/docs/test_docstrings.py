@@ -10,6 +10,7 @@ act on, only a reader can tell.
 from __future__ import annotations
 
 import ast
+import doctest
 import importlib
 import inspect
 import pkgutil
@@ -158,6 +159,16 @@ def test_the_check_sees_what_is_missing(
     module = importlib.import_module(f"undocumented_{name}")
     monkeypatch.setitem(globals(), "modules", lambda: [module])
     assert any(words in offence for offence in offences())
+
+
+EXAMPLES = [module for module in modules() if ">>> " in Path(str(module.__file__)).read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("module", EXAMPLES, ids=lambda module: module.__name__)
+def test_examples_in_docstrings_run(module: ModuleType) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 def test_the_check_sees_a_module_without_a_source() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -13,6 +15,12 @@ from urllib.parse import unquote
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+BROWSER = importlib.util.spec_from_file_location("docs_config_chromium", ROOT / "docs" / "config" / "chromium.py")
+assert BROWSER is not None
+assert BROWSER.loader is not None
+browser = importlib.util.module_from_spec(BROWSER)
+BROWSER.loader.exec_module(browser)
 
 pytest.importorskip("mkdocs", reason="the extra docs is not installed")
 pytest.importorskip("mkdocstrings", reason="the extra docs is not installed")
@@ -48,9 +56,13 @@ class Links(HTMLParser):
             self.loads.append(given["href"])
 
 
-def test_no_link_within_the_site_is_dead(site: Path) -> None:
-    pages = {path: Links(path) for path in site.rglob("*.html")}
-    assert len(pages) > 10
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Links]:
+    return {path: Links(path) for path in site.rglob("*.html")}
+
+
+def test_no_link_within_the_site_is_dead(pages: dict[Path, Links]) -> None:
+    assert len(pages) > 100
     dead = []
     for path, page in pages.items():
         if path.name == "404.html":  # served from anywhere, so its links are absolute
@@ -62,14 +74,15 @@ def test_no_link_within_the_site_is_dead(site: Path) -> None:
             goal = (path.parent / target.split("?")[0]).resolve() if target else path
             goal = goal / "index.html" if goal.is_dir() else goal
             if not goal.exists() or (anchor and goal in pages and anchor not in pages[goal].ids):
-                dead.append(f"{path.relative_to(site)}: {link}")
+                dead.append(f"{path}: {link}")
     assert not dead
 
 
 ELEMENTS = frozenset(
     """html head title meta link script style body header main article nav footer div span p h1 h2 h3 h4 h5
     h6 a small em strong code pre ul ol li dl dt dd table thead tbody tr th td img br hr form input
-    label button svg defs marker path text""".split()  # noqa: SIM905
+    label button svg defs marker path text math mrow mi mo mn mtext mspace mfrac msqrt msub msup msubsup munder
+    mover munderover mstyle mpadded""".split()  # noqa: SIM905
 )
 """What pages here are made of. A name outside of it is mathematics that was taken for a tag: <grad F(u), v>."""
 
@@ -102,12 +115,63 @@ class Prose(HTMLParser):
 def test_mathematics_is_not_taken_for_markup(site: Path) -> None:
     lost = {}
     for path in site.rglob("*.html"):
-        page = Prose(path.read_text(encoding="utf-8"))
+        page = Prose(path.read_text(encoding="utf-8").partition("<article")[2])
         if found := sorted(page.elements - ELEMENTS) + page.torn:
             lost[str(path.relative_to(site))] = found
     assert not lost
-    lemma = re.sub(r"\s+", " ", (site / "theory.html").read_text(encoding="utf-8"))
-    assert "⟨-grad F(v), u - v⟩ = ⟨grad(G - F)(v), u - v⟩" in lemma
+
+
+FORMULA = re.compile(r"\$\$(?:.+?)\$\$|(?<![\\$])\$(?! )[^$\n]*(?:\n[^$\n]+)*?(?<! )\$", re.S)
+
+
+class Formulas(HTMLParser):
+    """The text of each formula of a page, and what is left of formulas outside of them and of code."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.raw: list[str] = []
+        self._inside: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("math", "code", "pre", "script", "style"):
+            self._inside.append(tag)
+            self.found += [""] * (tag == "math")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._inside[-1:] == [tag]:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self._inside[-1:] == ["math"]:
+            self.found[-1] += data
+        elif not self._inside:
+            self.raw += re.findall(r"\$[^$]*\$|\\[(\[a-zA-Z]+", data)
+
+
+def test_every_formula_is_drawn(site: Path) -> None:
+    """As MathML: as many as the page's source has, none of them with a command that was not understood."""
+    drawn = 0
+    for source in (ROOT / "docs").rglob("*.md"):
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", source.read_text(encoding="utf-8"), flags=re.S | re.M)
+        page = (site / source.relative_to(ROOT / "docs")).with_suffix(".html").read_text(encoding="utf-8")
+        found = Formulas(page)
+        assert len(found.found) == len(FORMULA.findall(text)), source
+        assert not found.raw, source
+        assert not [formula for formula in found.found if not formula.strip() or "\\" in formula], source
+        assert "arithmatex" not in page
+        assert "merror" not in page
+        drawn += len(found.found)
+    assert drawn > 200
+    lemma = re.sub(r"\s", "", "".join(Formulas((site / "theory.html").read_text(encoding="utf-8")).found))
+    assert "=⟨−∇F(v),u−v⟩=⟨∇(G−F)(v),u−v⟩" in lemma  # noqa: RUF001
+    assert "−⟨W,T⟩+" in lemma  # noqa: RUF001
+
+
+def test_formulas_that_are_not_drawn_are_seen() -> None:
+    page = Formulas("<p>$x$ <code>$HOME $y</code> <math><mi>z</mi></math> \\alpha</p>")
+    assert (page.found, page.raw) == (["z"], ["$x$", "\\alpha"])
 
 
 @pytest.mark.parametrize(
@@ -127,28 +191,96 @@ def test_rows_of_a_table_have_the_cells_of_its_head(page: Path) -> None:
         assert len(set(borders)) == 1, table
 
 
-def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+def test_pages_load_nothing_from_elsewhere(pages: dict[Path, Links]) -> None:
     elsewhere = {
-        f"{path.relative_to(site)}: {target}"
-        for path in site.rglob("*.html")
-        for target in Links(path).loads
-        if re.match(r"https?:|//", target)
+        f"{path}: {target}" for path, page in pages.items() for target in page.loads if re.match(r"https?:|//", target)
     }
     assert not elsewhere
 
 
-def test_every_page_is_in_the_navigation(site: Path) -> None:
-    start = Links(site / "index.html")
+def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, Links]) -> None:
+    start = pages[site / "index.html"]
     linked = {link.partition("#")[0] for link in start.links}
     for page in (ROOT / "docs").rglob("*.md"):
         if "config" not in page.parts:
             assert str(page.relative_to(ROOT / "docs").with_suffix(".html")) in linked | {"index.html"}, page
 
 
-def test_every_module_is_in_the_reference(site: Path) -> None:
+def test_every_module_has_a_page_in_the_reference(site: Path, pages: dict[Path, Links]) -> None:
     for package in ("protocol", "parties", "curator", "psephos"):
-        ids = Links(site / "reference" / f"{package}.html").ids
+        listed = pages[site / "reference" / package / "index.html"].links
         for path in (ROOT / package).rglob("*.py"):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            where = path.relative_to(ROOT)
+            if path.stem.startswith("_") or any(part.is_symlink() for part in path.parents):
+                continue
+            module = ".".join(where.with_suffix("").parts)
             module = module if package == "psephos" else f"psephos.{module}"
-            assert module in ids or module.endswith("__init__") or path.stem.startswith("_"), module
+            assert module in pages[(site / "reference" / where).with_suffix(".html")].ids, module
+            assert str(where.relative_to(package).with_suffix(".html")) in listed, module
+
+
+def test_every_example_has_a_page_and_a_picture(site: Path, pages: dict[Path, Links]) -> None:
+    gallery = pages[site / "examples" / "index.html"]
+    examples = ROOT / "docs" / "examples"
+    for path in (*examples.glob("*.ipynb"), *examples.rglob("*.py")):
+        assert str(path.relative_to(examples).with_suffix(".html")) in gallery.links
+        assert f"../assets/{path.stem}.svg" in gallery.loads, "python docs/config/pictures.py"
+    assert "assets/demo.svg" in pages[site / "index.html"].loads
+
+
+COLUMNS = 120
+"""Of code: the widest that a screen of 1400 pixels shows whole, as the test below finds in a browser."""
+
+
+def widest(page: str) -> int:
+    """Columns of the longest line of code on a page."""
+    blocks = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.S)
+    return max([0, *(len(unescape(line)) for block in blocks for line in re.sub(r"<[^>]+>", "", block).splitlines())])
+
+
+def test_no_code_is_wider_than_a_screen(site: Path) -> None:
+    """In the reference, lines are wrapped."""
+    pages = [path for path in site.rglob("*.html") if "reference" not in path.parts]
+    columns = {str(path.relative_to(site)): widest(path.read_text(encoding="utf-8")) for path in pages}
+    assert {page: found for page, found in columns.items() if found > COLUMNS} == {}
+    assert max(columns.values()) > 100, "no code was found"
+
+
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
+def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> None:
+    """Read from files: the search finds, formulas have their font, nothing is cut off on a screen or a telephone."""
+    shown = site / "widest.html"
+    page = (site / "index.html").read_text(encoding="utf-8")
+    wide = f"<div class='highlight'><pre><code>{'m' * COLUMNS}</code></pre></div>"
+    shown.write_text(page.replace("</article>", f"{wide}</article>"))
+    measure = """(() => {
+      const page = document.scrollingElement.scrollWidth - document.documentElement.clientWidth;
+      const cut = [...document.querySelectorAll(".md-content pre code")].map(e => e.scrollWidth - e.clientWidth);
+      return [page, Math.max(0, ...cut)];
+    })()"""
+    search = """new Promise(found => {
+      document.querySelector("[data-md-toggle=search]").click();
+      const box = document.querySelector(".md-search__input");
+      box.focus();
+      box.value = "Skellam";
+      box.dispatchEvent(new Event("input", {bubbles: true}));
+      box.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
+      const asked = setInterval(() => {
+        const links = [...document.querySelectorAll(".md-search-result__link")].map(link => link.getAttribute("href"));
+        if (links.length) { clearInterval(asked); found(links.join(" ")); }
+      }, 50);
+    })"""
+    with browser.chromium() as chromium:
+        for path in (shown, *(site / name for name in ("theory.html", "examples/index.html", "security/matrix.html"))):
+            for width, dark in ((1400, False), (400, True)):
+                chromium.open(path, width=width, dark=dark)
+                page_over, code_over = chromium.value(measure)
+                assert page_over <= 0, f"{path.name} is too wide for {width} pixels"
+                assert width == 400 or code_over <= 0, f"code of {path.name} is cut off"
+                assert chromium.said() == []
+                assert all(address.startswith(("file:", "data:", "blob:")) for address in chromium.requested())
+        chromium.open(site / "theory.html", width=1400, dark=False)
+        assert chromium.value(
+            "document.fonts.ready.then(() => document.fonts.check('16px \"STIX Two Math\"'))", wait=True
+        )
+        assert "theory.html" in chromium.value(search, wait=True)

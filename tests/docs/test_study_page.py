@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from psephos.model import load_model
-from tests.study import trial
+from psephos.testing.studies import trial
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/study.md").read_text(encoding="utf-8")

@@ -23,6 +23,8 @@ __all__ = ["Selection", "build"]
 _MAP = Path(__file__).with_name("tests.json")
 _SECONDS = 15.0
 """Of one function's tests together, as they took when they were recorded."""
+_SHARED = ("tests/test_vectors.py", "tests/test_numbers.py")
+"""Files that are about all modules, and quick."""
 _FROM_ONE_FILE = 6
 """Tests of one function from one file that is not named after its module."""
 
@@ -55,7 +57,8 @@ def build(recorded: Iterable[Path], root: Path) -> None:
 def _cheapest(path: str, tests: set[str], seconds: dict[str, float]) -> list[str]:
     taken: list[str] = []
     files: Counter[str] = Counter()
-    for test in sorted(tests, key=lambda test: (_file(test) != _own(path), seconds[test], test)):
+    first = (*_SHARED, _own(path))
+    for test in sorted(tests, key=lambda test: (_file(test) not in first, seconds[test], test)):
         total = sum(seconds[other] for other in taken) + seconds[test]
         if total <= _SECONDS and (_file(test) == _own(path) or files[_file(test)] < _FROM_ONE_FILE):
             taken.append(test)

@@ -42,7 +42,7 @@ _LOADED += ["sklearn.ensemble", "sklearn.datasets", "sklearn.pipeline", "sklearn
 _LOADED += ["_hypothesis_pytestplugin", "hypothesis.strategies", "hypothesis.stateful", "hypothesis.extra.numpy"]
 _ARGUMENTS = ["-x", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider", "--tb=no", "--no-header"]
 _ARGUMENTS += ["--hypothesis-profile=mutants", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-_ALLOWED = (20, 5)
+_ALLOWED = (15, 3)
 """Seconds of processor time that a mutant has, and that many times what its tests take besides."""
 
 
@@ -133,6 +133,11 @@ class Copy:
         command = [sys.executable, "-m", "mypy.dmypy", "run", "--timeout", "1800"]
         return subprocess.run(command, cwd=self._place, capture_output=True, check=False).returncode == 0
 
+    def close(self) -> None:
+        """The type checker of this copy stays no longer."""
+        command = [sys.executable, "-m", "mypy.dmypy", "stop"]
+        subprocess.run(command, cwd=self._place, capture_output=True, check=False)
+
     def verdict(self, change: Change, selection: Selection) -> dict[str, Any]:
         """Try one: "killed" by a test that failed, by "time", by "types", or "survived"."""
         tests, seconds = selection.tests(change)
@@ -157,6 +162,7 @@ def try_all(changes: Iterable[Change], root: Path, folder: Path, workers: int) -
             copy = Copy(root, folder / f"copy-{number}")
             for change in todo:
                 done.put(copy.verdict(change, selection))
+            copy.close()
         except BaseException as error:
             done.put(error)
         done.put(None)

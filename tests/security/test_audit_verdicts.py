@@ -54,7 +54,7 @@ def test_false_alarms_of_a_run_stay_below_two_percent() -> None:
     assert statistical * RATE <= 0.02
 
 
-def test_only_the_printed_protocol_is_expected_to_leak() -> None:
+def test_only_the_papers_protocols_are_expected_to_leak() -> None:
     leaking = {
         (case.name, coalition.name, secret)
         for case in CASES.values()
@@ -63,7 +63,12 @@ def test_only_the_printed_protocol_is_expected_to_leak() -> None:
         if expected(coalition, secret) == LEAK
     }
     smallest = "party 3 (the smallest)"
-    assert leaking == {(name, smallest, "noise") for name in ("pathak-printed", "pathak-spherical")}
+    liars = {
+        ("pathak-liars", f"{variant}: {who}", "the sum without noise")
+        for variant in ("printed", "repaired")
+        for who in ("a lying party", "lying curator")
+    }
+    assert leaking == {(name, smallest, "noise") for name in ("pathak-printed", "pathak-spherical")} | liars
 
 
 def test_an_unknown_protocol_is_refused() -> None:

@@ -15,6 +15,10 @@ def test_simulations(name: str, tmp_path: Path) -> None:
     canaries.simulations(name, tmp_path)
 
 
+def test_the_main_job(tmp_path: Path) -> None:
+    canaries.job(tmp_path)
+
+
 def test_a_study(tmp_path: Path) -> None:
     canaries.study(tmp_path)
 
@@ -28,10 +32,10 @@ def test_errors_of_bad_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "every"), [("alpha", 7), ("statistic", 7), ("psgd", 9), ("public-bound", 12), ("repaired", 90)]
+    ("name", "every"), [("alpha", 7), ("statistic", 7), ("psgd", 9), ("public-bound", 12), ("repaired", 120)]
 )
 def test_errors_and_logs_of_messages_that_go_wrong(name: str, every: int) -> None:
-    assert canaries.fault_messages(name, every) >= 2
+    assert canaries.fault_messages(name, every) >= 1
 
 
 def test_the_search_would_find_one() -> None:

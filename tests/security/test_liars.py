@@ -17,7 +17,7 @@ from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Entry
 from psephos.study.protocols import Public, play_of
-from tests.study import trial
+from psephos.testing.studies import trial
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/security/attacks.md").read_text(encoding="utf-8"))

@@ -17,6 +17,11 @@ def test_releases_of_a_curator(mechanism: str) -> None:
     published.law_of_alpha(mechanism)
 
 
+@pytest.mark.parametrize("method", ["soft", "vote", "statistic"])
+def test_releases_of_a_study(method: str) -> None:
+    published.law_of_study(method)
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS[::2])
 def test_answers_of_pate(mechanism: str) -> None:
     published.law_of_pate(mechanism)
@@ -27,12 +32,16 @@ def test_neighbours_are_not_told_apart_better_than_epsilon_allows(mechanism: str
     published.neighbours(mechanism)
 
 
-@pytest.mark.parametrize(("mechanism", "method"), [("discrete-laplace", "statistic"), ("gaussian", "own-data")])
+@pytest.mark.parametrize(
+    ("mechanism", "method"), [("discrete-laplace", "statistic"), ("gaussian", "own-data"), ("gaussian", "whitened")]
+)
 def test_sums_with_shares_of_noise(mechanism: str, method: str) -> None:
     published.joint_law(mechanism, method)
 
 
-@pytest.mark.parametrize(("variant", "colluders", "dropouts"), [("paper", 0, 0), ("paper", 1, 1), ("gaussian", 1, 1)])
+@pytest.mark.parametrize(
+    ("variant", "colluders", "dropouts"), [("paper", 1, 1), ("footnote-4", 0, 0), ("halving", 0, 0), ("gaussian", 1, 1)]
+)
 def test_steps_of_psgd(variant: str, colluders: int, dropouts: int) -> None:
     published.law_of_steps(variant, colluders=colluders, dropouts=dropouts)
 

@@ -24,7 +24,7 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
-from tests.study import Trial, trial
+from psephos.testing.studies import Trial, trial
 
 # -- one log
 

@@ -178,7 +178,7 @@ def test_what_montgomery_or_the_vectors_cannot_do_is_gmpy2s(modulus: mpz, name: 
 @needs_ifma
 def test_rows_that_do_not_fit_are_refused() -> None:
     """C code reads nothing beyond what it was given."""
-    compute = kernel._ifma.compute
+    compute = kernel._ifma.compute_digits
     n, row = np.ones(16, dtype=np.uint64), np.zeros((3, 16), dtype=np.uint64)
     for out, left, right, modulus in (
         (row, row[:2], row, n),

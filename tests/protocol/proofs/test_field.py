@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psephos.protocol.proofs import field
-from psephos.protocol.proofs.field import PRIME, add, coefficients, coset_values, dot, mul, sub, values
+from psephos.protocol.proofs.field import (
+    PRIME,
+    add,
+    coefficients,
+    coset_values,
+    coset_values_at,
+    dot,
+    mul,
+    product,
+    sub,
+    values,
+)
 from psephos.protocol.proofs.merkle import MerkleTree, opened_root
 
 EDGES = [0, 1, 2, 2**32 - 1, 2**32, 2**32 + 1, PRIME - 1, PRIME - 2, PRIME - 2**32, 2**63, 2**63 - 1]
@@ -36,6 +47,22 @@ def test_values_and_coefficients(size: int) -> None:
             points = [shift * pow(root, i, PRIME) % PRIME for i in range(2 * size)]
             assert at == [sum(c * pow(x, d, PRIME) for d, c in enumerate(row)) % PRIME for x in points]
     assert coefficients(values(rows, size)).tolist() == rows.tolist()
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1, 5, 2048]))
+def test_matrix_products_are_exact(seed: int, inner: int) -> None:
+    """Limbs of nothing but ones give the largest sums."""
+    generator = np.random.default_rng(seed)
+    left, right = (generator.integers(0, PRIME, shape, dtype=np.uint64) for shape in ((2, inner), (inner, 3)))
+    for a, b in ((left, right), (np.full_like(left, PRIME - 1), np.full_like(right, PRIME - 1))):
+        exact = (a.astype(object) @ b.astype(object)) % PRIME
+        assert product(a, b).tolist() == exact.tolist()
+
+
+def test_some_values_are_those_of_all() -> None:
+    rows = np.random.default_rng(1).integers(0, PRIME, (3, 20), dtype=np.uint64)
+    places = [5, 0, 63, 7]
+    assert coset_values_at(rows, 64, places).tolist() == coset_values(rows, 64)[:, places].tolist()
 
 
 def test_the_generator_generates() -> None:

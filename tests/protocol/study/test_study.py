@@ -12,7 +12,7 @@ import pytest
 from psephos.protocol.errors import StudyError
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import Member, Study, safe_confirmations
-from tests.study import trial
+from psephos.testing.studies import trial
 
 STUDY = trial().study
 

@@ -26,7 +26,7 @@ from psephos.protocol.study.study import CURATOR
 from psephos.simulation.average import FRACTION_BITS
 from psephos.study.protocols import Play, Public, coordinates, play_of
 from psephos.study.roles import curator_role, holder_role, party_role
-from tests.study import Trial, trial
+from psephos.testing.studies import Trial, trial
 
 SAMPLES, FEATURES, STEPS = 12, 4, 2
 Array = NDArray[np.float64]

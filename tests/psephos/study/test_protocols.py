@@ -13,8 +13,11 @@ from psephos.parties.ceremony import Searching, Told
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.errors import EquivocationError, StudyError
+from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.storage.store import Store
-from psephos.study.protocols import Public, play_of
+from psephos.protocol.wire import Kind
+from psephos.study import verify
+from psephos.study.protocols import Psgd, Public, play_of
 from tests.psephos.study.cast import ALL, AUXILIARY, Cast, fields_of
 
 
@@ -47,6 +50,29 @@ def test_a_study_comes_to_what_its_parties_put_in(what: str) -> None:
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
     play(cast, agents.__getitem__)
     check(cast, agents)
+    if what == "psgd":
+        check_that_readers_walk_again(cast, board)
+
+
+def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
+    """Whoever reads the board opens every sum, and finds out t holders that publish another one."""
+    protocol, found = cast.play, verify._Found()
+    assert isinstance(protocol, Psgd)
+    verify._read(protocol, board, None, found)
+    key = verify._key(cast.made.study, found)
+    assert key is not None
+    verify._series(protocol, False, found)
+    assert {check.verdict for check in found.checks} == {"holds"}
+    terms = protocol.terms(key)
+    for place, entry in enumerate(found.entries):
+        if entry.is_a(Kind.PUBLISHED_SUM):
+            said = PublishedSum.decode(entry.data, terms)
+            lie = replace(said, sums=tuple(entry + 1 for entry in said.sums))
+            found.entries[place] = replace(entry, data=lie.encode(terms))
+    verify._series(protocol, False, found)
+    assert [(check.what, check.found) for check in found.checks if check.verdict == "fails"] == [
+        ("the published sum is the opened one, in each of 1 steps", "step 1")
+    ]
 
 
 @pytest.mark.parametrize("what", ["tally", "psgd", "pathak"])

@@ -28,7 +28,7 @@ from psephos.study.release import released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import Check, verify
-from tests.study import Trial, trial
+from psephos.testing.studies import Trial, trial
 
 PARTIES, SAMPLES = 5, 12
 

@@ -21,8 +21,8 @@ from psephos.protocol.errors import BoardError
 from psephos.protocol.roles import BOARD, Post
 from psephos.protocol.wire import Kind, frame
 from psephos.study.follow import Follower
+from psephos.testing.studies import Trial, trial
 from psephos.watch.app import application
-from tests.study import Trial, trial
 
 
 class Talk:

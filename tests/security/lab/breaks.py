@@ -25,6 +25,8 @@ from psephos.protocol.ceremony.search import Batch
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare
+from psephos.protocol.psgd.walk import Walk
+from psephos.protocol.wire import Reader
 
 __all__ = ["BREAKS", "Break"]
 
@@ -71,6 +73,11 @@ COUNTED_LATE = (Observer, "late", "raise self.lateness(entry)", "return self.obs
 NO_MINIMUM = (BallotProduct, "check_minimum", "len(self) < self.round.minimum_ballots", "len(self) < 1")
 ANY_NAME = (Closed, "with_confirmation", 'if entry.sender != f"holder {said.holder}":', "if False:")
 UNCONFIRMED = (KeyHolder, "_check_confirmed", "if agreed < self.round.confirmations:", "if False:")
+NO_SHARES = (psephos.parties.pathak_noise, "noise_share", "shares.share(randomness)", "[0] * terms.features")
+OTHER_PARAMETERS = (PathakParty, "outcome", "self._parameters, state", "tuple(w + 1 for w in self._parameters), state")
+ANY_SESSION = (Reader, "__init__", "session is not None and session_of(data) != session", "False")
+ANY_REQUEST = (KeyHolder, "open", "left_out := seen.members & ~request.members", "left_out := 0")
+_LAST = "asks for the last step"
 
 
 Edit = tuple[Any, str, str, str]
@@ -162,12 +169,7 @@ BREAKS = (
     Break(
         "pathak-repaired",
         "insider, party 3 (the smallest)",
-        (
-            psephos.parties.pathak_noise,
-            "noise_share",
-            "shares.share(randomness)",
-            "[0] * terms.features",
-        ),
+        NO_SHARES,
     ),
     Break(
         "pathak-printed",
@@ -182,7 +184,7 @@ BREAKS = (
     Break(
         "pathak-repaired",
         "noise read, curator and party 1",
-        (PathakParty, "outcome", "self._parameters, state", "tuple(w + 1 for w in self._parameters), state"),
+        OTHER_PARAMETERS,
     ),
     # Weighted by the party's number, and without noise: the sum tells whose gradient was whose.
     Break(
@@ -217,6 +219,32 @@ BREAKS = (
             ("lying curator, board, parties and t - 1 holders", UNCONFIRMED, "shows two boards"),
         )
         for strategy in strategies
+    ),
+    *(
+        Break("psgd-liars", f"{strategy}, {coalition}", edit, views=2)
+        for coalition, edit, *strategies in (
+            ("a lying party", NO_KNOWLEDGE, "copies a ballot"),
+            ("a lying party", COUNTED_TWICE, "answers twice"),
+            ("t - 1 lying holders", NO_OPENING_PROOFS, "answers at random"),
+            ("lying curator and party", (Walk, "announced", "announcement.step != self.steps + 1", "False"), _LAST),
+            ("lying curator and party", (Walk, "announced", "if self.open or", "if"), "asks twice"),
+            ("lying curator and party", ANY_SESSION, "asks under other terms"),
+            ("lying curator and party", ANY_REQUEST, "leaves a ballot out"),
+            ("lying curator, board, party and t - 1 holders", UNCONFIRMED, "shows two boards"),
+        )
+        for strategy in strategies
+    ),
+    Break("pathak-liars", "adds what it likes, public-bound: a lying party", NO_SHARES, views=2),
+    Break("pathak-liars", "publishes a wrong share, public-bound: lying curator", NO_SHARES, views=2),
+    Break("pathak-liars", "adds nothing and something, public-bound: lying curator and a party", NO_SHARES, views=2),
+    *(
+        Break("pathak-liars", check, OTHER_PARAMETERS, views=2)
+        for check in (
+            "votes for no rung, repaired: a lying party",
+            "selects nobody, repaired: lying curator",
+            "noise of nobody, printed: a lying party",
+            "selects nobody as printed, printed: lying curator",
+        )
     ),
     # Shares of d that are all positive, so that constants in place of polynomials can be sent.
     Break(

@@ -12,17 +12,20 @@ from __future__ import annotations
 import json
 import logging
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
+from typer.testing import CliRunner
 
+from psephos.cli.main import build
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split
 from psephos.parties.gradients import LocalLoss
@@ -47,12 +50,12 @@ from psephos.study.release import card, checked, released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.testing import Adversary
-from tests.study import trial
+from psephos.testing.studies import trial
 
-__all__ = ["Canaries", "bad_data", "fault_messages", "gradient_errors", "logged", "private", "simulations", "study"]
+__all__ = ["Canaries", "bad_data", "fault_messages", "gradient_errors", "job", "simulations", "study", "table"]
 
 Array = NDArray[np.float64]
-SIZES = (211, 223, 227, 229)
+SIZES = (2003, 2011, 2017, 2027)
 """Rows of each party: primes that nothing else here is as large as."""
 
 
@@ -72,10 +75,15 @@ class Canaries:
     many: Array = field(repr=False)
     words: tuple[str, ...] = ()
 
+    @cached_property
+    def every(self) -> Array:
+        """All numbers but whole ones, in order."""
+        found: Array = np.unique(np.concatenate([[*self.few], self.many]))
+        return found
+
     def told(self, said: str | bytes, where: str, besides: Iterable[float] = ()) -> None:
         """Fail when any of them is in what was said; `besides`: what the matrix says is meant."""
-        few, meant = np.array([*self.few]), set(besides)
-        every = np.concatenate([few, self.many])
+        few, every, meant = np.array([*self.few]), self.every, set(besides)
         text = said.decode("latin-1") if isinstance(said, bytes) else said
         for word in self.words:
             assert word not in text, f"{where} holds {word!r}"
@@ -84,7 +92,8 @@ class Canaries:
                 length = (len(said) - offset) // 8 * 8
                 for order in "<>":
                     held = np.frombuffer(said[offset : offset + max(length, 0)], dtype=f"{order}f8")
-                    assert not np.isin(held, every).any(), f"{where} holds a number of a row, or what follows from one"
+                    at = np.minimum(np.searchsorted(every, held), len(every) - 1)
+                    assert not (every[at] == held).any(), f"{where} holds a number of a row, or what follows from one"
             return
         for token in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])", text):
             if re.fullmatch(r"-?\d+", token):
@@ -140,7 +149,8 @@ def logged() -> Iterator[list[str]]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            lines.append(f"{record.getMessage()} {vars(record)}")
+            about, failed = getattr(record, "about", ""), record.exc_info
+            lines.append(f"{record.getMessage()} {about} {failed and failed[1]!r}")
 
     logger, handler = logging.getLogger("psephos"), Handler(logging.DEBUG)
     before = logger.level
@@ -302,21 +312,54 @@ def _scaler() -> Any:
     return kept.scaler
 
 
-# -- a study
+# -- tables: the main job, and a study
+
+TOWN = "Zürich-canary"  # a word of private rows alone
+COLUMNS = ["age", "height", "weight"]
+
+
+def table(directory: Path) -> tuple[Any, PublicSamples]:
+    """Everybody's rows with a column of words, of which the public ones, in a file, have two others."""
+    import pandas as pd
+
+    dealt = private()
+    frame = pd.DataFrame(dealt.dataset.X_train, columns=COLUMNS)
+    frame["town"] = np.where(np.arange(len(frame)) % 2, "Bern", "Basel")
+    frame["class"] = np.array(["no", "yes"])[dealt.dataset.y_train]
+    frame.iloc[dealt.auxiliary].drop(columns="class").to_csv(directory / "public.csv", index=False)
+    frame.loc[np.concatenate(dealt.parties), "town"] = TOWN
+    return frame, PublicSamples.read(directory / "public.csv", "class")
+
+
+def job(directory: Path) -> None:
+    """`psephos run` as it is typed: model and card, log, temporary files; what it keeps is its owner's to read."""
+    frame, samples = table(directory)
+    owners = [(number, row) for number, rows in enumerate(private().parties) for row in rows]
+    own = frame.iloc[[row for _, row in owners]].assign(who=[f"hospital {number}" for number, _ in owners])
+    own.to_csv(directory / "table.csv", index=False)
+    out, temporary = directory / "out", directory / "tmp"
+    temporary.mkdir()
+    words = f"run --data {directory}/table.csv --label class --party who --public {directory}/public.csv --held-out 0 "
+    words += f"--output {out} --key-bits 512 --test-key --workers 1 --holders 3 --threshold 2 --json"
+    before, tempfile.tempdir = tempfile.tempdir, str(temporary)
+    try:
+        with logged() as lines:
+            done = CliRunner().invoke(build(words.split()), words.split(), catch_exceptions=False)
+    finally:
+        tempfile.tempdir = before
+    assert done.exit_code == 0, done.output
+    bank = replace(canaries(samples_scaler(samples)), words=(TOWN,))
+    for name in ("model.json", "card.md"):
+        bank.told((out / name).read_text("utf-8"), name)
+    bank.told("\n".join(lines), "the log of psephos run")
+    for path in temporary.rglob("*"):
+        bank.told(path.read_bytes(), f"the temporary file {path.name}")
+    assert (out / "result.json").stat().st_mode & 0o77 == 0, "others can read accuracies on private rows"
 
 
 def study(directory: Path) -> None:
     """A study over a board in memory, from joining to the card: every entry, every refusal, the log, model and card."""
-    import pandas as pd
-
-    dealt, names = private(), ["age", "height", "weight"]
-    secret = "Zürich-canary"  # noqa: S105 - a word in a column of text
-    frame = pd.DataFrame(dealt.dataset.X_train, columns=names)
-    frame["town"], frame["class"] = np.where(np.arange(len(frame)) % 2, "Bern", "Basel"), dealt.dataset.y_train
-    frame["class"] = frame["class"].map({0: "no", 1: "yes"})
-    frame.iloc[dealt.auxiliary].drop(columns="class").to_csv(directory / "public.csv", index=False)
-    frame.loc[np.concatenate(dealt.parties), "town"] = secret
-    samples = PublicSamples.read(directory / "public.csv", "class")
+    dealt, (frame, samples) = private(), table(directory)
     made = trial(
         parties=4, classes=("no", "yes"), features=samples.features, auxiliary=samples.auxiliary.digest,
         samples=len(samples.auxiliary.samples), proofs="valid", key_bits=384,
@@ -342,7 +385,7 @@ def study(directory: Path) -> None:
         while any(agent.step() for agent in agents.values()) or agents["curator"].result is None:
             if agents["curator"].role.complete(agents["curator"].state):
                 agents["curator"].hush()
-    bank = replace(canaries(samples_scaler(samples)), words=(secret,))
+    bank = replace(canaries(samples_scaler(samples)), words=(TOWN,))
     assert len(board.entries) > 30
     for place, entry in enumerate(board.entries, 1):
         bank.told(entry, f"entry {place} of the board")
@@ -359,7 +402,7 @@ def samples_scaler(samples: PublicSamples) -> Any:
         def transform(self, X: Array) -> Array:
             import pandas as pd
 
-            table = pd.DataFrame(X, columns=["age", "height", "weight"]).astype(str).assign(town="elsewhere")
-            return samples.scaler.transform(samples.encoding.apply(table))
+            rows = pd.DataFrame(X, columns=COLUMNS).astype(str).assign(town="elsewhere")
+            return samples.scaler.transform(samples.encoding.apply(rows))
 
     return Scaled()

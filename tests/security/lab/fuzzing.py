@@ -31,14 +31,19 @@ from psephos.protocol.board.seat import joined
 from psephos.protocol.ceremony.terms import SMALLEST_CEREMONY, CeremonyTerms
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.errors import CheatingError, PsephosError
+from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.comparison import Answer
 from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
 from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.proofs import knowledge, opening, validity
+from psephos.protocol.proofs.knowledge import KnowledgeProof
+from psephos.protocol.proofs.opening import OpeningProof, Powers
+from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
@@ -62,8 +67,8 @@ from psephos.security.model import Context
 from psephos.security.pathak_runs import decoded, keys_of, real_runs
 from psephos.security.worlds import FixedVoter, run_tally_round, setup
 from psephos.simulation.ceremony import play_ceremony
+from psephos.testing.studies import trial
 from tests.security.lab.puppets import tampering
-from tests.study import trial
 
 __all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]
 
@@ -84,7 +89,7 @@ class AcceptedError(Exception):
 @cache
 def decoders() -> dict[str, Decoder]:
     """Every decoder of the library, with valid messages to start from."""
-    found = [*_sums(), *_series(), *_pathak(), *_ceremony(), *_study(), *_files()]
+    found = [*_sums(), *_proofs(), *_series(), *_pathak(), *_ceremony(), *_study(), *_files()]
     return {decoder.name: decoder for decoder in found}
 
 
@@ -138,6 +143,70 @@ def _sums() -> list[Decoder]:
         Decoder("tally request", tuple(by_kind["tally request"]), request),
         Decoder("partial decryption", tuple(by_kind["partial decryption"]), part),
         Decoder("partial product", (product.encode(),), partial_product),
+    ]
+
+
+def _proofs() -> list[Decoder]:
+    """Proofs are decoded *and* checked, against one statement each under a key of 128 bits: no other bytes may hold."""
+    coins = SimulationRandomness(4714)
+    threshold_key, shares = deal(
+        generate_private_key(128, test_key=True, randomness=coins), holders=3, threshold=2, randomness=coins
+    )
+    key, here = threshold_key.key, b"here"
+    votes = VoteLayout(4, 3)
+    plan = votes.plan(key, 3)
+    layout = Layout.of(key, plan, 2)
+    entries = votes.encode(np.array([0, 1, 2, 1])).astype(np.int64)
+    ciphertexts, witness = Encryptor(key, randomness=coins, expected=1).encrypt_with_witness(plan.pack(entries))
+    powers, bits = (
+        Powers(key, threshold_key.verification_base, threshold_key.exponent_bits),
+        threshold_key.exponent_bits,
+    )
+    value, values = threshold_key.verification_values[0], shares[0].partially_decrypt(ciphertexts)
+
+    def known(data: bytes) -> bytes:
+        proof = KnowledgeProof.decode(data, key)
+        knowledge.verify(here, key, ciphertexts, proof)
+        return proof.encode(key)
+
+    def opened(data: bytes) -> bytes:
+        proof = OpeningProof.decode(data, key, bits)
+        opening.verify(here, powers, value, ciphertexts, values, proof)
+        return proof.encode(key, bits)
+
+    def valid(data: bytes) -> bytes:
+        validity.verify(here, layout, ciphertexts, data)
+        return data
+
+    def decoder(name: str, check: Callable[[bytes], bytes], make: Callable[[], bytes]) -> Decoder:
+        samples = (make(), make(), make())
+
+        def run(data: bytes) -> bytes:
+            again = check(data)
+            if data not in samples:
+                raise AcceptedError(f"{name}: bytes that nobody proved hold")
+            return again
+
+        return Decoder(name, samples, run)
+
+    return [
+        decoder(
+            "proof of knowledge",
+            known,
+            lambda: knowledge.prove(here, key, ciphertexts, witness, "half", randomness=coins).encode(key),
+        ),
+        decoder(
+            "proof of an opening",
+            opened,
+            lambda: opening.prove(here, powers, ciphertexts, values, shares[0].exponent, randomness=coins).encode(
+                key, bits
+            ),
+        ),
+        decoder(
+            "proof of validity",
+            valid,
+            lambda: validity.prove(here, layout, entries, ciphertexts, witness, randomness=coins),
+        ),
     ]
 
 
@@ -318,6 +387,9 @@ DECODERS: tuple[str, ...] = (
     "tally request",
     "partial decryption",
     "partial product",
+    "proof of knowledge",
+    "proof of an opening",
+    "proof of validity",
     "announcement",
     "proposal",
     "group secret",

@@ -37,6 +37,7 @@ from psephos.parties.statistic import entry_range
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey, seal
+from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.search import Batch
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
@@ -71,7 +72,7 @@ from psephos.security.worlds import FixedVoter
 from psephos.simulation.ceremony import Ceremony, play_ceremony
 from psephos.simulation.encrypted_sum import Conditions, EncryptedSum, VoteContribution, simulate_sum
 from psephos.simulation.pathak import make_terms
-from tests.study import trial
+from psephos.testing.studies import trial
 
 __all__ = ["NO_SECURITY", "PARAMETERS", "Parameter", "changed", "page"]
 
@@ -141,8 +142,8 @@ def _coefficients(shares: Sequence[KeyShare]) -> list[int]:
 
 @cache
 def _holders() -> tuple[ThresholdKey, tuple[KeyShare, ...]]:
-    """The same key shared as `psephos run` shares it, three of five."""
-    key, shares = deal(world().private, holders=5, threshold=3)
+    """The same key shared two of three."""
+    key, shares = deal(world().private, holders=3, threshold=2)
     return key, tuple(shares)
 
 
@@ -295,7 +296,7 @@ def knowledge_proofs() -> None:
 
 
 def opening_proofs() -> None:
-    """Three partial decryptions: the equations with challenges by their definition; masks from the answers."""
+    """Two partial decryptions: the equations with challenges by their definition; masks from the answers."""
     made, n = cast("knowledge"), world().n
     key = made.round.threshold_key
     product = BallotProduct(made.round).add_all(made.sent(Kind.BALLOT))[0]
@@ -317,11 +318,11 @@ def opening_proofs() -> None:
             right = announced * gmpy2.powmod(power, e, n**2)
             assert (gmpy2.powmod(base, proof.answer, n**2) ** 2 - right**2) % n**2 == 0
         answers.append(int(proof.answer))
-    assert len(answers) == 3
+    assert len(answers) == 2
     # The longest exponent that this key's holders can have: Delta^3 n^t t 2^(3 * 128) n^2, twice.
     reaches(answers, key.exponent_bits + 128 + 80)
-    delta = math.factorial(5)
-    assert 1 << key.exponent_bits > 2 * delta**3 * 5**3 * 3 * n**2 << 128
+    delta = math.factorial(3)
+    assert 1 << key.exponent_bits > 2 * delta**3 * 3**2 * 2 * n**2 << 128
 
 
 def validity_proofs() -> None:
@@ -468,7 +469,7 @@ def product_digests() -> None:
 
 def signatures() -> None:
     """Ed25519 over everything that a ballot, and an entry of a board, says: no byte of either can be another."""
-    made = cast("knowledge")
+    made = cast()
     data = made.sent(Kind.BALLOT)[0]
     for at in (*range(0, len(data), 41), len(data) - 1):
         try:
@@ -517,6 +518,24 @@ def sealing() -> None:
         raise AssertionError(f"byte {at} of a sealed message may be another")
 
 
+def pair_seals() -> None:
+    """What holders of a ceremony tell each other: a tag of 16 bytes, and another key for whatever else it is about."""
+    one, other = (RecordedRandomness().draw(32) for _ in range(2))
+    sealed = [pairs.seal(one, pairs.public(other), about, bytes(64)) for about in (b"a", b"b")]
+    assert {len(each) for each in sealed} == {64 + 16}
+    assert all(x != y for x, y in zip(*(np.frombuffer(each, "<u8").tolist() for each in sealed), strict=True))
+    assert pairs.unseal(other, pairs.public(one), b"a", sealed[0]) == bytes(64)
+    for about, at in ((b"a", 0), (b"a", 70), (b"b", None)):
+        changed_ = bytearray(sealed[0])
+        if at is not None:
+            changed_[at] ^= 1
+        try:
+            pairs.unseal(other, pairs.public(one), about, bytes(changed_))
+        except PsephosError:
+            continue
+        raise AssertionError("what was changed, or is about something else, opens")
+
+
 def confirmations() -> None:
     """Of all groups up to nine holders: no t - 1 liars and no board have two products confirmed; one fewer would do."""
     for n in range(1, 10):
@@ -535,7 +554,7 @@ def ceremony_messages() -> None:
     transcript, terms = Transcript(secrets=True), CeremonyTerms(128, 3, 2, bytes(32), test_key=True)
     n = play_ceremony(terms, transcript=transcript)[0].threshold_key.key.n
     length = {m.kind: m.size - 41 - 5 for m in transcript.messages}  # a header, the batch and its stage
-    assert length[Kind.SEED_COMMITMENTS.title] == 2 * 32  # a holder is in two of the three sets
+    assert length[Kind.SEED_COMMITMENTS.title] == 4 * 32  # two sets, two others to seal to
     form = (n - 1) * math.prod(x for x in range(3, terms.form_bound, 2) if gmpy2.is_prime(x) and terms.step % x)
     tests = 80 * ((n.bit_length() + 7) // 8) + 3 * ((form.bit_length() + 7) // 8)
     confirmed = [m.size - 46 for m in transcript.messages if m.kind == Kind.TEST_VALUES.title]
@@ -926,6 +945,12 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter("tests of its form", f"{_CEREMONY}.search.FORM_MASKS", "3", ceremony_messages, 1),
     Parameter("seeds of a ceremony", f"{_CEREMONY}.replicated.SEED_BYTES", "32 bytes", ceremony_messages),
+    Parameter(
+        "messages between two holders",
+        f"{_CEREMONY}.pairs.TAG_BYTES",
+        "X25519, HKDF, ChaCha20-Poly1305: a tag of 16 bytes, a key for each thing it is about",
+        pair_seals,
+    ),
     Parameter("free bits on top of p", f"{_CEREMONY}.terms._TOP_BITS", "at least 8 in every piece", ceremony_masks),
     Parameter(
         "mask of the exponent's shares",
@@ -994,7 +1019,7 @@ NO_SECURITY: Mapping[str, str] = {
     "speed": (
         "protocol.agent._BATCH protocol.paillier.comb._MAX_ROWS protocol.paillier.comb._TOGETHER "
         "protocol.paillier.kernel._LIMB protocol.paillier.kernel._LIMBS protocol.paillier.kernel._SMALLEST "
-        "protocol.paillier.multi_power._WINDOW "
+        "protocol.paillier.multi_power._WINDOW protocol.paillier.public_power._SHARE "
         "protocol.paillier.public_power._TOGETHER "
         "parties.training._BATCH_ENTRIES parties.training._DIRECT parties.training._ITERATIONS "
         "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS"
@@ -1025,6 +1050,7 @@ NO_SECURITY: Mapping[str, str] = {
     "the least number of parties, which the terms refuse": "protocol.pathak.terms.SMALLEST_RUN",
     "how good a release is; its sensitivity is certified whatever they are": (
         "protocol.pathak.terms.LADDER_RATIO curator.hamm.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
+        "curator.hamm.rules.FEW_PARTIES parties.training.WHITENED_RIDGE "
         "curator.hamm.rules.LARGEST_RIDGE curator.hamm.rules.NOISE_SHARE curator.hamm.statistic._SIGNAL "
         "curator.hamm.statistic._ROWS_PER_COORDINATE curator.hamm.statistic._BETWEEN curator.hamm.statistic._EXPLAINED "
         "curator.hamm.statistic._LESSONS curator.hamm.statistic._CONTRAST_BITS curator.hamm.statistic._FEATURE_BITS "

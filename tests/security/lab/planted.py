@@ -19,10 +19,12 @@ import psephos.simulation.methods
 import psephos.simulation.psgd
 import psephos.simulation.sums
 import psephos.simulation.tally
+import psephos.study.release
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.simulation.sums import SumOptions, Sums
+from psephos.testing.mutants import SEEDED
 from tests.security.lab import canaries, parameters, published
 
 __all__ = ["PLANTED", "Planted"]
@@ -108,6 +110,14 @@ PLANTED: tuple[Planted, ...] = (
         "if options.simulate_noise else None",
         "if True else None",
         partial(published.joint_law, "discrete-laplace", "statistic", draws=2),
+    ),
+    Planted(
+        "the noise of a study's release is everybody's to know",
+        psephos.study.release,
+        "released",
+        "method.draw(randomness)",
+        f"method.draw({SEEDED})",
+        partial(published.law_of_study, "soft", draws=4),
     ),
     Planted(
         "one stream of noise for every release of a run",

@@ -9,10 +9,13 @@ sound product with probability 1e-6 at most.
 
 from __future__ import annotations
 
+import json
 import math
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,8 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate
-from psephos.curator.hamm.statistic import MechanismName, Source, plan_statistic
+from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
+from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split
 from psephos.protocol.transcript import Transcript
@@ -30,6 +34,9 @@ from psephos.simulation.measure import Kept, Measured
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.study import release as study_release
+from psephos.testing.studies import trial
+from tests.security.lab.canaries import table
 
 __all__ = [
     "MECHANISMS",
@@ -40,6 +47,7 @@ __all__ = [
     "law_of_pate",
     "law_of_pathak",
     "law_of_steps",
+    "law_of_study",
     "neighbours",
 ]
 
@@ -154,23 +162,23 @@ def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neigh
 
 def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 120) -> None:
     """Every release that a curator draws from alpha, parameters or own data, in one run, and the same run again."""
-    methods = ("vote", "soft", "avg", "statistic", "own-data")
+    methods = ("vote", "soft", "avg", "statistic", "own-data", "whitened")
     runs = [run(mechanism, count, methods, epsilon=(epsilon,)) for count in (draws, 4)]
     outcome, kept = runs[0]
     X = kept.scaler.transform(data().X_auxiliary)
+    fresh([released(kept, method) for method in ("vote", "soft", "avg")], "three methods")
     for method in methods:
         releases = released(kept, method)
         assert len(releases) == draws
         fresh([releases, released(runs[1][1], method)], f"{method}, {mechanism}")
         law, found = mechanism, differences(releases)
-        if method in ("statistic", "own-data"):
-            source: Source = "own-data" if method == "own-data" else "votes"
+        if source := SOURCE_OF.get(method):
             plan = plan_statistic(X, 2, PARTIES, epsilon=epsilon, delta=DELTA, mechanism=mechanism, source=source)
             # w is T_1 - T_0, sqrt(2) times the one contrast, in public coordinates.
             found = found @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
             z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
             rho = float(np.linalg.norm(z, 2)) / math.sqrt(len(z))
-            reach = (2.0 if method == "own-data" else math.sqrt(2) * rho) / PARTIES
+            reach = (2.0 if source != "votes" else math.sqrt(2) * rho) / PARTIES
             if law == "discrete-laplace":
                 direct = math.sqrt(2) * np.abs(z).sum() / len(z) / PARTIES if method == "statistic" else math.inf
                 reach = min(reach * math.sqrt(plan.rank), direct)
@@ -182,6 +190,33 @@ def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 12
         scale = sigma_of(reach, epsilon, DELTA) if law == "gaussian" else reach / epsilon
         size = found.shape[1]
         same_law(found, noise(law, scale, size, 20000) - noise(law, scale, size, 20000), f"{method}, {mechanism}")
+
+
+def law_of_study(method: str, draws: int = 40) -> None:
+    """Models that a study's curator releases from one and the same sum, against what noise makes of coefficients."""
+    with tempfile.TemporaryDirectory() as directory:
+        _, samples = table(Path(directory))
+    X, epsilon = samples.auxiliary.samples, 2.0
+    study = trial(
+        parties=PARTIES, classes=("no", "yes"), features=samples.features, auxiliary=samples.auxiliary.digest,
+        samples=len(X), method=method, epsilon=epsilon, parameters={} if method == "statistic" else {"lam": LAM},
+    ).study  # fmt: skip
+    opened = OpenedSum(tuple(int(row[0] > 0) * PARTIES for row in X), tuple(range(PARTIES)))
+    models = [json.loads(study_release.released(study, samples, opened)) for _ in range(draws)]
+    found = np.array([[*model["coefficients"][0], *model["intercepts"]] for model in models])
+    fresh([found], f"a study's {method}")
+    if method == "statistic":
+        plan = plan_statistic(X, 2, PARTIES, epsilon=epsilon)
+        z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
+        reach = math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z)) / PARTIES
+        sides = [noise("spherical-laplace", reach / epsilon, plan.rank, 20000) for _ in range(2)]
+        wanted = math.sqrt(2) * (sides[0] - sides[1]) @ plan.transform.T
+    else:
+        scale = _sensitivity(method, "", X) / epsilon
+        sides = [noise("spherical-laplace", scale, X.shape[1], 20000) for _ in range(2)]
+        wanted = sides[0] - sides[1]
+    coefficients, intercepts = samples.scaler.fold(wanted)
+    same_law(differences(found), np.column_stack([coefficients, intercepts]), f"a study's {method}")
 
 
 def law_of_pate(mechanism: MechanismName, draws: int = 150) -> None:
@@ -214,7 +249,7 @@ def law_of_pate(mechanism: MechanismName, draws: int = 150) -> None:
 
 def neighbours(mechanism: MechanismName, epsilon: float = 1.0, draws: int = 400) -> None:
     """Whether releases tell two neighbouring data sets apart better than epsilon allows: with confidence 0.9999."""
-    methods = ("vote", "soft", "avg", "statistic", "own-data")
+    methods = ("vote", "soft", "avg", "statistic", "own-data", "whitened")
     sides = [run(mechanism, draws, methods, neighbour, epsilon=(epsilon,))[1] for neighbour in (False, True)]
     for method in methods:
         one, other = (released(kept, method) for kept in sides)
@@ -237,7 +272,7 @@ def joint_law(mechanism: MechanismName, method: str, colluders: int = 1, dropout
     X = kept.scaler.transform(data().X_auxiliary)
     releases = released(kept, method)
     fresh([releases, released(runs[1][1], method)], f"joint {method}, {mechanism}")
-    source: Source = "own-data" if method == "own-data" else "votes"
+    source = SOURCE_OF[method]
     plan = plan_statistic(
         X,
         2,
@@ -249,7 +284,7 @@ def joint_law(mechanism: MechanismName, method: str, colluders: int = 1, dropout
         joint=True,
     )
     z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
-    l2 = (2.0 if method == "own-data" else math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z))) / ballots
+    l2 = (2.0 if method != "statistic" else math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z))) / ballots
     l1 = l2 * math.sqrt(plan.rank)
     if method == "statistic":
         l1 = min(l1, math.sqrt(2) * np.abs(z).sum() / len(z) / ballots)
@@ -308,6 +343,8 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
     assert every.shape[1] == STEPS
     fresh([one.noise for _, one in made], f"psgd {variant}")
     apart = np.diff(every, axis=1)
+    if variant == "halving":  # of no eta; step t has 2^t times the scale
+        apart = (every / 2.0 ** np.arange(1, STEPS + 1)[:, None])[:, 1:]
     if variant == "gaussian":
         # All T sums together, L2 sensitivity 2 each: never less than the Gaussian's; Skellam by Renyi is not far off.
         least = sigma_of(2 * math.sqrt(STEPS), epsilon, 1e-4) / math.sqrt(honest - 1) * math.sqrt(here)
@@ -319,7 +356,7 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
     else:
         scale = 2.0 / epsilon
         steps = [sum(noise("spherical-laplace", scale, d, 20000) for _ in range(here)) for _ in range(2)]  # type: ignore[misc]
-    wanted = steps[0] - steps[1]
+    wanted = steps[0] if variant == "halving" else steps[0] - steps[1]
     for step in range(STEPS - 1):
         found = apart[:, step]
         p = stats.ks_2samp(found.ravel(), wanted.ravel()).pvalue
@@ -331,6 +368,9 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
     same_law(apart[:, ::2].reshape(-1, d), wanted, f"psgd {variant}, all steps")
     if variant == "paper":
         outcome = made[0][0]
+        claimed, pure = outcome.guarantee.epsilon_transcript, {epsilon: STEPS}
+        exact = optimize.brentq(lambda e: _delta_of(e, pure, 0.0) - 1e-4, 0, STEPS * epsilon)
+        assert exact * (1 - 1e-9) <= claimed <= exact * 1.01, f"psgd paper: {claimed} for everything, not {exact}"
         records, c = outcome.records, 0.25
         left = epsilon - 2 * math.log1p(c / (records * 0.5))
         q = float(stats.chi2.isf(1e-4, d))
@@ -345,7 +385,7 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
 # -- Pathak
 
 
-def law_of_pathak(variant: str, law: str = "laplace", runs: int = 6, epsilon: float = 1.0) -> None:
+def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: float = 1.0) -> None:
     """What is published less the mean of the parties' own minimisers, which a simulation knows."""
     found, releases = [], []
     for _ in range(runs):

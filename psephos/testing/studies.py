@@ -1,8 +1,8 @@
-"""A small study for tests: who takes part, with everybody's keys."""
+"""A small study, as a test plays it: who takes part, with everybody's keys."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from psephos.protocol.board.sealing import SealingKey
@@ -11,20 +11,25 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import Member, Study, safe_confirmations
 
+__all__ = ["Trial", "trial"]
+
 
 @dataclass(frozen=True)
 class Trial:
+    """A study, and the signing key of everybody in it, by role."""
+
     study: Study
-    keys: dict[str, SigningKey]
+    keys: dict[str, SigningKey] = field(repr=False)
 
     def seat(self, name: str, coins: Randomness = SYSTEM) -> Seat:
+        """A role's place at the study's board: signs what it says, and checks what others said."""
         return Seat(self.study.members, name, self.keys[name], SealingKey.generate(coins))
 
 
 def trial(
     *, parties: int = 5, holders: int = 3, threshold: int = 2, coins: Randomness = SYSTEM, **fields: Any
 ) -> Trial:
-    """A study of a tally under a key that protects nothing."""
+    """A study of a tally under a key that protects nothing; `fields` are those of `Study` that differ."""
     curator, *keys = (SigningKey.generate(coins) for _ in range(parties + 1))
     settings: dict[str, Any] = {
         "title": "A trial",
