@@ -58,6 +58,7 @@ def test_a_role_takes_what_its_page_says(page: str, heading: str, path: str) -> 
 # -- what is sent, by runs
 
 KEY_BITS, PARTIES = 512, 4
+PER_CIPHERTEXT = "384 (s + 1) per ciphertext"  # s = 1 in these runs
 
 
 def a_round(page: str) -> Transcript:
@@ -80,7 +81,7 @@ def a_round(page: str) -> Transcript:
 
 def of_statistics(page: str) -> Transcript:
     options = TallyOptions(
-        reveal="statistic", parties=PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True
+        reveal="statistic", parties=PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True, degree=1
     )
     simulate_tally(options, transcript=(transcript := Transcript()))
     return transcript
@@ -101,13 +102,15 @@ def test_a_run_sends_what_its_page_says(page: str, run: Callable[[str], Transcri
     messages = [((m.kind, m.sender.split()[0], m.receiver.split()[0]), m.size) for m in run(page).messages]
     assert {which for which, _ in messages} == set(told)
     for which, size in messages:
-        fixed, unit = told[which].split(" + ")
+        fixed, unit = told[which].split(" + ", 1)
         if unit == "0":
             assert size == int(fixed), which
         elif unit == "M/8":
             assert size == int(fixed) + -(-PARTIES // 8), which
         else:
-            step = {"768 per ciphertext": 2 * KEY_BITS // 8, "8 d": 8, "b d": 31}[unit]
+            step = {PER_CIPHERTEXT: 2 * KEY_BITS // 8, "768 per ciphertext": 2 * KEY_BITS // 8, "8 d": 8, "b d": 31}[
+                unit
+            ]
             assert size > int(fixed), which
             assert (size - int(fixed)) % step == 0, which
 

@@ -122,6 +122,21 @@ def test_a_key_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["key.json"]
 
 
+def test_a_key_that_was_written_is_on_the_disk(
+    private_key: PrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file's content, and its name in the folder: the operating system is asked for both."""
+    synced, fsync = set[int](), os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    write_private_key(tmp_path / "key", private_key)
+    assert synced == {(tmp_path / "key").stat().st_ino, tmp_path.stat().st_ino}
+
+
 def test_a_missing_file_and_a_missing_folder(secret_file: SecretFile, tmp_path: Path) -> None:
     _, write, read = secret_file
     with pytest.raises(KeyFileError, match="cannot be read"):

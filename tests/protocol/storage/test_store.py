@@ -196,6 +196,12 @@ def test_several_threads_get_one_answer(tmp_path: Path, shared: bool) -> None:
 # -- whose it is, and who may open it
 
 
+def test_what_is_committed_is_on_the_disk(tmp_path: Path) -> None:
+    """SQLite's FULL: a commit returns when the disk has it, so that no power cut lets a party forget that it voted."""
+    with Store(tmp_path / "store") as store:
+        assert store._run("PRAGMA synchronous") == [(2,)]
+
+
 def test_a_store_of_another_run_is_refused(tmp_path: Path) -> None:
     Store(tmp_path / "store", {"role": "holder 1", "round": "ab"}).close()
     Store(tmp_path / "store", {"round": "ab", "role": "holder 1"}).close()
