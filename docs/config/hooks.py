@@ -26,7 +26,19 @@ PACKAGES = {
 ORDER: list[tuple[str, list[str]]] = [
     ("", ["index.md", "start.md", "report.md", "json.md"]),
     ("How it works", ["how-it-works.md", "protocols/", "pathak.md", "rajkumar.md", "theory.md"]),
-    ("Using it", ["choosing.md", "library.md", "own-data.md", "study.md", "study-nats.md", "testing.md", "papers.md"]),
+    (
+        "Using it",
+        [
+            "choosing.md",
+            "library.md",
+            "own-data.md",
+            "study.md",
+            "study-nats.md",
+            "study-faults.md",
+            "testing.md",
+            "papers.md",
+        ],
+    ),
     ("Examples", ["examples/"]),
     ("Security", ["security/"]),
     ("Measured", ["accuracy.md", "performance.md", "main-job.md", "reproduce-"]),

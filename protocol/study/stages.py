@@ -129,11 +129,6 @@ class Staged(Role):
         """Who it is now."""
         return self._known(state)
 
-    def result_of(self, state: At, stage: int) -> Any:
-        """What a stage came to; None when it is not over."""
-        self._known(state)
-        return self._made[stage].result(state.before[stage]) if stage < state.stage else None
-
 
 def _reads(role: Role, entry: Entry) -> bool:
     try:
@@ -344,6 +339,12 @@ class UntilResult(Role):
     def listens(self, state: Until) -> bool:
         """As the role, until there is a result."""
         return state.published is None and self.role.listens(state.state)
+
+    def awaits(self, state: Until) -> Missing | None:
+        """What the role does; and then the result."""
+        if state.published is not None:
+            return None
+        return self.role.awaits(state.state) or Missing(Kind.RESULT, (CURATOR,))
 
     def result(self, state: Until) -> Published | None:
         """What the curator published."""

@@ -82,7 +82,8 @@ class Study:
         closes: when the curator ends the vote, if not everybody has voted before; empty: when it is told to.
         patience: seconds that the curator waits for an answer before it goes on without.
         key_bits, threshold, degree: of the key that the holders make.
-        confirmations: how many holders confirm a product before any opens it; at least t.
+        confirmations: how many holders confirm a product before any opens it; at least t. This, key_bits and threshold
+            are 0 where the protocol needs no key; then nobody is a holder.
         trial: allows a key that protects nothing. Everything that shows a result says so.
         curator: its identity.
         parties: the roster; a party is its place in it.
@@ -144,17 +145,27 @@ class Study:
                 self.threshold <= self.confirmations <= len(chosen),
                 f"a product is confirmed by at least the {self.threshold} holders who open it, and at most by all",
             ),
+            (
+                self.keyed or not (chosen or self.key_bits or self.threshold or self.confirmations),
+                f"no key is made for {self.protocol}: it has no holders, and bits, threshold and confirmations are 0",
+            ),
             (self.patience >= 1, "patience is at least a second"),
             (not self.closes or _moment(self.closes) is not None, f"{self.closes!r} is no time like 2026-12-01T12:00Z"),
         ):
             if not right:
                 raise StudyError(wrong)
         try:
-            self.ceremony(self.nonce + bytes(16))
+            if self.keyed:
+                self.ceremony(self.nonce + bytes(16))
         except InvalidParameter as error:
             raise StudyError(str(error)) from None
 
     # -- what follows from it
+
+    @property
+    def keyed(self) -> bool:
+        """Whether holders make a key for it; Pathak's protocol, with noise for a public size, has none."""
+        return self.protocol != "pathak"
 
     @cached_property
     def digest(self) -> bytes:

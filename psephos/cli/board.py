@@ -10,6 +10,7 @@ import typer
 
 from psephos.cli.generate import Grouped, examples
 from psephos.cli.shared import emit, note
+from psephos.cli.study import StudyFile, existing
 
 __all__ = ["register"]
 
@@ -35,7 +36,7 @@ def _server(group: typer.Typer) -> None:
     )
     def init(
         folder: Annotated[Path, typer.Argument(help="A new directory for the server's files.")],
-        study: Annotated[Path, typer.Argument(help="The study whose roles may use it.")],
+        study: StudyFile,
         host: Annotated[str, typer.Option(help="Names and addresses by which it is reached, A,B,C.")] = "127.0.0.1",
         port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")] = 4222,
         gigabytes: Annotated[int, typer.Option(min=1, help="The most that it keeps on disk.")] = 20,
@@ -71,14 +72,12 @@ def _carrying(group: typer.Typer) -> None:
         """Write what stands on a board into a file to carry; of a copy, what is to be posted on the board itself."""
         from psephos.protocol.board.address import open_board
         from psephos.protocol.board.file import export as write
-        from psephos.protocol.errors import BoardError, InvalidParameter
+        from psephos.protocol.errors import InvalidParameter
         from psephos.protocol.study.study import Study
 
         if "://" in board and study is None:
             raise InvalidParameter("which study? a server may have boards of several: --study study.toml")
-        if "://" not in board and not Path(board.removeprefix("file:")).exists():
-            raise BoardError(f"there is no board {board}")
-        opened = open_board(board, b"" if study is None else Study.read(study).digest)
+        opened = open_board(existing(board), b"" if study is None else Study.read(study).digest)
         try:
             count = write(opened, file, after)
         finally:

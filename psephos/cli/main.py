@@ -138,6 +138,8 @@ def _leave(code: int, stopped: Mapping[str, bool]) -> None:
 def _how_to_go_on(words: Sequence[str]) -> str:
     if any(word in _MEMBER for word in words):
         return "the same command goes on"
+    if "watch" in words:
+        return "nothing depended on the page; the same command shows it again"
     if any(word.split("=")[0] == "--journal" for word in words):
         return "the same command goes on from its journal"
     can = ("run", "tally", "average", "psgd", *(f"hamm-{name}" for name in ("har", "kdd99", "url")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ import typer
 
 from psephos.cli.generate import Grouped, examples
 from psephos.cli.shared import AsJson, emit, note
-from psephos.cli.study import IdentityDir, StudyFile, Yes, agreed
+from psephos.cli.study import BoardAt, IdentityDir, PublicFile, StudyFile, Yes, agreed, existing
 from psephos.protocol.errors import InvalidParameter, StudyError
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def register_join(app: typer.Typer, words: Sequence[str]) -> None:
     def join(  # wide: a command's options
         study: StudyFile,
         identity: IdentityDir,
-        board: Annotated[str, typer.Option(help="A board's file, or nats://HOST:PORT.")],
-        public: Annotated[Path, typer.Option(help="The public samples that came with the study.")],
+        board: BoardAt,
+        public: PublicFile,
         data: Annotated[Path | None, typer.Option(help="A party's own rows, CSV or Parquet.")] = None,
         learner: Annotated[str | None, typer.Option(help="What it trains on them.", show_default="logistic")] = None,
         voter: Annotated[str | None, typer.Option(help="Its own classifier in place of that: MODULE:OBJECT.")] = None,
@@ -140,13 +140,25 @@ def register_agent(app: typer.Typer, words: Sequence[str]) -> None:
     """Add `psephos agent`."""
 
     @app.command(cls=Grouped, epilog=examples("psephos agent north", "psephos agent /var/lib/psephos --study 73e9a0c1"))
-    def agent(directory: Directory, study: Which = "") -> None:
+    def agent(
+        directory: Directory,
+        study: Which = "",
+        metrics: Annotated[
+            int | None,
+            typer.Option(
+                min=0, max=65535, help="A port of this machine for Prometheus; 0 for any.", show_default="none"
+            ),
+        ] = None,
+    ) -> None:
         """Play all roles of an identity until there is a result: every step as it falls due, whatever stops it when."""
+        from psephos.study.metrics import serve_metrics
         from psephos.study.play import Play
 
         mine = _member(directory, study)
         quiet = logging.getLogger("psephos").isEnabledFor(logging.INFO)  # JSON lines say the same
         with Play(mine, mine.names, say=(lambda text: None) if quiet else note) as play:
+            if metrics is not None:
+                note(f"metrics are at http://127.0.0.1:{serve_metrics(play, metrics)}/metrics")
             play.run()
         emit(f"{play.released}\n")
 
@@ -164,7 +176,7 @@ def register_status(app: typer.Typer, words: Sequence[str]) -> None:
         """Where a study stands, as anybody sees it who can read the board."""
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
-        from psephos.study.overview import as_record, as_text, overview
+        from psephos.study.follow import Follower
 
         name, key = "", None
         if where.is_dir():
@@ -174,11 +186,10 @@ def register_status(app: typer.Typer, words: Sequence[str]) -> None:
             read = Study.read(where)
             if not board:
                 raise InvalidParameter("which board? psephos status STUDY --board BOARD")
-        if "://" not in board and not os.path.exists(board.removeprefix("file:")):
-            raise StudyError(f"there is no board {board} yet: nobody has joined, or it is another one")
-        opened = open_board(board, read.digest, name, key)
+        opened = open_board(existing(board), read.digest, name, key)
         try:
-            seen = overview(read, opened)
+            seen = Follower(read, lambda: opened, lines=deque())
+            seen.read(opened)
         finally:
             opened.close()
-        emit(json.dumps(as_record(read, seen)) + "\n" if as_json else as_text(read, seen))
+        emit(json.dumps(seen.record()) + "\n" if as_json else seen.text())

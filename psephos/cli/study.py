@@ -10,17 +10,27 @@ import typer
 
 from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import emit, note
+from psephos.protocol.errors import StudyError
 from psephos.study.make import NewOptions, make_study
 
 if TYPE_CHECKING:
     from psephos.protocol.study.study import Study
     from psephos.study.identity import Identity
 
-__all__ = ["IdentityDir", "StudyFile", "Yes", "agreed", "register"]
+__all__ = ["BoardAt", "IdentityDir", "PublicFile", "StudyFile", "Yes", "agreed", "existing", "register"]
 
 IdentityDir = Annotated[Path, typer.Option("--identity", help="The directory of the identity that signs.")]
 StudyFile = Annotated[Path, typer.Argument(help="The study, as it was sent around: study.toml.")]
+BoardAt = Annotated[str, typer.Option("--board", help="A board's file, or tls://HOST:PORT?ca=FILE of a NATS server.")]
+PublicFile = Annotated[Path, typer.Option("--public", help="The public samples that came with the study.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Sign without being asked, for scripts.")]
+
+
+def existing(board: str) -> str:
+    """The address of a board; raises StudyError for a file that is not there."""
+    if "://" not in board and not Path(board.removeprefix("file:")).exists():
+        raise StudyError(f"there is no board {board}: nobody has joined yet, or it is another one")
+    return board
 
 
 def agreed(study: Study, identity: Identity, yes: bool) -> None:
@@ -141,16 +151,18 @@ def _studies(group: typer.Typer) -> None:
 
 
 def _trial(group: typer.Typer) -> None:
-    @group.command("try", cls=Grouped, epilog=examples("psephos study try", "psephos study try --roles 6 --output try"))
+    @group.command("try", cls=Grouped, epilog=examples("psephos study try", "psephos study try --nats --output try"))
     def try_(
         roles: Annotated[int, typer.Option(help="Members, a process each: a curator and parties.")] = 6,
         output: Annotated[
             Path | None, typer.Option(help="A new directory to play it in.", show_default="psephos-trial-...")
         ] = None,
         key_bits: Annotated[int, typer.Option(help="Length of the key that the holders make.")] = 2048,
-        board: Annotated[str, typer.Option(help="Another board than a file there.", show_default=False)] = "",
+        nats: Annotated[
+            bool, typer.Option("--nats", help="The board on a NATS server, over TLS, in place of a file.")
+        ] = False,
     ) -> None:
         """A whole study on this machine with bundled data: a process for every member, a key that nobody holds."""
         from psephos.study.trial import run_trial
 
-        run_trial(roles, output, key_bits, board, note)
+        run_trial(roles, output, key_bits, nats, note)

@@ -12,6 +12,7 @@ import typer
 
 from psephos.cli.generate import Grouped, examples
 from psephos.cli.shared import AsJson, emit
+from psephos.cli.study import BoardAt, PublicFile, StudyFile, existing
 from psephos.protocol.errors import StudyError
 
 __all__ = ["register"]
@@ -28,9 +29,9 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         ),
     )
     def verify(
-        study: Annotated[Path, typer.Argument(help="The study, as it was sent around: study.toml.")],
-        board: Annotated[str, typer.Option(help="A board's file, or nats://HOST:PORT.")],
-        public: Annotated[Path, typer.Option(help="The public samples that came with the study.")],
+        study: StudyFile,
+        board: BoardAt,
+        public: PublicFile,
         curator: Annotated[
             Path | None,
             typer.Option(help="The curator's directory, to check what was sealed to it as well.", show_default=False),
@@ -49,15 +50,13 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
 
         read = Study.read(study)
         samples = PublicSamples.of(read, public)
-        if "://" not in board and not Path(board.removeprefix("file:")).exists():
-            raise StudyError(f"there is no board {board}")
         store: Store | None = None
         if curator is not None:
             member = Membership.find(Identity.read(curator), read.digest.hex())
             if CURATOR not in member.names or not member.store(CURATOR).exists():
                 raise StudyError(f"{curator} is not the curator's directory, or it has not joined")
             store = Store(member.store(CURATOR), {"study": read.digest.hex(), "role": CURATOR})
-        opened = open_board(board, read.digest)
+        opened = open_board(existing(board), read.digest)
         try:
             checks = check(read, samples, opened, store)
         finally:

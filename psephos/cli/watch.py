@@ -11,7 +11,8 @@ import typer
 
 from psephos.cli.generate import Grouped, examples
 from psephos.cli.shared import note
-from psephos.protocol.errors import EngineError, StudyError
+from psephos.cli.study import BoardAt, StudyFile, existing
+from psephos.protocol.errors import EngineError
 
 __all__ = ["register"]
 
@@ -27,8 +28,8 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         ),
     )
     def watch(
-        study: Annotated[Path, typer.Argument(help="The study, as it was sent around: study.toml.")],
-        board: Annotated[str, typer.Option(help="A board's file, or nats://HOST:PORT.")],
+        study: StudyFile,
+        board: BoardAt,
         host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for everybody.")] = "127.0.0.1",
         port: Annotated[int, typer.Option(help="On which port; 0 for any that is free.", min=0, max=65535)] = 8080,
         public: Annotated[
@@ -45,11 +46,10 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
             raise EngineError(f"watching needs {error.name}: pip install 'psephos[watch]'") from None
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
-        from psephos.watch.follow import Follower, verifier
+        from psephos.study.follow import Follower, verifier
 
         read = Study.read(study)
-        if "://" not in board and not Path(board.removeprefix("file:")).exists():
-            raise StudyError(f"there is no board {board}")
+        existing(board)
         check = None if public is None else verifier(read, public)
         follower = Follower(read, lambda: open_board(board, read.digest), check=check)
         config = uvicorn.Config(application(follower, poll=poll), host=host, port=port, log_level="warning")

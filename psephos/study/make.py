@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
+from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
+from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.options import option
+from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
-from psephos.protocol.study.study import Member, Study, safe_confirmations
+from psephos.protocol.study.study import Member, Protocol_, Study, safe_confirmations
 from psephos.study.identity import Card
-from psephos.study.protocols import Public, coordinates, play_of
-from psephos.study.release import check_release
+from psephos.study.protocols import PLAYS, Play, Public, coordinates, kind_of_parameter, play_of
 from psephos.study.samples import PublicSamples
 
 __all__ = ["NewOptions", "make_study"]
@@ -35,24 +36,29 @@ class NewOptions:
     classes: tuple[str, ...] = option((), "The classes, as they stand in that column.", group="Data")
     ignore: tuple[str, ...] = option((), "Columns of the public file to leave out.", group="Data")
     text: tuple[str, ...] = option((), "Columns that are text whatever they hold, such as codes.", group="Data")
-    reveal: Literal["counts", "statistic"] = option(
-        "counts",
-        "What is opened: the counts of votes, to the curator, who adds the noise; or a statistic with noise from every "
-        "party, to everybody.",
-        group="Privacy",
+    protocol: Protocol_ = option(
+        "tally",
+        "What is added up: votes (tally) or parameters (average), opened to the curator, who adds the noise; or, with "
+        "noise from every party, a statistic of votes or own rows, gradients (psgd) or parameters (pathak).",
+        group="Protocol",
     )
-    method: Literal["statistic", "soft", "vote", "own-data", "whitened"] = option(
-        "statistic",
-        "What it is learned from: counts by statistic, soft or vote; sums by statistic, own-data or whitened.",
-        group="Privacy",
+    method: str | None = option(
+        None,
+        "What is released of it: of a tally statistic, soft or vote; of a statistic statistic, own-data or "
+        "whitened; of an average avg, own-data or whitened.",
+        group="Protocol",
+        shown="the first of these",
     )
-    colluders: int = option(0, "With --reveal statistic: parties whose shares of noise may be known.", group="Privacy")
-    dropouts: int = option(0, "With --reveal statistic: parties that may stay away.", group="Privacy")
+    parameters: tuple[str, ...] = option(
+        (),
+        "What else the protocol takes, NAME=VALUE, such as dropouts=1 or steps=30,lam=0.1; the documentation lists "
+        "them.",
+        group="Protocol",
+    )
     epsilon: float = option(1.0, "What the release costs every party.", group="Privacy")
     delta: float = option(0.0, "Positive: Gaussian noise, which is smaller.", group="Privacy")
-    lam: float | None = option(None, "Ridge lambda of soft and vote.", group="Privacy", shown="a public rule")
     minimum_ballots: int | None = option(
-        None, "Nothing is opened of fewer ballots.", group="Vote", shown="half of the parties"
+        None, "Nothing is opened of fewer ballots.", group="Vote", shown="half of the parties, or what the noise needs"
     )
     closes: str = option("", "When the vote ends at the latest, as 2026-12-01T12:00Z.", group="Vote")
     patience: int = option(600, "Seconds to wait for answers after the vote.", group="Vote")
@@ -77,33 +83,34 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     for name in ("curator", "public", "label"):
         if not getattr(options, name):
             raise InvalidParameter(f"a study needs --{name}")
-    if not 0 < options.holders <= len(cards):
+    keyed = options.protocol != "pathak"
+    if keyed and not 0 < options.holders <= len(cards):
         raise StudyError(f"key holders are some of the parties: {options.holders} of {len(cards)} cannot be")
     samples = PublicSamples.read(Path(options.public), options.label, options.ignore, options.text)
-    members = [Card.read(path) for path in cards]
-    threshold = options.holders // 2 + 1 if options.threshold is None else options.threshold
+    members, kind = [Card.read(path) for path in cards], PLAYS[options.protocol]
+    method = kind.methods[0] if options.method is None else options.method
+    given = _given(options, kind)
+    follows = _following(options, method, given, samples, len(cards))
+    chosen: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text)} | follows | given
+    holders = options.holders if keyed else 0
+    threshold = holders // 2 + 1 if options.threshold is None else options.threshold
     confirmations = options.confirmations
     if confirmations is None:
-        confirmations = min(options.holders, safe_confirmations(options.holders, threshold))
+        confirmations = min(holders, safe_confirmations(holders, threshold))
     rows, proofs = len(samples.auxiliary.samples), options.proofs
     if proofs is None:
-        proofs = "valid" if rows * (len(options.classes) - 1) <= _VALID_UP_TO else "knowledge"
-    given: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text), "lam": options.lam}
-    minimum, joint = -(-len(cards) // 2), options.reveal == "statistic"
-    if joint:
-        minimum, proofs = len(cards) - options.dropouts, "knowledge"
-        given |= {"colluders": options.colluders, "dropouts": options.dropouts}
-        given["coordinates"] = _coordinates(options, samples, len(cards))
-    elif options.colluders or options.dropouts:
-        raise InvalidParameter("--colluders and --dropouts are about the parties' noise: use --reveal statistic")
+        small = rows * (len(options.classes) - 1) <= _VALID_UP_TO
+        proofs = "valid" if options.protocol == "tally" and small else "knowledge"
+    whole = kind.joint or method in OWN  # the noise is sized for all but the dropouts
+    minimum = len(cards) - int(given.get("dropouts", 0)) if whole else -(-len(cards) // 2)
     study = Study(
         title=options.title,
         nonce=SYSTEM.draw(16),
-        protocol="statistic" if joint else "tally",
-        method=options.method,
+        protocol=options.protocol,
+        method=method,
         epsilon=options.epsilon,
         delta=options.delta,
-        parameters={name: value for name, value in given.items() if value},
+        parameters={name: value for name, value in chosen.items() if value != ""},
         classes=options.classes,
         features=samples.features,
         label=options.label,
@@ -111,37 +118,61 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         samples=rows,
         minimum_ballots=minimum if options.minimum_ballots is None else options.minimum_ballots,
         proofs=proofs,
-        public=joint,
+        public=kind.joint,
         closes=options.closes,
         patience=options.patience,
-        key_bits=options.key_bits,
+        key_bits=options.key_bits if keyed else 0,
         degree=options.degree or 1,
-        threshold=threshold,
+        threshold=threshold if keyed else 0,
         confirmations=confirmations,
         trial=options.trial,
         curator=Card.read(options.curator).key,
         parties=tuple(
-            Member(card.name, card.key, place + 1 if place < options.holders else 0)
-            for place, card in enumerate(members)
+            Member(card.name, card.key, place + 1 if place < holders else 0) for place, card in enumerate(members)
         ),
     )
-    check_release(study)
     play = play_of(Public(study, samples.auxiliary))
     if options.degree is None:
         study = replace(study, degree=play.best_degree)
     return study, samples
 
 
-def _coordinates(options: NewOptions, samples: PublicSamples, parties: int) -> str:
-    """The public coordinates of the statistic, which its study says: everybody must have the same bits."""
-    plan = plan_statistic(
-        samples.auxiliary.samples,
-        len(options.classes),
-        parties,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        mechanism="gaussian" if options.delta else "discrete-laplace",
-        source=SOURCE_OF.get(options.method, "votes"),
-        joint=True,
-    )
-    return coordinates(plan.transform)
+def _given(options: NewOptions, kind: type[Play]) -> dict[str, Any]:
+    """What was asked for in words, as what the protocol takes; raises InvalidParameter."""
+    found: dict[str, Any] = {}
+    for word in options.parameters:
+        name, _, text = word.partition("=")
+        if name not in kind.parameters:
+            raise InvalidParameter(
+                f"{name} is no parameter of {options.protocol}; there are: {', '.join(kind.parameters) or 'none'}"
+            )
+        wanted = kind_of_parameter(kind.parameters[name])
+        try:
+            found[name] = {"true": True, "false": False}[text.lower()] if wanted is bool else wanted(text)
+        except (KeyError, ValueError):
+            raise InvalidParameter(f"{word!r} should be {name}=VALUE, of type {wanted.__name__}") from None
+    return found
+
+
+def _following(
+    options: NewOptions, method: str, given: Mapping[str, Any], samples: PublicSamples, parties: int
+) -> dict[str, Any]:
+    """What the study says because everybody must have the same bits, or by a public rule."""
+    joint, own = options.protocol == "statistic", method in OWN
+    if joint or own:
+        noise: MechanismName = "gaussian" if options.delta else "discrete-laplace" if joint else "spherical-laplace"
+        plan = plan_statistic(
+            samples.auxiliary.samples,
+            len(options.classes),
+            parties,
+            epsilon=options.epsilon,
+            delta=options.delta,
+            mechanism=noise,
+            source=SOURCE_OF.get(method, "votes"),
+            joint=joint,
+        )
+        return {"coordinates": coordinates(plan.transform)}
+    if options.protocol == "average":
+        lam = given.get("lam", HAMM_LAMBDA)
+        return {"lam": lam, "radius": averaging_radius(lam, len(options.classes))}
+    return {}

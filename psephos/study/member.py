@@ -27,14 +27,14 @@ from psephos.model import MODEL_FILE, write_atomically
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
-from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.study.identity import Identity
-from psephos.study.release import card, check_release, checked, released
-from psephos.study.roles import Public, curator_role, holder_role, party_role
+from psephos.study.protocols import Public, accepted, play_of
+from psephos.study.release import card, checked, released
+from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 
 __all__ = ["Membership", "Settings", "sign"]
@@ -64,7 +64,7 @@ def sign(study: Study, identity: Identity) -> Membership:
     Raises StudyError for a study that it has no part in, or that this version cannot play.
     """
     study.roles_of(identity.key.verification_key)
-    check_release(study)
+    accepted(study)
     folder = identity.directory / study.digest.hex()[:16]
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -162,7 +162,7 @@ class Membership:
         public = Public(self.study, self.samples.auxiliary)
         kind, _, number = name.partition(" ")
         if kind == CURATOR:
-            return curator_role(public, lambda opened: released(self.study, self.samples, opened), store)
+            return curator_role(public, lambda result: released(self.study, self.samples, result), store)
         if kind == "holder":
             return holder_role(public, int(number), store)
         return party_role(public, int(number), self.identity.key, self.voter, store, self.identity.charge)
@@ -188,8 +188,9 @@ class Voter:
 
         Raises StudyError, InvalidParameter or DataError for data or an object that cannot be used.
         """
-        settings, own = self._member.settings, self._member.study.method in OWN
-        if settings.voter and not own:
+        settings, study = self._member.settings, self._member.study
+        play = play_of(Public(study, self._member.samples.auxiliary))
+        if settings.voter and play.votes:
             self._own(settings.voter)
             return settings.voter
         if not settings.data:
@@ -198,8 +199,11 @@ class Voter:
             )
         if settings.learner not in LEARNERS:
             raise InvalidParameter(f"unknown learner {settings.learner!r}; known: {', '.join(LEARNERS)}")
-        rows, _ = self._member.samples.private(self._member.study, Path(settings.data))
-        if own:
+        rows, _ = self._member.samples.private(study, Path(settings.data))
+        for place, member in enumerate(study.parties):
+            if member.key == self._member.identity.card.key:
+                play.fits(place, len(rows))
+        if not play.votes:
             return f"{len(rows):,} rows of {settings.data}"
         return f"{settings.learner}, trained on {len(rows):,} rows of {settings.data}"
 
@@ -215,7 +219,7 @@ class Voter:
         return learner.fit(rows, classes).predict_votes(X)
 
     def __iter__(self) -> Iterator[Any]:
-        """Its rows and their classes, for methods that ask for these themselves."""
+        """Its rows and their classes, for protocols that ask for these themselves."""
         self.check()
         yield from self._member.samples.private(self._member.study, Path(self._member.settings.data))
 

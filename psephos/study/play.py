@@ -16,15 +16,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import Asked
 from psephos.parties.ceremony import CeremonyHolder, Searching
 from psephos.parties.holder import Answered
+from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
 from psephos.protocol.board.address import open_board
 from psephos.protocol.encrypted_sum.product import Closed, Observer, Watching
 from psephos.protocol.errors import BoardError, JournalError, PsephosError
-from psephos.protocol.roles import Role
+from psephos.protocol.roles import Missing, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult
 from psephos.protocol.study.study import CURATOR
@@ -69,6 +71,9 @@ def standing(agent: Agent) -> str:
     if isinstance(role, Observer) and isinstance(state, Closed):
         said = len(state.agreeing(role.product(state).digest))
         return f"the vote is closed; {said} of {role.round.confirmations} holders have confirmed what is opened"
+    if isinstance(role, GradientCurator | GradientParty | SeriesHolder):
+        known = f"has {state.walk.steps} of at most {role.terms.series.steps} sums"
+        return f"{known}; waits for {left}" if left else known
     if isinstance(state, Asked):
         return f"has {len(state.parts)} partial decryptions of the {len(state.asked)} that it asked for"
     if isinstance(state, Answered):
@@ -79,12 +84,17 @@ def standing(agent: Agent) -> str:
 
 
 @dataclass
-class _Seated:
+class Seated:
+    """One role, and what was last seen of it."""
+
     agent: Agent
     store: Store
     board: Board
     told: str = ""
     refused: int = 0
+    moved: float = 0.0
+    done: bool = False
+    awaits: Missing | None = None
 
 
 class Play:
@@ -108,9 +118,11 @@ class Play:
         Raises BoardError when the board cannot be reached, what `Membership.agent` does, and `Voter.check`.
         """
         self.member, self.study, self._say, self._clock = member, member.study, say, clock
-        self._seats: list[_Seated] = []
+        self.seats: list[Seated] = []
         self.released: Path | None = None
         """Where model and card were written."""
+        self.failure = ""
+        """Why the board does not answer."""
         try:
             for name in names:
                 board = open_board(member.settings.board, self.study.digest, name, member.identity.key)
@@ -119,7 +131,7 @@ class Play:
                 except BaseException:
                     board.close()
                     raise
-                self._seats.append(_Seated(agent, store, board))
+                self.seats.append(Seated(agent, store, board))
                 if name.startswith("party") and isinstance(_now(agent)[0], Joining | Keyed):  # it has not voted
                     member.voter.check()
         except BaseException:
@@ -134,18 +146,18 @@ class Play:
 
     def close(self) -> None:
         """Let go of the roles' stores and boards."""
-        for seat in self._seats:
+        for seat in self.seats:
             seat.store.close()
             seat.board.close()
 
     @property
     def done(self) -> bool:
         """Whether every role has come to the result, and everything that it said stands on the board."""
-        return all(seat.agent.result is not None and not seat.agent.waiting for seat in self._seats)
+        return all(seat.agent.result is not None and not seat.agent.waiting for seat in self.seats)
 
     def standing(self) -> list[tuple[str, str]]:
         """Each role with where it stands."""
-        return [(seat.agent.role.name, standing(seat.agent)) for seat in self._seats]
+        return [(seat.agent.role.name, standing(seat.agent)) for seat in self.seats]
 
     def settle(self) -> None:
         """Take every step that is due now: raises what a role raises, and BoardError."""
@@ -161,8 +173,9 @@ class Play:
         pause = _SHORTEST
         while not (self.done or until()):
             try:
-                moved = self.turn(patient=True)
+                moved, self.failure = self.turn(patient=True), ""
             except BoardError as error:
+                self.failure = str(error)
                 self._tell("", f"the board fails, and is tried again: {error}", "board")
                 moved, pause = False, _LONGEST
             pause = _SHORTEST if moved else min(_LONGEST, pause * 1.5)
@@ -172,7 +185,7 @@ class Play:
     def turn(self, *, patient: bool = False) -> bool:
         """One step of each role; whether anything moved. `patient`: name what a wait ends in, do not raise."""
         moved = False
-        for seat in self._seats:
+        for seat in self.seats:
             moved = seat.agent.step() or moved
             if seat.agent.result is None and self._due(seat):
                 try:
@@ -189,13 +202,13 @@ class Play:
 
     # -- when nothing more is on its way
 
-    def _due(self, seat: _Seated) -> bool:
+    def _due(self, seat: Seated) -> bool:
         agent = seat.agent
         waited = self._clock() - self._since(seat)
         role, state = _now(agent)
+        if agent.role.complete(agent.state):
+            return True
         if role.name == CURATOR and isinstance(state, Watching) and not state.closing:
-            if agent.role.complete(agent.state):
-                return True
             told = self.member.closing().exists() or (
                 bool(self.study.closes) and self._clock() >= datetime.fromisoformat(self.study.closes).timestamp()
             )
@@ -203,15 +216,15 @@ class Play:
             return told and (waited >= self.study.patience or not self._tried(seat))
         return waited >= self.study.patience
 
-    def _key(self, seat: _Seated) -> list[Any]:
+    def _key(self, seat: Seated) -> list[Any]:
         """What a wait is known by: it begins anew when the role says something."""
         return [seat.agent.state.stage, type(_now(seat.agent)[1]).__name__, seat.agent.said]
 
-    def _tried(self, seat: _Seated) -> bool:
+    def _tried(self, seat: Seated) -> bool:
         kept = json.loads(seat.store.get("play", b"since") or b"[]")
         return bool(kept) and kept[0] == self._key(seat) and bool(kept[2])
 
-    def _since(self, seat: _Seated, *, restart: bool = False) -> float:
+    def _since(self, seat: Seated, *, restart: bool = False) -> float:
         """When the wait began, in seconds since 1970; in the role's store, so that a restart does not begin it anew."""
         key, kept = self._key(seat), json.loads(seat.store.get("play", b"since") or b"[]")
         if restart or not kept or kept[0] != key or kept[1] > self._clock():
@@ -221,10 +234,11 @@ class Play:
 
     # -- what is said about it
 
-    def _report(self, seat: _Seated) -> None:
+    def _report(self, seat: Seated) -> None:
         agent = seat.agent
+        seat.done, seat.awaits = agent.result is not None, agent.role.awaits(agent.state)
         if (text := standing(agent)) != seat.told:
-            seat.told = text
+            seat.told, seat.moved = text, self._clock()
             self._tell(agent.role.name, text, "standing")
         for told in agent.refused[seat.refused :]:
             self._tell(
@@ -239,7 +253,7 @@ class Play:
         self._say(f"{role}: {text}" if role else text)
 
     def _write_release(self) -> None:
-        for seat in self._seats:
+        for seat in self.seats:
             if (published := seat.agent.result) is not None:
                 self.released = self.member.write_release(published.content)
                 self._tell("", f"the model and its card are in {self.released}", "released")

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.averaging import average_of
+from psephos.curator.hamm.release import Labels
+from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
     MechanismName,
@@ -26,10 +28,13 @@ from psephos.curator.hamm.statistic import (
     plan_statistic,
     release_total,
 )
+from psephos.curator.losses import loss_named
+from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.pathak.curator import PathakCurator, Published
-from psephos.curator.psgd.agreement import DescentOptions, agree
+from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator, Walking
 from psephos.curator.tally import OpenedSum, Tally
+from psephos.outcomes import Release
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import Shares
@@ -41,15 +46,16 @@ from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.pathak.messages import Share
-from psephos.protocol.pathak.noise import modulus_bits
+from psephos.protocol.pathak.noise import modulus_bits, record_sensitivity
 from psephos.protocol.pathak.resharing import open_shares
 from psephos.protocol.pathak.terms import Terms as PathakTerms
 from psephos.protocol.pathak.terms import role as pathak_role
+from psephos.protocol.privacy.accounting import PrivacyEvent
 from psephos.protocol.psgd.series import Terms
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Missing, Refusal, Role, Step, gathers
@@ -59,12 +65,34 @@ from psephos.protocol.storage.values import storable
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind
 from psephos.simulation.average import FRACTION_BITS, parameters_context
-from psephos.simulation.methods import Request, average_method, own_data_method
+from psephos.simulation.methods import (
+    Method,
+    Request,
+    average_method,
+    erm_method,
+    ledger_entry,
+    own_data_method,
+    statistic_method,
+)
 from psephos.simulation.pathak import make_terms
 from psephos.simulation.psgd import signed_labels
 from psephos.simulation.tally import shares_of
 
-__all__ = ["Play", "Public", "Statistic", "coordinates", "play_of", "round_of"]
+__all__ = [
+    "PLAYS",
+    "Pathak",
+    "Play",
+    "Psgd",
+    "Public",
+    "Renumbered",
+    "SharedSum",
+    "Sum",
+    "accepted",
+    "coordinates",
+    "kind_of_parameter",
+    "play_of",
+    "unit_of",
+]
 
 Array = NDArray[np.float64]
 
@@ -98,20 +126,24 @@ def play_of(public: Public) -> Play:
 
     Raises StudyError for a method or parameters that it does not have, and for what nobody can play.
     """
-    play = _PLAYS[public.study.protocol](public)
     try:
+        play = accepted(public.study)(public)
         play.check()
     except InvalidParameter as error:
         raise StudyError(str(error)) from None
     return play
 
 
-def round_of(public: Public, key: ThresholdKey) -> Round:
-    """The one round of a study of an encrypted sum; raises StudyError for another protocol's, and as `play_of`."""
-    play = play_of(public)
-    if not isinstance(play, _Sum):
-        raise StudyError(f"{public.study.protocol} is no single encrypted sum")
-    return play.round(key)
+def accepted(study: Study) -> type[Play]:
+    """The class of its protocol; raises StudyError for a method or parameters that this does not have."""
+    kind = PLAYS[study.protocol]
+    kind.accept(study)
+    return kind
+
+
+def unit_of(study: Study) -> str:
+    """What its epsilon is about: all that one "party" holds, or one "record" of it."""
+    return "record" if study.protocol == "pathak" else str(study.parameters.get("unit", PLAYS[study.protocol].unit))
 
 
 class Play(ABC):
@@ -123,26 +155,32 @@ class Play(ABC):
     parameters: ClassVar[Mapping[str, Any]] = {}
     """Names and defaults; a type in place of a default means that the study must say it."""
 
-    keyed: ClassVar[bool] = True
-    """Whether the holders make a key for it."""
+    joint: ClassVar[bool] = True
+    """Whether the parties add the noise. What is released is then a function of what they have sent."""
+
+    unit: ClassVar[str] = "party"
+    """What a neighbour replaces, where the study's parameters do not say."""
 
     def __init__(self, public: Public) -> None:
-        """Raises StudyError for a study whose method or parameters are not this protocol's."""
         self.public, self.study = public, public.study
-        if self.study.method not in self.methods:
+
+    @classmethod
+    def accept(cls, study: Study) -> None:
+        """Raise StudyError for a study whose method or parameters are not this protocol's."""
+        if study.method not in cls.methods:
             raise StudyError(
-                f"{self.study.protocol} is released by one of {', '.join(self.methods)}, not by {self.study.method!r}"
+                f"{study.protocol} is released by one of {', '.join(cls.methods)}, not by {study.method!r}"
             )
-        known = {**SAMPLES, **self.parameters}
-        for name, value in self.study.parameters.items():
+        known = {**SAMPLES, **cls.parameters}
+        for name, value in study.parameters.items():
             if name not in known:
-                raise StudyError(f"{name} is no parameter of {self.study.protocol}: {', '.join(self.parameters)} are")
-            kind = known[name] if isinstance(known[name], type) else type(known[name])
+                raise StudyError(f"{name} is no parameter of {study.protocol}: {', '.join(cls.parameters)} are")
+            kind = kind_of_parameter(known[name])
             if type(value) is not kind and not (kind is float and type(value) is int):
                 raise StudyError(f"the parameter {name} is {value!r}, and should be of type {kind.__name__}")
         for name, default in known.items():
-            if isinstance(default, type) and name not in self.study.parameters:
-                raise StudyError(f"a study of {self.study.protocol} says its {name}")
+            if isinstance(default, type) and name not in study.parameters:
+                raise StudyError(f"a study of {study.protocol} says its {name}")
 
     def given(self, name: str) -> Any:
         """A parameter, or its default."""
@@ -157,6 +195,14 @@ class Play(ABC):
 
     def check(self) -> None:  # noqa: B027 - a protocol need not have any
         """Raise StudyError or InvalidParameter for parameters that do not go together."""
+
+    def fits(self, number: int, rows: int) -> None:  # noqa: B027 - most protocols take what a party has
+        """Raise StudyError where party `number` cannot take part with so many rows."""
+
+    @property
+    def votes(self) -> bool:
+        """Whether a party brings a classifier that votes; otherwise its rows."""
+        return False
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -175,19 +221,27 @@ class Play(ABC):
     def curator(self, key: Any) -> Role:
         """Its result is what is released from."""
 
-    def classifier(self, result: Any, randomness: Randomness = SYSTEM) -> Array:
-        """The linear classifier, (d,) or (K, d), that is released, given the curator's result.
+    @abstractmethod
+    def release(self, result: Any, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        """The linear classifier, (d,) or (K, d), that is released, given the curator's result; and what it costs.
 
-        In `statistic`, `psgd` and `pathak` the parties have added the noise, and the result is a sum that anybody can
-        open from the board: this is a function of it, and `randomness` is not asked. `average` draws the noise.
+        Where the parties have added the noise (`joint`) it is a function of the result, and `randomness` is not asked.
         """
-        raise NotImplementedError(f"{self.study.protocol} is released by its method")
+
+    def ballots(self, result: Any) -> int:
+        """How many parties' data are in it."""
+        return int(result.ballots)
+
+
+def kind_of_parameter(default: Any) -> type:
+    """The type of a parameter: that of its default, or what stands in its place."""
+    return default if isinstance(default, type) else type(default)
 
 
 # -- encrypted sums
 
 
-class _Sum(Play):
+class Sum(Play):
     """One round."""
 
     kind: ClassVar[RoundKind]
@@ -213,6 +267,13 @@ class _Sum(Play):
     def curator(self, key: ThresholdKey) -> Role:
         return Tally(self.round(key))
 
+    @property
+    def request(self) -> Request:
+        """What is asked of the methods to which the curator adds the noise."""
+        study, lam = self.study, self.study.parameters.get("lam")
+        noise: MechanismName = "gaussian" if study.delta else "spherical-laplace"
+        return Request(study.epsilon, study.delta, noise, None if lam is None else float(lam), "certified", False)
+
     def _member(self, number: int, signing_key: SigningKey, voter: Any, once: OnceLedger) -> Party:
         return Party(number, signing_key, classes=range(len(self.study.classes)), voter=voter, once=once)
 
@@ -234,11 +295,15 @@ class _Sum(Play):
         )
 
 
-class _Tally(_Sum):
+class _Tally(Sum):
     """Counts of votes, of which the curator makes the release."""
 
-    kind, methods = "votes", ("statistic", "soft", "vote")
+    kind, joint, votes, methods = "votes", False, True, ("statistic", "soft", "vote")
     parameters: ClassVar = {"lam": 0.0}
+
+    def check(self) -> None:
+        if "lam" in self.study.parameters and not 0 < self.given("lam") < 1e6:
+            raise StudyError(f"lam is a positive number, not {self.given('lam')}")
 
     @property
     def vectors(self) -> tuple[int, int, int]:
@@ -251,11 +316,21 @@ class _Tally(_Sum):
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         return VotingParty(self._member(number, signing_key, own, once), self.round(key), self.public.auxiliary)
 
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        classes, auxiliary = len(self.study.classes), self.public.auxiliary.samples
+        counts = VoteLayout(self.study.samples, classes).decode(result.sums, result.ballots)
+        if self.study.method == "statistic":
+            return _drawn(statistic_method(counts, auxiliary, self.request), randomness)
+        labels: Labels = "majority" if self.study.method == "vote" else "soft"
+        return _drawn(erm_method(labels, counts, auxiliary, loss_named("logistic", classes), self.request), randomness)
 
-class _Planned(_Sum):
+
+def _drawn(method: Method, randomness: Randomness) -> tuple[Array, Release]:
+    return method.draw(randomness), method.ledger_entry
+
+
+class _Planned(Sum):
     """What the statistic and the averages of directions have in common: coordinates that the study fixes."""
-
-    joint: ClassVar[bool]
 
     @cached_property
     def plan(self) -> StatisticPlan:
@@ -280,11 +355,15 @@ class _Planned(_Sum):
         return OwnDataParty(member, round_, own, self.plan.grid, shares)
 
 
-class Statistic(_Planned):
+class _Statistic(_Planned):
     """Sums with noise that the parties add: nobody ever has more than the private value."""
 
-    kind, joint, methods = "statistic", True, tuple(SOURCE_OF)
+    kind, methods = "statistic", tuple(SOURCE_OF)
     parameters: ClassVar = {"coordinates": str, "colluders": 0, "dropouts": 0}
+
+    @property
+    def votes(self) -> bool:
+        return self.study.method == "statistic"
 
     def check(self) -> None:
         least = len(self.study.roster) - self.given("dropouts")
@@ -314,8 +393,10 @@ class Statistic(_Planned):
         member = self._member(number, signing_key, own, once)
         return StatisticParty(member, round_, self.public.auxiliary, grid, self.shares)
 
-    def classifier(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> Array:
-        return fit_statistic(release_total(self.plan, list(result.sums), ballots=result.ballots))
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        plan, noise = self.plan, "Skellam shares" if self.study.delta else "discrete Laplace in shares"
+        w = fit_statistic(release_total(plan, list(result.sums), ballots=result.ballots))
+        return w, ledger_entry(plan.event, plan.sensitivity, noise, {"rank": plan.rank})
 
 
 class _Average(_Planned):
@@ -359,17 +440,15 @@ class _Average(_Planned):
         values = FixedPoint(FRACTION_BITS).encode(project(w, radius), radius)
         return VectorParty(member, round_, "parameters", round_.context, values)
 
-    def classifier(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> Array:
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         if self.study.method in OWN:
-            return own_data_method(list(result.sums), self.plan).draw(randomness)
-        study, classes, features = self.study, len(self.study.classes), len(self.study.features)
-        noise: MechanismName = "gaussian" if study.delta else "spherical-laplace"
-        request = Request(study.epsilon, study.delta, noise, None, "certified", False)
+            return _drawn(own_data_method(list(result.sums), self.plan), randomness)
+        classes, features = len(self.study.classes), len(self.study.features)
         point = FixedPoint(FRACTION_BITS)
         average = average_of(
             result.sums, result.ballots, self.given("radius"), point, features=features, classes=classes
         )
-        return average_method(average, self.given("lam"), request).draw(randomness)
+        return _drawn(average_method(average, self.given("lam"), self.request), randomness)
 
 
 def coordinates(transform: Array) -> str:
@@ -390,28 +469,41 @@ def _decoded(text: str, features: int) -> Array:
 # -- gradient descent
 
 
-class _Psgd(Play):
-    """A series of encrypted sums of noisy gradients."""
+class Psgd(Play):
+    """A series of encrypted sums of noisy gradients. All of them stand on the board, so epsilon is that of all."""
 
-    methods = ("psgd",)
-    optional: ClassVar = {f.name: 0.0 if f.default is None else f.default for f in fields(DescentOptions)}
-    parameters: ClassVar = {"sizes": str} | {n: v for n, v in optional.items() if n not in ("epsilon", "delta")}
+    methods, unit = ("psgd",), "record"
+    optional: ClassVar = {
+        f.name: "gaussian" if f.name == "variant" else 0.0 if f.default is None else f.default
+        for f in fields(DescentOptions)
+        if f.name not in ("epsilon", "delta")
+    }
+    parameters: ClassVar = {"sizes": str} | optional
 
     @cached_property
     def options(self) -> DescentOptions:
         """What the study asks for."""
-        chosen = {name: self.given(name) for name in self.study.parameters if name in self.optional}
+        said = [name for name in self.study.parameters if name in self.optional]
+        chosen: dict[str, Any] = {name: self.given(name) for name in ("variant", *said)}
         return DescentOptions(epsilon=self.study.epsilon, delta=self.study.delta, **chosen)
 
     @cached_property
-    def _agreement(self) -> Any:
+    def _sizes(self) -> list[int]:
         try:
             sizes = [int(size) for size in self.given("sizes").split()]
         except ValueError:
             raise StudyError("the sizes of the parties' data sets are whole numbers with spaces between them") from None
         if len(sizes) != len(self.study.roster):
             raise StudyError(f"the study has {len(self.study.roster)} parties and says {len(sizes)} sizes")
-        return agree(self.options, sizes, len(self.study.features), bytes(16))
+        return sizes
+
+    def fits(self, number: int, rows: int) -> None:
+        if rows != self._sizes[number]:
+            raise StudyError(f"the study says that party {number} has {self._sizes[number]} rows, and these are {rows}")
+
+    @cached_property
+    def _agreement(self) -> Agreement:
+        return agree(self.options, self._sizes, len(self.study.features), bytes(16))
 
     def check(self) -> None:
         if len(self.study.classes) != 2:
@@ -420,6 +512,11 @@ class _Psgd(Play):
             raise StudyError(
                 f"the noise is sized for {self.options.dropouts} dropouts: the minimum of ballots is "
                 f"{self._agreement.series.minimum_ballots}, not {self.study.minimum_ballots}"
+            )
+        if (whole := self._agreement.guarantee.epsilon_transcript) > self.study.epsilon * (1 + 1e-12):
+            raise StudyError(
+                f"every noisy sum of a study stands on the board, and all of them together cost epsilon {whole:.6g}, "
+                f"not {self.study.epsilon:g}: the variants gaussian and halving are calibrated for that"
             )
 
     def terms(self, key: ThresholdKey) -> Terms:
@@ -440,17 +537,29 @@ class _Psgd(Play):
     def curator(self, key: ThresholdKey) -> Role:
         return GradientCurator(self.terms(key))
 
-    def classifier(self, result: Walking, randomness: Randomness = SYSTEM) -> Array:
-        return result.w
+    def release(self, result: Walking, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        agreed, options = self._agreement, self.options
+        paid = agreed.guarantee
+        delta = options.delta if options.variant == "gaussian" else paid.delta_samplers
+        event = PrivacyEvent("psgd", paid.epsilon_transcript, delta, unit=paid.unit)
+        bound = Sensitivity(
+            agreed.sensitivity, unit=paid.unit, source="one step's gradients; epsilon is that of all steps"
+        )
+        return result.w, ledger_entry(event, bound, agreed.series.step_law, {"steps": result.steps, "lam": options.lam})
+
+    def ballots(self, result: Walking) -> int:
+        """Of the last step."""
+        assert result.opened is not None
+        return result.opened.ballots
 
 
 # -- Pathak's averaging
 
 
-class _Pathak(Play):
+class Pathak(Play):
     """Parameters under noise that nobody can remove, in additive shares: no key is needed."""
 
-    methods, keyed = ("pathak",), False
+    methods, unit = ("pathak",), "record"
     parameters: ClassVar = {
         "lam": float,
         "smallest_size": int,
@@ -492,14 +601,23 @@ class _Pathak(Play):
     def curator(self, key: Any) -> Role:
         return Renumbered(ConsumingCurator(self.terms))
 
-    def classifier(self, result: Sum, randomness: Randomness = SYSTEM) -> Array:
-        w: Array = np.array(result.total, dtype=np.float64) * (self.terms.pitch / self.terms.parties)
-        return w
+    def release(self, result: SharedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        terms = self.terms
+        w: Array = np.array(result.total, dtype=np.float64) * (terms.pitch / terms.parties)
+        epsilon, delta = proved_epsilon(terms)
+        bound = Sensitivity(
+            record_sensitivity(terms, terms.smallest_size), unit=self.unit, source="one party's parameters"
+        )
+        event = PrivacyEvent("pathak", epsilon, delta, unit=self.unit)
+        return w, ledger_entry(event, bound, f"{terms.noise} in shares", {"lam": terms.lam})
+
+    def ballots(self, result: SharedSum) -> int:
+        return self.terms.parties
 
 
 @storable
 @dataclass(frozen=True)
-class Sum:
+class SharedSum:
     """`total`: K w_s in integer units of the grid, d of them. Public."""
 
     total: tuple[int, ...] = field(repr=False)
@@ -516,11 +634,11 @@ class ConsumingCurator(PathakCurator):
     def open(self, state: Published, messages: Mapping[str, bytes]) -> Step:
         """Add up. Raises MessageError, ShareRangeError."""
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
-        return Step(Sum(tuple(open_shares(shares, modulus_bits(self.terms)))))
+        return Step(SharedSum(tuple(open_shares(shares, modulus_bits(self.terms)))))
 
-    def outcome(self, state: Any) -> Sum | None:
+    def outcome(self, state: Any) -> SharedSum | None:
         """K w_s."""
-        return state if isinstance(state, Sum) else None
+        return state if isinstance(state, SharedSum) else None
 
 
 class Renumbered(Role):
@@ -561,10 +679,10 @@ def _sent(step: Step) -> Step:
     return replace(step, posts=tuple(replace(one, receiver=_shifted(one.receiver, -1)) for one in step.posts))
 
 
-_PLAYS: dict[str, type[Play]] = {
+PLAYS: dict[str, type[Play]] = {
     "tally": _Tally,
-    "statistic": Statistic,
+    "statistic": _Statistic,
     "average": _Average,
-    "psgd": _Psgd,
-    "pathak": _Pathak,
+    "psgd": Psgd,
+    "pathak": Pathak,
 }

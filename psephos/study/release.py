@@ -1,4 +1,4 @@
-"""The curator's release: counts in, the bytes of one private classifier's model file out; and what everybody checks.
+"""The curator's release: one private classifier's model file, of what the curator came to; and what everybody checks.
 
 The noise is drawn from the operating system, once: `Publishing` keeps the bytes before anybody sees them.
 """
@@ -10,41 +10,31 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from psephos.curator.hamm.release import Labels
-from psephos.curator.hamm.statistic import MechanismName
-from psephos.curator.losses import loss_named
-from psephos.curator.tally import OpenedSum
 from psephos.model import MOST_BYTES, Model, written_model
-from psephos.protocol.encrypted_sum.votes import VoteLayout
-from psephos.protocol.errors import AgreementError, StudyError
+from psephos.protocol.errors import AgreementError
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
-from psephos.simulation.methods import Method, Request, erm_method, ledger_entry, statistic_method
 from psephos.study.identity import fingerprint
-from psephos.study.protocols import Public, Statistic, play_of
+from psephos.study.protocols import PLAYS, Public, play_of, unit_of
 from psephos.study.samples import PublicSamples
 
-__all__ = ["card", "check_release", "checked", "released"]
+__all__ = ["card", "checked", "released"]
+
 _CURATOR = {
-    "tally": "has seen the exact counts of votes per sample; they are no part of this file, and no epsilon covers them",
-    "statistic": "has seen the sum with all parties' noise in it, like everybody who reads the board",
+    False: "has seen the exact sum (of a tally, the counts per sample): no part of this file, and no epsilon covers it",
+    True: "has seen the sum with all parties' noise in it, like everybody who reads the board",
 }
+"""By whether the parties add the noise."""
 
 
-def released(study: Study, samples: PublicSamples, opened: OpenedSum, randomness: Randomness = SYSTEM) -> bytes:
-    """One private classifier by the study's method, as a model file.
+def released(study: Study, samples: PublicSamples, result: Any, randomness: Randomness = SYSTEM) -> bytes:
+    """One private classifier by the study's method, as a model file, of what the curator came to.
 
-    Of a statistic it is a function of the sum on the board, and `randomness` is not asked. Raises what the method does.
+    Where the parties have added the noise it is a function of `result`, and `randomness` is not asked. Raises what the
+    method does.
     """
-    if study.protocol == "statistic":
-        play = play_of(Public(study, samples.auxiliary))
-        assert isinstance(play, Statistic)
-        plan, noise = play.plan, "Skellam shares" if study.delta else "discrete Laplace in shares"
-        w, paid = play.classifier(opened), ledger_entry(plan.event, plan.sensitivity, noise, {"rank": plan.rank})
-    else:
-        counts = VoteLayout(study.samples, len(study.classes)).decode(opened.sums, opened.ballots)
-        method = _method(study, samples.auxiliary.samples, counts)
-        w, paid = method.draw(randomness), method.ledger_entry
+    play = play_of(Public(study, samples.auxiliary))
+    w, paid = play.release(result, randomness)
     coefficients, intercepts = samples.scaler.fold(np.atleast_2d(w))
     model = Model(
         psephos_model=1,
@@ -53,20 +43,10 @@ def released(study: Study, samples: PublicSamples, opened: OpenedSum, randomness
         coefficients=tuple(map(tuple, coefficients.tolist())),
         intercepts=tuple(intercepts.tolist()),
         method=study.method,
-        parties=opened.ballots,
+        parties=play.ballots(result),
         release=paid,
     )
     return written_model(model)
-
-
-def _method(study: Study, auxiliary: Any, counts: Any) -> Method:
-    lam = study.parameters.get("lam")
-    noise: MechanismName = "gaussian" if study.delta else "spherical-laplace"
-    request = Request(study.epsilon, study.delta, noise, None if lam is None else float(lam), "certified", False)
-    if study.method == "statistic":
-        return statistic_method(counts, auxiliary, request)
-    labels: Labels = "majority" if study.method == "vote" else "soft"
-    return erm_method(labels, counts, auxiliary, loss_named("logistic", len(study.classes)), request)
 
 
 def checked(study: Study, samples: PublicSamples, content: bytes) -> Model:
@@ -86,6 +66,7 @@ def checked(study: Study, samples: PublicSamples, content: bytes) -> Model:
         ("encoding", model.encoding == samples.encoding),
         ("method", model.method == study.method),
         ("epsilon", paid.epsilon is not None and paid.epsilon <= study.epsilon * (1 + 1e-12)),
+        ("unit of privacy", paid.unit == unit_of(study)),
         ("delta", paid.delta is not None and paid.delta <= study.delta + 2.0**-50),
         ("number of ballots", study.minimum_ballots <= model.parties <= len(study.parties)),
     ):
@@ -98,7 +79,10 @@ def card(study: Study, model: Model) -> str:
     """The model's card, Markdown."""
     paid, holders = model.release, len(study.holders)
     trial = "**A trial: the key of this study may be too short to protect anything.**\n\n" if study.trial else ""
+    moves = "all that it holds" if paid.unit == "party" else "it"
     rows = "".join(f"| {name} | {what} |\n" for name, what in model.encoding.summary)
+    key = f"{study.key_bits} bits, made by {holders} holders of whom {study.threshold} open; nobody has it"
+    shares = f"Whoever holds {study.threshold} of the {holders} shares of the key is not bound by epsilon."
     chosen = "".join(f", {name} {value}" for name, value in sorted(paid.chosen.items()))
     return f"""# {study.title}
 
@@ -109,28 +93,16 @@ def card(study: Study, model: Model) -> str:
 | --- | --- |
 | study | {fingerprint(study.digest)} ({study.digest.hex()}) |
 | method | {model.method}{chosen} |
-| privacy | epsilon {paid.epsilon:g}, delta {paid.delta:.3g}, of one {paid.unit}: all that it holds may change |
+| privacy | epsilon {paid.epsilon:g}, delta {paid.delta:.3g}, of one {paid.unit}: {moves} may change |
 | noise | {paid.mechanism}, for a sensitivity ({paid.norm}) of {paid.sensitivity:.6g}: {paid.source} |
-| key | {study.key_bits} bits, made by {holders} holders of whom {study.threshold} open; nobody has it |
-| curator | {_CURATOR[study.protocol]} |
+| key | {key if study.keyed else "none: the parties share their sums among all of them"} |
+| curator | {_CURATOR[PLAYS[study.protocol].joint]} |
 
 Not checked: what the parties trained on, that the noise that was to be added was added, and how good the classifier is
-on your own rows. Whoever holds {study.threshold} of the {holders} shares of the key is not bound by epsilon.
+on your own rows. {shares if study.keyed else ""}
 
 ## Columns
 
 | column | becomes |
 | --- | --- |
 {rows}"""
-
-
-def check_release(study: Study) -> None:
-    """Raise StudyError for a release that the commands cannot make, before anybody signs the study."""
-    if study.protocol not in ("tally", "statistic"):
-        raise StudyError(
-            f"the commands play the protocols tally and statistic; {study.protocol} is played from Python "
-            "(psephos.study.roles)"
-        )
-    lam = study.parameters.get("lam", 1.0)
-    if not (isinstance(lam, float) and 0 < lam < 1e6):
-        raise StudyError(f"lam is a positive number, not {lam}")

@@ -6,34 +6,31 @@ run in one process in tests, in a process each on one machine, and on machines o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
-from psephos.protocol.roles import Entry, Role, Step
+from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.study.protocols import Public, play_of, round_of
+from psephos.study.protocols import Public, play_of
 
-__all__ = ["Public", "curator_role", "holder_role", "party_role", "round_of"]
+__all__ = ["Public", "curator_role", "holder_role", "party_role"]
 
 
 def holder_role(public: Public, number: int, store: Store) -> Staged:
-    """Holder `number`: it makes the key with the others, and opens sums; where the protocol has no key, it waits."""
+    """Holder `number`: it makes the key with the others, and opens sums."""
     study, name, play = public.study, f"holder {number}", play_of(public)
-    join = _joining(name, play.needed)
-    if not play.keyed:
-        return Staged(name, join, lambda joined: UntilResult(study, _Onlooker(name)))
 
     def holds(joined: object, share: KeyShare, key: ThresholdKey) -> Role:
         return UntilResult(study, play.holder(share, OnceLedger(store, name)))
 
     return Staged(
         name,
-        join,
+        _joining(name, play.needed),
         lambda joined: CeremonyHolder(study.ceremony(), number),
         lambda joined, share: Keyed(name, study, share.threshold_key),
         holds,
@@ -51,8 +48,8 @@ def party_role(
     """Party `number`.
 
     Args:
-        own: where it votes ("tally", and "statistic" by "statistic"): its classifier, with `predict_votes`; otherwise
-            its rows, float64 (n, d), and their class numbers, (n,).
+        own: where it votes (`Play.votes`) its classifier, with `predict_votes`; otherwise its rows, float64 (n, d), and
+            their class numbers, (n,).
         charge: called before it sends anything of its own; raises where it must not.
     """
     study, name, play = public.study, f"party {number}", play_of(public)
@@ -61,20 +58,20 @@ def party_role(
         charge(study)
         return UntilResult(study, play.party(number, signing_key, own, OnceLedger(store, name), key))
 
-    return Staged(name, _joining(name, play.needed), *_key(play.keyed, name, study), plays)
+    return Staged(name, _joining(name, play.needed), *_key(name, study), plays)
 
 
 def curator_role(public: Public, release: Callable[[Any], bytes], store: Store) -> Staged:
     """The curator: counts, has sums opened, releases by `release` what it comes to, and publishes that.
 
     What `release` is given: an `OpenedSum`; of "psgd" its `Walking`; of "pathak" the sum of the shares.
-    `Play.classifier` takes each.
+    `Play.release` takes each.
     """
     study, play = public.study, play_of(public)
     return Staged(
         CURATOR,
         _joining(CURATOR, play.needed),
-        *_key(play.keyed, CURATOR, study),
+        *_key(CURATOR, study),
         lambda joined, key=None: play.curator(key),
         lambda *before: Publishing(study, lambda: release(before[-1]), OnceLedger(store, CURATOR)),
     )
@@ -84,18 +81,5 @@ def _joining(name: str, needed: tuple[str, ...]) -> Callable[[], Role]:
     return lambda: Joining(name, needed)
 
 
-def _key(keyed: bool, name: str, study: Study) -> list[Callable[[object], Role]]:
-    return [lambda joined: Keyed(name, study)] if keyed else []
-
-
-class _Onlooker(Role):
-    """Has nothing to do."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def start(self) -> Step:
-        return Step(())
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        return Step(state)
+def _key(name: str, study: Study) -> list[Callable[[object], Role]]:
+    return [lambda joined: Keyed(name, study)] if study.keyed else []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,12 +19,12 @@ from psephos.data.splits import split
 from psephos.data.tables import read_table
 from psephos.model import MODEL_FILE, load_model
 from psephos.protocol.board.address import open_board
-from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.study.study import CURATOR, Study
+from psephos.study.follow import Follower
 from psephos.study.identity import Identity
 from psephos.study.make import NewOptions, make_study
 from psephos.study.member import sign
-from psephos.study.overview import overview
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import verify
 
@@ -32,14 +34,16 @@ _DATA, _LABEL, _PUBLIC = "breast-cancer", "diagnosis", 60
 _PATIENCE = 60
 
 
-def run_trial(roles: int, output: Path | None, key_bits: int, board: str, say: Callable[[str], None]) -> None:
+def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: Callable[[str], None]) -> None:
     """Play it, and check at the end that everybody has the model that stands on the board.
 
     Args:
         roles: members, a curator among them. output: a directory that is not there yet. key_bits: of the key.
-        board: an address; empty for a file in the directory. say: is told what happens.
+        nats: whether the board is on a NATS server, started here for it, and not a file in the directory.
+        say: is told what happens.
 
-    Raises InvalidParameter for fewer than 4 members, StudyError where a process failed or the outcome is not one.
+    Raises InvalidParameter for fewer than 4 members, StudyError where a process failed or the outcome is not one, and
+    BoardError where there is no NATS server.
     """
     if not 4 <= roles <= 100:
         raise InvalidParameter(f"a trial has 4 to 100 members, a curator and at least three parties; not {roles}")
@@ -64,7 +68,12 @@ def run_trial(roles: int, output: Path | None, key_bits: int, board: str, say: C
     )
     study, _ = make_study(options, [output / name / "card.toml" for name in parties])
     study.write(output / "study.toml")
-    address = board or str((output / "board.sqlite").absolute())
+    address = reading = str((output / "board.sqlite").absolute())
+    started: list[subprocess.Popen[bytes]] = []
+    if nats:
+        address, reading, server = _serve(output, study)
+        started.append(server)
+        say(f"nats-server, with the board, at {address}: TLS, and a key for each member.")
     for name, identity in identities.items():
         member = sign(study, identity)
         own = {} if name == CURATOR else {"data": str((output / f"{name}.csv").absolute())}
@@ -72,22 +81,38 @@ def run_trial(roles: int, output: Path | None, key_bits: int, board: str, say: C
     say(f"A trial in {output}: a curator and {roles - 1} parties, three of whom make the key that nobody will have.")
     say("Each plays in a process of its own, which joins and does every step as it falls due: `psephos agent NAME`.")
     agents = {name: _start(output, name, "agent", name) for name in identities}
-    started = list(agents.values())
+    started += agents.values()
     if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
-        open_board(address, study.digest).close()  # there is a board before anybody looks at it
-        page = ("study.toml", "--board", address, "--public", "public.csv", "--port", "0")
+        # There is a board before anybody looks at it.
+        open_board(address, study.digest, CURATOR, identities[CURATOR].key).close()
+        page = ("study.toml", "--board", reading, "--public", "public.csv", "--port", "0")
         started.append(_start(output, "watch", "watch", *page))
     try:
         _wait(output, agents, say, began)
+        say(_verified(output, reading, study, list(identities)))
     finally:
-        for process in started:
+        for process in reversed(started):
             process.terminate()
         for process in started:
             process.wait()
     released = output / CURATOR / study.digest.hex()[:16] / "released"
-    say(_verified(output, address, study, list(identities)))
     say(f"{time.monotonic() - began:.0f} s. The model and its card are in {released}. To look on:")
-    say(f"  psephos watch {output / 'study.toml'} --board {address} --public {output / 'public.csv'}")
+    if nats:
+        say(f"  nats-server -c {output / 'server/nats.conf'} &")
+    say(f"  psephos watch {output / 'study.toml'} --board '{reading}' --public {output / 'public.csv'}")
+
+
+def _serve(output: Path, study: Study) -> tuple[str, str, subprocess.Popen[bytes]]:
+    """The board's address for members, and for whoever only reads, on a server that was started for it."""
+    try:
+        from psephos.protocol.board.server import start_server, write_server
+    except ModuleNotFoundError as error:
+        raise BoardError(f"boards on a NATS server need {error.name}: pip install 'psephos[nats]'") from None
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    folder = (output / "server").absolute()
+    reading = write_server(folder, study.members, ["127.0.0.1"], port)
+    return f"tls://127.0.0.1:{port}?ca={folder / 'ca.pem'}", reading, start_server(folder)
 
 
 def _write_data(output: Path, parties: list[str]) -> None:
@@ -148,14 +173,15 @@ def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str
     """That what the board shows holds, that everybody has its model, and what that is worth; raises StudyError."""
     board = open_board(address, study.digest)
     try:
-        published = overview(study, board).result
+        seen = Follower(study, lambda: board)
+        seen.read(board)
         checks = verify(study, PublicSamples.of(study, folder / "public.csv"), board)
     finally:
         board.close()
     if failed := [f"{check.what}: {check.found}" for check in checks if check.verdict == "fails"]:
         raise StudyError(f"the board does not hold what it should: {'; '.join(failed)}")
     released = [folder / name / study.digest.hex()[:16] / "released" for name in names]
-    if any((place / MODEL_FILE).read_bytes() != published for place in released):
+    if any(hashlib.sha256((place / MODEL_FILE).read_bytes()).hexdigest() != seen.result for place in released):
         raise StudyError("somebody has another model than the one that stands on the board")
     test = read_table(folder / "test.csv")
     right = (load_model(released[0]).predict(test) == test[_LABEL]).mean()

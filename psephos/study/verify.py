@@ -8,34 +8,34 @@ curator alone, its store opens what was sealed to it. docs/security/board.md say
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
+from psephos.curator.pathak.curator import PathakConsumer
+from psephos.curator.psgd.curator import Walking
 from psephos.curator.tally import OpenedSum, open_product
 from psephos.model import Model
 from psephos.protocol.board import Board
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import Onlooker
 from psephos.protocol.encrypted_sum.messages import PartialDecryption
-from psephos.protocol.encrypted_sum.opened import received_part
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError, StudyError
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.psgd.walk import Walk
-from psephos.protocol.roles import Entry, Machine, Refusal
+from psephos.protocol.roles import Entry, Refusal, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import Keyed
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.protocol.wire import Kind, Reader
-from psephos.study.protocols import play_of
+from psephos.protocol.wire import Kind, Reader, session_of
+from psephos.study.protocols import Pathak, Play, Psgd, Public, Renumbered, SharedSum, Sum, play_of
 from psephos.study.release import checked, released
-from psephos.study.roles import Public, round_of
 from psephos.study.samples import PublicSamples
 
 __all__ = ["Check", "Verdict", "as_text", "verify"]
@@ -66,6 +66,8 @@ class _Found:
     product: BallotProduct | None = None
     closed: Closed | None = None
     opened: OpenedSum | None = None
+    result: Any = None
+    """What the classifier is released from, where it is known."""
 
     def note(self, what: str, verdict: Verdict, found: str) -> None:
         self.checks.append(Check(what, verdict, found))
@@ -83,32 +85,41 @@ def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | 
 
     Raises BoardError when the board cannot be read, StudyError for samples of another study, JournalError for a store.
     """
-    public, found = Public(study, samples.auxiliary), _Found()
-    _read(study, board, curator, found)
-    sums: tuple[Callable[[], None], ...] = (
-        lambda: _ballots(public, found),
-        lambda: _confirmations(found),
-        lambda: _opening(study, curator is not None, found),
-    )
-    _key(study, found)
-    for step in sums if study.protocol != "psgd" else (lambda: _descent(public, found),):
-        step()
-    _result(study, samples, found)
+    play, found = play_of(Public(study, samples.auxiliary)), _Found()
+    _read(play, board, curator, found)
+    if isinstance(play, Pathak):
+        _shares(play, found)
+    elif _key(study, found) is None:
+        found.note("ballots, and what they add up to", "not checked", "there is no key yet")
+    elif isinstance(play, Psgd):
+        _series(play, curator is not None, found)
+    else:
+        assert isinstance(play, Sum)
+        _sum(play.round(_known(found.key)), study, curator is not None, found)
+        found.result = found.opened
+    _result(play, samples, found)
     for what, why in _NEVER:
-        found.note(what, "not checked", why)
+        if study.keyed or "p and q" not in what:
+            found.note(what, "not checked", why)
     return found.checks
 
 
 _NEVER = (
     ("who holds the identities", "a study names keys; that they are those people's is for people to see"),
     ("that nobody has p and q", "what the holders told each other is sealed, and each checked it for itself"),
-    ("what the parties trained on", "no proof says that a vote is a good one"),
+    ("what the parties trained on", "no proof says that it is good, nor that a share of noise was drawn"),
     ("who else was shown the board", "compare the head with the other members'"),
 )
 
 
-def _read(study: Study, board: Board, curator: Store | None, found: _Found) -> None:
+def _known(key: ThresholdKey | None) -> ThresholdKey:
+    assert key is not None
+    return key
+
+
+def _read(play: Play, board: Board, curator: Store | None, found: _Found) -> None:
     """The log from its beginning, as a reader without a part in it, or as the curator."""
+    study = play.study
     reader = Onlooker(study.members)
     if curator is not None:
         secret = curator.get("seat", b"sealing")
@@ -127,7 +138,7 @@ def _read(study: Study, board: Board, curator: Store | None, found: _Found) -> N
         told += f"; not of this study, forged or of another board, and so not counted: {_counted(refused)}"
     found.note("signatures, order and heads of the log", "holds", told)
     joined = {entry.sender for entry in found.of(Kind.JOINED)}
-    missing = sorted({CURATOR, *study.holders} - joined)
+    missing = sorted({*play.needed} - joined)
     found.note(
         "who has agreed to the study",
         "fails" if missing else "holds",
@@ -139,31 +150,80 @@ def _counted(numbers: Counter[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(numbers.items()))
 
 
-def _played(machine: Machine, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal]]:
-    """What a machine makes of entries that it only watches."""
-    state = machine.start().state
-    step = machine.receive(state, list(entries))
+def _played(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal]]:
+    """What a role makes of entries that it only watches."""
+    step = role.receive(role.start().state, list(entries))
     return step.state, step.refused
 
 
-def _key(study: Study, found: _Found) -> None:
+def _key(study: Study, found: _Found) -> ThresholdKey | None:
     what = "the key: published alike by all holders"
     machine = Keyed("verifier", study)
     try:
         state, _ = _played(machine, found.of(Kind.PUBLIC_KEY))
     except PsephosError as error:
-        return found.note(what, "fails", str(error))
+        found.note(what, "fails", str(error))
+        return None
     found.key = machine.result(state)
     if found.key is None:
-        return found.note(what, "not checked", "not all holders have published it")
-    return found.note(what, "holds", f"{found.key.key!r}, {found.key.threshold} of {found.key.holders} open")
+        found.note(what, "not checked", "not all holders have published it")
+    else:
+        found.note(what, "holds", f"{found.key.key!r}, {found.key.threshold} of {found.key.holders} open")
+    return found.key
 
 
-def _ballots(public: Public, found: _Found) -> None:
-    what = f"ballots: signatures, proofs ({public.study.proofs}), and their product"
-    if found.key is None:
-        return found.note(what, "not checked", "there is no key yet")
-    found.round = round_of(public, found.key)
+def _sum(round_: Round, study: Study, as_curator: bool, found: _Found) -> None:
+    """One encrypted sum."""
+    found.round = round_
+    _ballots(study, found)
+    _confirmations(found)
+    _opening(study, as_curator, found)
+
+
+def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
+    """Every step of a descent: where it was announced, and its encrypted sum."""
+    terms, told = play.terms(_known(found.key)), "at the point that follows, and its sum published alike by t holders"
+    walk, refused, steps, last = Walk.start(terms), Counter[str](), list[_Found](), None
+    for entry in found.of(Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM):
+        try:
+            is_next = entry.is_a(Kind.ANNOUNCEMENT)
+            after = walk.announced(terms, entry, "verifier") if is_next else walk.published(terms, entry)
+        except PsephosError as error:
+            refused[type(error).__name__] += 1
+            continue
+        if after.steps > walk.steps and after.announcement is not None:
+            round_ = terms.round(after.announcement)
+            last = _Found([one for one in found.entries if session_of(one.data) == round_.digest], key=found.key)
+            _sum(round_, play.study, as_curator, last)
+            if last.opened is not None:
+                same = last.opened.sums == after.sums()
+                last.note("the published sum is the opened one", "holds" if same else "fails", f"step {after.steps}")
+            steps.append(last)
+        walk = after
+    said = f"{walk.steps} steps" + (f"; refused: {_counted(refused)}" if refused else "")
+    found.note(f"every step: {told}", "holds" if walk.over(terms) else "not checked", said)
+    for what in dict.fromkeys(check.what for step in steps for check in step.checks):
+        verdicts = [(check.verdict, check.found) for step in steps for check in step.checks if check.what == what]
+        worst = max(verdicts, key=lambda one: ("holds", "not checked", "fails").index(one[0]))
+        found.note(f"{what}, in each of {len(verdicts)} steps", *worst)
+    if last is not None and last.opened is not None and walk.over(terms):
+        found.result = Walking(walk, last.opened)
+
+
+def _shares(play: Pathak, found: _Found) -> None:
+    what, consumer = "shares of the sum: published by everybody", Renumbered(PathakConsumer(play.terms))
+    state, refused = _played(consumer, found.of(Kind.PUBLISHED_SHARE))
+    total = consumer.result(state)
+    if total is None:
+        return found.note(what, "not checked", f"waits for {consumer.awaits(state)}")
+    found.result = SharedSum(total)
+    told = f"{play.terms.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
+    return found.note(what, "holds", told)
+
+
+def _ballots(study: Study, found: _Found) -> None:
+    what = f"ballots: signatures, proofs ({study.proofs}), and their product"
+    assert found.round is not None
     observer = Observer("verifier", found.round)
     state, refused = _played(observer, found.of(Kind.BALLOT, Kind.CLOSE))
     found.product = observer.product(state.state)
@@ -199,7 +259,7 @@ def _opening(study: Study, as_curator: bool, found: _Found) -> None:
     what = "partial decryptions: proofs, and what they open"
     if found.round is None or found.product is None or found.closed is None:
         return found.note(what, "not checked", "the vote is open")
-    if not study.public and not as_curator:
+    if not as_curator and not study.public and not found.of(Kind.PARTIAL_DECRYPTION):
         return found.note(what, "not checked", "they are sealed to the curator, whose store opens them (--transcript)")
     vector = found.product.vector()
     parts: dict[int, PartialDecryption] = {}
@@ -225,46 +285,8 @@ def _opening(study: Study, as_curator: bool, found: _Found) -> None:
     return found.note(what, "holds", f"holders {sorted(parts)} open a sum of {found.opened.ballots} ballots")
 
 
-def _descent(public: Public, found: _Found) -> None:
-    """The walk of gradient descent once more, with every sum opened here: nobody's word is taken for one."""
-    what = "every step: where it follows, its ballots, its partial decryptions, and the sum that they open"
-    if found.key is None:
-        return found.note(what, "not checked", "there is no key yet")
-    play: Any = play_of(public)
-    terms, refused, parts = play.terms(found.key), Counter[str](), list[PartialDecryption]()
-    walk, observer = Walk.start(terms), None
-    state: Any = None
-    for entry in found.of(*_STEP):
-        try:
-            if entry.is_a(Kind.ANNOUNCEMENT):
-                walk = walk.announced(terms, entry, "verifier")
-                assert walk.announcement is not None
-                observer, parts = Observer("verifier", terms.round(walk.announcement)), []
-                state = observer.start().state
-            elif observer is None:
-                refused["UnexpectedMessageError"] += 1
-            elif entry.is_a(Kind.PARTIAL_DECRYPTION):
-                product = observer.product(state.state)
-                parts.append(received_part(product.round, product.columns, product.digest, entry, parts))
-            elif entry.is_a(Kind.PUBLISHED_SUM):
-                before, walk = walk.steps, walk.published(terms, entry)
-                if walk.steps > before and open_product(observer.product(state.state), parts).sums != walk.sums():
-                    return found.note(what, "fails", f"step {walk.steps}: another sum was published than opens")
-            else:
-                step = observer.receive(state, [entry])
-                state = step.state
-                refused.update(type(refusal.error).__name__ for refusal in step.refused)
-        except PsephosError as error:
-            refused[type(error).__name__] += 1
-    told = f"{walk.steps} steps" + (f"; refused: {_counted(refused)}" if refused else "")
-    return found.note(what, "holds", told)
-
-
-_STEP = (Kind.ANNOUNCEMENT, Kind.BALLOT, Kind.CLOSE, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM)
-
-
-def _result(study: Study, samples: PublicSamples, found: _Found) -> None:
-    what = "the result: of the classes, columns, method and price that were agreed on"
+def _result(play: Play, samples: PublicSamples, found: _Found) -> None:
+    what, study = "the result: of the classes, columns, method and price that were agreed on", play.study
     published = [entry for entry in found.of(Kind.RESULT) if entry.sender == CURATOR]
     if not published:
         return found.note(what, "not checked", "there is none yet")
@@ -275,17 +297,17 @@ def _result(study: Study, samples: PublicSamples, found: _Found) -> None:
         return found.note(what, "fails", str(error))
     if found.product is not None and model.parties != len(found.product):
         return found.note(what, "fails", f"it is said to be of {model.parties} ballots, and {len(found.product)} count")
-    found.note(what, "holds", f"{model.method} of {model.parties} ballots, epsilon {model.release.epsilon:g}")
-    if found.opened is None:
+    found.note(what, "holds", f"{model.method} of {model.parties} parties, epsilon {model.release.epsilon:g}")
+    if found.result is None:
         return found.note("the result follows from the sum", "not checked", "the sum is not known here")
-    if study.public:
-        same = released(study, samples, found.opened) == content
+    if play.joint:
+        same = released(study, samples, found.result) == content
         told = "computed again from public data, byte by byte"
         return found.note("the result follows from the sum", "holds" if same else "fails", told)
-    return _ordinary(study, samples, found.opened, model, found)
+    return _ordinary(study, samples, found.result, model, found)
 
 
-def _ordinary(study: Study, samples: PublicSamples, opened: OpenedSum, model: Model, found: _Found) -> None:
+def _ordinary(study: Study, samples: PublicSamples, opened: Any, model: Model, found: _Found) -> None:
     """Whether the published classifier lies where those of these counts lie: the noise itself nobody can check."""
     drawn = [_numbers(_model(released(study, samples, opened))) for _ in range(_DRAWS)]
     centre = np.median(drawn, axis=0)

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from psephos.protocol.study.study import Study
 from psephos.study.identity import Identity, fingerprint
+from psephos.study.protocols import PLAYS, unit_of
 
 __all__ = ["described"]
 
 _BRINGS = {
-    "vote": "Each party trains a classifier on its own rows and votes with it on the samples.",
+    "votes": "Each party trains a classifier on its own rows and votes with it on the samples.",
     "own-data": "Each party gives the direction in which its own rows differ by class.",
+    "avg": "Each party trains a classifier on its own rows and gives its parameters.",
+    "pathak": "Each party trains a classifier on its own rows and gives its parameters.",
+    "psgd": "Each party gives, step by step, the gradient of its own rows' loss at a public point.",
     "whitened": "Each party gives the direction of a linear classifier that it trains on its own rows.",
 }
 _OPENED = {
-    True: (
-        "The curator sees the counts, adds noise, and releases.",
-        "the exact count of votes for each sample and class; no party's vote",
-    ),
-    False: (
-        "Every party adds its share of the noise; the sum is opened for everybody.",
-        "nothing more than anybody: the sum with all the noise in it",
-    ),
+    False: "The curator sees the sum, adds noise, and releases.",
+    True: "Every party adds its share of the noise; the sum is opened for everybody.",
 }
+_CURATOR = {
+    "tally": "the exact count of votes for each sample and class; no party's vote",
+    "average": "the exact sum of what the parties give; no party's own",
+}
+_SUM = "nothing more than anybody: the sum with all the noise in it"
+_UNIT = {"party": "all that one party holds", "record": "one row of one party; of all that a party holds it says more"}
 _PROOFS = {
     "knowledge": "that its sender knows what is in it, so that nobody casts what was made of others' ballots",
     "valid": "that it holds one vote for each sample, and that its sender knows what is in it",
@@ -33,8 +37,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
 
     Raises StudyError for an identity that is not in the study.
     """
-    safe = study.ceremony().tolerated
-    holders, least, confirming = len(study.holders), study.threshold, study.confirmations
+    joint = PLAYS[study.protocol].joint
     width = max(len(member.name) for member in study.parties)
     lines = [
         study.title,
@@ -52,32 +55,54 @@ def described(study: Study, identity: Identity | None = None) -> str:
         "What is computed",
         f"  One linear classifier of {study.label or 'the classes'} ({', '.join(study.classes)}), by way of "
         f"{study.samples} public samples of {len(study.features)} features",
-        f"  ({study.auxiliary.hex()[:16]}). {_BRINGS.get(study.method, _BRINGS['vote'])}",
-        f"  These are added up under encryption. {_OPENED[study.protocol == 'tally'][0]}",
+        f"  ({study.auxiliary.hex()[:16]}). {_BRINGS.get(study.method, _BRINGS['votes'])}",
+        f"  These are added up under encryption. {_OPENED[joint]}",
         "",
         "What it costs each party",
-        f"  epsilon {study.epsilon:g}, delta {study.delta:g}: how much is said of all that one party holds.",
+        f"  epsilon {study.epsilon:g}, delta {study.delta:g}: how much is said of {_UNIT[unit_of(study)]}.",
         *(_own(study, identity) if identity is not None else []),
         "",
         "Who could learn what",
         "  anybody                 the released classifier, and who took part; no vote",
-        f"  the curator             {_OPENED[study.protocol == 'tally'][1]}",
+        f"  the curator             {_CURATOR.get(study.protocol, _SUM)}",
+        *(_keyed(study) if study.keyed else _unkeyed(study)),
+        *(f"  {name}  {value}" for name, value in sorted(study.parameters.items()) if name != "coordinates"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _keyed(study: Study) -> list[str]:
+    safe, holders, least = study.ceremony().tolerated, len(study.holders), study.threshold
+    end = f"when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator ends it"
+    if study.protocol == "psgd":
+        end = "of a step, when all have answered it"
+    return [
         f"  {safe} of the holders        nothing more, together with the curator and any parties",
-        f"  {safe + 1} of the holders        every vote, if they break the rules together while the key is made, or "
-        f"{least} later",
+        f"  {safe + 1} of the holders        all that was sent, if they break the rules while the key is made,",
+        f"                          or {least} later",
         "  dealer                  there is none: the holders make the key among themselves, and nobody ever has it",
         "",
         "How it goes",
         f"  key      {study.key_bits} bits; {holders} holders make it, all of them; {least} open a sum; "
-        f"{confirming} must confirm what is opened,",
-        f"           so {holders - confirming} may be away then",
+        f"{study.confirmations} must confirm what is opened,",
+        f"           so {holders - study.confirmations} may be away then",
         f"  ballots  at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened; each proves",
         f"           {_PROOFS[study.proofs]}",
-        f"  the end  when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator ends it;",
+        f"  the end  {end};",
         f"           then answers are waited for {study.patience} s",
-        *(f"  {name}  {value}" for name, value in sorted(study.parameters.items()) if name != "coordinates"),
     ]
-    return "\n".join(lines) + "\n"
+
+
+def _unkeyed(study: Study) -> list[str]:
+    excluded = study.parameters.get("excluded", 1)
+    return [
+        f"  {excluded} of the parties        nothing more, together with the curator",
+        "  all others together     a party's parameters, with that party's own noise in them",
+        "",
+        "How it goes",
+        "  key      none is made: each party's parameters are cut into random shares, one for each of the others",
+        f"  parties  all {len(study.parties)}, to the end, or there is no result",
+    ]
 
 
 def _own(study: Study, identity: Identity) -> list[str]:

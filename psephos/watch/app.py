@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from psephos.report.palette import DARK, LIGHT
-from psephos.watch.follow import Follower
+from psephos.study.follow import Follower
 
 __all__ = ["application"]
 

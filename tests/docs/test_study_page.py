@@ -1,9 +1,15 @@
-"""docs/study.md: its tutorial runs as it is written, with a short key, and its table has every field of a study."""
+"""docs/study.md: its tutorial runs as it is written, with a short key, and its table has every field of a study.
+
+    python -m tests.docs.test_study_page
+
+clones this repository, installs it, and plays the tutorial with nothing changed: 2048 bits.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -35,6 +41,13 @@ def test_every_field_of_a_study_is_in_the_table_and_no_other() -> None:
     assert re.findall(r"^\| `([a-z_.]+)`", table, re.M) == list(names(tomllib.loads(trial().study.text())))
 
 
+def test_every_test_of_the_fault_matrix_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/study-faults.md").read_text(encoding="utf-8")))
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 20
+    assert {name for name in named if f"def {name}(" not in tests} == set()
+
+
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A directory as a fresh clone has it, as far as the tutorial needs it, and `psephos` on the path."""
@@ -47,7 +60,11 @@ def clone(tmp_path: Path) -> Path:
 
 
 def test_the_tutorial_works_as_written(clone: Path) -> None:
-    """Three terminals: blocks with agents run side by side, all others one after another."""
+    play(clone, ("--key-bits 2048", "--key-bits 256 --trial"))
+
+
+def play(clone: Path, *changes: tuple[str, str]) -> None:
+    """Three terminals: blocks with agents run side by side, all others one after another. `psephos` is in bin/."""
     blocks = re.findall(r"^```sh\n# terminal (\d)\n(.*?)^```", PAGE, re.M | re.S)
     assert len(blocks) == 9
     path = os.environ | {"PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
@@ -55,9 +72,9 @@ def test_the_tutorial_works_as_written(clone: Path) -> None:
     for together, group in groupby(blocks, lambda block: "psephos agent" in block[1]):
         shells = []
         for terminal, text in group:
-            typed = text.replace("--key-bits 2048", "--key-bits 512 --trial").replace(
-                "psephos join", "yes | psephos join"
-            )
+            typed = text.replace("psephos join", "yes | psephos join")
+            for old, new in changes:
+                typed = typed.replace(old, new)
             said = clone / f"said-{len(shells)}"
             script = f"( set -e\n{typed}\nwait\n) > {said} 2>&1"  # what is in the background ends before the terminal
             shells.append((said, subprocess.Popen(["/bin/sh", "-c", script], cwd=where[terminal], env=path)))
@@ -72,3 +89,27 @@ def test_the_tutorial_works_as_written(clone: Path) -> None:
     assert len(list((clone / "trial").glob("*/*/released/card.md"))) == 4
     assert "predicted" in (clone / "trial/predicted.csv").read_text()
     assert load_model(next((clone / "trial").glob("north/*/released"))).classes_.tolist() == ["well", "ill"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_the_services_are_units_that_systemd_takes(tmp_path: Path) -> None:
+    """Lines about programs that are not installed here are all that it may say."""
+    pages = PAGE + (ROOT / "docs/study-nats.md").read_text(encoding="utf-8")
+    units = re.findall(r"^```ini\n# \S+/(\S+\.service)\n(.*?)^```", pages, re.M | re.S)
+    assert len(units) == 2
+    for name, content in units:
+        (tmp_path / name).write_text(content)
+        said = subprocess.run(["systemd-analyze", "verify", tmp_path / name], capture_output=True, text=True).stderr
+        assert all("is not executable: No such file" in line for line in said.splitlines()), said
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    fresh = Path(tempfile.mkdtemp(prefix="psephos-clone-")) / "psephos"
+    subprocess.run(["git", "clone", "--quiet", ROOT, fresh], check=True)
+    subprocess.run([sys.executable, "-m", "venv", fresh / ".venv"], check=True)
+    subprocess.run([fresh / ".venv/bin/pip", "install", "--quiet", "--editable", fresh], check=True)
+    (fresh / "bin").symlink_to(".venv/bin")
+    play(fresh)
+    print(next((fresh / "trial").glob("north/*/released/card.md")).read_text())

@@ -16,7 +16,7 @@ from psephos.protocol.errors import StudyError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Entry
-from psephos.study.roles import Public, round_of
+from psephos.study.protocols import Public, play_of
 from psephos.testing.studies import trial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,7 @@ def test_a_holder_of_a_study_opens_no_other_round() -> None:
     auxiliary = AuxiliarySet(np.arange(48, dtype=float).reshape(12, 4))
     made = trial(auxiliary=auxiliary.digest)
     key, shares = deal(generate_private_key(256, test_key=True), holders=3, threshold=2)
-    round_ = round_of(Public(made.study, auxiliary), key)
+    round_ = play_of(Public(made.study, auxiliary)).round(key)  # type: ignore[attr-defined]
     holder = KeyHolder(shares[0], round_)
     for changed in (
         {"roster": tuple(reversed(round_.roster))},
@@ -56,7 +56,7 @@ def test_a_holder_of_a_study_opens_no_other_round() -> None:
         step = holder.receive(holder.start().state, [Entry(n, "curator", BOARD, data) for n, data in enumerate(told)])
         assert [type(refusal.error) for refusal in step.refused] == [WrongRoundError, WrongRoundError]
         assert not step.posts
-    twin = round_of(Public(replace(made.study, title="Another"), auxiliary), key)
+    twin = play_of(Public(replace(made.study, title="Another"), auxiliary)).round(key)  # type: ignore[attr-defined]
     assert twin.digest != round_.digest
     assert replace(made.study, title="Another").ceremony().digest != made.study.ceremony().digest
     with pytest.raises(StudyError, match="not the auxiliary samples"):

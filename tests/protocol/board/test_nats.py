@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -174,6 +179,106 @@ def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> 
         with pytest.raises(InvalidParameter, match="no address of a board") as refused:
             open_board(address, house.session)
         assert "word" not in str(refused.value)
+
+
+def test_a_server_whose_certificate_has_expired(house: House) -> None:
+    for name, content in trial_certificates(["127.0.0.1"], days=0).items():
+        (house.folder / name).write_bytes(content)
+    house.restart()
+    with pytest.raises(BoardError, match="certificate that is not trusted here: certificate has expired"):
+        house.board("party 0", patience=3)
+
+
+def test_who_only_reads_may_publish_nothing_and_nobody_makes_anything_else(house: House) -> None:
+    """A reader, and a member: no other stream, no subject outside its own, nobody else's answers."""
+    one = house.board("party 0", patience=3)
+    one.post(b"one's")
+    reader = NatsBoard(house.reading, house.session, patience=3)
+    house.boards.append(reader)
+    session = house.session.hex()[:16]
+    for board in (reader, one):
+        js = board._client.jetstream(timeout=3)
+        for attempt in (
+            lambda js=js: js.publish(f"psephos.{session}.curator.entry", b"x"),
+            lambda js=js: js.publish("elsewhere", b"x"),
+            lambda js=js: js.add_stream(name="another", subjects=["elsewhere"]),
+            lambda js=js: js.delete_stream(one._stream),
+            lambda js=js: js.streams_info(),
+            lambda js=js: js.pull_subscribe("psephos.>", "durable", stream=one._stream),
+        ):
+            with pytest.raises(BoardError, match="does not allow this role that"):
+                board._do(attempt())
+
+    async def overhear() -> None:
+        await reader._client.subscribe("_INBOX.>")
+        await reader._client.flush()
+        await asyncio.sleep(3)
+
+    with pytest.raises(BoardError, match="does not allow this role that"):
+        reader._do(overhear())
+    with pytest.raises(BoardError, match="does not know this identity"):
+        NatsBoard(house.reading.replace("reader:", "reader:x"), house.session, patience=3)
+    assert contents(reader) == [b"one's"]
+
+
+def test_three_servers_that_replicate_each_other_lose_none_when_one_is_killed(house: House, tmp_path: Path) -> None:
+    """As docs/study-nats.md says: one configuration three times, with a name, a store and routes of its own each."""
+    ports, routes = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
+    conf = (house.folder / "nats.conf").read_text()
+    folders = []
+    for k in range(3):
+        folder = tmp_path / f"server-{k}"
+        shutil.copytree(house.folder, folder, ignore=shutil.ignore_patterns("jetstream"))
+        others = ", ".join(f'"nats-route://127.0.0.1:{port}"' for port in routes)
+        text = re.sub(r'server_name: ".*"', f'server_name: "server-{k}"', conf).replace(str(house.folder), str(folder))
+        text = text.replace(f"port: {house.port}", f"port: {ports[k]}")
+        text += f'cluster {{ name: "psephos", listen: "127.0.0.1:{routes[k]}", routes: [{others}] }}\n'
+        (folder / "nats.conf").write_text(text)
+        folders.append(folder)
+    with ThreadPoolExecutor() as pool:
+        servers = list(pool.map(start_server, folders))
+
+    def board(name: str, at: int) -> NatsBoard:
+        address = f"tls://127.0.0.1:{ports[at]}?ca={folders[at] / 'ca.pem'}&replicas=3"
+        until = time.monotonic() + 30
+        while True:
+            try:
+                found = NatsBoard(address, house.session, name, house.keys[name], patience=5)
+            except BoardError:  # no leader yet
+                assert time.monotonic() < until
+                continue
+            house.boards.append(found)
+            return found
+
+    def insist(board: NatsBoard, data: bytes) -> None:
+        until = time.monotonic() + 30
+        while True:
+            try:
+                return board.post(data)
+            except BoardError:  # a new leader is being chosen; what was stored is not stored twice
+                assert time.monotonic() < until
+
+    try:
+        one = board("party 0", 0)
+        for k in range(10):
+            insist(one, bytes([k]))
+        leader = one._do(one._client.jetstream().stream_info(one._stream)).cluster.leader  # type: ignore[union-attr]
+        lost = int(leader.rpartition("-")[2])
+        servers[lost].kill()
+        servers[lost].wait()
+        two = board("party 1", (lost + 1) % 3)
+        for k in range(10, 20):
+            insist(two, bytes([k]))
+        servers[lost] = start_server(folders[lost])
+        again = board("curator", lost)
+        until = time.monotonic() + 30
+        while len(found := contents(again)) < 20:  # it catches up
+            assert time.monotonic() < until
+        assert found == [bytes([k]) for k in range(20)]
+    finally:
+        for each in servers:
+            each.kill()
+            each.wait()
 
 
 def test_a_stream_that_forgets_is_refused(house: House) -> None:

@@ -17,7 +17,7 @@ from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.nats import nkey
 from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import BoardError, InvalidParameter
+from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import Member, Study, safe_confirmations
 
@@ -89,7 +89,7 @@ def test_a_board_travels(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BoardError, match="there is no board"):
+    with pytest.raises(StudyError, match="there is no board"):
         invoke("export", tmp_path / "board", tmp_path / "out")
     with pytest.raises(InvalidParameter, match="which study"):
         invoke("export", "tls://host:4222", tmp_path / "out")

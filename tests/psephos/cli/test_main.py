@@ -95,6 +95,7 @@ def test_help_names_every_learner_and_variant() -> None:
         (["reproduce", "hamm-har"], "nothing is kept to go on from; with --journal DIR it would be"),
         (["reproduce", "pathak-adult"], "nothing is kept to go on from"),
         (["agent", "north"], "the same command goes on"),
+        (["watch", "study.toml"], "nothing depended on the page; the same command shows it again"),
     ],
 )
 def test_the_way_on_after_an_interrupt(words: list[str], way_on: str) -> None:

@@ -1,11 +1,12 @@
 """Studies under kill -9: a process for every role, over a file or a NATS server, killed and lied to at random moments.
 
-    python -m tests.psephos.study.soak --schedules 200 --seed 1 --server
+    python -m tests.psephos.study.soak psgd --schedules 200 --seed 1 --server
 
 A schedule is drawn from its seed: who is killed when, what a vandal puts on the board, which role's disk is full for a
 while or set back to an old copy, who comes late or never again. What must come of it, whatever that was:
 
-* a release, the same for everybody; the counts in it are exactly the votes of the parties that it says were counted;
+* a release, the same for everybody; what is in it is exactly what the parties that it says were counted have put in
+  (`Cast.judge`);
 * or, when too few holders are left, an error that says which; or, for a role set back, an error that says so.
 
 A schedule that runs longer than it may is a failure, and says what every role was waiting for.
@@ -35,40 +36,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from psephos.protocol.agent import Agent
-from psephos.protocol.board import MOST_BYTES, Board
+from psephos.protocol.board import MOST_BYTES, Board, MemoryBoard
 from psephos.protocol.board.address import open_board
 from psephos.protocol.board.nats import NatsBoard
 from psephos.protocol.board.server import start_server, write_server
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
-from psephos.protocol.errors import BoardError, EquivocationError, JournalError, PsephosError, TooFewBallotsError
+from psephos.protocol.errors import BoardError, EquivocationError, JournalError, PsephosError
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import safe_confirmations
-from psephos.study.roles import Public, curator_role, holder_role, party_role
-from psephos.testing.studies import trial
+from tests.psephos.study.cast import ALL, Cast
 
-CLASSES, SAMPLES = 3, 6
-LONGEST = 180.0
+SLOW = float(os.environ.get("SOAK_SLOW", "1"))
+"""By how much a machine that does much else stretches the times below."""
+LONGEST = 180.0 * SLOW
 """Seconds that a schedule may take."""
-PATIENCE = 2.0
+PATIENCE = 2.0 * SLOW
 """Seconds of quiet after which the curator goes on without who is missing."""
+STILL = 8.0 * SLOW
+"""Seconds without any role's word after which a study that has lost a role has stopped."""
 
-DONE, NAMED, SET_BACK, FULL, GONE = 0, 3, 4, 5, 6
-"""How a role's process ends: with the result; with an error that names what is missing; noticing that its store is an
-old copy; on a full disk; for ever."""
+DONE, SET_BACK, FULL, GONE = 0, 4, 5, 6
+"""How a role's process ends: with the result; noticing that its store is an old copy; on a full disk; for ever."""
 
 fork = multiprocessing.get_context("fork")
-
-
-class FixedVotes:
-    def __init__(self, votes: Any) -> None:
-        self._votes = np.asarray(votes)
-
-    def predict_votes(self, X: Any) -> Any:
-        return self._votes
 
 
 class Unsteady:
@@ -108,15 +99,12 @@ class House:
     parties: int
     confirmations: int
     server: bool
+    what: str = "tally"
 
     def __post_init__(self) -> None:
-        generator = np.random.default_rng(self.seed)
-        auxiliary = AuxiliarySet(generator.normal(size=(SAMPLES, 4)))
-        self.votes = generator.integers(0, CLASSES, size=(self.parties, SAMPLES))
-        made = trial(
-            parties=self.parties, auxiliary=auxiliary.digest, samples=SAMPLES, confirmations=self.confirmations
-        )
-        self.keys, self.public = made.keys, Public(made.study, auxiliary)
+        self.cast = Cast(self.what, self.parties, seed=self.seed, confirmations=self.confirmations)
+        made = self.cast.made
+        self.keys, self.public, self.names, self.role = made.keys, self.cast.public, self.cast.names, self.cast.role
         self.address = str(self.folder / "board")
         self._running: subprocess.Popen[bytes] | None = None
         if self.server:
@@ -135,22 +123,8 @@ class House:
         self.stop_server()
         self._running = start_server(self.folder / "server")
 
-    @property
-    def names(self) -> list[str]:
-        return list(self.public.study.members.keys)
-
     def place(self, name: str) -> Path:
         return self.folder / name.replace(" ", "-")
-
-    def role(self, name: str, store: Store) -> Any:
-        kind, _, number = name.partition(" ")
-        if kind == "curator":
-            return curator_role(
-                self.public, lambda opened: json.dumps([opened.parties, list(map(int, opened.sums))]).encode(), store
-            )
-        if kind == "holder":
-            return holder_role(self.public, int(number), store)
-        return party_role(self.public, int(number), self.keys[name], FixedVotes(self.votes[int(number)]), store)
 
     # -- in a process of its own
 
@@ -188,11 +162,11 @@ class House:
     def _play(self, name: str, store: Store, chance: float) -> int:
         board = self._board(name, chance)
         agent = Agent(self.role(name, store), self.public.study.members, self.keys[name], board, store)
-        quiet = time.monotonic()
+        quiet, trouble = time.monotonic(), ""
         while agent.result is None or agent.waiting:
             try:
                 if agent.step():
-                    quiet = time.monotonic()
+                    quiet, trouble = time.monotonic(), ""
                     continue
                 waited = time.monotonic() - quiet
                 if agent.result is None and (agent.role.complete(agent.state) or waited > PATIENCE):
@@ -202,14 +176,11 @@ class House:
                 if any(word in str(error) for word in ("set back", "room", "full")):
                     raise
                 time.sleep(0.1)
-            except TooFewBallotsError:
-                quiet = time.monotonic()
             except (EquivocationError, JournalError):
                 raise
-            except PsephosError as error:
-                self._say(name, f"{type(error).__name__}: {error}")
-                return NAMED
-            self._say(name, f"at {agent.head}, waits for {agent.role.awaits(agent.state)}")
+            except PsephosError as error:  # named, and waited for further, as an agent does
+                quiet, trouble = time.monotonic(), f"{type(error).__name__}: {error}"
+            self._say(name, trouble or f"at {agent.head}, waits for {agent.role.awaits(agent.state)}")
             time.sleep(0.02)
         temporary = self.place(name) / "result.part"
         temporary.write_bytes(agent.result.content)
@@ -263,9 +234,9 @@ class House:
 class Schedule:
     """What befalls a study, drawn from a seed; `run` plays it and says what happened."""
 
-    def __init__(self, seed: int, server: bool) -> None:
+    def __init__(self, seed: int, server: bool, what: str = "tally") -> None:
         coins = self.coins = random.Random(f"schedule {seed}")
-        self.seed, self.server = seed, server
+        self.seed, self.server, self.what = seed, server, what
         self.parties = coins.choice([4, 5])
         self.chance = coins.choice([0.0, 0.2])
         deeds = ["replay", "garbage", "altered", "stranger"]
@@ -273,8 +244,9 @@ class Schedule:
         if coins.random() < 0.04:
             self.deeds.append((self.deeds[-1][0] if self.deeds else 1.0, "100 MB"))
         self.kills = coins.randrange(1, 12)
-        holders = ["holder 1", "holder 2", "holder 3"]
-        others = ["curator", *(f"party {n}" for n in range(self.parties))]
+        parties = [f"party {n}" for n in range(self.parties)]
+        holders = parties if what == "pathak" else ["holder 1", "holder 2", "holder 3"]
+        others = ["curator", *parties]
         self.late = f"party {coins.randrange(self.parties)}" if coins.random() < 0.3 else ""
         self.full = coins.choice(holders + others) if coins.random() < 0.2 else ""
         self.back = coins.choice(holders + others) if coins.random() < 0.15 else ""
@@ -290,7 +262,7 @@ class Schedule:
     def run(self) -> Counter[str]:
         """Raises AssertionError for anything that must not be; its files are kept then."""
         self.folder = Path(tempfile.mkdtemp(prefix="psephos-soak-"))
-        self.house = House(self.folder, self.seed, self.parties, self.confirmations, self.server)
+        self.house = House(self.folder, self.seed, self.parties, self.confirmations, self.server, self.what)
         vandal = fork.Process(target=self.house.vandalise, args=(self.deeds,))
         self._begun = time.monotonic()
         try:
@@ -352,7 +324,7 @@ class Schedule:
                     self._start(name)
                     continue
                 self._ended[name] = process.exitcode
-                ok = process.exitcode in (DONE, NAMED) or (process.exitcode == SET_BACK and name == self.back)
+                ok = process.exitcode == DONE or (process.exitcode == SET_BACK and name == self.back)
                 assert ok, f"{self}: {name} ended with {process.exitcode}: {self._log(name)}"
         return [name for name in alive if name not in self._ended]
 
@@ -377,7 +349,9 @@ class Schedule:
         if len(self._ended) == len(self.house.names):
             return True
         lost = any(code != DONE for code in self._ended.values())
-        still = not self._due and time.time() - max((p.stat().st_mtime for p in self._waits()), default=time.time()) > 8
+        still = (
+            not self._due and time.time() - max((p.stat().st_mtime for p in self._waits()), default=time.time()) > STILL
+        )
         if lost and still:
             return True
         if time.monotonic() - self._begun > LONGEST:
@@ -409,34 +383,44 @@ class Schedule:
         results = {(self.house.place(name) / "result").read_bytes() for name, c in self._ended.items() if c == DONE}
         assert len(results) <= 1, f"{self}: two releases"
         if results:
-            counted, sums = json.loads(results.pop())
-            counts = VoteLayout(SAMPLES, CLASSES).decode(tuple(sums), len(counted))
-            right = (self.house.votes[counted][:, :, None] == np.arange(CLASSES)).sum(axis=0)
-            assert (counts == right).all(), f"{self}: the counts are not those of {counted}"
+            with contextlib.ExitStack() as kept:
+                agents = {}
+                for number in range(self.parties):
+                    if self._ended[name := f"party {number}"] == DONE:
+                        store = kept.enter_context(Store(self.house.place(name) / "store"))
+                        agents[number] = self.house.cast.agent(name, MemoryBoard(), store)
+                try:
+                    counted = self.house.cast.judge(results.pop(), agents)
+                except AssertionError as error:
+                    raise AssertionError(f"{self}: what was released is not what was put in: {error}") from error
             self.happened["released"] += 1
             self.happened["released without everybody"] += len(counted) < self.parties
 
     def __str__(self) -> str:
-        return f"schedule {self.seed} ({'server' if self.server else 'file'}, {self.folder}, {dict(self.happened)})"
+        where = "server" if self.server else "file"
+        return f"{self.what}, schedule {self.seed} ({where}, {self.folder}, {dict(self.happened)})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=ALL, help="the protocol")
     parser.add_argument("--schedules", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1, help="of the first; the next has the next number")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no schedule after so many")
     parser.add_argument("--server", action="store_true", help="every second one over a NATS server")
     chosen = parser.parse_args()
     total: Counter[str] = Counter()
-    failed = []
-    begun = time.monotonic()
-    for seed in range(chosen.seed, chosen.seed + chosen.schedules):
+    failed, played, begun = [], 0, time.monotonic()
+    while played < chosen.schedules and time.monotonic() - begun < chosen.seconds:
+        seed = chosen.seed + played
         try:
-            total += Schedule(seed, chosen.server and seed % 2 == 0).run()
+            total += Schedule(seed, chosen.server and seed % 2 == 0, chosen.what).run()
         except AssertionError as error:
             failed.append(seed)
             print(error, file=sys.stderr, flush=True)
+        played += 1
         print(f"{seed}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-    found = {"schedules": chosen.schedules, "failed": failed, "happened": dict(sorted(total.items()))}
+    found = {"protocol": chosen.what, "schedules": played, "failed": failed, "happened": dict(sorted(total.items()))}
     print(json.dumps(found | {"seconds": round(time.monotonic() - begun)}, indent=1))
     sys.exit(bool(failed))
 

@@ -7,8 +7,10 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 import msgspec
 import numpy as np
@@ -17,12 +19,16 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
+from psephos.cli.shared import start_logging
 from psephos.model import Model, load_model, written_model
+from psephos.protocol.board.file import BoardFile
+from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import (
     AgreementError,
     AlreadyCastError,
     BudgetExceededError,
     DataError,
+    EngineError,
     EquivocationError,
     InvalidParameter,
     JournalError,
@@ -30,9 +36,12 @@ from psephos.protocol.errors import (
     StudyError,
     TooFewBallotsError,
 )
+from psephos.protocol.study.stages import At
 from psephos.protocol.study.study import Study
+from psephos.study.follow import Follower
 from psephos.study.identity import Card, Identity, fingerprint
 from psephos.study.member import Membership, sign
+from psephos.study.metrics import serve_metrics
 from psephos.study.play import Play
 from psephos.study.release import card, checked
 from psephos.study.words import described
@@ -156,7 +165,7 @@ def test_a_study_by_hand(consortium: Consortium) -> None:
     status = json.loads(psephos("status", consortium / "north", "--json"))
     assert status["result"] is not None
     assert status["refused"] == {}
-    assert all("voted" in status["roles"][f"party {n}"] for n in range(3))
+    assert all("cast a ballot" in status["roles"][f"party {n}"] for n in range(3))
     play_by_hand(consortium)  # once more, when all is over
     assert json.loads(psephos("status", consortium / "north", "--json")) == status, "nothing was said twice"
     assert_no_secrets(consortium)
@@ -175,18 +184,31 @@ def test_nobody_votes_twice_on_the_same_samples(consortium: Consortium) -> None:
     consortium.join("south", second)
 
 
-def assert_no_secrets(here: Consortium) -> None:
-    """Neither signing keys nor sealing keys nor shares stand on the board, in settings, or in what was released."""
+def shares_of(plays: list[Play]) -> list[int]:
+    """Every holder's share of the key."""
+    found = []
+    for agent in [seat.agent for play in plays for seat in play.seats if seat.agent.role.name.startswith("holder")]:
+        joined, made = agent.state.before[:2]
+        found.append(agent.role.stage(At(1, made, (joined,))).result(made).share())  # type: ignore[attr-defined]
+    return found
+
+
+def assert_no_secrets(here: Consortium, shares: Sequence[int] = (), *told: str) -> None:
+    """No signing key, sealing key or share of the key stands on the board, in any file but stores and keys, in what was
+    released, nor in what was `told`: logs, metrics, pages. In bytes, in hexadecimal, or as a number."""
     secrets = [Identity.read(here / name).key.seed() for name in MEMBERS]
     for store in here.folder.glob("*/*/*.sqlite"):
         with sqlite3.connect(store) as kept:
             secrets += [row for (row,) in kept.execute("SELECT content FROM records WHERE name = ?", (b"sealing",))]
+    assert {len(secret) for secret in secrets} <= {0, 32}
+    secrets += [share.to_bytes(share.bit_length() // 8 + 1, "big").lstrip(bytes(1)) for share in shares]
     found = [path for path in here.folder.rglob("*") if path.is_file() and "key" not in path.name]
     public = [path.read_bytes() for path in found if path.suffix != ".sqlite" or path.name == "board.sqlite"]
     assert len(public) > 20
-    for secret in filter(None, secrets):
-        assert len(secret) == 32
-        assert not any(secret in content or secret.hex().encode() in content for content in public)
+    public += [text.encode() for text in told]
+    forms = [form for secret in filter(None, secrets) for form in (secret, secret.hex().encode())]
+    forms += [str(share).encode() for share in shares]
+    assert not any(form in content for form in forms for content in public)
 
 
 # -- when the vote ends
@@ -199,10 +221,11 @@ class Clock:
         return self.now
 
 
-def until_the_vote(here: Consortium, study: Path, clock: Clock, voters: int) -> list[Play]:
+def until_the_vote(here: Consortium, study: Path, clock: Clock, voters: int, log: str = "warning") -> list[Play]:
     """Everybody's roles, at the point where `voters` parties have voted and the others have not come."""
     for name in MEMBERS:
         here.join(name, study)
+    start_logging(log)
     plays = []
     for place, name in enumerate(MEMBERS):
         mine = member(here, name)
@@ -219,22 +242,62 @@ def go_on(plays: list[Play]) -> dict[str, str]:
     return {role: text for play in plays for role, text in play.standing()}
 
 
-@pytest.mark.parametrize("method", ["statistic", "own-data"])
-def test_a_study_of_which_nobody_sees_more_than_the_noisy_sum(consortium: Consortium, method: str) -> None:
-    """The released classifier is a function of what stands on the board; the curator learns nothing besides."""
-    clock = Clock()
-    study = consortium.new(reveal="statistic", method=method)
-    assert "the sum with all the noise in it" in psephos("study", "show", study)
-    plays = until_the_vote(consortium, study, clock, voters=3)
+@pytest.mark.parametrize(
+    ("protocol", "method", "delta", "parameters", "noise"),
+    [
+        ("tally", "soft", 0.0, "", "spherical-laplace"),
+        ("statistic", "statistic", 0.0, "", "discrete Laplace in shares"),
+        ("statistic", "own-data", 1e-6, "", "Skellam shares"),
+        ("average", "avg", 0.0, "lam=0.1", "spherical-laplace"),
+        ("average", "whitened", 0.0, "", "SphericalLaplace"),
+        ("psgd", "psgd", 1e-3, "sizes=30 30 30,steps=2,lam=0.5,unit=party,fraction_bits=12", "skellam"),
+        ("pathak", "pathak", 1e-6, "lam=0.1,smallest_size=30", "laplace in shares"),
+    ],
+)
+def test_every_protocol_from_its_study_to_a_model_that_verifies(  # wide: one row of a table
+    consortium: Consortium,
+    capsys: pytest.CaptureFixture[str],
+    protocol: str,
+    method: str,
+    delta: float,
+    parameters: str,
+    noise: str,
+) -> None:
+    """Where the parties add the noise the classifier is a function of what stands on the board, byte by byte; and no
+    secret of the run is anywhere that others may look."""
+    study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters, key_bits=256)
+    said, joint = psephos("study", "show", study), protocol not in ("tally", "average")
+    assert ("the sum with all the noise in it" in said) is joint
+    assert ("holder 1" in psephos("study", "show", study, "--identity", consortium / "north")) is (protocol != "pathak")
+    plays = until_the_vote(consortium, study, Clock(), voters=3, log="debug")
     assert set(go_on(plays).values()) == {"done: the result is published"}
+    told = []
+    for play in plays:
+        with urlopen(f"http://127.0.0.1:{serve_metrics(play, 0)}/metrics") as answer:
+            told.append(answer.read().decode())
+    logged = capsys.readouterr().err
+    assert '"message": "posted"' in logged
+    page = Follower(Study.read(study), lambda: BoardFile(consortium / "board.sqlite"))
+    page.step()
+    shares = shares_of(plays)
+    assert len(shares) == (0 if protocol == "pathak" else 3)
+    for play in plays:
+        play.close()
+    assert_no_secrets(consortium, shares, logged, *told, json.dumps(page.state()))
     models = {(play.released / "model.json").read_bytes() for play in plays if play.released}
     assert len(models) == 1
     model = json.loads(models.pop())
-    assert (model["method"], model["release"]["mechanism"]) == (method, "discrete Laplace in shares")
-    status = json.loads(psephos("status", study, "--board", consortium / "board.sqlite", "--json"))
-    assert sum("opened" in steps for steps in status["roles"].values()) == 2, "for everybody to read"
-    for play in plays:
-        play.close()
+    assert (model["method"], model["release"]["mechanism"]) == (method, noise)
+    assert model["release"]["epsilon"] <= 8.0 * (1 + 1e-12)
+    seen = ("--board", consortium / "board.sqlite")
+    status = json.loads(psephos("status", study, *seen, "--json"))
+    assert (status["stage"], status["refused"]) == ("The result is published.", {})
+    asked = ("--public", consortium / "public.csv", *(() if joint else ("--curator", consortium / "lab")), "--json")
+    checks = {check["what"]: check["verdict"] for check in json.loads(psephos("verify", study, *seen, *asked))}
+    follows = next(verdict for what, verdict in checks.items() if what.startswith("the result follows"))
+    assert follows == "holds"
+    assert "fails" not in checks.values()
+    assert list(checks.values()).count("holds") >= (5 if protocol == "pathak" else 8)
 
 
 def test_the_vote_ends_when_the_study_says_so(consortium: Consortium) -> None:
@@ -266,6 +329,69 @@ def test_the_vote_ends_when_the_curator_is_told_and_not_below_the_minimum(consor
     assert said["curator"].startswith("done"), "told once, it closes as soon as it may"
     for play in plays:
         play.close()
+
+
+@pytest.mark.parametrize("hour", [3600.0, -3600.0])
+def test_a_clock_that_is_an_hour_off_and_set_right_changes_when_and_never_what(
+    consortium: Consortium, hour: float
+) -> None:
+    """No role has a clock. The curator's agent has one, for the end of the vote, and every agent for its patience."""
+    clock = Clock()
+    study = consortium.new(closes="2027-01-15T08:30:00Z", patience=60)  # half an hour after the clock begins
+    plays = until_the_vote(consortium, study, clock, voters=2)
+    assert "2 ballots of 3" in go_on(plays)["curator"]
+    clock.now += hour  # ahead: the vote is over early; behind: it goes on
+    early = go_on(plays)["curator"]
+    assert early.startswith("done") is (hour > 0)
+    clock.now -= hour
+    clock.now += 30
+    assert go_on(plays)["curator"] == early, "a wait that began in the future begins again"
+    clock.now += 1800
+    said = go_on(plays)
+    assert set(said.values()) == {"done: the result is published"}
+    assert json.loads((plays[0].released / "model.json").read_text())["parties"] == 2  # type: ignore[operator]
+    for play in plays:
+        play.close()
+
+
+def test_a_party_that_comes_a_day_late(consortium: Consortium) -> None:
+    """Before the end of the vote its ballot counts; afterwards it is refused by name, and the party has the model."""
+    clock = Clock()
+    study = consortium.new(closes="2027-01-16T20:00:00Z", patience=60)
+    plays = until_the_vote(consortium, study, clock, voters=1)
+    clock.now += 86400
+    assert "1 ballots of 3" in go_on(plays)["curator"]
+    with Play(member(consortium, "south"), ["party 1"], clock=clock) as south:
+        assert "2 ballots of 3" in go_on([*plays, south])["curator"]
+        clock.now += 86400
+        go_on([*plays, south])
+        with Play(member(consortium, "east"), ["party 2"], clock=clock) as east:
+            said = go_on([*plays, south, east])
+            assert set(said.values()) == {"done: the result is published"}
+            assert east.released is not None
+            assert json.loads((east.released / "model.json").read_text())["parties"] == 2
+    late = [told for play in plays for seat in play.seats for told in seat.agent.refused]
+    assert {(type(told.error).__name__, told.author) for told in late} == {("LateBallotError", "party 2")}
+    for play in plays:
+        play.close()
+
+
+def test_an_agent_tells_prometheus_whom_it_waits_for(consortium: Consortium) -> None:
+    study, clock = consortium.new(), Clock()
+    consortium.join("north", study)
+    with Play(member(consortium, "north"), ["party 0", "holder 1"], clock=clock) as north:
+        port = serve_metrics(north, 0)
+        north.settle()
+        north.failure = "gone"
+        with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            told = answer.read().decode()
+        with pytest.raises(EngineError, match=f"nothing can listen on 127.0.0.1, port {port}"):
+            serve_metrics(north, port)
+    assert 'psephos_agent_awaits{kind="joined",role="party 0",sender="holder 3"} 1.0' in told
+    assert 'psephos_agent_moved_seconds{role="holder 1"} 1.8e+09' in told, "the clock's"
+    assert 'psephos_agent_entries_signed{role="holder 1"} 1.0' in told
+    assert "psephos_agent_board_up 0.0" in told
+    assert Identity.read(consortium / "north").key.seed().hex() not in told
 
 
 def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium) -> None:
@@ -339,11 +465,20 @@ def test_identities(consortium: Consortium) -> None:
         ({"epsilon": 0.0}, "epsilon is positive"),
         ({"key_bits": 100}, "even number of bits from 128"),
         ({"ignore": "wards"}, "no column 'wards'"),
-        ({"lam": -1.0}, "lam is a positive number"),
+        ({"parameters": "lam=-1"}, "lam is a positive number"),
+        ({"parameters": "lam=much"}, "of type float"),
+        ({"protocol": "average", "parameters": "lam=-1"}, "lambda"),
+        ({"protocol": "psgd", "delta": 1e-6, "parameters": "sizes=30 30"}, "3 parties and says 2 sizes"),
+        ({"protocol": "psgd", "delta": 1e-6}, "says its sizes"),
+        (
+            {"protocol": "psgd", "delta": 1e-6, "parameters": "sizes=30 30 30,variant=paper"},
+            "all of them together cost epsilon",
+        ),
+        ({"protocol": "pathak", "parameters": "smallest_size=9"}, "says its lam"),
         ({"method": "own-data"}, "tally is released by one of statistic, soft, vote"),
-        ({"reveal": "statistic", "method": "soft"}, "statistic is released by one of statistic, own-data, whitened"),
-        ({"reveal": "statistic", "minimum_ballots": 2}, "the noise is whole from 3 ballots on"),
-        ({"dropouts": 1}, "use --reveal statistic"),
+        ({"protocol": "statistic", "method": "soft"}, "statistic is released by one of statistic, own-data, whitened"),
+        ({"protocol": "statistic", "minimum_ballots": 2}, "the noise is whole from 3 ballots on"),
+        ({"parameters": "dropouts=1"}, "dropouts is no parameter of tally; there are: lam"),
         ({"proofs": "none"}, "prove"),
     ],
 )
@@ -485,9 +620,11 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
         checked(study, samples.samples, b"\xff{}")
 
 
+@pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
 def test_a_trial_of_processes(tmp_path: Path) -> None:
-    """`psephos study try`, with a short key: a process for every member, from identities to a verified model."""
-    command = [sys.executable, "-m", "psephos", "study", "try", "--roles", "4", "--key-bits", "512", "--output", "t"]
+    """`psephos study try --nats`, with a short key: a process for every member and a server, to a verified model."""
+    command = [sys.executable, "-m", "psephos", "study", "try", "--nats", "--roles", "4", "--key-bits", "256"]
+    command += ["--output", "t"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "All 4 members have the model that stands on the board" in done.stderr

@@ -17,24 +17,34 @@ from psephos.protocol.board.file import BoardFile, export
 from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import EquivocationError
 from psephos.protocol.storage.store import Store
+from tests.psephos.study.cast import EVERY
 from tests.psephos.study.soak import House, Schedule
 
 needs_server = pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
 
 
 @pytest.mark.parametrize("server", [False, pytest.param(True, marks=needs_server)], ids=["file", "server"])
-def test_every_role_is_a_process_and_nothing_happens_to_them(server: bool) -> None:
-    quiet = Schedule(7, server)
+@pytest.mark.parametrize("what", EVERY)
+def test_every_role_is_a_process_and_nothing_happens_to_them(what: str, server: bool) -> None:
+    """The same data and the same judge as in memory (`test_protocols`): the same outcome, but for the noise."""
+    quiet = Schedule(8, server, what)
     quiet.kills, quiet.deeds, quiet.chance = 0, [], 0.0
     quiet.late = quiet.full = quiet.back = quiet.gone = ""
     quiet.happened.clear()
     assert dict(quiet.run()) == {"released": 1, "released without everybody": 0}
 
 
-@pytest.mark.parametrize("server", [False, pytest.param(True, marks=needs_server)], ids=["file", "server"])
-@pytest.mark.parametrize("seed", [1, 13])
-def test_whatever_befalls_them_what_is_counted_is_what_was_voted(seed: int, server: bool) -> None:
-    happened = Schedule(seed, server).run()
+@pytest.mark.parametrize(
+    ("seed", "what", "server"),
+    [
+        (1, "tally", False),
+        pytest.param(1, "tally", True, marks=needs_server),
+        pytest.param(13, "psgd", True, marks=needs_server),
+        (5, "pathak", False),
+    ],
+)
+def test_whatever_befalls_them_what_is_counted_is_what_was_voted(seed: int, what: str, server: bool) -> None:
+    happened = Schedule(seed, server, what).run()
     assert happened["released"] + happened["stopped, by name"] >= 1
 
 

@@ -20,9 +20,9 @@ from psephos.protocol.encrypted_sum.messages import Close
 from psephos.protocol.errors import BoardError
 from psephos.protocol.roles import BOARD, Post
 from psephos.protocol.wire import Kind, frame
+from psephos.study.follow import Follower
 from psephos.testing.studies import Trial, trial
 from psephos.watch.app import application
-from psephos.watch.follow import Follower
 
 
 class Talk:
@@ -88,7 +88,7 @@ def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
     assert "confirmed" in stage(), "a result is the curator's to publish"
     talk.says("curator", talk.message(Kind.RESULT))
     assert stage() == "The result is published."
-    assert roles(follower.state())["party 0"] == ["joined", "voted"]
+    assert roles(follower.state())["party 0"] == ["joined", "cast a ballot"]
     assert roles(follower.state())["holder 2"] == ["joined", "made the key", "confirmed"]
 
 
@@ -171,7 +171,7 @@ def test_page_and_metrics(talk: Talk, follower: Follower) -> None:
         assert client.post("/state.json").status_code == 405
     assert 'psephos_entries_total{author="party 0"} 1.0' in metrics
     assert 'psephos_step_done{author="party 0",step="joined"} 1.0' in metrics
-    assert 'psephos_step_done{author="party 0",step="voted"} 0.0' in metrics
+    assert 'psephos_step_done{author="party 0",step="cast a ballot"} 0.0' in metrics
     assert 'psephos_refused_total{error="MessageError"} 1.0' in metrics
     assert "psephos_head 3.0" in metrics
     assert state["title"] == "<script>alert(1)</script>"

@@ -22,23 +22,26 @@ from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.roles import BOARD
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, kind_of
+from psephos.study.identity import fingerprint
 
-__all__ = ["Follower", "Line", "verifier"]
+__all__ = ["Follower", "Line", "steps_of", "verifier"]
 
 _KEPT = 500
 """Lines of the log that are kept for a page; the board has all of them."""
 
-STEPS: dict[str, tuple[tuple[Kind, str], ...]] = {
-    "curator": ((Kind.JOINED, "joined"), (Kind.CLOSE, "closed the vote"), (Kind.RESULT, "published")),
-    "holder": (
-        (Kind.JOINED, "joined"),
-        (Kind.PUBLIC_KEY, "made the key"),
-        (Kind.CONFIRMATION, "confirmed"),
-        (Kind.PARTIAL_DECRYPTION, "opened"),
-    ),
-    "party": ((Kind.JOINED, "joined"), (Kind.BALLOT, "voted")),
-}
-"""What each kind of role does in the open, in order; a sealed answer shows as one."""
+
+def steps_of(study: Study, name: str) -> list[tuple[Kind, str]]:
+    """What a role does in the open, in order; a sealed answer shows as the last."""
+    kind, joined = name.split()[0], (Kind.JOINED, "joined")
+    if not study.keyed:
+        last = [(Kind.RESULT, "published the result")] if kind == CURATOR else []
+        return [joined, (Kind.PUBLISHED_SHARE, "published a share"), *last]
+    if kind == CURATOR:
+        return [joined, (Kind.CLOSE, "closed the vote"), (Kind.RESULT, "published the result")]
+    if kind == "party":
+        return [joined, (Kind.BALLOT, "cast a ballot")]
+    opened = [(Kind.CONFIRMATION, "confirmed"), (Kind.PARTIAL_DECRYPTION, "opened")]
+    return [joined, (Kind.PUBLIC_KEY, "made the key"), *opened]
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Follower:
 
     Attributes:
         study: what was agreed on. open: opens the board, and again after it failed.
+        lines: of the log, as many as are kept. size: of all entries, bytes.
         clock: seconds since 1970. check: makes every check of a study that has a result.
     """
 
@@ -70,6 +74,7 @@ class Follower:
     lines: deque[Line] = field(default_factory=lambda: deque(maxlen=_KEPT))
     said: dict[str, Counter[str]] = field(default_factory=dict)
     sizes: Counter[str] = field(default_factory=Counter)
+    size: int = 0
     times: dict[str, float] = field(default_factory=dict)
     heads: dict[str, int] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
@@ -88,19 +93,24 @@ class Follower:
         moved = bool(self.failure)
         try:
             self._board = self._board or self.open()
-            for number, data in self._board.read(self._onlooker.head.size):
-                with self._lock:
-                    self._note(number, data)
-                moved = True
-            self.failure = ""
+            moved, self.failure = self.read(self._board) or moved, ""
             if self.result and self.check is not None and not self.checks:
                 self.checks, moved = self.check(self._board), True
         except BoardError as error:
             moved, self.failure, self._board = self.failure != str(error), str(error), None
         return moved
 
+    def read(self, board: Board) -> bool:
+        """The same of a board that is open; raises BoardError."""
+        before = self.entries
+        for number, data in board.read(before):
+            with self._lock:
+                self._note(number, data)
+        return self.entries > before
+
     def _note(self, number: int, data: bytes) -> None:
         now, taken = self.clock(), self._onlooker.take(number, data)
+        self.size += len(data)
         author, receiver, kind = taken.note.author or "?", "", "not of this study"
         if taken.error is not None:
             self.refused[type(taken.error).__name__] += 1
@@ -139,7 +149,7 @@ class Follower:
                 {
                     "role": name,
                     "owner": owners[key],
-                    "steps": _steps(name, self.said[name]),
+                    "steps": self._steps(name),
                     "entries": sum(self.said[name].values()),
                     "bytes": self.sizes[name],
                     "last": self.times.get(name),
@@ -162,7 +172,9 @@ class Follower:
                     "features": len(study.features),
                     "proofs": study.proofs,
                     "minimum of ballots": study.minimum_ballots,
-                    "key": f"{study.key_bits} bits, {study.threshold} of {len(study.holders)} holders open",
+                    "key": f"{study.key_bits} bits, {study.threshold} of {len(study.holders)} holders open"
+                    if study.keyed
+                    else "none is made",
                 },
                 "head": {"size": head.size, "root": head.root.hex()},
                 "stage": self._stage(),
@@ -184,18 +196,64 @@ class Follower:
         voted = did(Kind.BALLOT)
         if self.result:
             return "The result is published."
+        if shares := did(Kind.PUBLISHED_SHARE):
+            return f"{shares} of {len(study.parties) + 1} shares of the sum are published."
+        if step := self.said[CURATOR][Kind.ANNOUNCEMENT.title]:
+            here = sum(said[Kind.BALLOT.title] >= step for said in self.said.values())
+            return f"Step {step}: {here} of {len(study.parties)} parties have answered; {study.minimum_ballots} must."
         if did(Kind.CLOSE):
             told = f"{did(Kind.CONFIRMATION)} of {study.confirmations} holders have confirmed the product"
             return f"The vote is closed with {voted} ballots; {told}."
-        if did(Kind.PUBLIC_KEY) == len(study.holders):
+        if study.keyed and did(Kind.PUBLIC_KEY) == len(study.holders):
             return f"Voting: {voted} of {len(study.parties)} parties have; {study.minimum_ballots} are needed."
         if did(Kind.JOINED):
             made = did(Kind.PUBLIC_KEY)
-            missing = [name for name in (CURATOR, *study.holders) if not self.said[name][Kind.JOINED.title]]
+            needed = (CURATOR, *study.holders) if study.keyed else study.members.keys
+            missing = [name for name in needed if not self.said[name][Kind.JOINED.title]]
             if missing:
                 return f"Waiting for {', '.join(missing)} to join."
+            if not study.keyed:
+                return "The parties send each other shares of their parameters."
             return f"The holders make the key, which nobody will have; {made} of {len(study.holders)} are done."
         return "Nobody has joined yet."
+
+    def _steps(self, name: str) -> list[dict[str, Any]]:
+        """What the role does in the open, and whether it has."""
+        said = self.said[name]
+        found = [{"step": told, "done": said[kind.title] > 0} for kind, told in steps_of(self.study, name)]
+        if said["secret to the curator"] and name.startswith("holder") and not found[-1]["done"]:
+            found[-1] = {"step": "answered the curator", "done": True}
+        return found
+
+    def record(self) -> dict[str, Any]:
+        """All that stands on the board, for scripts: `psephos status --json`."""
+        state = self.state()
+        done = {role["role"]: [step["step"] for step in role["steps"] if step["done"]] for role in state["roles"]}
+        return {
+            "study": state["study"],
+            "title": state["title"],
+            "trial": state["trial"],
+            "stage": state["stage"],
+            "entries": state["head"]["size"],
+            "bytes": self.size,
+            "head": state["head"]["root"],
+            "roles": done,
+            "refused": {str(line.number): line.error for line in self.lines if line.error},
+            "result": state["result"] or None,
+        }
+
+    def text(self) -> str:
+        """The same for people."""
+        found, owners = self.record(), {role["role"]: role["owner"] for role in self.state()["roles"]}
+        lines = [
+            f"{self.study.title}, study {fingerprint(self.study.digest)}" + (", a TRIAL" if self.study.trial else ""),
+            found["stage"],
+            f"board: {self._onlooker.head}, {self.size:,} bytes, {len(found['refused'])} refused",
+        ]
+        for name, steps in found["roles"].items():
+            lines.append(f"  {name:<10} {owners[name]:<30} {', '.join(steps) or 'has not joined'}")
+        lines += [f"  refused: entry {number}: {why}" for number, why in list(found["refused"].items())[:20]]
+        return "\n".join([*lines, f"result: SHA-256 {self.result}" if self.result else "no result yet"]) + "\n"
 
 
 def verifier(study: Study, public: Path) -> Callable[[Board], list[dict[str, str]]]:
@@ -205,11 +263,3 @@ def verifier(study: Study, public: Path) -> Callable[[Board], list[dict[str, str
 
     samples = PublicSamples.of(study, public)
     return lambda board: [asdict(check) for check in verify(study, samples, board)]
-
-
-def _steps(name: str, said: Counter[str]) -> list[dict[str, Any]]:
-    """What the role does in the open, and whether it has."""
-    found = [{"step": told, "done": said[kind.title] > 0} for kind, told in STEPS[name.split()[0]]]
-    if said["secret to the curator"] and not found[-1]["done"]:
-        found[-1] = {"step": "answered the curator", "done": True}
-    return found

@@ -1,0 +1,60 @@
+"""What an agent is doing, for Prometheus: how far it has read, what it has said, and whom it waits for. No secret."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from psephos.protocol.errors import EngineError
+from psephos.study.play import Play
+
+__all__ = ["serve_metrics"]
+
+
+def serve_metrics(play: Play, port: int, host: str = "127.0.0.1") -> int:
+    """Serve the metrics of a member's agents on this port, 0 for any, in a thread of its own; returns the port.
+
+    Raises EngineError where prometheus-client is missing, or nothing can listen there.
+    """
+    try:
+        from prometheus_client import CollectorRegistry, start_http_server
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    except ModuleNotFoundError as error:
+        raise EngineError(f"metrics need {error.name}: pip install 'psephos[watch]'") from None
+
+    class Collector:
+        def collect(self) -> list[Any]:
+            def gauge(name: str, about: str, *labels: str) -> Any:
+                return GaugeMetricFamily(f"psephos_agent_{name}", about, labels=["role", *labels])
+
+            head = gauge("head", "Entries of the board that were read.")
+            signed = gauge("entries_signed", "Entries that this role has signed.")
+            posted = gauge("entries_unread", "Of these, not read back from the board yet.")
+            moved = gauge("moved_seconds", "When the role last came to something, in seconds since 1970.")
+            done = gauge("done", "Whether it has the result.")
+            awaits = gauge("awaits", "Messages that it cannot go on without.", "kind", "sender")
+            refused = CounterMetricFamily("psephos_agent_refused", "Entries not taken.", labels=["role", "error"])
+            for seat in play.seats:
+                agent, name = seat.agent, seat.agent.role.name
+                head.add_metric([name], agent.head.size)
+                signed.add_metric([name], agent.said)
+                posted.add_metric([name], agent.waiting)
+                moved.add_metric([name], seat.moved)
+                done.add_metric([name], float(seat.done))
+                if seat.awaits is not None:
+                    for sender in seat.awaits.senders:
+                        awaits.add_metric([name, seat.awaits.kind.title, sender], 1)
+                for error, count in Counter(type(told.error).__name__ for told in agent.refused).items():
+                    refused.add_metric([name, error], count)
+            up = GaugeMetricFamily(
+                "psephos_agent_board_up", "Whether the board answers.", value=float(not play.failure)
+            )
+            return [head, signed, posted, moved, done, awaits, refused, up]
+
+    registry = CollectorRegistry()
+    registry.register(Collector())
+    try:
+        server, _ = start_http_server(port, host, registry)
+    except OSError as error:
+        raise EngineError(f"nothing can listen on {host}, port {port}: {error.strerror}") from None
+    return int(server.server_port)

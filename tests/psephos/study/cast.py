@@ -1,0 +1,221 @@
+"""Small studies of every protocol: who plays, what each brings, and what must come of it. Keys that protect nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.hamm.statistic import plan_statistic
+from psephos.parties.statistic import own_vector
+from psephos.parties.training import train_parties
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import Board
+from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import Role
+from psephos.protocol.storage.store import Store
+from psephos.protocol.study.study import CURATOR
+from psephos.simulation.average import FRACTION_BITS
+from psephos.study.protocols import Play, Public, coordinates, play_of
+from psephos.study.roles import curator_role, holder_role, party_role
+from psephos.testing.studies import Trial, trial
+
+SAMPLES, FEATURES, STEPS = 12, 4, 2
+Array = NDArray[np.float64]
+
+
+class FixedVotes:
+    """A classifier whose votes are known."""
+
+    def __init__(self, votes: Any) -> None:
+        self.votes = np.asarray(votes)
+
+    def predict_votes(self, X: Any) -> Any:
+        return self.votes
+
+
+def unit(generator: np.random.Generator, rows: int) -> Array:
+    X = generator.normal(size=(rows, FEATURES))
+    scaled: Array = X / (np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9))
+    return scaled
+
+
+AUXILIARY = AuxiliarySet(unit(np.random.default_rng(5), SAMPLES))
+
+
+def _coordinates(parties: int, source: Any, mechanism: Any, joint: bool) -> str:
+    plan = plan_statistic(
+        AUXILIARY.samples, 3, parties, epsilon=1.0, mechanism=mechanism, source=source, rank=3, joint=joint
+    )
+    return coordinates(plan.transform)
+
+
+def fields_of(what: str, parties: int) -> dict[str, Any]:
+    """Of a study that is called so."""
+    none = {"holders": 0, "threshold": 0, "confirmations": 0, "key_bits": 0}
+    two: dict[str, Any] = {"classes": ("a", "b")}
+    found: dict[str, dict[str, Any]] = {
+        "tally": {"method": "soft", "proofs": "valid"},
+        "statistic": {
+            "method": "statistic",
+            "public": True,
+            "parameters": {"coordinates": _coordinates(parties, "votes", "discrete-laplace", True)},
+            "minimum_ballots": parties,
+        },
+        "statistic, gaussian": {
+            "method": "statistic",
+            "delta": 1e-6,
+            "parameters": {"coordinates": _coordinates(parties, "votes", "gaussian", True), "dropouts": 1},
+            "minimum_ballots": parties - 1,
+        },
+        "statistic, own data": {
+            "method": "own-data",
+            "parameters": {"coordinates": _coordinates(parties, "own-data", "discrete-laplace", True)},
+            "minimum_ballots": parties,
+        },
+        "average": {"method": "avg", "parameters": {"radius": 2.0, "lam": 0.1}},
+        "average, own data": {
+            "method": "own-data",
+            "parameters": {"coordinates": _coordinates(parties, "own-data", "spherical-laplace", False)},
+            "minimum_ballots": parties,
+        },
+        "average, whitened": {
+            "method": "whitened",
+            "parameters": {"coordinates": _coordinates(parties, "own-data", "spherical-laplace", False)},
+            "minimum_ballots": parties,
+        },
+        "psgd": two
+        | {
+            "method": "psgd",
+            "delta": 1e-3,
+            "parameters": {
+                "sizes": " ".join(str(6 + number) for number in range(parties)),
+                "steps": STEPS,
+                "lam": 0.5,
+                "fraction_bits": 12,
+            },
+            "minimum_ballots": parties,
+        },
+        "pathak": two
+        | none
+        | {"method": "pathak", "parameters": {"lam": 0.1, "smallest_size": 6}, "minimum_ballots": parties},
+    }
+    return {"protocol": what.split(",")[0], "samples": SAMPLES, "auxiliary": AUXILIARY.digest} | found[what]
+
+
+EVERY = ("tally", "statistic", "average", "psgd", "pathak")
+"""A study of each protocol."""
+ALL = (*EVERY, "statistic, gaussian", "statistic, own data", "average, own data", "average, whitened")
+
+
+@dataclass
+class Cast:
+    """A study, and what its parties bring; `seed` is that of their data."""
+
+    what: str
+    parties: int = 5
+    coins: Randomness = SYSTEM
+    seed: int = 8
+    confirmations: int | None = None
+
+    def __post_init__(self) -> None:
+        chosen = {} if self.confirmations is None or self.what == "pathak" else {"confirmations": self.confirmations}
+        self.made: Trial = trial(parties=self.parties, coins=self.coins, **fields_of(self.what, self.parties) | chosen)
+        self.public = Public(self.made.study, AUXILIARY)
+
+    @cached_property
+    def play(self) -> Play:
+        return play_of(self.public)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.made.study.members.keys)
+
+    def own(self, number: int) -> Any:
+        """What the party brings."""
+        generator = np.random.default_rng([self.seed, number])
+        if self.play.votes:
+            return FixedVotes(generator.integers(0, len(self.made.study.classes), size=SAMPLES))
+        X = unit(generator, 6 + number)
+        return X, (X[:, 0] > 0).astype(np.int64)
+
+    def release(self, result: Any) -> bytes:
+        """Whose data are in it, their sum, and of noisy sums the classifier; the exact ones this house shows bare."""
+        parties = range(self.parties) if self.what == "pathak" else result
+        parties = getattr(getattr(parties, "opened", parties), "parties", parties)
+        sums = result.total if self.what == "pathak" else getattr(result, "opened", result).sums
+        w = self.play.release(result)[0].tobytes().hex() if self.play.joint else ""
+        return json.dumps([list(parties), list(map(int, sums)), w]).encode()
+
+    def role(self, name: str, store: Store) -> Role:
+        kind, _, number = name.partition(" ")
+        if kind == CURATOR:
+            return curator_role(self.public, self.release, store)
+        if kind == "holder":
+            return holder_role(self.public, int(number), store)
+        return party_role(self.public, int(number), self.made.keys[name], self.own(int(number)), store)
+
+    def agent(self, name: str, board: Board, store: Store) -> Agent:
+        return Agent(self.role(name, store), self.made.study.members, self.made.keys[name], board, store)
+
+    # -- what must come of it
+
+    def clear(self, number: int) -> list[int]:
+        """A party's vector without noise, where a sum has one."""
+        study, own = self.made.study, self.own(number)
+        if self.what == "tally":
+            return list(VoteLayout(SAMPLES, 3).encode(own.votes))
+        if study.method == "avg":
+            w = train_parties(*own, [len(own[1])], classes=3, lam=0.1)[0]
+            return FixedPoint(FRACTION_BITS).encode(project(w, 2.0), 2.0)
+        grid = self.play.plan.grid  # type: ignore[attr-defined]
+        return list(own_vector(grid, *own) if isinstance(grid, OwnDataGrid) else grid.contribution(own.votes))
+
+    def sent(self, agent: Agent) -> tuple[int, ...] | None:
+        """What a party has put in, noise and all, by its own account; None where it has not."""
+        stage = agent.state.stage
+        if stage + 1 < 2 + self.made.study.keyed:
+            return None
+        state = agent.state.state.state.state  # the protocol's own, under the stages around it
+        if self.what == "pathak":
+            found = agent.role.stage(agent.state).role.role.outcome(state)  # type: ignore[attr-defined]
+            return found and tuple(map(sum, zip(found.parameters, found.noise[0], strict=True)))
+        values = state.vector if self.what == "psgd" else getattr(state, "values", None)
+        return None if values is None else tuple(map(int, values))
+
+    def judge(self, content: bytes, parties: Mapping[int, Agent]) -> list[int]:
+        """Raise AssertionError unless what was released is what the counted parties put in; returns who they are.
+
+        `parties`: those whose stores are as they left them.
+        """
+        counted, sums, w = json.loads(content)
+        assert len(counted) >= self.made.study.minimum_ballots
+        values = {number: self.sent(agent) for number, agent in parties.items()}
+        if self.what == "psgd":  # each party comes to the release by itself
+            for agent in parties.values():
+                walk = agent.state.state.state.state.walk
+                assert walk.steps == STEPS
+                assert np.array(walk.point).tobytes().hex() == w
+        if all(values.get(number) for number in counted):
+            assert sums == _summed([values[number] for number in counted])
+        if self.what in ("psgd", "pathak"):
+            return list(counted)
+        noise = np.array(sums) - _summed([self.clear(number) for number in counted])
+        if not self.play.joint:
+            assert not noise.any()
+            return list(counted)
+        assert noise.any()
+        assert abs(noise).max() <= len(counted) * self.play.shares.bound  # type: ignore[attr-defined]
+        return list(counted)
+
+
+def _summed(vectors: Any) -> list[int]:
+    return [sum(column) for column in zip(*vectors, strict=True)]
