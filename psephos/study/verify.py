@@ -260,7 +260,7 @@ def _opening(study: Study, as_curator: bool, found: _Found) -> None:
     if found.round is None or found.product is None or found.closed is None:
         return found.note(what, "not checked", "the vote is open")
     if not as_curator and not study.public and not found.of(Kind.PARTIAL_DECRYPTION):
-        return found.note(what, "not checked", "they are sealed to the curator, whose store opens them (--transcript)")
+        return found.note(what, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)")
     vector = found.product.vector()
     parts: dict[int, PartialDecryption] = {}
     wrong: list[str] = []
