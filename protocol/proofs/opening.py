@@ -124,6 +124,8 @@ def verify(
     proof: OpeningProof,
 ) -> None:
     """Raise ProofError unless the proof holds; arguments as in `prove`, all units (`check_ciphertexts`)."""
+    if not proof.answer:  # nobody's: a mask that a holder draws is positive
+        raise ProofError("the proof's answer is 0")
     modulus = powers.key.ciphertext_modulus
     weighted, opened = _weighted(statement, powers.key, ciphertexts, values)
     e = _challenge(statement, powers, weighted, opened, proof.base, proof.product)

@@ -101,8 +101,8 @@ def test_exponents_are_drawn_at_full_length(private_key: PrivateKey, mode: Rando
     source = RecordedRandomness(SimulationRandomness(0))
     encryptor = Encryptor(private_key.public_key, mode, randomness=source, expected=1)
     (residue,) = encryptor.randomizers(1)
-    assert encryptor._shape is not None
-    rows, width = encryptor._shape.rows, encryptor._shape.tables * encryptor._shape.columns
+    assert encryptor.shape is not None
+    rows, width = encryptor.shape.rows, encryptor.shape.tables * encryptor.shape.columns
     digits = [d & ((1 << rows) - 1) for d in memoryview(source.tape()).cast("H").tolist()]
     exponent = sum((digits[p] >> r & 1) << (r * width + p) for p in range(width) for r in range(rows))
     assert rows * width >= exponent_bits(private_key.public_key, mode)
