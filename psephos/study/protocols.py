@@ -686,3 +686,4 @@ PLAYS: dict[str, type[Play]] = {
     "psgd": Psgd,
     "pathak": Pathak,
 }
+"""The class of each protocol that commands play, by its name in a study."""
