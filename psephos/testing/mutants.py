@@ -12,17 +12,18 @@ import __future__
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.security.model import Case, Context, Result
 
-__all__ = ["SEEDED", "Mutant", "again", "caught_by", "edited"]
+__all__ = ["SEEDED", "Mutant", "again", "caught_by", "edited", "replaced"]
 
+_CACHED = type(lru_cache(int))
 _FUTURE = __future__.annotations.compiler_flag
 SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
 """The source of a fixed source of coins, for mutants that must not draw from the system."""
@@ -45,14 +46,28 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
     broken: Any = scope[name]
     if isinstance(broken, cached_property):
         broken.__set_name__(owner, name)
-    places = [owner] if isinstance(owner, type) else _holding(name, original)
-    for place in places:
-        setattr(place, name, broken)
+    with replaced([owner] if isinstance(owner, type) else _holding(name, original), name, original, broken):
+        yield
+
+
+@contextmanager
+def replaced(places: Sequence[Any], name: str, original: Any, broken: Any) -> Iterator[None]:
+    """`name` with another value in modules or classes while the block runs, which leaves nothing in a cache."""
     try:
+        _set(places, name, broken)
         yield
     finally:
-        for place in places:
-            setattr(place, name, original)
+        _set(places, name, original)
+
+
+def _set(places: Sequence[Any], name: str, value: Any) -> None:
+    for place in places:
+        setattr(place, name, value)
+    for key, module in sorted(sys.modules.items()):
+        if key.split(".")[0] == "psephos":
+            for cached in vars(module).values():
+                if isinstance(cached, _CACHED):
+                    cached.cache_clear()
 
 
 def _holding(name: str, value: Any) -> list[Any]:

@@ -72,6 +72,7 @@ from psephos.security.worlds import FixedVoter
 from psephos.simulation.ceremony import Ceremony, play_ceremony
 from psephos.simulation.encrypted_sum import Conditions, EncryptedSum, VoteContribution, simulate_sum
 from psephos.simulation.pathak import make_terms
+from psephos.testing.mutants import replaced
 from psephos.testing.studies import trial
 
 __all__ = ["NO_SECURITY", "PARAMETERS", "Parameter", "changed", "page"]
@@ -1070,13 +1071,8 @@ def changed(at: str, value: Any) -> Iterator[None]:
         for key, found in sorted(sys.modules.items())
         if key.startswith("psephos") and found.__dict__.get(name) is not None and found.__dict__[name] is before
     ]
-    for place in places:
-        setattr(place, name, value)
-    try:
+    with replaced(places, name, before, value):
         yield
-    finally:
-        for place in places:
-            setattr(place, name, before)
 
 
 def page() -> str:

@@ -19,7 +19,7 @@ import psephos.simulation.methods
 import psephos.simulation.psgd
 import psephos.simulation.sums
 import psephos.simulation.tally
-import psephos.study.release
+import psephos.study.protocols
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.paillier.encryption import Encryptor
@@ -113,8 +113,8 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "the noise of a study's release is everybody's to know",
-        psephos.study.release,
-        "released",
+        psephos.study.protocols,
+        "_drawn",
         "method.draw(randomness)",
         f"method.draw({SEEDED})",
         partial(published.law_of_study, "soft", draws=4),
