@@ -10,6 +10,7 @@ with each other, go side by side (`kernel`). Nothing here is secret, so time may
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from gmpy2 import mpz
@@ -61,6 +62,8 @@ def _by_tables(ring: Ring, bases: Sequence[mpz], exponents: Sequence[mpz], bits:
     drawn = np.unpackbits(np.frombuffer(octets, np.uint8).reshape(groups, _SHARE, size), axis=2, bitorder="little")
     digits = (1 << np.arange(_SHARE)) @ drawn[..., :bits]
     products = ring.fold(tables[np.arange(groups), digits.T])
+    if ring.lanes == 1:
+        return reduce(lambda result, product: result * result * product % ring.modulus, ring.numbers(products)[::-1])
     result = products[-1:]
     for place in reversed(range(bits - 1)):
         result = ring.multiply(ring.multiply(result, result), products[place : place + 1])
