@@ -8,17 +8,13 @@ one of the K classes agreed before the round, also when the party has seen only 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes
@@ -76,18 +72,19 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[votes(self.coef_[None], X)[0]])
 
 
-def _knn(samples: int) -> Any:
-    return KNeighborsClassifier(n_neighbors=min(5, samples))
+def _classifier(module: str, name: str, **settings: Any) -> Any:
+    """A classifier of scikit-learn; only those that are used are imported, since together they take half a second."""
+    return getattr(import_module(f"sklearn.{module}"), name)(**settings)
 
 
 # By name: a function of the party's number of samples, since k neighbours need k samples.
 LEARNERS: Mapping[str, Callable[[int], Any]] = MappingProxyType(
     {
-        "tree": lambda samples: DecisionTreeClassifier(),
-        "knn": _knn,
-        "forest": lambda samples: RandomForestClassifier(n_estimators=30),
-        "naive-bayes": lambda samples: GaussianNB(),
-        "svm": lambda samples: SVC(),
+        "tree": lambda samples: _classifier("tree", "DecisionTreeClassifier"),
+        "knn": lambda samples: _classifier("neighbors", "KNeighborsClassifier", n_neighbors=min(5, samples)),
+        "forest": lambda samples: _classifier("ensemble", "RandomForestClassifier", n_estimators=30),
+        "naive-bayes": lambda samples: _classifier("naive_bayes", "GaussianNB"),
+        "svm": lambda samples: _classifier("svm", "SVC"),
         "logistic": lambda samples: RidgeLogistic(),
         "whitened": lambda samples: RidgeLogistic(lam=WHITENED_RIDGE),
     }

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import gmpy2
-from dp_accounting.rdp import rdp_privacy_accountant
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import InvalidParameter
@@ -78,7 +78,7 @@ def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, se
     Raises InvalidParameter when epsilon or delta is out of range or no finite sigma exists.
     """
     dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
-    q = float(chi2.isf(delta, dimension))
+    q = float(chdtri(dimension, delta))
     sigma = check_positive(sensitivity, "the sensitivity") * (math.sqrt(q) + math.sqrt(q + 2 * epsilon)) / (2 * epsilon)
     if not math.isfinite(sigma):
         raise InvalidParameter(f"no finite sigma exists for epsilon = {epsilon:g} and delta = {delta:g}")
@@ -92,7 +92,7 @@ def sigma_as_printed(dimension: int, epsilon: float, delta: float) -> float:
     to show it. Raises InvalidParameter as `sigma_from_density_ratio`.
     """
     dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
-    return 2 / (epsilon + 2 * math.sqrt(float(chi2.isf(delta, dimension))))
+    return 2 / (epsilon + 2 * math.sqrt(float(chdtri(dimension, delta))))
 
 
 def footnote_four(
@@ -159,12 +159,15 @@ def skellam_epsilon(variance: float, l1: float, l2: float, steps: int, delta: fl
 
     Raises InvalidParameter for a variance or delta out of range.
     """
+    from dp_accounting.rdp import rdp_privacy_accountant  # a second
+
     variance = check_positive(variance, "the variance")
     curve = [steps * skellam_rdp(order, variance, l1, l2) for order in ORDERS]
     epsilon, _order = rdp_privacy_accountant.compute_epsilon(ORDERS, curve, check_delta(delta))
     return float(epsilon)
 
 
+@lru_cache(maxsize=64)
 def skellam_variance(epsilon: float, delta: float, l1: float, l2: float, steps: int) -> float:
     """The least variance per entry, rounded up, that makes `steps` sums together (epsilon, delta)-private.
 

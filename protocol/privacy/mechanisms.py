@@ -310,29 +310,54 @@ def poisson(mean: Fraction, randomness: Randomness = SYSTEM) -> int:
     if mean <= 0:
         return 0
     if mean <= 16:
-        least = MPFR.exp(rational(-mean))
+        least = _least(mean)
         count, product = -1, gmpy2.mpfr(1)
         while product >= least:
             product = MPFR.mul(product, uniforms(1, randomness)[0])
             count += 1
         return count
-    mode = mean.numerator // mean.denominator
+    law = _Poisson.of(mean)
     while True:
         block = randomness.draw(25)
         draws = [int.from_bytes(block[i : i + 8], "big") for i in (0, 8, 16)]
         sign = -1 if block[24] & 1 else 1
-        step = _poisson_quick(mean, mode, draws, sign)
+        step = _poisson_quick(law, draws, sign)
         if step is None:
-            step = _poisson_exact(mean, mode, draws, sign, randomness)
+            step = _poisson_exact(law, draws, sign, randomness)
         if step:
-            return mode + step[0]
+            return law.mode + step[0]
 
 
-def _poisson_quick(mean: Fraction, mode: int, draws: list[int], sign: int) -> tuple[int] | tuple[()] | None:
+@lru_cache(maxsize=64)
+def _least(mean: Fraction) -> Any:
+    return MPFR.exp(rational(-mean))
+
+
+@dataclass(frozen=True)
+class _Poisson:
+    """A law of mean above 16: its mode floor(mean) and that one's probability, `exact` in MPFR."""
+
+    mean: Fraction
+    mode: int
+    exact: Any
+    peak: float
+    logarithm: float
+    excess: float
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, mean: Fraction) -> _Poisson:
+        mode, value = mean.numerator // mean.denominator, rational(mean)
+        logarithm = MPFR.log(value)
+        here = MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
+        exact = MPFR.exp(MPFR.sub(MPFR.sub(MPFR.mul(mode, logarithm), value), here))
+        return cls(mean, mode, exact, float(exact), float(logarithm), float(mean - mode) / mode)
+
+
+def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | tuple[()] | None:
     """(step,) if the candidate is accepted, () if it is rejected, None if float64 and 64 bits do not settle it."""
     which, position, level = ((d + 0.5) * 2.0**-64 for d in draws)
-    peak = float(_peak(mean))
-    width = 1 + peak / 2
+    width = 1 + law.peak / 2
     flat = width / (1 + width)
     if abs(which - flat) < 1e-12 or position < 2.0**-12 or level < 2.0**-12:
         return None
@@ -341,54 +366,44 @@ def _poisson_quick(mean: Fraction, mode: int, draws: list[int], sign: int) -> tu
     else:
         hat = math.log(position)
         reach = width - hat
-    place = reach / peak + 0.5
+    place = reach / law.peak + 0.5
     distance = math.floor(place)
     if min(place - distance, distance + 1 - place) < 1e-9 + place * 2.0**-46:
         return None
     step = sign * distance
-    if 2 * distance > mode:
+    n, x = float(law.mode), float(step)
+    if law.mode < 2**20:  # then the logarithms are below 2^25, and a hundred times their error of some ulps below 1e-6
+        if n + x < 0:
+            return ()
+        ratio = x * law.logarithm - (math.lgamma(n + x + 1) - math.lgamma(n + 1))
+    elif 2 * distance > law.mode:
         return None
-    n, x = float(mode), float(step)
-    excess = float(mean - mode) / n
-    ratio = x * math.log1p(excess) - (n + x + 0.5) * math.log1p(x / n) + x - (1 / (n + x) - 1 / n) / 12
+    else:
+        ratio = x * math.log1p(law.excess) - (n + x + 0.5) * math.log1p(x / n) + x - (1 / (n + x) - 1 / n) / 12
     gap = math.log(level) + hat - ratio
     if abs(gap) < 1e-5 + 2.0**-48 * (abs(x) + x * x / n):  # Stirling's next term is below 6e-6 when n + x >= 8
         return None
     return (step,) if gap < 0 else ()
 
 
-def _poisson_exact(
-    mean: Fraction, mode: int, draws: list[int], sign: int, randomness: Randomness
-) -> tuple[int] | tuple[()]:
+def _poisson_exact(law: _Poisson, draws: list[int], sign: int, randomness: Randomness) -> tuple[int] | tuple[()]:
     """The same decision in MPFR, with 576 more bits for each uniform."""
     extra = UNIFORM_BITS - 64
     which, position, level = (midpoint(d << extra | randomness.bits(extra)) for d in draws)
-    peak = _peak(mean)
-    width = MPFR.add(1, MPFR.div(peak, 2))
+    mode, width = law.mode, MPFR.add(1, MPFR.div(law.exact, 2))
     if MPFR.mul(which, MPFR.add(1, width)) <= width:
         reach, hat = MPFR.mul(position, width), gmpy2.mpfr(0)
     else:
         hat = MPFR.log(position)
         reach = MPFR.sub(width, hat)
-    step = sign * int(MPFR.floor(MPFR.add(MPFR.div(reach, peak), _HALF)))
+    step = sign * int(MPFR.floor(MPFR.add(MPFR.div(reach, law.exact), _HALF)))
     if mode + step < 0:
         return ()
-    logarithm = MPFR.log(rational(mean))
+    logarithm = MPFR.log(rational(law.mean))
     there = MPFR.lngamma(gmpy2.mpfr(mode + step + 1, MPFR.precision))
     here = MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
     ratio = MPFR.sub(MPFR.mul(step, logarithm), MPFR.sub(there, here))
     return (step,) if MPFR.add(MPFR.log(level), hat) <= ratio else ()
-
-
-@lru_cache(maxsize=64)
-def _peak(mean: Fraction) -> Any:
-    """The probability of the mode, floor(mean)."""
-    mode = mean.numerator // mean.denominator
-    value = rational(mean)
-    logarithm = MPFR.sub(
-        MPFR.sub(MPFR.mul(mode, MPFR.log(value)), value), MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
-    )
-    return MPFR.exp(logarithm)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn import datasets as bundled
 
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 
@@ -184,13 +183,17 @@ def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _load_breast_cancer(name: str) -> Dataset:
-    data = bundled.load_breast_cancer()
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
     source = "Wolberg, Street, Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI 1993"
     return _without_test(name, data, source)
 
 
 def _load_digits(name: str) -> Dataset:
-    data = bundled.load_digits()
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
     source = "Alpaydin, Kaynak, Optical Recognition of Handwritten Digits, UCI 1998"
     return _without_test(name, data, source)
 
@@ -288,10 +291,12 @@ def _check(file: File, content: bytes, where: Path) -> bytes:
 
 def _load_adult(folder: Path, published: Mapping[str, File]) -> Dataset:
     """UCI Adult as LIBSVM's a9a, 123 binary features; label 1 is an income over 50K."""
+    from sklearn.datasets import load_svmlight_file
+
     parts = []
     for name, path in zip(_ADULT, _find("adult", folder, _ADULT, _LIBSVM), strict=True):
         # The test file never mentions feature 123, so the width must be said.
-        X, y = bundled.load_svmlight_file(io.BytesIO(_check(published[name], content_of(path), path)), n_features=123)
+        X, y = load_svmlight_file(io.BytesIO(_check(published[name], content_of(path), path)), n_features=123)
         parts.append((X.toarray(), (y > 0).astype(np.int64)))
     source = "Kohavi and Becker, Adult, UCI 1996, in LIBSVM's form a9a"
     return Dataset("adult", *parts[0], *parts[1], ("<=50K", ">50K"), source)
@@ -441,13 +446,15 @@ def _from_archive(archive: Path, names: Mapping[int, str]) -> dict[int, bytes]:
 
 
 def _url_part(days: Sequence[int], texts: dict[int, bytes]) -> tuple[Any, NDArray[np.int64]]:
+    from sklearn.datasets import load_svmlight_file
+
     rows, labels = [], []
     for day in days:
         text = texts.pop(day)
         if not text.endswith(b"\n"):
             raise DataError(f"Day{day}.svm ends in the middle of a row; it is half downloaded, fetch it again")
         try:
-            X, y = bundled.load_svmlight_file(io.BytesIO(text), n_features=URL_FEATURES, zero_based=False)
+            X, y = load_svmlight_file(io.BytesIO(text), n_features=URL_FEATURES, zero_based=False)
         except ValueError as error:
             raise DataError(f"Day{day}.svm is damaged: {error}") from error
         if not np.isin(y, (-1, 1)).all():

@@ -16,7 +16,6 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -152,6 +151,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return X.toarray()
 
     def _fit_pca(self, X: Any) -> Any:
+        from sklearn.decomposition import PCA
+
         if not scipy.sparse.issparse(X):
             return PCA(self.components, svd_solver="full").fit(X)
         if self.components is not None and self.components >= min(X.shape):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from joblib import Parallel, cpu_count, delayed
 
@@ -81,7 +81,7 @@ NOT_EXAMINED: dict[str, str] = {
 
 
 def audit(
-    protocol: str | Case | None = None,
+    protocol: str | Case | Sequence[str] | None = None,
     thorough: bool = False,
     progress: Progress = silent,
     *,
@@ -92,7 +92,7 @@ def audit(
     """Who learned what: every check of one protocol or of all.
 
     Args:
-        protocol: one of `PROTOCOLS`, or a case of one's own; all of `PROTOCOLS` by default.
+        protocol: one of `PROTOCOLS`, several, or a case of one's own; all of `PROTOCOLS` by default.
         thorough: more views per test, so smaller leaks are noticed; `power` in the outcome says how small.
         progress: called before each check of one protocol, and after each of several.
         seed: makes the run repeatable; fresh coins by default.
@@ -101,22 +101,24 @@ def audit(
 
     Raises InvalidParameter for an unknown protocol.
     """
-    if isinstance(protocol, str) and protocol not in CASES:
-        raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
+    named = (protocol,) if isinstance(protocol, str | Case) else protocol or PROTOCOLS
+    for name in named:
+        if isinstance(name, str) and name not in CASES:
+            raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {name!r}")
+    cases = [CASES[name] if isinstance(name, str) else name for name in named]
     begun = time.perf_counter()
     if views is None:
         views = THOROUGH_VIEWS if thorough else VIEWS
     seed = Context(seed=seed).seed
-    if protocol is not None:
-        cases = [CASES[protocol] if isinstance(protocol, str) else protocol]
+    if isinstance(protocol, str | Case):
         protocols = [_examine(cases[0], seed, views, progress)]
     else:
-        cases, found = list(CASES.values()), {}
+        found: dict[str, AuditedProtocol] = {}
         work = Parallel(n_jobs=jobs or cpu_count(), batch_size=1, return_as="generator_unordered")
-        for one in work(delayed(_examine)(name, seed, views) for name in reversed(PROTOCOLS)):  # the longest first
+        for one in work(delayed(_examine)(case.name, seed, views) for case in reversed(cases)):  # the longest first
             found[one.name] = one
-            progress(one.name, len(found), len(PROTOCOLS))
-        protocols = [found[name] for name in PROTOCOLS]
+            progress(one.name, len(found), len(cases))
+        protocols = [found[case.name] for case in cases]
     statistical = sum(check.statistical for case in cases for check in case.checks)
     return AuditOutcome(
         protocols=protocols,

@@ -96,7 +96,7 @@ class Mutant:
     old: str
     new: str
     check: str
-    views: int = 60
+    views: int = 30
 
     @property
     def change(self) -> str:

@@ -21,6 +21,7 @@ import pytest
 
 from psephos.model import load_model
 from psephos.testing.studies import trial
+from tests.forked import forked_psephos
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/study.md").read_text(encoding="utf-8")
@@ -49,14 +50,12 @@ def test_every_test_of_the_fault_matrix_is_there() -> None:
 
 
 @pytest.fixture
-def clone(tmp_path: Path) -> Path:
+def clone(tmp_path: Path) -> Iterator[Path]:
     """A directory as a fresh clone has it, as far as the tutorial needs it, and `psephos` on the path."""
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / "bin").mkdir()
-    command = tmp_path / "bin/psephos"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m psephos "$@"\n')
-    command.chmod(0o755)
-    return tmp_path
+    with forked_psephos(tmp_path / "bin"):
+        yield tmp_path
 
 
 def test_the_tutorial_works_as_written(clone: Path) -> None:

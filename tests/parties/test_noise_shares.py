@@ -71,8 +71,21 @@ def test_jumps_to_the_last_unit_of_any_scale(scale: Fraction, first: float) -> N
     log_miss = exact.log(exact.minus(exact.expm1(exact.div(-scale.denominator, scale.numerator))))
     chance = exact.minus(exact.expm1(exact.mul(u, log_miss)))
     expected = 1 + int(exact.floor(exact.div(exact.log(v), exact.log(chance))))
-    tape = b"".join(cell.to_bytes(80, "big") for cell in cells)
+    draws = [cell.to_bytes(80, "big") for cell in cells]
+    tape = b"".join([draw[:8] for draw in draws] + [draw[8:] for draw in draws])
     assert PolyaShares(1, 1, 1, scale)._logarithmic(ReplayedRandomness(tape)) == expected
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 9), Fraction(7, 2), Fraction(10**4), Fraction(2**33)])
+def test_the_two_roads_to_a_jump_agree(scale: Fraction) -> None:
+    shares, coins, decided = PolyaShares(1, 1, 1, scale), SimulationRandomness(7, str(scale)), 0
+    for _ in range(300):
+        u, v = coins.bits(64), coins.bits(64)
+        quick = shares._logarithmic_quick(u, v)
+        if quick is not None:
+            decided += 1
+            assert quick == shares._logarithmic_exact(u, v, coins)
+    assert decided > 270
 
 
 @pytest.mark.parametrize("scale", [Fraction(7, 2), Fraction(2**54, 3)])
@@ -132,13 +145,13 @@ def test_bounds_cut_less_than_the_charged_tail(contributing: int) -> None:
 class FarOut(SimulationRandomness):
     """Coins whose uniform numbers lie in turn next to 1 and to 0: the logarithmic law at its far end."""
 
-    high = False
+    high: tuple[int, ...] = ()
 
     def draw(self, count: int) -> bytes:
-        if count != UNIFORM_BITS // 8:
+        if count not in (8, UNIFORM_BITS // 8 - 8):  # a uniform number's first bytes, and the others
             return super().draw(count)
-        self.high = not self.high
-        return (b"\xff" if self.high else b"\x00") * count
+        self.high = tuple({*self.high} ^ {count})
+        return (b"\xff" if count in self.high else b"\x00") * count
 
 
 def test_a_share_is_clipped_to_its_bound() -> None:

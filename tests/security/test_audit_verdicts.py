@@ -15,7 +15,10 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.security.audit import CASES, NOT_EXAMINED, PROTOCOLS, RATE, as_expected, audit
 from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalition, Result, expected, judge
 
-SEED, VIEWS = 20260, 60
+SEED = 20260
+VIEWS = 40
+"""Power: who is right in 92 % of cases is noticed with probability 0.99 (`detectable_accuracy`). All mutants but those
+that say so need fewer views."""
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -42,10 +45,11 @@ def test_verdicts_are_the_expected_ones(name: str) -> None:
 
 def test_processes_find_what_one_process_finds() -> None:
     seen: list[tuple[int, int]] = []
-    few = audit(seed=SEED, views=4, jobs=2, progress=lambda what, done, total: seen.append((done, total)))
-    assert seen == [(done + 1, len(PROTOCOLS)) for done in range(len(PROTOCOLS))]
-    assert [protocol.name for protocol in few.protocols] == list(PROTOCOLS)
-    alone = audit("statistic", seed=SEED, views=4)
+    names = ["own-data", "whitened", "pathak-liars"]
+    few = audit(names, seed=SEED, views=4, jobs=2, progress=lambda what, done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert [protocol.name for protocol in few.protocols] == names
+    alone = audit("whitened", seed=SEED, views=4)
     assert alone.protocols[0] in few.protocols
 
 

@@ -20,7 +20,7 @@ SEED = 20260
 @pytest.mark.mutant
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.protocol}: {m.name}")
 def test_mutants_are_caught(mutant: Mutant) -> None:
-    by, result = caught_by(mutant, CASES[mutant.protocol], Context(seed=SEED, views=60, rate=RATE))
+    by, result = caught_by(mutant, CASES[mutant.protocol], Context(seed=SEED, rate=RATE))
     assert by is not None, result
 
 

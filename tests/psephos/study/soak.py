@@ -162,11 +162,11 @@ class House:
     def _play(self, name: str, store: Store, chance: float) -> int:
         board = self._board(name, chance)
         agent = Agent(self.role(name, store), self.public.study.members, self.keys[name], board, store)
-        quiet, trouble = time.monotonic(), ""
+        quiet, trouble, pause = time.monotonic(), "", 0.01
         while agent.result is None or agent.waiting:
             try:
                 if agent.step():
-                    quiet, trouble = time.monotonic(), ""
+                    quiet, trouble, pause = time.monotonic(), "", 0.01
                     continue
                 waited = time.monotonic() - quiet
                 if agent.result is None and (agent.role.complete(agent.state) or waited > PATIENCE):
@@ -181,7 +181,7 @@ class House:
             except PsephosError as error:  # named, and waited for further, as an agent does
                 quiet, trouble = time.monotonic(), f"{type(error).__name__}: {error}"
             self._say(name, trouble or f"at {agent.head}, waits for {agent.role.awaits(agent.state)}")
-            time.sleep(0.02)
+            time.sleep(pause := min(0.2, 1.5 * pause))
         temporary = self.place(name) / "result.part"
         temporary.write_bytes(agent.result.content)
         temporary.rename(self.place(name) / "result")
@@ -348,12 +348,10 @@ class Schedule:
     def _over(self) -> bool:
         if len(self._ended) == len(self.house.names):
             return True
-        lost = any(code != DONE for code in self._ended.values())
-        still = (
-            not self._due and time.time() - max((p.stat().st_mtime for p in self._waits()), default=time.time()) > STILL
-        )
-        if lost and still:
-            return True
+        if any(code != DONE for code in self._ended.values()) and not self._due:
+            said = max((path.stat().st_mtime for path in self._waits()), default=time.time())
+            if time.time() - said > STILL:
+                return True
         if time.monotonic() - self._begun > LONGEST:
             raise AssertionError(f"{self} hangs: {self._waiting()}")
         return False

@@ -20,6 +20,7 @@ MUTANTS: tuple[Mutant, ...] = (
         'self._residues("c")',
         'self._residues("a")',
         "residues, t - 1 holders",
+        views=12,  # of more than fifty pairs each
     ),
     Mutant(
         "pieces of p and q that are too short",
