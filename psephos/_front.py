@@ -27,7 +27,7 @@ class _Same:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname.startswith(f"{self.name}.") else None
+        return ModuleSpec(fullname, self) if fullname.startswith(f"{self.name}.") else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(f"psephos.{spec.name}")

@@ -73,7 +73,7 @@ def checked(study: Study, samples: PublicSamples, content: bytes) -> Model:
         ("epsilon", paid.epsilon is not None and paid.epsilon <= study.epsilon * (1 + 1e-12)),
         ("unit of privacy", paid.unit == unit_of(study)),
         ("delta", paid.delta is not None and paid.delta <= study.delta + 2.0**-50),
-        ("warnings", model.warnings == _warnings(study)),
+        ("warning", model.warnings == _warnings(study)),
         ("number of ballots", study.minimum_ballots <= model.parties <= len(study.parties)),
     ):
         if not agreed:
