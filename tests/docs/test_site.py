@@ -252,6 +252,10 @@ def test_no_code_is_wider_than_a_screen(site: Path) -> None:
     assert max(columns.values()) > 100, "no code was found"
 
 
+SHOWN = ("theory.html", "examples/index.html", "security/matrix.html", "security/zero-knowledge.html", "rajkumar.html")
+"""Pages with the longest formulas, the most pictures and the widest tables."""
+
+
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
 def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> None:
     """Read from files: the search finds, formulas have their font, nothing is cut off on a screen or a telephone."""
@@ -277,7 +281,7 @@ def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> 
       }, 50);
     })"""
     with browser.chromium() as chromium:
-        for path in (shown, *(site / name for name in ("theory.html", "examples/index.html", "security/matrix.html"))):
+        for path in (shown, *(site / name for name in SHOWN)):
             for width, dark in ((1400, False), (400, True)):
                 chromium.open(path, width=width, dark=dark)
                 page_over, code_over = chromium.value(measure)
