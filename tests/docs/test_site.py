@@ -139,7 +139,7 @@ class Formulas(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("math", "code", "pre", "script", "style"):
+        if tag in ("math", "code", "pre", "script", "style", "svg"):
             self._inside.append(tag)
             self.found += [""] * (tag == "math")
 
