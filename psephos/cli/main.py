@@ -101,6 +101,9 @@ def main() -> None:
 
     try:
         signal.signal(signal.SIGTERM, terminated)
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # whoever started this has closed it
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end
         # A shell that completes a line sends it in the environment.
         words = sys.argv[1:] or (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
         build(words)(standalone_mode=True)

@@ -175,6 +175,11 @@ def test_a_full_disk_is_one_line() -> None:
     assert run.returncode == 1
 
 
+def test_closed_outputs_take_what_is_said_to_nobody() -> None:
+    command = ["sh", "-c", 'exec "$0" "$@" >&- 2>&-', sys.executable, "-m", "psephos", *PLAN]
+    assert subprocess.run(command).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("words", "way_on"),
     [
