@@ -79,7 +79,7 @@ from psephos.protocol.roles import BOARD, Entry, Machine, Post, Refusal, Rule, S
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, kind_of
 
-__all__ = ["CeremonyHolder", "Searching"]
+__all__ = ["CeremonyHolder", "Over", "Searching"]
 
 FIRST, AGAIN, MODULI = 0, 1, 2
 """Stages of a batch: its moduli; one base for every candidate; `CONFIRMATIONS` and the form for who passed."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import Asked
-from psephos.parties.ceremony import CeremonyHolder, Searching
+from psephos.parties.ceremony import CeremonyHolder, Over, Searching
 from psephos.parties.holder import Answered
 from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.agent import Agent
@@ -28,7 +28,7 @@ from psephos.protocol.encrypted_sum.product import Closed, Observer, Watching
 from psephos.protocol.errors import BoardError, JournalError, PsephosError
 from psephos.protocol.roles import Missing, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult
+from psephos.protocol.study.stages import Apart, Joining, Keyed, Publishing, Staged, UntilResult
 from psephos.protocol.study.study import CURATOR
 from psephos.study.member import Membership
 
@@ -57,6 +57,10 @@ def standing(agent: Agent) -> str:
     left = agent.role.awaits(agent.state)
     if isinstance(role, Joining):
         return f"waits until these have joined: {', '.join(left.senders)}" if left else "has joined"
+    if isinstance(state, Apart):
+        return f"there is no key: {state.why}; the study ends here"
+    if isinstance(state, Over):
+        return "there is no key: the ceremony failed, and the study ends here; what it refused says why"
     if isinstance(role, CeremonyHolder):
         if isinstance(state, Searching):
             tried, expected = state.batch * role.terms.batch, round(1 / role.terms.success)

@@ -24,6 +24,7 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
+from psephos.protocol.wire import Kind, frame
 from psephos.testing.studies import Trial, trial
 
 # -- one log
@@ -196,6 +197,33 @@ def test_who_joins_with_a_key_of_small_order_has_not_joined(made: Trial, low: by
     assert errors(everyone.post(entry)) == {MessageError}
     with pytest.raises(MessageError, match="party 0 has not joined"):
         everyone.seats["curator"].sign(Post("party 0", b"x"))
+
+
+@pytest.mark.parametrize("secret", [True, False])
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind.public])
+def test_what_is_for_everybody_is_told_to_nobody_alone(made: Trial, kind: Kind, secret: bool) -> None:
+    """Or one holder would count a ballot, and another not: they would confirm two products, and look like liars."""
+    everyone = Everyone(made, "curator", "party 0", "holder 1")
+    alone = Post("holder 1", frame(kind, made.study.digest, bytes(32)), secret=secret)
+    taken = everyone.post(everyone.seats["party 0"].sign(alone))
+    assert {name for name, each in taken.items() if isinstance(each.error, UnexpectedMessageError)} >= {"holder 1"}
+    assert {each.entry for each in taken.values()} == {None}
+    everyone.seats["curator"].sign(Post("party 0", b"sealed to the key of its public joining"))
+
+
+def test_a_place_is_taken_for_everybody_alike(made: Trial) -> None:
+    """Whoever can see that a secret is none, and whoever cannot, refuse the same entries afterwards."""
+    everyone = Everyone(made, "curator", "party 0", "holder 1")
+    liar = everyone.seats["party 0"]
+    sealed = SignedEntry.decode(liar.sign(Post("holder 1", b"a secret")))
+    broken = everyone.post(sealed.with_body(bytes(100)).signed(made.keys["party 0"]).encode())
+    assert {name: each.error is None for name, each in broken.items()} == {
+        "curator": True,
+        "party 0": True,
+        "holder 1": False,
+    }
+    liar.place -= 1
+    assert errors(everyone.post(liar.sign(Post(BOARD, b"for all, in the same place")))) == {EquivocationError}
 
 
 def test_an_identity_that_does_not_play_the_role(made: Trial) -> None:
