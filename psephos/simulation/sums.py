@@ -52,7 +52,7 @@ from psephos.simulation.dealing import DataOptions, dealt_by, one_of, scaler_for
 from psephos.simulation.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
-from psephos.simulation.linear import LinearVoter, count_votes
+from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.simulation.measure import Kept
 from psephos.simulation.methods import Method, Request, check_mechanism
 
@@ -366,7 +366,6 @@ def _train(
         trained = train_parties(X, y, sizes, classes=classes, lam=options.local_lam)
         parameters.append(trained)
         if learners == ("logistic",):
-            voters += [LinearVoter(w) for w in trained]
             done(len(sizes))
             continue
         edges = np.concatenate([[0], np.cumsum(sizes)])
@@ -379,7 +378,8 @@ def _train(
         for voter in Parallel(n_jobs=options.workers, return_as="generator", batch_size="auto")(tasks):
             voters.append(voter)
             done(1)
-    return np.concatenate(parameters), voters
+    every = np.concatenate(parameters)
+    return every, voters or LinearVoters(every)
 
 
 def _fit_one(
@@ -421,7 +421,7 @@ class Sums:
         self.kept = how.get("kept") or Kept()
         self.seconds: dict[str, float] = {}
         self._done: list[EncryptedSum] = []
-        self._transcript = how.get("transcript") or Transcript()
+        self._transcript = how.get("transcript")
         self._roles, self._journal = dict(how.get("roles") or {}), journal
         self._engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
         with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
