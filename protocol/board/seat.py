@@ -138,7 +138,7 @@ class Onlooker:
         entry = Entry(number, signed.author, signed.receiver, body)
         if signed.receiver != BOARD and _public(entry):
             raise UnexpectedMessageError(
-                f"entry {number}: {signed.author} told {signed.receiver} alone what is for everybody: a "
+                f"entry {number}: {signed.author} told {signed.receiver!r} alone what is for everybody: a "
                 f"{entry.kind.title}"
             )
         if entry.is_a(Kind.JOINED):
