@@ -18,7 +18,8 @@ from typing import Any
 
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import Asked
-from psephos.parties.ceremony import CeremonyHolder, Over, Searching
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.parties.ceremony_states import Over, Searching
 from psephos.parties.holder import Answered
 from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.agent import Agent

@@ -16,7 +16,8 @@ import phe
 import pytest
 from gmpy2 import mpz
 
-from psephos.parties.ceremony import CEREMONY_KINDS, FIRST, CeremonyHolder, Searching
+from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
+from psephos.parties.ceremony_states import FIRST, Searching
 from psephos.protocol.ceremony.messages import written
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from psephos.parties.ceremony import Searching, Told
+from psephos.parties.ceremony_states import Searching, Told
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.errors import EquivocationError, StudyError
