@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import msgspec
@@ -21,8 +22,12 @@ from typer.testing import CliRunner
 from psephos.cli.main import build
 from psephos.cli.shared import start_logging
 from psephos.model import Model, load_model, written_model
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.protocol.agent import Agent
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.server import NATS_SERVER
+from psephos.protocol.ceremony.messages import pack_residues
+from psephos.protocol.ceremony.search import flat_primes
 from psephos.protocol.errors import (
     AgreementError,
     AlreadyCastError,
@@ -36,7 +41,8 @@ from psephos.protocol.errors import (
     StudyError,
     TooFewBallotsError,
 )
-from psephos.protocol.study.stages import At
+from psephos.protocol.storage.store import Store
+from psephos.protocol.study.stages import At, Joining, Staged
 from psephos.protocol.study.study import Study
 from psephos.study.follow import Follower
 from psephos.study.identity import Card, Identity, fingerprint
@@ -409,6 +415,42 @@ def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium
     mine = member(consortium, "east")
     with Play(mine, ["holder 3"], clock=clock) as back:
         assert go_on([*plays, back])["curator"].startswith("done")
+    for play in plays:
+        play.close()
+
+
+class Liar(CeremonyHolder):
+    """It says something else of its residues than follows from the seeds."""
+
+    def _say_products(self, state: Any, batch: Any, j: int) -> bytes:
+        said = super()._say_products(state, batch, j)
+        another = pack_residues(self.terms, (batch.product_share(j) + 1) % flat_primes(self.terms))
+        return said[: -len(another)] + another if j == self.number else said
+
+
+def test_a_ceremony_that_fails_ends_the_study_and_says_so(consortium: Consortium) -> None:
+    study = Study.read(study_file := consortium.new())
+    for name in ("north", "south", "lab"):
+        consortium.join(name, study_file)
+    names = {name: member(consortium, name) for name in ("north", "south", "lab")}
+    plays = [Play(mine, mine.names) for mine in names.values()]
+    east, board = Identity.read(consortium / "east"), BoardFile(consortium / "board.sqlite")
+    liar = Staged(
+        "holder 3",
+        lambda: Joining("holder 3", ("curator", *study.holders)),
+        lambda joined: Liar(study.ceremony(), 3),
+    )
+    agent = Agent(liar, study.members, east.key, board, Store())
+    for _ in range(200):
+        if not any([agent.step(), *(play.turn() for play in plays)]):
+            break
+    told = dict(plays[0].standing())
+    assert "this study is over" in told["holder 1"]
+    assert told["party 0"].startswith("waits for the key")
+    refused = [told.error for seat in plays[0].seats for told in seat.agent.refused]
+    assert any("holder 3 said something else than follows from the seeds" in str(error) for error in refused)
+    with pytest.raises(StudyError, match="holder 1: the ceremony came to no key"):
+        plays[0].run()
     for play in plays:
         play.close()
 
