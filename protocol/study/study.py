@@ -26,6 +26,7 @@ from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError, StudyError
 from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
 __all__ = ["CURATOR", "Member", "Protocol_", "Study", "plain", "safe_confirmations"]
@@ -127,7 +128,10 @@ class Study:
             (self.title.strip() and plain(self.title), "a study has a title of one line"),
             (len(self.nonce) == 16, "a study's nonce has 16 bytes"),
             (self.protocol in get_args(Protocol_), f"a study's protocol is one of {', '.join(get_args(Protocol_))}"),
-            (0 < self.epsilon < math.inf and 0 <= self.delta < 1, "epsilon is positive, and delta lies in [0, 1)"),
+            (
+                MIN_EPSILON <= self.epsilon <= MAX_EPSILON and 0 <= self.delta < 1,
+                f"epsilon lies between {MIN_EPSILON:g} and {MAX_EPSILON:g}, and delta in [0, 1)",
+            ),
             (len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes), "there are two or more classes"),
             (self.features and len(set(self.features)) == len(self.features), "every feature has a name of its own"),
             (len(self.auxiliary) == 32 and self.samples >= 1, "auxiliary samples are named by 32 bytes"),

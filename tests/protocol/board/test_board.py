@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from psephos.protocol.agent import _batches
+from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.board.sealing import SealingKey, seal
@@ -269,3 +271,12 @@ def test_a_sealing_key_shows_nothing() -> None:
     assert key.secret().hex() not in repr(key) + str(key)
     with pytest.raises(TypeError):
         key.__reduce__()
+
+
+def test_the_longest_entries_of_a_member_are_read_one_by_one() -> None:
+    """A batch of them all would be 16 GB in the memory of everybody who reads."""
+    given = [(number, bytes(MOST_BYTES if number % 2 else 1)) for number in range(1, 7)]
+    found = list(_batches(iter(given)))
+    assert [entry for batch in found for entry in batch] == given
+    assert max(sum(len(data) for _, data in batch) for batch in found) <= MOST_BYTES + 1
+    assert [len(batch) for batch in _batches((number, b"") for number in range(1, 601))] == [256, 256, 88]

@@ -66,6 +66,7 @@ def test_layout_does_not_count_and_everything_else_does() -> None:
         ({"epsilon": 0.0}, "epsilon"),
         ({"epsilon": math.nan}, "epsilon"),
         ({"epsilon": math.inf}, "epsilon"),
+        ({"epsilon": 1e300}, "epsilon"),
         ({"delta": 1.0}, "delta"),
         ({"classes": ("a",)}, "classes"),
         ({"classes": ("a", "a")}, "classes"),
