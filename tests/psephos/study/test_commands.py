@@ -509,7 +509,7 @@ def test_identities(consortium: Consortium) -> None:
         ({"minimum_ballots": 4}, "between 2 and 3"),
         ({"classes": "benign"}, "two or more classes"),
         ({"closes": "tomorrow"}, "no time like"),
-        ({"epsilon": 0.0}, "epsilon is positive"),
+        ({"epsilon": 0.0}, "epsilon lies between"),
         ({"key_bits": 100}, "even number of bits from 128"),
         ({"ignore": "wards"}, "no column 'wards'"),
         ({"parameters": "lam=-1"}, "lam is a positive number"),
