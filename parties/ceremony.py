@@ -107,6 +107,12 @@ class CeremonyHolder(Conduct, Machine):
         """Whatever comes after an error."""
         return isinstance(state, Over)
 
+    def _rule(self, held: Any, entry: Entry) -> Rule | None:
+        """Nothing of anybody else is kept, either."""
+        if entry.sender not in self.terms.names:
+            raise UnexpectedMessageError(f"{self.name}: {entry.sender} is no holder, and has nothing to say here")
+        return super()._rule(held, entry)
+
     def _apply(self, rule: Rule, held: Any, run: list[Entry]) -> Step:
         """Any error ends the ceremony, but for a message that was never due."""
         try:
@@ -425,8 +431,6 @@ class CeremonyHolder(Conduct, Machine):
     def judge_complaint(self, state: object, entry: Entry) -> Step:
         """See with the complainer's eyes; raises CheatingError, which names who lied to it, or itself."""
         name, evidence = entry.sender, self._evidence(state)
-        if name not in self.terms.names:
-            raise UnexpectedMessageError(f"{self.name}: a complaint from {name}, who is told nothing")
         search, j = evidence.search, self.terms.names.index(name) + 1
         others, sets = self._others(j), self._of(j)
         reader = self._read(

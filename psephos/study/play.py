@@ -29,7 +29,7 @@ from psephos.protocol.encrypted_sum.product import Closed, Observer, Watching
 from psephos.protocol.errors import BoardError, JournalError, PsephosError, StudyError
 from psephos.protocol.roles import Missing, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult
+from psephos.protocol.study.stages import Apart, Joining, Keyed, Publishing, Staged, UntilResult
 from psephos.protocol.study.study import CURATOR
 from psephos.study.member import Membership
 
@@ -51,8 +51,8 @@ def _now(agent: Agent) -> tuple[Role, Any]:
 
 
 def failed(agent: Agent) -> bool:
-    """Whether the ceremony that it took part in ended without a key. All holders come to the same end."""
-    return isinstance(_now(agent)[1], Over)
+    """Whether the study ended without a key: its ceremony failed, or holders published different ones."""
+    return isinstance(_now(agent)[1], Over | Apart)
 
 
 def standing(agent: Agent) -> str:
@@ -63,6 +63,8 @@ def standing(agent: Agent) -> str:
     left = agent.role.awaits(agent.state)
     if isinstance(role, Joining):
         return f"waits until these have joined: {', '.join(left.senders)}" if left else "has joined"
+    if isinstance(state, Apart):
+        return f"there is no key, and this study is over: {state.why}"
     if failed(agent):
         return "the ceremony came to no key, and this study is over: make another, without whoever was named"
     if isinstance(role, CeremonyHolder):

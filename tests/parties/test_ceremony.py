@@ -374,7 +374,7 @@ def test_strangers_do_not_complain() -> None:
     driver = Driver([Stranger(), *holders], strict=False)
     assert len(driver.run()) == 3
     assert {str(refusal.error).split(": ")[1] for _, refusal in driver.refused} == {
-        "a complaint from party 1, who is told nothing"
+        "party 1 is no holder, and has nothing to say here"
     }
 
 

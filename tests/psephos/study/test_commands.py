@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -188,6 +188,11 @@ def test_nobody_votes_twice_on_the_same_samples(consortium: Consortium) -> None:
     with pytest.raises(AlreadyCastError):
         identity.charge(Study.read(second))
     consortium.join("south", second)
+    fields: dict[str, Any] = {"protocol": "average", "method": "avg", "parameters": {"lam": 0.1, "radius": 2.0}}
+    one, two = (replace(Study.read(path), public=False, proofs="knowledge", **fields) for path in (first, second))
+    identity.charge(one)
+    with pytest.raises(AlreadyCastError, match="given its avg on these auxiliary samples in another study"):
+        identity.charge(two)
 
 
 def shares_of(plays: list[Play]) -> list[int]:
@@ -504,7 +509,7 @@ def test_identities(consortium: Consortium) -> None:
         ({"minimum_ballots": 4}, "between 2 and 3"),
         ({"classes": "benign"}, "two or more classes"),
         ({"closes": "tomorrow"}, "no time like"),
-        ({"epsilon": 0.0}, "epsilon is positive"),
+        ({"epsilon": 0.0}, "epsilon lies between"),
         ({"key_bits": 100}, "even number of bits from 128"),
         ({"ignore": "wards"}, "no column 'wards'"),
         ({"parameters": "lam=-1"}, "lam is a positive number"),
