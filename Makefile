@@ -13,7 +13,7 @@ study: $(VENV)/.installed-watch
 	$(BIN)/psephos study try
 
 test: $(VENV)/.installed-test
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

@@ -29,7 +29,7 @@ from psephos.curator.hamm.statistic import (
 from psephos.curator.losses import loss_named
 from psephos.options import option
 from psephos.outcomes import Alpha, TallyOutcome
-from psephos.parties.learners import LEARNERS
+from psephos.parties.learners import LEARNERS, make_learner
 from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
 from psephos.parties.statistic import entry_range, own_vector
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
@@ -91,6 +91,9 @@ class TallyOptions(SumOptions):
             raise InvalidParameter(
                 f"learners are one or more of {', '.join(LEARNERS)}, not {', '.join(unknown) or 'none'}"
             )
+        for learner in self.learners:
+            if not isinstance(learner, str):
+                make_learner(learner, classes=2)  # refuses what is no classifier
         if self.protect_auxiliary and "whitened" in self.learners:
             raise InvalidParameter("whitened learners take coordinates from auxiliary samples, which are to be private")
         if self.joint:
