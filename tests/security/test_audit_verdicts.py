@@ -17,13 +17,14 @@ from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalitio
 
 SEED = 20260
 VIEWS = 40
-"""Power: who is right in 92 % of cases is noticed with probability 0.99 (`detectable_accuracy`). All mutants but those
-that say so need fewer views."""
+"""Power: who is right in 92 % of cases is noticed with probability 0.99 (`detectable_accuracy`)."""
+MORE = {"pathak-public-bound": 60}
+"""Where a mutant needs so many; those of 90 and 110 (`psephos.testing.Mutant.views`) are for `psephos audit`."""
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_verdicts_are_the_expected_ones(name: str) -> None:
-    outcome = audit(name, seed=SEED, views=VIEWS)
+    outcome = audit(name, seed=SEED, views=MORE.get(name, VIEWS))
     (protocol,) = outcome.protocols
     wrong = [
         (coalition.name, secret, cell)

@@ -162,11 +162,11 @@ class House:
     def _play(self, name: str, store: Store, chance: float) -> int:
         board = self._board(name, chance)
         agent = Agent(self.role(name, store), self.public.study.members, self.keys[name], board, store)
-        quiet, trouble, pause = time.monotonic(), "", 0.01
+        quiet, trouble, pause = time.monotonic(), "", 0.05
         while agent.result is None or agent.waiting:
             try:
                 if agent.step():
-                    quiet, trouble, pause = time.monotonic(), "", 0.01
+                    quiet, trouble, pause = time.monotonic(), "", 0.05
                     continue
                 waited = time.monotonic() - quiet
                 if agent.result is None and (agent.role.complete(agent.state) or waited > PATIENCE):

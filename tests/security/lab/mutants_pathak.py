@@ -39,6 +39,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "[w + e for w, e in zip(self._parameters, noise, strict=True)]",
         "self._parameters",
         "simulation, consumer (the published shares)",
+        views=60,
     ),
     Mutant(
         "noise for the largest size instead of the smallest",
@@ -48,6 +49,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "noise_share(terms, terms.smallest_size, ",
         "noise_share(terms, 16 * terms.largest_size, ",
         "simulation, consumer (the published shares)",
+        views=60,
     ),
     Mutant(
         "noise for the average put on the sum",
