@@ -316,7 +316,7 @@ def poisson(mean: Fraction, randomness: Randomness = SYSTEM) -> int:
             product = MPFR.mul(product, uniforms(1, randomness)[0])
             count += 1
         return count
-    law = _Poisson.of(mean)
+    law = _poisson_law(mean)
     while True:
         block = randomness.draw(25)
         draws = [int.from_bytes(block[i : i + 8], "big") for i in (0, 8, 16)]
@@ -344,14 +344,14 @@ class _Poisson:
     logarithm: float
     excess: float
 
-    @classmethod
-    @lru_cache(maxsize=64)
-    def of(cls, mean: Fraction) -> _Poisson:
-        mode, value = mean.numerator // mean.denominator, rational(mean)
-        logarithm = MPFR.log(value)
-        here = MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
-        exact = MPFR.exp(MPFR.sub(MPFR.sub(MPFR.mul(mode, logarithm), value), here))
-        return cls(mean, mode, exact, float(exact), float(logarithm), float(mean - mode) / mode)
+
+@lru_cache(maxsize=64)
+def _poisson_law(mean: Fraction) -> _Poisson:
+    mode, value = mean.numerator // mean.denominator, rational(mean)
+    logarithm = MPFR.log(value)
+    here = MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
+    exact = MPFR.exp(MPFR.sub(MPFR.sub(MPFR.mul(mode, logarithm), value), here))
+    return _Poisson(mean, mode, exact, float(exact), float(logarithm), float(mean - mode) / mode)
 
 
 def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | tuple[()] | None:
@@ -372,7 +372,7 @@ def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | t
         return None
     step = sign * distance
     n, x = float(law.mode), float(step)
-    if law.mode < 2**20:  # then the logarithms are below 2^25, and a hundred times their error of some ulps below 1e-6
+    if law.mode < 2**20:  # then the logarithms are below 2^24, and a hundred ulps of them below 1e-6
         if n + x < 0:
             return ()
         ratio = x * law.logarithm - (math.lgamma(n + x + 1) - math.lgamma(n + 1))
