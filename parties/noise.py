@@ -147,9 +147,9 @@ class PolyaShares(Shares):
 
         In float64 from 64 bits per uniform where these settle it, else in MPFR from 640.
         """
-        draws = [randomness.bits(64) for _ in range(2)]
-        jump = self._logarithmic_quick(*draws)
-        return self._logarithmic_exact(*draws, randomness) if jump is None else jump
+        u, v = randomness.bits(64), randomness.bits(64)
+        jump = self._logarithmic_quick(u, v)
+        return self._logarithmic_exact(u, v, randomness) if jump is None else jump
 
     def _logarithmic_quick(self, u: int, v: int) -> int | None:
         """The jump, or None. With both uniforms 2^-12 from their ends, the quotient's relative error is below 2^-38:
