@@ -294,14 +294,14 @@ class Population:
         return count_votes(blocks, len(X), self.classes)
 
     def note_references(self, kept: Kept, loss: str) -> dict[str, int]:
-        """Keep batch, indiv and ensemble; returns on how many rows they were trained or measured.
+        """Keep batch, indiv and ensemble; returns on how many rows they were trained or measured, where not on all.
 
         batch is one classifier of all parties' rows in one place, or of a random part of them; indiv the mean of one
         party's classifier, ensemble their majority vote (ties as eq. 6).
         """
         data = self.dealt.dataset
         rows = np.concatenate([self.dealt.parties[number] for number in self.present])
-        rows = np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
+        held, rows = len(rows), np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
         labels = one_hot(data.y_train[rows], self.classes)
         scaled = _transformed(self.scaler, data.X_train[rows])
         kept.classifier("batch", minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes)).w)
@@ -310,7 +310,8 @@ class Population:
         counts = self.counts(self.test[chosen])
         kept.shares("indiv", counts / len(self.present), rows=chosen)
         kept.shares("ensemble", one_hot(majority(counts), self.classes), rows=chosen)
-        return {"batch": len(rows), "ensemble": voted}
+        used = {"batch": (len(rows), held), "ensemble": (voted, len(self.test))}
+        return {name: some for name, (some, every) in used.items() if some < every}
 
 
 class _Rows(Sequence[OwnRows]):

@@ -637,6 +637,7 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
             "intercepts": [0.0],
             "method": study.method,
             "parties": 3,
+            "warnings": ["A trial: the key of this study may be too short to protect anything."],
             "release": {
                 "mechanism": "spherical-laplace",
                 "epsilon": study.epsilon,
@@ -655,6 +656,7 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
         ({"method": "soft"}, "method"),
         ({"parties": 1}, "number of ballots"),
         ({"parties": 4}, "number of ballots"),
+        ({"warnings": ()}, "warning"),
     ):
         bad = written_model(msgspec.structs.replace(good, **changed))
         with pytest.raises(AgreementError, match=f"its {what} is another"):

@@ -19,6 +19,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import Kind
 from psephos.study import verify
 from psephos.study.protocols import Psgd, Public, play_of
+from psephos.study.words import described
 from tests.psephos.study.cast import ALL, AUXILIARY, Cast, fields_of
 
 
@@ -85,6 +86,12 @@ def test_every_role_killed_after_every_step(what: str) -> None:
     stores = {name: Store() for name in cast.names}
     play(cast, lambda name: cast.agent(name, board, stores[name]))
     check(cast, {name: cast.agent(name, board, stores[name]) for name in cast.names})
+
+
+def test_who_signs_reads_of_this_protocol_and_of_no_other() -> None:
+    said = {what: described(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
+    assert [what for what, text in said.items() if "under encryption" in text] == ["tally", "psgd"]
+    assert [what for what, text in said.items() if "are voted on" in text] == ["tally"]
 
 
 def test_who_waits_for_the_result_says_so() -> None:
