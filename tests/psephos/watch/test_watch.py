@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from psephos.cli.main import main
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import joined
@@ -188,19 +187,14 @@ def test_the_log_of_a_page_has_an_end(talk: Talk, follower: Follower) -> None:
     assert follower.entries == 700
 
 
-def test_an_address_that_nobody_can_listen_on_is_named(
-    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_address_that_nobody_can_listen_on_is_named(talk: Talk, tmp_path: Path) -> None:
     talk.made.study.write(tmp_path / "study.toml")
     (tmp_path / "board").touch()
 
-    def said(*words: str) -> tuple[Any, str]:
-        monkeypatch.setattr(sys, "argv", ["psephos", "watch", str(tmp_path / "study.toml"), *words])
-        terminated = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        signal.signal(signal.SIGTERM, terminated)
-        return leaving.value.code, capsys.readouterr().err
+    def said(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "psephos", "watch", str(tmp_path / "study.toml"), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
 
     board = ("--board", str(tmp_path / "board"))
     status, told = said(*board, "--host", "no.such.host.x")

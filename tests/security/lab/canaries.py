@@ -100,7 +100,7 @@ class Canaries:
                 known = int(token) in self.whole and int(token) not in meant
                 assert not known, f"{where} tells {self.whole[int(token)]}: {token}"
             digits = len(re.sub(r"[eE].*|\D", "", token).lstrip("0"))
-            if digits >= 5 and (value := abs(float(token))):
+            if digits >= 5 and 0 < (value := abs(float(token))) < float("inf"):  # a digest can read 5912161e5186
                 size = 0.51 * 10.0 ** (np.floor(np.log10(value)) + 1 - min(digits, 15))
                 among = few if digits < 9 else every
                 found = set(among[np.abs(np.abs(among) - value) <= size].tolist()) - meant
