@@ -67,12 +67,12 @@ def run(sample: int | None, seed: int, only: str, workers: int, again: bool) -> 
         f"{len(population)} mutants of {len(_sources())} modules; {said}; {len(chosen) - len(todo)} known", flush=True
     )
     with kept_in.open("a") as file:
-        for number, found in enumerate(try_all(todo, _ROOT, _FOLDER, workers), 1):
+        for found in try_all(todo, _ROOT, _FOLDER, workers, again):
             kept[found["name"]] = found
             file.write(json.dumps(found) + "\n")
             file.flush()
-            if _survived(found):
-                print(f"[{number}/{len(todo)}] {_words(found)}", flush=True)
+            if found["verdict"] in ("survived", "types"):
+                print(f"{found['verdict']}: {_words(found)}", flush=True)
     verdicts = [kept[change.name] for change in chosen]
     tests = {found["test"] for found in verdicts if found["test"]}
     failing = _fail_by_themselves(tests)
@@ -84,14 +84,15 @@ def run(sample: int | None, seed: int, only: str, workers: int, again: bool) -> 
 
 
 def _fail_by_themselves(tests: Iterable[str]) -> list[str]:
-    copy = Copy(_ROOT, _FOLDER / "copy-unchanged")
-    left, failing = sorted(tests), []
+    left = dict.fromkeys(sorted(tests), 60.0)
+    copy, failing = Copy(_ROOT, _FOLDER / "copy-unchanged", sorted({test.split("::")[0] for test in left})), []
     while left:
-        status, failed, _ = copy.run(left, 1800)
+        status, failed, _ = copy.fork(left) or (0, "", 0.0)
         if not status:
             break
         failing.append(failed)
-        left.remove(failed)
+        left.pop(failed, None)
+    copy.close()
     return failing
 
 

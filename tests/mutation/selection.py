@@ -23,6 +23,8 @@ __all__ = ["Selection", "build"]
 _MAP = Path(__file__).with_name("tests.json")
 _SECONDS = 15.0
 """Of one function's tests together, as they took when they were recorded."""
+_UNKNOWN = 5.0
+"""What a test takes that is not in the map yet."""
 _SHARED = ("tests/test_vectors.py", "tests/test_numbers.py")
 """Files that are about all modules, and quick."""
 _FROM_ONE_FILE = 6
@@ -47,11 +49,11 @@ def build(recorded: Iterable[Path], root: Path) -> None:
         chosen[path] = {name: _cheapest(path, set().union(*tests), seconds) for name, tests in tests_by_name.items()}
     used = sorted({test for functions in chosen.values() for tests in functions.values() for test in tests})
     numbers = {test: number for number, test in enumerate(used)}
-    lines = [f'"seconds": {json.dumps({test: round(seconds[test], 2) for test in used}, indent=0)}']
+    written = [f'"seconds": {json.dumps({test: round(seconds[test], 2) for test in used}, indent=0)}']
     for path, functions in chosen.items():
         rows = (f"{json.dumps(name)}: {[numbers[test] for test in tests]}" for name, tests in functions.items())
-        lines.append(f"{json.dumps(path)}: {{\n" + ",\n".join(rows) + "\n}")
-    _MAP.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        written.append(f"{json.dumps(path)}: {{\n" + ",\n".join(rows) + "\n}")
+    _MAP.write_text("{\n" + ",\n".join(written) + "\n}\n")
 
 
 def _cheapest(path: str, tests: set[str], seconds: dict[str, float]) -> list[str]:
@@ -106,10 +108,19 @@ class Selection:
             for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
         }
 
-    def tests(self, change: Change) -> tuple[list[str], float]:
-        """The tests in the order in which they are run, and how long they take; none when no test runs the function."""
+    def files(self) -> list[str]:
+        """Those with tests of what is mutated."""
+        own = {_own(path) for path in self._functions}
+        return sorted({_file(test) for test in self._there if test in self._seconds or _file(test) in own})
+
+    def tests(self, change: Change) -> dict[str, float]:
+        """The tests in the order in which they are run, with how long each takes: its function's, then its module's."""
         functions = self._functions.get(change.path, {})
-        numbers = functions.get(change.function, functions.get("", []))
-        new = [test for test in sorted(self._there) if _file(test) == _own(change.path) and test not in self._seconds]
-        tests = [test for test in (self._names[number] for number in numbers) if test in self._there]
-        return new + tests, sum(self._seconds.get(test, 1.0) for test in new + tests)
+        names = [test for test in sorted(self._there) if _file(test) == _own(change.path) and test not in self._seconds]
+        tests = dict.fromkeys(names, _UNKNOWN)
+        for function in (change.function, ""):
+            chosen = [self._names[number] for number in functions.get(function, [])]
+            for test in (test for test in chosen if test in self._there):
+                if function or sum(tests.values()) + self._seconds[test] <= _SECONDS:
+                    tests.setdefault(test, self._seconds[test])
+        return tests
