@@ -232,7 +232,7 @@ class Copy:
 def try_all(
     changes: Iterable[Change], root: Path, folder: Path, workers: int, afresh: bool
 ) -> Iterator[dict[str, Any]]:
-    """What came of each, in the order in which they are done; of what the type checker kills, a second time: "types"."""
+    """What came of each, in the order in which they are done; a second time, "types", if the type checker kills it."""
     selection, todo = Selection(root), iter(list(changes))
     done: SimpleQueue[dict[str, Any] | BaseException | None] = SimpleQueue()
 
