@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.mutation import changes as changes_module
 from tests.mutation.changes import Change, changes
-from tests.mutation.selection import build
+from tests.mutation.selection import Selection, build
 from tests.mutation.workers import Copy, try_all
 
 _ROOT = Path.cwd()
@@ -71,11 +71,17 @@ def run(sample: int | None, seed: int, only: str, workers: int, again: bool) -> 
             kept[found["name"]] = found
             file.write(json.dumps(found) + "\n")
             file.flush()
-            if found["verdict"] in ("survived", "types"):
-                print(f"{found['verdict']}: {_words(found)}", flush=True)
+            if _survived(found):
+                print(f"survived: {_words(found)}", flush=True)
+        copy = Copy(_ROOT, _FOLDER / "copy-last", Selection(_ROOT).files())
+        for change in (change for change in chosen if _survived(kept[change.name])):
+            if not copy.types(change):
+                kept[change.name] |= {"verdict": "types"}
+                file.write(json.dumps(kept[change.name]) + "\n")
+                print(f"killed by types: {_words(kept[change.name])}", flush=True)
+        failing = _fail_by_themselves(copy, {kept[change.name]["test"] for change in chosen} - {""})
+        copy.close()
     verdicts = [kept[change.name] for change in chosen]
-    tests = {found["test"] for found in verdicts if found["test"]}
-    failing = _fail_by_themselves(tests)
     counts = Counter(found["verdict"] for found in verdicts)
     killed = len(verdicts) - counts["survived"]
     print(f"{killed} of {len(verdicts)} killed ({100 * killed / len(verdicts):.1f} %): {dict(counts)}; {said}")
@@ -83,16 +89,14 @@ def run(sample: int | None, seed: int, only: str, workers: int, again: bool) -> 
         print(f"{test} fails without any mutant, so that what it killed says nothing")
 
 
-def _fail_by_themselves(tests: Iterable[str]) -> list[str]:
-    left = dict.fromkeys(sorted(tests), 60.0)
-    copy, failing = Copy(_ROOT, _FOLDER / "copy-unchanged", sorted({test.split("::")[0] for test in left})), []
+def _fail_by_themselves(copy: Copy, tests: Iterable[str]) -> list[str]:
+    left, failing = dict.fromkeys(sorted(tests), 60.0), []
     while left:
         status, failed, _ = copy.fork(left) or (0, "", 0.0)
         if not status:
             break
         failing.append(failed)
         left.pop(failed, None)
-    copy.close()
     return failing
 
 

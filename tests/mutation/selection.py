@@ -23,7 +23,9 @@ __all__ = ["Selection", "build"]
 _MAP = Path(__file__).with_name("tests.json")
 _SECONDS = 15.0
 """Of one function's tests together, as they took when they were recorded."""
-_UNKNOWN = 5.0
+_FIRST = 10.0
+"""Of one mutant's tests together, until it has survived them once."""
+_UNKNOWN = 0.5
 """What a test takes that is not in the map yet."""
 _SHARED = ("tests/test_vectors.py", "tests/test_numbers.py")
 """Files that are about all modules, and quick."""
@@ -113,14 +115,20 @@ class Selection:
         own = {_own(path) for path in self._functions}
         return sorted({_file(test) for test in self._there if test in self._seconds or _file(test) in own})
 
-    def tests(self, change: Change) -> dict[str, float]:
-        """The tests in the order in which they are run, with how long each takes: its function's, then its module's."""
+    def tests(self, change: Change, *, all_: bool) -> dict[str, float]:
+        """The tests in the order in which they are run, with how long each takes: its function's, then its module's.
+
+        Some seconds of them, or `all_`, with those of the file named after the module, which may run it in a process
+        whose coverage is not recorded.
+        """
         functions = self._functions.get(change.path, {})
-        names = [test for test in sorted(self._there) if _file(test) == _own(change.path) and test not in self._seconds]
-        tests = dict.fromkeys(names, _UNKNOWN)
+        own = [test for test in sorted(self._there) if _file(test) == _own(change.path)]
+        asked = [test for test in own if test not in self._seconds]
         for function in (change.function, ""):
-            chosen = [self._names[number] for number in functions.get(function, [])]
-            for test in (test for test in chosen if test in self._there):
-                if function or sum(tests.values()) + self._seconds[test] <= _SECONDS:
-                    tests.setdefault(test, self._seconds[test])
+            asked += [self._names[number] for number in functions.get(function, [])]
+        tests: dict[str, float] = {}
+        for test in [*asked, *own] if all_ else asked:
+            seconds = self._seconds.get(test, _UNKNOWN)
+            if test in self._there and (all_ or not tests or sum(tests.values()) + seconds <= _FIRST):
+                tests.setdefault(test, seconds)
         return tests

@@ -213,7 +213,7 @@ class Copy:
 
     def verdict(self, change: Change, selection: Selection, afresh: bool) -> dict[str, Any]:
         """Try one: "killed" by a test that failed, by "time", or "survived"."""
-        tests, found = selection.tests(change), None
+        tests, found = selection.tests(change, all_=afresh), None
         with self._with_change(change) as (before, after):
             if tests and not afresh:
                 found = self.fork(tests, (change.path, before, after))
@@ -232,22 +232,15 @@ class Copy:
 def try_all(
     changes: Iterable[Change], root: Path, folder: Path, workers: int, afresh: bool
 ) -> Iterator[dict[str, Any]]:
-    """What came of each, in the order in which they are done; a second time, "types", if the type checker kills it."""
+    """What came of each, in the order in which they are done."""
     selection, todo = Selection(root), iter(list(changes))
     done: SimpleQueue[dict[str, Any] | BaseException | None] = SimpleQueue()
 
     def work(number: int) -> None:
         try:
             copy = Copy(root, folder / f"copy-{number}", selection.files())
-            survivors = []
             for change in todo:
-                found = copy.verdict(change, selection, afresh)
-                done.put(found)
-                if found["verdict"] == "survived":
-                    survivors.append((change, found))
-            for change, found in survivors:
-                if not copy.types(change):
-                    done.put(found | {"verdict": "types"})
+                done.put(copy.verdict(change, selection, afresh))
             copy.close()
         except BaseException as error:
             done.put(error)
