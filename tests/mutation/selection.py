@@ -34,21 +34,28 @@ _FROM_ONE_FILE = 6
 
 
 def build(recorded: Iterable[Path], root: Path) -> None:
-    """tests.json from what `record` wrote."""
-    seconds: dict[str, float] = {}
+    """tests.json from what `record` wrote; what it has of tests that were not run again stays."""
+    kept = json.loads(_MAP.read_text()) if _MAP.exists() else {"seconds": {}}
+    seconds: dict[str, float] = kept.pop("seconds")
+    names, again = list(seconds), set[str]()
     ran: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for place in recorded:
-        seconds |= json.loads(Path(f"{place}.seconds").read_text())
+        measured = json.loads(Path(f"{place}.seconds").read_text())
+        seconds, again = seconds | measured, again | measured.keys()
         data = coverage.CoverageData(str(place))
         data.read()
         for path in data.measured_files():
             for line, tests in data.contexts_by_lineno(path).items():
                 ran[str(Path(path).relative_to(root.resolve()))][line].update(filter(None, tests))
     chosen: dict[str, dict[str, list[str]]] = {}
-    for path, lines in sorted((path, lines) for path, lines in ran.items() if path.endswith(".py")):
-        places = {"": (1, max(lines))} | _functions((root / path).read_text())
-        tests_by_name = {name: [lines[n] for n in range(a, b + 1) if n in lines] for name, (a, b) in places.items()}
-        chosen[path] = {name: _cheapest(path, set().union(*tests), seconds) for name, tests in tests_by_name.items()}
+    there = {path for path in {*ran, *kept} if path.endswith(".py") and (root / path).exists()}
+    for path, lines in sorted((path, ran[path]) for path in there):
+        places = {"": (1, max(lines, default=0))} | _functions((root / path).read_text())
+        chosen[path] = {}
+        for name, (a, b) in places.items():
+            before = {names[number] for number in kept.get(path, {}).get(name, [])} - again
+            tests = before.union(*(lines[n] for n in range(a, b + 1) if n in lines))
+            chosen[path][name] = _cheapest(path, tests, seconds)
     used = sorted({test for functions in chosen.values() for tests in functions.values() for test in tests})
     numbers = {test: number for number, test in enumerate(used)}
     written = [f'"seconds": {json.dumps({test: round(seconds[test], 2) for test in used}, indent=0)}']

@@ -396,9 +396,11 @@ def test_a_truncated_message_is_named(kind: Kind) -> None:
 # -- bad input
 
 
-def test_fewer_than_three_parties_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="at least 3"):
-        terms_for([4, 5])
+def test_how_many_parties_there_may_be() -> None:
+    assert [terms_for([4] * 3, parties=parties).parties for parties in (3, 10_000)] == [3, 10_000]
+    for parties in (2, 10_001):
+        with pytest.raises(InvalidParameter, match="at least 3"):
+            terms_for([4] * 3, parties=parties)
 
 
 def test_a_party_without_valid_records_is_named() -> None:
@@ -468,12 +470,18 @@ def test_spherical_noise_is_for_the_printed_variant(variant: str) -> None:
         terms_for([4, 5, 6], variant=variant, noise="spherical")
 
 
-def test_progress_is_told() -> None:
+@pytest.mark.parametrize(("comparisons", "most"), [("tournament", 17), ("all-pairs", 21)])
+@pytest.mark.parametrize("variant", ["public-bound", "printed", "repaired"])
+def test_progress_is_told(variant: str, comparisons: str, most: int) -> None:
+    """Each stage has as many messages as was said at its first; the first stage, which is left to chance, no more."""
     told: list[tuple[str, int, int]] = []
-    play([4, 5, 6], progress=lambda name, done, steps: told.append((name, done, steps)))
-    assert list(dict.fromkeys(name for name, _, _ in told)) == list(STAGES)
-    assert all(1 <= done <= steps for _, done, steps in told)
-    assert told[-1][1:] == (4, 4)
+    play([4, 5, 6], variant=variant, comparisons=comparisons, progress=lambda *stage: told.append(stage))
+    steps = {name: total for name, _, total in told}
+    assert list(steps) == [stage for stage in STAGES if variant != "public-bound" or stage[-1] not in "12"]
+    assert steps.get("stage 1", most) == most
+    sent = Counter(name for name, _, _ in told)
+    assert sorted(told) == sorted((name, n + 1, steps[name]) for name in steps for n in range(sent[name]))
+    assert all(sent[name] == total or (name == "stage 1" and sent[name] < total) for name, total in steps.items())
 
 
 # -- the job
