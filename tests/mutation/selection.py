@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.mutation.changes import Change
 __all__ = ["Selection", "build"]
 
 _MAP = Path(__file__).with_name("tests.json")
+_CONFIGURATION = Path(__file__).with_name("mutation.toml")
 _SECONDS = 15.0
 """Of one function's tests together, as they took when they were recorded."""
 _FIRST = 10.0
@@ -108,6 +110,7 @@ class Selection:
     """tests.json, and the tests that are there now."""
 
     def __init__(self, root: Path) -> None:
+        self._processes = tomllib.loads(_CONFIGURATION.read_text())["processes"]
         content = json.loads(_MAP.read_text())
         self._seconds: dict[str, float] = content.pop("seconds")
         self._names, self._functions = list(self._seconds), content
@@ -130,7 +133,7 @@ class Selection:
         """
         functions = self._functions.get(change.path, {})
         own = [test for test in sorted(self._there) if _file(test) == _own(change.path)]
-        asked = [test for test in own if test not in self._seconds]
+        asked = [test for test in own if test not in self._seconds] + self._processes.get(change.path, [])
         for function in (change.function, ""):
             asked += [self._names[number] for number in functions.get(function, [])]
         tests: dict[str, float] = {}

@@ -203,6 +203,17 @@ def test_no_record_moves_the_parameters_further_than_the_noise_is_for() -> None:
     assert 0.2 * bound < worst <= bound
 
 
+@pytest.mark.parametrize("size", [2, 6, 9])
+def test_few_records_count_as_if_they_were_the_smallest_number(size: int) -> None:
+    """The gradient of (1/max(n, 6)) sum of the losses + (mu/2) ||w||^2 is 0."""
+    terms = terms_for([size] * 3, variant="public-bound", smallest_size=6)
+    ((X, y),) = records([size])
+    w, signs = np.array(PathakParty(1, X, y, terms)._parameters, float) * terms.pitch, 2 * y - 1
+    gradient = terms.strong_convexity * w - (signs / (1 + np.exp(signs * (X @ w)))) @ X / max(size, 6)
+    assert np.linalg.norm(w) > 0.01
+    assert np.linalg.norm(gradient) < 1e-6
+
+
 # -- what travels
 
 
