@@ -219,7 +219,9 @@ def psgd() -> dict[str, Any]:
     }
     for variant in ("paper", "halving", "gaussian"):
         options = DescentOptions(variant=variant, epsilon=2.0, delta=1e-3, lam=0.5, steps=5, colluders=1, dropouts=1)
-        found[variant] = agree(options, [40] * 6, 3, bytes(16))
+        agreed = found[variant] = agree(options, [40] * 6, 3, bytes(16))
+        series = agreed.series
+        found[f"{variant}, bounds"] = [series.fixed_bound(), series.step_bound(1), series.step_bound(3)]
     return found
 
 

@@ -62,12 +62,13 @@ def run(sample: int | None, seed: int, only: str, workers: int, again: bool) -> 
     order = {change: sha256(f"{seed} {change.name}".encode()).digest() for change in population}
     chosen = population if sample is None else sorted(population, key=order.__getitem__)[:sample]
     said = "all" if sample is None else f"a sample of {sample}, seed {seed}"
-    todo = [change for change in chosen if change.name not in kept or (again and _survived(kept[change.name]))]
+    survived = {name for name, found in kept.items() if _survived(found)} if again else set[str]()
+    todo = [change for change in chosen if change.name in survived or change.name not in kept]
     print(
         f"{len(population)} mutants of {len(_sources())} modules; {said}; {len(chosen) - len(todo)} known", flush=True
     )
     with kept_in.open("a") as file:
-        for found in try_all(todo, _ROOT, _FOLDER, workers, again):
+        for found in try_all(todo, _ROOT, _FOLDER, workers, survived):
             kept[found["name"]] = found
             file.write(json.dumps(found) + "\n")
             file.flush()

@@ -122,8 +122,8 @@ class Selection:
 
     def files(self) -> list[str]:
         """Those with tests of what is mutated."""
-        own = {_own(path) for path in self._functions}
-        return sorted({_file(test) for test in self._there if test in self._seconds or _file(test) in own})
+        known, own = {test.split("[")[0] for test in self._seconds}, {_own(path) for path in self._functions}
+        return sorted({_file(test) for test in self._there if test in known or _file(test) in own})
 
     def tests(self, change: Change, *, all_: bool) -> dict[str, float]:
         """The tests in the order in which they are run, with how long each takes: its function's, then its module's.
@@ -139,6 +139,6 @@ class Selection:
         tests: dict[str, float] = {}
         for test in [*asked, *own] if all_ else asked:
             seconds = self._seconds.get(test, _UNKNOWN)
-            if test in self._there and (all_ or not tests or sum(tests.values()) + seconds <= _FIRST):
+            if test.split("[")[0] in self._there and (all_ or not tests or sum(tests.values()) + seconds <= _FIRST):
                 tests.setdefault(test, seconds)
         return tests

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -65,7 +65,7 @@ class _Watch:
         self._seconds = seconds
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        allowed = _ALLOWED[0] + _ALLOWED[1] * self._seconds.get(nodeid.split("[")[0], 0)
+        allowed = _ALLOWED[0] + _ALLOWED[1] * self._seconds.get(nodeid, self._seconds.get(nodeid.split("[")[0], 0))
         limit = int(sum(os.times()[:2]) + allowed) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
 
@@ -230,9 +230,9 @@ class Copy:
 
 
 def try_all(
-    changes: Iterable[Change], root: Path, folder: Path, workers: int, afresh: bool
+    changes: Iterable[Change], root: Path, folder: Path, workers: int, survived: Container[str]
 ) -> Iterator[dict[str, Any]]:
-    """What came of each, in the order in which they are done."""
+    """What came of each, in the order in which they are done. Those that `survived` before are asked all tests."""
     selection, todo = Selection(root), iter(list(changes))
     done: SimpleQueue[dict[str, Any] | BaseException | None] = SimpleQueue()
 
@@ -240,7 +240,7 @@ def try_all(
         try:
             copy = Copy(root, folder / f"copy-{number}", selection.files())
             for change in todo:
-                done.put(copy.verdict(change, selection, afresh))
+                done.put(copy.verdict(change, selection, change.name in survived))
             copy.close()
         except BaseException as error:
             done.put(error)

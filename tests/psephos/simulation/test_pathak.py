@@ -414,6 +414,13 @@ def test_how_many_parties_there_may_be() -> None:
             terms_for([4] * 3, parties=parties)
 
 
+def test_how_many_features_there_may_be() -> None:
+    assert [terms_for([4] * 3, features=features).features for features in (1, 1 << 20)] == [1, 1 << 20]
+    for features in (0, (1 << 20) + 1):
+        with pytest.raises(InvalidParameter, match="number of features"):
+            terms_for([4] * 3, features=features)
+
+
 def test_a_party_without_valid_records_is_named() -> None:
     good = records([4, 5, 6])
     with pytest.raises(DataError, match="party 1"):
