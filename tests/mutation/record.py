@@ -21,7 +21,7 @@ _seconds: dict[str, float] = {}
 
 def _name(nodeid: str) -> str:
     """A test's parameters are one test, but of those that are whole runs."""
-    return nodeid if nodeid.startswith("tests/test_vectors.py") else nodeid.split("[")[0]
+    return nodeid if nodeid.startswith(("tests/test_vectors.py", "tests/test_once.py")) else nodeid.split("[")[0]
 
 
 def pytest_sessionstart() -> None:

@@ -29,7 +29,7 @@ _FIRST = 10.0
 """Of one mutant's tests together, until it has survived them once."""
 _UNKNOWN = 0.5
 """What a test takes that is not in the map yet."""
-_SHARED = ("tests/test_vectors.py", "tests/test_numbers.py")
+_SHARED = ("tests/test_vectors.py", "tests/test_numbers.py", "tests/test_once.py")
 """Files that are about all modules, and quick."""
 _FROM_ONE_FILE = 6
 """Tests of one function from one file that is not named after its module."""

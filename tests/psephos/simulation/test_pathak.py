@@ -415,10 +415,11 @@ def test_how_many_parties_there_may_be() -> None:
 
 
 def test_how_many_features_there_may_be() -> None:
-    assert [terms_for([4] * 3, features=features).features for features in (1, 1 << 20)] == [1, 1 << 20]
+    terms = terms_for([4] * 3)
+    assert [replace(terms, features=features).features for features in (1, 1 << 20)] == [1, 1 << 20]
     for features in (0, (1 << 20) + 1):
-        with pytest.raises(InvalidParameter, match="features"):
-            terms_for([4] * 3, features=features)
+        with pytest.raises(InvalidParameter, match="number of features"):
+            replace(terms, features=features)
 
 
 def test_a_party_without_valid_records_is_named() -> None:
