@@ -21,6 +21,7 @@ from psephos.protocol.errors import (
     AlreadyDoneError,
     AlreadyOpenedError,
     UnconfirmedError,
+    UnexpectedMessageError,
     UnseenBallotError,
 )
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
@@ -101,7 +102,7 @@ class KeyHolder(Observer):
     @takes(Closed, Kind.TALLY_REQUEST)
     def open(self, state: Watching | Closed, entry: Entry) -> Step:
         """Open the product of the observed ballots, once: `openings` keeps the answer before it leaves."""
-        request, seen = TallyRequest.decode(entry.data, self.round), self.product(state)
+        request, seen = self._asked(entry), self.product(state)
         seen.check_minimum()
         self._check_confirmed(state, seen.digest)
         if unseen := request.members & ~seen.members:
@@ -129,7 +130,7 @@ class KeyHolder(Observer):
     @takes(Answered, Kind.TALLY_REQUEST)
     def repeat(self, state: Answered, entry: Entry) -> Step:
         """The same answer to the same request, and none to another."""
-        if TallyRequest.decode(entry.data, self.round) != state.request:
+        if self._asked(entry) != state.request:
             raise self._refusal()
         return self._answer(state, entry)
 
@@ -142,6 +143,12 @@ class KeyHolder(Observer):
     def heard(self, state: Answered, entry: Entry) -> Step:
         """One more than were needed."""
         return Step(state)
+
+    def _asked(self, entry: Entry) -> TallyRequest:
+        """By the curator, who alone may know the sum where it is not public: answers are sealed to who asks."""
+        if entry.sender != "curator":
+            raise UnexpectedMessageError(f"{self.name}: {entry.sender} asks for the sum, which is the curator's to do")
+        return TallyRequest.decode(entry.data, self.round)
 
     def _check_confirmed(self, state: Watching | Closed, digest: bytes) -> None:
         agreed = len(state.agreeing(digest)) if isinstance(state, Closed) else 0

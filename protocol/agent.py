@@ -11,10 +11,9 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
-from psephos.protocol.board import Board
+from psephos.protocol.board import MOST_BYTES, Board
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import Members, Seat, Taken, joined
@@ -204,6 +203,12 @@ class Agent:
 
 
 def _batches(entries: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    source = iter(entries)
-    while batch := list(islice(source, _BATCH)):
+    """Of so many entries, or so many bytes: a member's longest entries must not fill the memory of everybody else."""
+    batch: list[tuple[int, bytes]] = []
+    for entry in entries:
+        batch.append(entry)
+        if len(batch) == _BATCH or sum(len(data) for _, data in batch) >= MOST_BYTES:
+            yield batch
+            batch = []
+    if batch:
         yield batch

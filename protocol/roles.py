@@ -158,6 +158,10 @@ class Rule:
     batch: bool = False
 
 
+_LONGEST_EARLY = 1 << 16
+"""Bytes of a message that is kept until it is due, where anybody may send it: state is written down at every step."""
+
+
 @storable
 @dataclass(frozen=True)
 class _Held:
@@ -307,6 +311,8 @@ class Machine(Role):
         what = f"a {entry.kind.title} from {entry.sender}"
         if not later:
             raise UnexpectedMessageError(f"{self.name}: {what} came out of order, or to somebody who takes none")
+        if len(entry.data) > _LONGEST_EARLY and not any(r.senders for r in self.table if r.kind is entry.kind):
+            raise UnexpectedMessageError(f"{self.name}: {what} came before it was due, and is too long to be kept")
         if any((e.sender, e.kind) == (entry.sender, entry.kind) for e in held.early):
             raise UnexpectedMessageError(f"{self.name}: {what} came twice, before it was due")
         return None

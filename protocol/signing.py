@@ -25,7 +25,7 @@ _SMALL_ORDER = frozenset({0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH})
 
 
 @storable
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VerificationKey:
     """The public half: `raw` is its 32-byte encoding.
 

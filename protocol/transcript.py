@@ -19,7 +19,7 @@ BOARD = "board"
 """The receiver of what is public: every role sees it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message as it travelled.
 

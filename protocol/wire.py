@@ -74,6 +74,12 @@ class Kind(IntEnum):
     RESULT = 82
 
     @property
+    def public(self) -> bool:
+        """Whether it is said to everybody: told to one reader alone, it would make two readers count differently."""
+        to_one = self in (Kind.TALLY_REQUEST, Kind.PARTIAL_DECRYPTION) or Kind.PROPOSAL <= self < Kind.PUBLISHED_SHARE
+        return not to_one
+
+    @property
     def title(self) -> str:
         """The message's name in transcripts and errors."""
         return self.name.lower().replace("_", " ")

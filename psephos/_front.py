@@ -10,9 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_loader
 from types import ModuleType
 
 import lazy_loader
@@ -20,8 +18,8 @@ import lazy_loader
 __all__: list[str] = []
 
 
-class _Same(MetaPathFinder, Loader):
-    """Finds `NAME.rest` as `psephos.NAME.rest`."""
+class _Same:
+    """Finds `NAME.rest` as `psephos.NAME.rest`: a finder and a loader, without `importlib.abc`, which loads much."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,7 +27,7 @@ class _Same(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return spec_from_loader(fullname, self) if fullname.startswith(f"{self.name}.") else None
+        return ModuleSpec(fullname, self) if fullname.startswith(f"{self.name}.") else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(f"psephos.{spec.name}")

@@ -31,7 +31,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
                        for name, value in release.chosen.items())  # fmt: skip
     parts = [
         f"# A private classifier from {outcome.dataset}",
-        *(f"**{text}**" for text in outcome.page().warnings),
+        *(f"**{text}**" for text in model.warnings),
         f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
         f"learned from {model.parties} parties by Psephos. `psephos predict model.json FILE.csv` and "
         "`psephos.load_model` use it. Its scores are no probabilities.",

@@ -130,9 +130,10 @@ class Job:
                 method=self.method,
                 parties=outcome.parties,
                 release=outcome.privacy[self.method],
+                warnings=tuple(replace(outcome, cautions=[]).page().warnings),
             )
-        self.outcome = outcome = replace(outcome, cautions=[*self.dealt.cautions, *self.dealt.remarks])
-        return outcome
+        self.outcome = replace(outcome, cautions=[*self.dealt.cautions, *self.dealt.remarks])
+        return self.outcome
 
     def write(self, directory: Path, *, onnx: bool = False) -> list[Path]:
         """Write what the run came to into a directory that there is, and return the paths: the model, as ONNX too where
@@ -143,7 +144,7 @@ class Job:
         assert self.model is not None
         assert self.outcome is not None
         result = json.dumps(self.outcome.as_json(), indent=1) + "\n"
-        card = model_card(self.model, replace(self.outcome, cautions=[]), self.dealt, self._right_in_public())
+        card = model_card(self.model, self.outcome, self.dealt, self._right_in_public())
         try:
             write_atomically(directory / MODEL_FILE, written_model(self.model))
             write_atomically(directory / "card.md", card.encode())

@@ -46,6 +46,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             (K,) for more.
         method, parties: how it was learned, and from how many.
         release: what it cost each of them.
+        warnings: what must be said wherever a prediction of it is shown, such as that its keys were test keys.
     """
 
     psephos_model: Literal[1]
@@ -56,6 +57,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     method: str
     parties: Annotated[int, Meta(ge=1)]
     release: Release
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         width, rows = len(self.encoding.features), 1 if len(self.classes) == 2 else len(self.classes)

@@ -99,6 +99,8 @@ class DescentOptions:
             raise InvalidParameter("footnote 4 is about records: a party's own data set has no second party in it")
         check_count(self.colluders, "the number of colluders", 0)
         check_count(self.dropouts, "the number of dropouts", 0)
+        if not 0 <= self.fraction_bits <= 52:
+            raise InvalidParameter(f"there are 0 to 52 fraction bits, not {self.fraction_bits}")
         StoppingRule(self.stop_tolerance, self.stop_window)
         if not self.phi.binary:
             raise InvalidParameter(f"PSGD needs a binary loss with two bounded derivatives, not {self.loss}")

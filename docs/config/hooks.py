@@ -186,10 +186,12 @@ def _examples() -> dict[str, str]:
         text = _notebook(path) if path.suffix == ".ipynb" else _script(path)
         pages[f"examples/{where}.md"] = text
         title, *paragraphs = text.split("\n\n")
-        title = re.sub(r" \(DESIGN.*\)$", "", title.removeprefix("# "))
         about = re.sub(r"[`*]", "", next(words for words in paragraphs if words[0] not in "`#"))
-        picture = f'<img src="../assets/{path.stem}.svg" alt="What {path.name} prints or draws">'
-        cards.append(f'<p><a href="{where}.html">{picture}<strong>{escape(title)}</strong></a><br>{escape(about)}</p>')
+        drawn = (ROOT / "docs" / "assets" / f"{path.stem}.svg").read_text(encoding="utf-8")
+        look = ' class="terminal"' if "rich-terminal" in drawn else ""
+        picture = f'<img{look} src="../assets/{path.stem}.svg" alt="What {path.name} prints or draws">'
+        title = escape(title.removeprefix("# "))
+        cards.append(f'<p><a href="{where}.html">{picture}<strong>{title}</strong></a><br>{escape(about)}</p>')
     head = "# Examples\n\nEach is a file of `docs/examples` to read and to run, and the tests run it.\n\n"
     pages["examples/index.md"] = head + f'<div class="gallery">\n{"".join(cards)}\n</div>\n'
     return pages
@@ -200,7 +202,8 @@ def _script(path: Path) -> str:
     title, _, about = str(ast.get_docstring(ast.parse(text))).partition("\n\n")
     about = about.split("\n\n")[0]
     where = path.relative_to(ROOT)
-    return f'# {title.rstrip(".")}\n\n`{where}`\n\n{about}\n\n```python title="{path.name}"\n{text}```\n'
+    title = re.sub(r" \(DESIGN.*\)$", "", title.rstrip("."))
+    return f'# {title}\n\n`{where}`\n\n{about}\n\n```python title="{path.name}"\n{text}```\n'
 
 
 def _notebook(path: Path) -> str:

@@ -52,7 +52,7 @@ def terminal(text: str, title: str) -> str:
     if len(lines) > LINES:
         lines = [*lines[: LINES - LAST], "...", *lines[-LAST:]]
     console = Console(record=True, width=min(WIDTH, max(map(len, lines)) + 1), file=open(os.devnull, "w"))  # noqa: SIM115
-    console.print(Text.from_ansi("\n".join(lines)))
+    console.print(Text.from_ansi("\n".join([*lines, ""])))  # the last line's descenders would be cut off
     return re.sub(r"@font-face \{.*?\}", "", console.export_svg(title=title), flags=re.S).strip() + "\n"
 
 

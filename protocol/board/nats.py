@@ -243,10 +243,15 @@ class NatsBoard:
         windows = [range(first, min(first + _WINDOW, last + 1)) for first in range(after + 1, last + 1, _WINDOW)]
         coming = self._begin(self._get(windows[0]))
         for place, window in enumerate(windows):
-            entries = coming.result()
+            messages = coming.result()
             if place + 1 < len(windows):
                 coming = self._begin(self._get(windows[place + 1]))
-            yield from zip(window, entries, strict=True)
+            # Long ones one by one: of a member's longest, a window would hold 2 GB.
+            for number, message in zip(window, messages, strict=True):
+                if _what(message) == "parts":
+                    yield number, self._do(self._whole(message))
+                else:
+                    yield number, b"" if _what(message) == "part" else message.data or b""
 
     async def _last(self, after: int) -> int:
         state = (await self._client.jetstream(timeout=self._patience).stream_info(self._stream)).state
@@ -259,9 +264,8 @@ class NatsBoard:
             raise BoardError(f"the board at {self._where} has dropped entries")
         return state.last_seq
 
-    async def _get(self, numbers: Sequence[int]) -> list[bytes]:
-        messages = await asyncio.gather(*map(self._message, numbers))
-        return [await self._entry(message) for message in messages]
+    async def _get(self, numbers: Sequence[int]) -> list[RawStreamMsg]:
+        return await asyncio.gather(*map(self._message, numbers))
 
     async def _message(self, number: int) -> RawStreamMsg:
         js = self._client.jetstream(timeout=self._patience)
@@ -271,14 +275,9 @@ class NatsBoard:
             # Not yet, at a replica; never because it is gone, or all would not read the same.
             raise BoardError(f"the board at {self._where} does not have entry {number} at hand") from None
 
-    async def _entry(self, message: RawStreamMsg) -> bytes:
-        """What stands in one place of the stream: the same for everybody, whenever they look."""
-        data = message.data or b""
-        subject, _, what = (message.subject or "").rpartition(".")
-        if what == "part":
-            return b""
-        if what != "parts":
-            return data
+    async def _whole(self, message: RawStreamMsg) -> bytes:
+        """An entry of several pieces, or its listing where these are none: the same whoever looks, whenever."""
+        data, subject = message.data or b"", (message.subject or "").rpartition(".")[0]
         digest, listed = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
         numbers = [int.from_bytes(listed[at : at + 8], "big") for at in range(0, len(listed), 8)]
         if len(numbers) > -(-MOST_BYTES // _PART) or not all(0 < number < (message.seq or 0) for number in numbers):
@@ -346,3 +345,8 @@ class NatsBoard:
 
     def __repr__(self) -> str:
         return f"<NatsBoard {self._stream} at {self._where}>"
+
+
+def _what(message: RawStreamMsg) -> str:
+    """The last word of its subject."""
+    return (message.subject or "").rpartition(".")[2]

@@ -83,11 +83,13 @@ class Onlooker:
         """The next entry of the board; raises BoardError when it is not the next."""
         if number != self.head.size + 1:
             raise BoardError(f"entry {number} came after entry {self.head.size}: the board leaves something out")
-        leaf = Note(leaf_hash(data))
+        note = Note(leaf_hash(data))
         try:
-            taken = Taken(*self._checked(leaf, number, data))
+            note, signed = self._checked(note, number, data)
+            taken = Taken(note) if signed is None else Taken(*self._opened(note, number, signed))
         except PsephosError as error:
-            taken = Taken(leaf, error=error)
+            # With its place: who cannot open it counts the place as taken, and so must who can.
+            taken = Taken(note, error=error)
         self.recall(taken.note)
         return taken
 
@@ -99,7 +101,8 @@ class Onlooker:
         if note.sealing:
             self._sealing_keys.setdefault(note.author, note.sealing)
 
-    def _checked(self, note: Note, number: int, data: bytes) -> tuple[Note, Entry | None]:
+    def _checked(self, note: Note, number: int, data: bytes) -> tuple[Note, SignedEntry | None]:
+        """What everybody sees alike, whoever can open it."""
         if not data:  # a place that a board keeps for itself, as for a part of a longer entry
             return note, None
         if len(data) > MOST_BYTES:
@@ -123,7 +126,7 @@ class Onlooker:
                 f"entry {number}: {signed.author} says that it has read {signed.head}, and this board has begun "
                 "otherwise. It was shown another board, or it lies"
             )
-        return self._opened(note, number, signed)
+        return note, signed
 
     def _opened(self, note: Note, number: int, signed: SignedEntry) -> tuple[Note, Entry | None]:
         if signed.receiver == BOARD or not signed.secret:
@@ -133,6 +136,11 @@ class Onlooker:
         else:
             return note, None
         entry = Entry(number, signed.author, signed.receiver, body)
+        if signed.receiver != BOARD and _public(entry):
+            raise UnexpectedMessageError(
+                f"entry {number}: {signed.author} told {signed.receiver!r} alone what is for everybody: a "
+                f"{entry.kind.title}"
+            )
         if entry.is_a(Kind.JOINED):
             reader = Reader(body, Kind.JOINED, self.members.session, length=SEALING_KEY_BYTES)
             if signed.author in self._sealing_keys:
@@ -182,6 +190,13 @@ class Seat(Onlooker):
 
     def __repr__(self) -> str:
         return f"<Seat of {self.name}, {self.head}>"
+
+
+def _public(entry: Entry) -> bool:
+    try:
+        return entry.kind.public
+    except MessageError:
+        return False
 
 
 def _about(entry: SignedEntry) -> bytes:

@@ -102,7 +102,8 @@ class Ring:
     def multiply(self, left: Array, right: Array) -> Array:
         """Element by element; `right` has the shape of `left`, or is one element, shape (1, digits)."""
         if self._digits == 1:
-            return left * right % self._base
+            plain: Array = left * right % self._base
+            return plain
         product, carry = np.empty_like(left), 0
         for k in range(self._digits):
             total = carry + sum(left[..., i] * right[..., k - i] for i in range(k + 1))

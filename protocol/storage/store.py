@@ -71,11 +71,15 @@ class Store:
             with self._named_errors():
                 if alone:
                     self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                self._connection.execute("PRAGMA synchronous = FULL")
                 self._connection.execute("PRAGMA secure_delete = ON")  # seeds that a ceremony forgets; not the default
-            with self.transaction():
-                self._begin(wanted)
+                if self._path is None:  # every simulated party has one: nothing to compare, nothing to sync
+                    self._connection.execute(_SCHEMA)
+                else:
+                    self._connection.execute("PRAGMA journal_mode = WAL")
+                    self._connection.execute("PRAGMA synchronous = FULL")
+            if self._path is not None:
+                with self.transaction():
+                    self._begin(wanted)
         except BaseException:
             self._connection.close()
             raise

@@ -29,7 +29,7 @@ from psephos.protocol.storage.values import storable
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["Joining", "Keyed", "Published", "Publishing", "Staged", "UntilResult"]
+__all__ = ["Apart", "Joining", "Keyed", "Published", "Publishing", "Staged", "UntilResult"]
 
 
 # -- one role after another
@@ -38,11 +38,12 @@ __all__ = ["Joining", "Keyed", "Published", "Publishing", "Staged", "UntilResult
 @storable
 @dataclass(frozen=True)
 class At:
-    """Which stage a role is in, its state there, and the last states of the stages before."""
+    """Which stage a role is in, its state there, the last states of the stages before, and what came too early."""
 
     stage: int
     state: Any = field(repr=False)
     before: tuple[Any, ...] = field(default=(), repr=False)
+    early: tuple[Entry, ...] = field(default=(), repr=False)
 
 
 Stage = Callable[..., Role]
@@ -76,18 +77,27 @@ class Staged(Role):
         return self._entered(At(0, None))
 
     def _entered(self, at: At) -> Step:
-        step = self._known(at).start()
-        return self._moved(At(at.stage, step.state, at.before), replace(step, state=None))
+        role = self._known(at)
+        step, ahead = role.start(), [entry for entry in at.early if _reads(role, entry)]
+        if ahead:
+            inner = role.receive(step.state, ahead)
+            step = replace(inner, posts=(*step.posts, *inner.posts))
+            at = replace(at, early=())
+        return self._moved(replace(at, state=step.state), replace(step, state=None))
 
     def _moved(self, at: At, step: Step) -> Step:
         """On to the next stage, when this one is done."""
         if at.stage + 1 == len(self._stages) or not self._known(at).done(at.state):
             return replace(step, state=at)
-        after = self._entered(At(at.stage + 1, None, (*at.before, at.state)))
+        after = self._entered(At(at.stage + 1, None, (*at.before, at.state), at.early))
         return Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
 
     def receive(self, state: At, entries: Sequence[Entry]) -> Step:
-        """Each stage is given what it reads, in the order of the board; what it does not read is not for it."""
+        """Each stage is given what it reads, in the order of the board; what it does not read is not for it.
+
+        But for public keys: who makes no key counts them from the beginning, so a holder must, too. Else a holder that
+        says its own before its last word about it, and again later, has the others count ballots from another place.
+        """
         step, waiting = Step(state), list(entries)
         while waiting:
             role = self._known(step.state)
@@ -97,7 +107,8 @@ class Staged(Role):
             while waiting and _reads(role, waiting[0]) and (not run or _alike(run[-1], waiting[0])):
                 run.append(waiting.pop(0))
             if not run:
-                waiting = waiting[1:]
+                if waiting:
+                    step = replace(step, state=_kept(step.state, waiting.pop(0)))
                 continue
             inner = role.receive(step.state.state, run)
             after = self._moved(replace(step.state, state=inner.state), replace(inner, state=None))
@@ -128,6 +139,11 @@ class Staged(Role):
     def stage(self, state: At) -> Role:
         """Who it is now."""
         return self._known(state)
+
+
+def _kept(at: At, entry: Entry) -> At:
+    known = {other.sender for other in at.early}
+    return replace(at, early=(*at.early, entry)) if entry.is_a(Kind.PUBLIC_KEY) and entry.sender not in known else at
 
 
 def _reads(role: Role, entry: Entry) -> bool:
@@ -197,6 +213,14 @@ class Agreed:
     key: ThresholdKey
 
 
+@storable
+@dataclass(frozen=True)
+class Apart:
+    """They have published different ones: there is no key, and the study ends here."""
+
+    why: str
+
+
 class Keyed(Machine):
     """Publishes the key, where this role holds a share of it, and waits until all holders have published the same."""
 
@@ -213,19 +237,25 @@ class Keyed(Machine):
 
     @gathers(Comparing, Kind.PUBLIC_KEY, lambda self, state: self._study.holders)
     def compare(self, state: Comparing, said: dict[str, bytes]) -> Step:
-        """Raises AgreementError when two holders do not mean the same key, or it is not the one that the study asks."""
-        if len(set(said.values())) != 1:
-            raise AgreementError(f"{self.name}: the holders do not publish the same key; the study ends here")
-        key = decode_key(self._study, next(iter(said.values())))
-        if self._own is not None and key != self._own:
-            raise AgreementError(f"{self.name}: the others publish another key than the one it has a share of")
+        """The key; none when two holders do not mean the same, or it is not the one that the study asks for."""
+        alike: dict[bytes, list[str]] = {}
+        for name, data in said.items():
+            alike.setdefault(data, []).append(name)
+        try:
+            if len(alike) != 1:
+                raise AgreementError("one by " + ", another by ".join(" and ".join(names) for names in alike.values()))
+            key = decode_key(self._study, next(iter(alike)))
+            if self._own is not None and key != self._own:
+                raise AgreementError(f"not the one that {self.name} has a share of")
+        except PsephosError as error:
+            return Step(Apart(f"the holders do not publish the one key of this study: {error}"))
         return Step(Agreed(key))
 
     def listens(self, state: Any) -> bool:
         """No holder any more: what they told each other in secret is forgotten with the key to it."""
         return self._own is None
 
-    def outcome(self, state: Comparing | Agreed) -> ThresholdKey | None:
+    def outcome(self, state: Comparing | Agreed | Apart) -> ThresholdKey | None:
         """The key."""
         return state.key if isinstance(state, Agreed) else None
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import re
 import tomllib
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,6 +26,7 @@ from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError, StudyError
 from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
 __all__ = ["CURATOR", "Member", "Protocol_", "Study", "plain", "safe_confirmations"]
@@ -119,12 +120,18 @@ class Study:
     def __post_init__(self) -> None:
         names = [member.name for member in self.parties]
         chosen = sorted(member.holder for member in self.parties if member.holder)
+        alike = {unicodedata.normalize("NFKC", name).casefold() for name in names}
+        texts = [*self.classes, self.label, self.method, self.closes, *self.parameters]
+        texts += [value for value in self.parameters.values() if isinstance(value, str)]
         keys = [member.key for member in self.parties]
         for right, wrong in (
             (self.title.strip() and plain(self.title), "a study has a title of one line"),
             (len(self.nonce) == 16, "a study's nonce has 16 bytes"),
             (self.protocol in get_args(Protocol_), f"a study's protocol is one of {', '.join(get_args(Protocol_))}"),
-            (0 < self.epsilon < math.inf and 0 <= self.delta < 1, "epsilon is positive, and delta lies in [0, 1)"),
+            (
+                MIN_EPSILON <= self.epsilon <= MAX_EPSILON and 0 <= self.delta < 1,
+                f"epsilon lies between {MIN_EPSILON:g} and {MAX_EPSILON:g}, and delta in [0, 1)",
+            ),
             (len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes), "there are two or more classes"),
             (self.features and len(set(self.features)) == len(self.features), "every feature has a name of its own"),
             (len(self.auxiliary) == 32 and self.samples >= 1, "auxiliary samples are named by 32 bytes"),
@@ -134,7 +141,16 @@ class Study:
             ),
             (self.proofs in PROOFS[1:], "ballots in a study prove knowledge, or that they are valid"),
             (len(names) >= 2, "a study has at least two parties"),
-            (all(map(plain, names)) and len(set(names)) == len(names), "every party has a name of its own"),
+            (all(map(plain, names)) and len(alike) == len(names), "every party has a name of its own"),
+            (
+                "".join(texts).isprintable(),
+                "classes, label, method, closing time and parameters are texts of one line, with nothing that moves a "
+                "cursor: they are shown to whoever signs",
+            ),
+            (
+                all(type(value) is not float or math.isfinite(value) for value in self.parameters.values()),
+                "a parameter is no finite number",
+            ),
             (len({*keys, self.curator}) == len(keys) + 1, "every member has an identity of its own"),
             (
                 2 <= self.minimum_ballots <= len(names),
@@ -263,7 +279,8 @@ class Study:
         """From TOML in any layout; raises StudyError, naming the field that is missing, unknown or of another type."""
         try:
             document = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            repr(document)  # raises where a number is too long to be written: TOML's have 64 bits
+        except (ValueError, RecursionError) as error:
             raise StudyError(f"this is no study: it is not TOML ({error})") from None
         found = document.get("psephos_study")
         if found != FORMAT:
@@ -326,8 +343,8 @@ class Study:
 
 
 def plain(name: str) -> bool:
-    """Whether a name or title is one line of 1 to 100 characters, without spaces around it."""
-    return bool(re.fullmatch(r"[^\x00-\x1f\x7f]{1,100}", name)) and name == name.strip()
+    """Whether a name or title is one line of 1 to 100 characters that one can see, without spaces around it."""
+    return 0 < len(name) <= 100 and name.isprintable() and name == unicodedata.normalize("NFC", name.strip())
 
 
 def _moment(text: str) -> datetime | None:
@@ -350,6 +367,8 @@ class _Table:
                 return default
             raise StudyError(f"{self._where} says nothing of {name}")
         found = self._left.pop(name)
+        if type(found) is int and found.bit_length() > 63:
+            raise StudyError(f"{name} of {self._where} is no number of 64 bits")
         if kind is float and type(found) is int:
             return float(found)
         if type(found) is not kind:
@@ -371,7 +390,7 @@ class _Table:
     def parameters(self, name: str) -> dict[str, bool | int | float | str]:
         found = self.value(name, dict)
         for key, value in found.items():
-            if type(value) not in (bool, int, float, str):
+            if type(value) not in (bool, int, float, str) or (type(value) is int and value.bit_length() > 63):
                 raise StudyError(f"{key} of {name} is {value!r}; parameters are numbers, texts and flags")
         return dict(found)
 

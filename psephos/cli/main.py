@@ -11,9 +11,9 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # imported where it is needed: importing is part of what can be interrupted
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # all else is imported in `main`: importing is part of what can be interrupted
     import typer
 
 __all__ = ["COMMANDS", "build", "main"]
@@ -99,8 +99,11 @@ def main() -> None:
         stopped["terminated"] = True
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, terminated)
     try:
+        signal.signal(signal.SIGTERM, terminated)
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # whoever started this has closed it
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end
         # A shell that completes a line sends it in the environment.
         words = sys.argv[1:] or (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
         build(words)(standalone_mode=True)
@@ -123,6 +126,9 @@ def main() -> None:
             raise
         _say(str(error))
         sys.exit(_BAD_USAGE if isinstance(error, InvalidParameter) else _FAILED)
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)  # Python's own end has no use for KeyboardInterrupt
 
 
 def _say(text: str) -> None:

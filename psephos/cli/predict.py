@@ -40,10 +40,13 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         table = read_table(file)
         if COLUMN in table.columns:
             raise DataError(f"{file} has a column {COLUMN!r} already: give it another name")
-        said = classifier.predict(table)
+        said, warnings = classifier.predict(table), list(classifier.model.warnings)
+        for warning in warnings:
+            note(f"WARNING: {warning}")
         text = table.assign(**{COLUMN: said}).to_csv(index=False, lineterminator="\n")
         if as_json:
-            text = json.dumps({"format": FORMAT, "kind": "predictions", COLUMN: said.tolist()}) + "\n"
+            found = {"format": FORMAT, "kind": "predictions", "warnings": warnings, COLUMN: said.tolist()}
+            text = json.dumps(found) + "\n"
         if output is None:
             emit(text)
         else:

@@ -220,15 +220,16 @@ class Summed(Run):
 
     def page(self) -> Page:
         page, delta = super().page(), (" at delta = ", self.delta) if self.delta else ()
+        degree = f" of degree {self.degree}" if self.degree > 1 else ""
         facts: list[Fact] = [
             _opened("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
             ("epsilon", self.epsilon, *delta, " per release and party"),
-            ("Paillier key", self.key_bits, " bits, degree ", self.degree, f", randomness {self.randomness}"),
-            ("One ballot, in ciphertexts", self.ciphertexts_per_ballot, "; in bytes ", self.bytes_per_ballot),
+            ("Paillier key", self.key_bits, " bits", degree, f"; randomness of ciphertexts: {self.randomness}"),
+            ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            ("Model", _MODELS[self.proofs], _KEYS[self.keys]),
+            ("Assumed", _MODELS[self.proofs], _KEYS[self.keys]),
         ]
         return replace(
             page,
@@ -251,7 +252,7 @@ class Summed(Run):
         said = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
         if self.measured_on:
             rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
-            said.append(f"Rows behind the figures: {rows}; chosen at random where there are more.")
+            said.append(f"Trained or measured on some rows only, chosen at random: {rows}.")
         return said
 
     def _cost(self) -> str:
@@ -328,7 +329,7 @@ class TallyOutcome(Summed):
 
     def page(self) -> Page:
         page = super().page()
-        said = "Nobody in this protocol is given the counts, the curator included."
+        said = "Nobody is given an exact sum, not even the curator: the parties add noise before anything is opened."
         if self.reveal == "alpha":
             said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
             if more := [name for name in ("avg", "own-data", "whitened") if name in self.accuracy]:
@@ -561,7 +562,7 @@ class PsgdOutcome(Run):
             ("epsilon", self.epsilon, " at delta = ", self.delta),
             ("Paillier key", self.key_bits, " bits"),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            ("Model", _MODELS["none"], _KEYS[self.keys]),
+            ("Assumed", _MODELS["none"], _KEYS[self.keys]),
         ]
         promises = (
             "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "

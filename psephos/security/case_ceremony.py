@@ -18,7 +18,8 @@ import numpy as np
 from gmpy2 import mpz
 from scipy.stats import chisquare
 
-from psephos.parties.ceremony import CeremonyHolder, Searching
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.parties.ceremony_states import Searching
 from psephos.protocol.ceremony.exponent import share_bound
 from psephos.protocol.ceremony.messages import byte_length, packed_bytes, unpack_residues
 from psephos.protocol.ceremony.search import CONFIRMATIONS, FORM_MASKS, Batch, choose, flat_primes, form_modulus

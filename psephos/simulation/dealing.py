@@ -121,10 +121,18 @@ def dealt_by(options: Options, data: Dataset | Split | None = None) -> tuple[Opt
         options = replace(options, parties=parties, **fewer)
     options.check()
     if not isinstance(data, Split):
-        data = options.deal(table or data or load(options.dataset, options.data_dir))
+        data = options.deal(table or data or _named(options))
     if options.compares and not len(data.test):
         raise InvalidParameter("no rows are left to measure on: leave --held-out out")
     return options, data
+
+
+def _named(options: DataOptions) -> Dataset:
+    """Synthetic rows are as many as are asked for: two of each party's, where it does not say."""
+    if options.dataset != "synthetic":
+        return load(options.dataset, options.data_dir)
+    private = options.parties * (options.samples_per_party or 2)
+    return load("synthetic", samples=max(2000, private + (getattr(options, "auxiliary", None) or private // 8)))
 
 
 def scaler_for(name: str) -> PublicScaler:

@@ -71,7 +71,7 @@ class Conditions:
         mode: how ciphertexts are randomised.
         engine: where batches are simulated.
         journal: where each finished batch is committed; a sum that is in it already goes on.
-        transcript: watches; where it keeps secrets, it also has every role's coins.
+        transcript: watches, if there is one; where it keeps secrets, it also has every role's coins.
         progress: called with the number of parties done since the last call.
         roles: who is replaced by whom (`psephos.protocol.driver.replaced`).
         present: the parties that take part, in order; all of them by default.
@@ -81,7 +81,7 @@ class Conditions:
     mode: RandomnessMode = "half"
     engine: Engine = field(default_factory=LocalEngine)
     journal: Journal | None = None
-    transcript: Transcript = field(default_factory=Transcript)
+    transcript: Transcript | None = None
     progress: Callable[[int], object] = lambda parties: None
     roles: Mapping[str, Callable[[Role], Role]] = field(default_factory=dict)
     present: Sequence[int] | None = None
@@ -259,7 +259,7 @@ def simulate_sum(
         TooFewBallotsError, ThresholdError, WrongPartialDecryptionError: the sum cannot be opened.
     """
     how = Conditions() if conditions is None else conditions
-    whole = bool(how.roles) or how.transcript.keeps_secrets
+    whole = bool(how.roles) or (how.transcript is not None and how.transcript.keeps_secrets)
     return (_together if whole else _in_batches)(round_, ceremony, contribution, how)
 
 
@@ -267,14 +267,14 @@ def _together(round_: Round, ceremony: Ceremony, contribution: Contribution, how
     """All roles in one run of the driver."""
     numbers = range(len(round_.roster)) if how.present is None else how.present
     expected = len(numbers) * round_.plan.ciphertexts
+    transcript = how.transcript or Transcript()
     parties = []
     for number in numbers:
-        coins = how.transcript.coins(f"party {number}")
+        coins = transcript.coins(f"party {number}")
         encryptor = Encryptor(round_.key, how.mode, randomness=coins, expected=expected)
         parties.append(contribution.role(number, ceremony.signing_keys[number], round_, encryptor, coins))
-    coins_of = how.transcript.coins
-    holders = [KeyHolder(s, round_, randomness=coins_of(f"holder {s.holder}")) for s in ceremony.shares]
-    driver = Driver(replaced([*parties, Tally(round_), *holders], how.roles), transcript=how.transcript)
+    holders = [KeyHolder(s, round_, randomness=transcript.coins(f"holder {s.holder}")) for s in ceremony.shares]
+    driver = Driver(replaced([*parties, Tally(round_), *holders], how.roles), transcript=transcript)
     begun = time.perf_counter()
     results = driver.run()
     taken = time.perf_counter() - begun
@@ -293,13 +293,14 @@ def _together(round_: Round, ceremony: Ceremony, contribution: Contribution, how
 
 @dataclass(frozen=True)
 class _Shared:
-    """What every batch needs; `contribution` without what is the parties' own."""
+    """What every batch needs; `contribution` without what is the parties' own; whether anybody wants the messages."""
 
     round: Round
     contribution: Contribution
     mode: RandomnessMode
     expected: int
     holders: int
+    watched: bool
 
 
 @dataclass(frozen=True)
@@ -341,7 +342,8 @@ def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, h
         merging = time.perf_counter()
         state.products = [mine.merge(product) for mine, product in zip(state.products, work.products, strict=True)]
         state.clear = state.clear + work.clear
-        messages += work.messages
+        if how.transcript is not None:
+            messages += work.messages
         encrypt += work.encrypt
         memory |= {work.process: max(memory.get(work.process, 0.0), work.memory_mb), _this_process(): peak_memory_mb()}
         state.memory_mb = max(state.memory_mb, sum(memory.values()))
@@ -354,8 +356,8 @@ def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, h
         if kept is not None:
             kept.commit(state, work.messages)
         how.progress(work.parties)
-    # Batches come in any order; a transcript is in the order of the roster.
-    how.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
+    if how.transcript is not None:  # batches come in any order; a transcript is in the order of the roster
+        how.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
     voted = time.perf_counter()
     store = None if how.journal is None else how.journal.store
     holders = [
@@ -389,7 +391,8 @@ def _batches(
     if not todo:
         return
     expected = -(-sum(len(numbers) for _, numbers in todo) * round_.plan.ciphertexts // how.engine.workers)
-    shared = _Shared(round_, contribution.with_own(()), how.mode, expected, len(ceremony.shares))
+    watched = how.journal is not None or how.transcript is not None
+    shared = _Shared(round_, contribution.with_own(()), how.mode, expected, len(ceremony.shares), watched)
     yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, *work) for work in todo])
 
 
@@ -416,7 +419,7 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
         len(parties),
         [results[observer.name] for observer in observers],
         _clear_sum(round_, [results[party.name] for party in parties]),
-        transcript.messages,
+        transcript.messages if shared.watched else [],
         time.perf_counter() - started - aggregate,
         aggregate,
         _this_process(),

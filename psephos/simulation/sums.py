@@ -52,7 +52,7 @@ from psephos.simulation.dealing import DataOptions, dealt_by, one_of, scaler_for
 from psephos.simulation.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
-from psephos.simulation.linear import LinearVoter, count_votes
+from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.simulation.measure import Kept
 from psephos.simulation.methods import Method, Request, check_mechanism
 
@@ -294,14 +294,14 @@ class Population:
         return count_votes(blocks, len(X), self.classes)
 
     def note_references(self, kept: Kept, loss: str) -> dict[str, int]:
-        """Keep batch, indiv and ensemble; returns on how many rows they were trained or measured.
+        """Keep batch, indiv and ensemble; returns on how many rows they were trained or measured, where not on all.
 
         batch is one classifier of all parties' rows in one place, or of a random part of them; indiv the mean of one
         party's classifier, ensemble their majority vote (ties as eq. 6).
         """
         data = self.dealt.dataset
         rows = np.concatenate([self.dealt.parties[number] for number in self.present])
-        rows = np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
+        held, rows = len(rows), np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
         labels = one_hot(data.y_train[rows], self.classes)
         scaled = _transformed(self.scaler, data.X_train[rows])
         kept.classifier("batch", minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes)).w)
@@ -310,7 +310,8 @@ class Population:
         counts = self.counts(self.test[chosen])
         kept.shares("indiv", counts / len(self.present), rows=chosen)
         kept.shares("ensemble", one_hot(majority(counts), self.classes), rows=chosen)
-        return {"batch": len(rows), "ensemble": voted}
+        used = {"batch": (len(rows), held), "ensemble": (voted, len(self.test))}
+        return {name: some for name, (some, every) in used.items() if some < every}
 
 
 class _Rows(Sequence[OwnRows]):
@@ -366,7 +367,6 @@ def _train(
         trained = train_parties(X, y, sizes, classes=classes, lam=options.local_lam)
         parameters.append(trained)
         if learners == ("logistic",):
-            voters += [LinearVoter(w) for w in trained]
             done(len(sizes))
             continue
         edges = np.concatenate([[0], np.cumsum(sizes)])
@@ -379,7 +379,8 @@ def _train(
         for voter in Parallel(n_jobs=options.workers, return_as="generator", batch_size="auto")(tasks):
             voters.append(voter)
             done(1)
-    return np.concatenate(parameters), voters
+    every = np.concatenate(parameters)
+    return every, voters or LinearVoters(every)
 
 
 def _fit_one(
@@ -421,7 +422,7 @@ class Sums:
         self.kept = how.get("kept") or Kept()
         self.seconds: dict[str, float] = {}
         self._done: list[EncryptedSum] = []
-        self._transcript = how.get("transcript") or Transcript()
+        self._transcript = how.get("transcript")
         self._roles, self._journal = dict(how.get("roles") or {}), journal
         self._engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
         with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes

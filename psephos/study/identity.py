@@ -161,21 +161,23 @@ class Identity:
     def charge(self, study: Study) -> None:
         """Put a study down, once, before it costs anything.
 
-        Raises BudgetExceededError when it does not fit, AlreadyCastError when this identity has voted on the same
-        auxiliary samples in another study: with it there and away once, the difference of two counts is its votes.
+        Raises BudgetExceededError when it does not fit, AlreadyCastError when this identity has given the same to an
+        exact sum before, votes or parameters: with it there and away once, the difference of two sums is its own.
         """
         with self._store() as store, store.transaction():
             self._check(store, study)
-            if study.protocol == "tally":
-                store.put("voted", study.auxiliary, study.digest)
+            if (claim := _claim(study)) is not None:
+                store.put("voted", claim, study.digest)
             store.put("spent", study.digest, json.dumps([study.title, study.epsilon, study.delta]).encode())
 
     def _check(self, store: Store, study: Study) -> None:
-        before = store.get("voted", study.auxiliary) if study.protocol == "tally" else None
+        claim = _claim(study)
+        before = None if claim is None else store.get("voted", claim)
         if before is not None and before != study.digest:
+            what = "voted on" if study.protocol == "tally" else f"given its {study.method} on"
             raise AlreadyCastError(
-                f"{self.card.name} has voted on these auxiliary samples in another study, {before.hex()[:16]}: the "
-                "difference of two counts would show its votes; agree on other samples"
+                f"{self.card.name} has {what} these auxiliary samples in another study, {before.hex()[:16]}: the "
+                "difference of two sums would show what it gave; agree on other samples"
             )
         limit, after = store.get("budget", b"epsilon"), _spent(store, study)
         if limit is not None and after > float(json.loads(limit)) * (1 + 1e-12):
@@ -183,6 +185,12 @@ class Identity:
                 f"the study {study.title!r} would bring {self.card.name} to epsilon = {after:.6g} in all, and its "
                 f"budget is {float(json.loads(limit)):g}; `psephos study budget {self.directory}` shows and sets it"
             )
+
+
+def _claim(study: Study) -> bytes | None:
+    """What is given once, where the curator sees exact sums: votes on these samples, or parameters by one method."""
+    about = {"tally": b"", "average": study.method.encode()}.get(study.protocol)
+    return None if about is None else about + study.auxiliary
 
 
 def _spent(store: Store, besides: Study | None) -> float:

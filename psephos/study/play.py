@@ -18,21 +18,22 @@ from typing import Any
 
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import Asked
-from psephos.parties.ceremony import CeremonyHolder, Searching
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.parties.ceremony_states import Over, Searching
 from psephos.parties.holder import Answered
 from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
 from psephos.protocol.board.address import open_board
 from psephos.protocol.encrypted_sum.product import Closed, Observer, Watching
-from psephos.protocol.errors import BoardError, JournalError, PsephosError
+from psephos.protocol.errors import BoardError, JournalError, PsephosError, StudyError
 from psephos.protocol.roles import Missing, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult
+from psephos.protocol.study.stages import Apart, Joining, Keyed, Publishing, Staged, UntilResult
 from psephos.protocol.study.study import CURATOR
 from psephos.study.member import Membership
 
-__all__ = ["Play", "standing"]
+__all__ = ["Play", "failed", "standing"]
 
 _log = logging.getLogger("psephos.study")
 
@@ -49,6 +50,11 @@ def _now(agent: Agent) -> tuple[Role, Any]:
     return role, getattr(state, "state", state)
 
 
+def failed(agent: Agent) -> bool:
+    """Whether the study ended without a key: its ceremony failed, or holders published different ones."""
+    return isinstance(_now(agent)[1], Over | Apart)
+
+
 def standing(agent: Agent) -> str:
     """Where a role stands, in words."""
     if agent.result is not None:
@@ -57,6 +63,10 @@ def standing(agent: Agent) -> str:
     left = agent.role.awaits(agent.state)
     if isinstance(role, Joining):
         return f"waits until these have joined: {', '.join(left.senders)}" if left else "has joined"
+    if isinstance(state, Apart):
+        return f"there is no key, and this study is over: {state.why}"
+    if failed(agent):
+        return "the ceremony came to no key, and this study is over: make another, without whoever was named"
     if isinstance(role, CeremonyHolder):
         if isinstance(state, Searching):
             tried, expected = state.batch * role.terms.batch, round(1 / role.terms.success)
@@ -168,10 +178,13 @@ class Play:
         """Take every step as it falls due, until all is done or `until` says so.
 
         A board that fails is tried again, and a wait that ends in an error is named and goes on. Raises what a role
-        raises that cannot go on.
+        raises that cannot go on, StudyError when the ceremony has failed.
         """
         pause = _SHORTEST
         while not (self.done or until()):
+            for seat in self.seats:
+                if failed(seat.agent) and not seat.agent.waiting:
+                    raise StudyError(f"{seat.agent.role.name}: {standing(seat.agent)}")
             try:
                 moved, self.failure = self.turn(patient=True), ""
             except BoardError as error:

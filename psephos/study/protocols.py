@@ -410,6 +410,8 @@ class _Average(_Planned):
         for name in asked:
             if not self.given(name):
                 raise StudyError(f"an average by {self.study.method} says its {name}")
+            if name != "coordinates" and not 0 < self.given(name) < 1e6:
+                raise StudyError(f"{name} is a positive number, not {self.given(name)}")
         if self.study.method in OWN and self.study.minimum_ballots < len(self.study.roster):
             raise StudyError(
                 "the noise of an average of directions is sized for all parties: the minimum is all of them"

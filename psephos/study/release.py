@@ -45,8 +45,13 @@ def released(study: Study, samples: PublicSamples, result: Any, randomness: Rand
         method=study.method,
         parties=play.ballots(result),
         release=paid,
+        warnings=_warnings(study),
     )
     return written_model(model)
+
+
+def _warnings(study: Study) -> tuple[str, ...]:
+    return ("A trial: the key of this study may be too short to protect anything.",) if study.trial else ()
 
 
 def checked(study: Study, samples: PublicSamples, content: bytes) -> Model:
@@ -68,6 +73,7 @@ def checked(study: Study, samples: PublicSamples, content: bytes) -> Model:
         ("epsilon", paid.epsilon is not None and paid.epsilon <= study.epsilon * (1 + 1e-12)),
         ("unit of privacy", paid.unit == unit_of(study)),
         ("delta", paid.delta is not None and paid.delta <= study.delta + 2.0**-50),
+        ("warning", model.warnings == _warnings(study)),
         ("number of ballots", study.minimum_ballots <= model.parties <= len(study.parties)),
     ):
         if not agreed:
@@ -78,7 +84,7 @@ def checked(study: Study, samples: PublicSamples, content: bytes) -> Model:
 def card(study: Study, model: Model) -> str:
     """The model's card, Markdown."""
     paid, holders = model.release, len(study.holders)
-    trial = "**A trial: the key of this study may be too short to protect anything.**\n\n" if study.trial else ""
+    trial = "".join(f"**{text}**\n\n" for text in model.warnings)
     moves = "all that it holds" if paid.unit == "party" else "it"
     rows = "".join(f"| {name} | {what} |\n" for name, what in model.encoding.summary)
     key = f"{study.key_bits} bits, made by {holders} holders of whom {study.threshold} open; nobody has it"

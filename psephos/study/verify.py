@@ -31,7 +31,7 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.psgd.walk import Walk
 from psephos.protocol.roles import Entry, Refusal, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import Keyed
+from psephos.protocol.study.stages import Apart, Joining, Keyed, Stage, Staged
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, session_of
 from psephos.study.protocols import Pathak, Play, Psgd, Public, Renumbered, SharedSum, Sum, play_of
@@ -68,6 +68,8 @@ class _Found:
     opened: OpenedSum | None = None
     result: Any = None
     """What the classifier is released from, where it is known."""
+    lacks: str = ""
+    """Why there can be no result yet: one that is published is made up, or this board leaves something out."""
 
     def note(self, what: str, verdict: Verdict, found: str) -> None:
         self.checks.append(Check(what, verdict, found))
@@ -87,9 +89,11 @@ def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | 
     """
     play, found = play_of(Public(study, samples.auxiliary)), _Found()
     _read(play, board, curator, found)
+    ready = _ready(play, found)
     if isinstance(play, Pathak):
         _shares(play, found)
-    elif _key(study, found) is None:
+    elif not ready:
+        found.lacks = "there is no key"
         found.note("ballots, and what they add up to", "not checked", "there is no key yet")
     elif isinstance(play, Psgd):
         _series(play, curator is not None, found)
@@ -156,20 +160,31 @@ def _played(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal
     return step.state, step.refused
 
 
-def _key(study: Study, found: _Found) -> ThresholdKey | None:
-    what = "the key: published alike by all holders"
-    machine = Keyed("verifier", study)
-    try:
-        state, _ = _played(machine, found.of(Kind.PUBLIC_KEY))
-    except PsephosError as error:
-        found.note(what, "fails", str(error))
-        return None
-    found.key = machine.result(state)
-    if found.key is None:
-        found.note(what, "not checked", "not all holders have published it")
+def _ready(play: Play, found: _Found) -> bool:
+    """Whether the protocol has begun: all have joined that must, and there is a key where one is needed.
+
+    What stands on the board before is no part of it to anybody, and `found` has it no more.
+    """
+    study, what = play.study, "the key: published alike by all holders"
+    stages: list[Stage] = [lambda: Joining("verifier", play.needed)]
+    reader = Staged("verifier", *stages, *([lambda joined: Keyed("verifier", study)] if study.keyed else []))
+    state = reader.start().state
+    result, entries = None, iter(found.entries)
+    for entry in entries:
+        state = reader.receive(state, [entry]).state
+        if (result := reader.result(state)) is not None:
+            break
+    found.entries = list(entries)
+    if not study.keyed:
+        return result is not None
+    if isinstance(result, ThresholdKey):
+        found.key = result
+        found.note(what, "holds", f"{result.key!r}, {result.threshold} of {result.holders} open")
+    elif isinstance(apart := getattr(state.state, "state", None), Apart):
+        found.note(what, "fails", apart.why)
     else:
-        found.note(what, "holds", f"{found.key.key!r}, {found.key.threshold} of {found.key.holders} open")
-    return found.key
+        found.note(what, "not checked", "not all holders have published it")
+    return found.key is not None
 
 
 def _sum(round_: Round, study: Study, as_curator: bool, found: _Found) -> None:
@@ -184,6 +199,8 @@ def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
     """Every step of a descent: where it was announced, and its encrypted sum."""
     terms, told = play.terms(_known(found.key)), "at the point that follows, and its sum published alike by t holders"
     walk, refused, steps, last = Walk.start(terms), Counter[str](), list[_Found](), None
+    said_in = found.of(Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION)
+    begun = 0
     for entry in found.of(Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM):
         try:
             is_next = entry.is_a(Kind.ANNOUNCEMENT)
@@ -191,10 +208,14 @@ def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
         except PsephosError as error:
             refused[type(error).__name__] += 1
             continue
+        begun = entry.number if is_next else begun
         if after.steps > walk.steps and after.announcement is not None:
             round_ = terms.round(after.announcement)
-            last = _Found([one for one in found.entries if session_of(one.data) == round_.digest], key=found.key)
+            own = [one for one in said_in if one.number > begun and session_of(one.data) == round_.digest]
+            last = _Found(own, key=found.key)
             _sum(round_, play.study, as_curator, last)
+            if last.opened is None:
+                found.lacks = f"nobody opens the sum of step {after.steps} on this board"
             if last.opened is not None:
                 same = last.opened.sums == after.sums()
                 last.note("the published sum is the opened one", "holds" if same else "fails", f"step {after.steps}")
@@ -206,7 +227,9 @@ def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
         verdicts = [(check.verdict, check.found) for step in steps for check in step.checks if check.what == what]
         worst = max(verdicts, key=lambda one: ("holds", "not checked", "fails").index(one[0]))
         found.note(f"{what}, in each of {len(verdicts)} steps", *worst)
-    if last is not None and last.opened is not None and walk.over(terms):
+    if not walk.over(terms):
+        found.lacks = "the descent is not over"
+    elif last is not None and last.opened is not None:
         found.result = Walking(walk, last.opened)
 
 
@@ -215,6 +238,7 @@ def _shares(play: Pathak, found: _Found) -> None:
     state, refused = _played(consumer, found.of(Kind.PUBLISHED_SHARE))
     total = consumer.result(state)
     if total is None:
+        found.lacks = f"not all shares of it are on this board: it waits for {consumer.awaits(state)}"
         return found.note(what, "not checked", f"waits for {consumer.awaits(state)}")
     found.result = SharedSum(total)
     told = f"{play.terms.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
@@ -239,7 +263,8 @@ def _confirmations(found: _Found) -> None:
         return None
     what = "confirmations of one product"
     if found.closed is None:
-        return found.note(what, "not checked", "the vote is open")
+        found.lacks = "the vote is open"
+        return found.note(what, "not checked", found.lacks)
     state = found.closed
     for entry in found.of(Kind.CONFIRMATION):
         try:
@@ -252,6 +277,8 @@ def _confirmations(found: _Found) -> None:
         return found.note(what, "fails", f"holders {others} confirmed another product than this board's")
     enough = len(agreed) >= found.round.confirmations
     told = f"{len(agreed)} of at least {found.round.confirmations}"
+    if not enough:
+        found.lacks = f"its product is confirmed by {told}"
     return found.note(what, "holds" if enough else "not checked", told)
 
 
@@ -265,6 +292,8 @@ def _opening(study: Study, as_curator: bool, found: _Found) -> None:
     parts: dict[int, PartialDecryption] = {}
     wrong: list[str] = []
     for entry in found.of(Kind.PARTIAL_DECRYPTION):
+        if entry.sender not in study.holders:
+            continue  # refused by everybody else too
         try:
             part = PartialDecryption.decode(entry.data, found.round)
             if entry.sender != f"holder {part.holder}" or part.product_digest != found.product.digest:
@@ -277,6 +306,8 @@ def _opening(study: Study, as_curator: bool, found: _Found) -> None:
     if wrong:
         found.note(what, "fails", "; ".join(wrong))
     if len(parts) < study.threshold:
+        if study.public:
+            found.lacks = f"{len(parts)} of {study.threshold} holders open the sum on this board"
         return found.note(what, "not checked", f"{len(parts)} of {study.threshold} are there")
     try:
         found.opened = open_product(found.product, parts.values())
@@ -290,6 +321,8 @@ def _result(play: Play, samples: PublicSamples, found: _Found) -> None:
     published = [entry for entry in found.of(Kind.RESULT) if entry.sender == CURATOR]
     if not published:
         return found.note(what, "not checked", "there is none yet")
+    if found.lacks:
+        return found.note(what, "fails", f"there is one, and {found.lacks}")
     content = Reader(published[0].data, Kind.RESULT, study.digest).rest()
     try:
         model = checked(study, samples, content)

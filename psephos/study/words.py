@@ -38,6 +38,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
     Raises StudyError for an identity that is not in the study.
     """
     joint = PLAYS[study.protocol].joint
+    serve = "say how columns become numbers" if study.method in _BRINGS else "are voted on"
     width = max(len(member.name) for member in study.parties)
     lines = [
         study.title,
@@ -53,17 +54,17 @@ def described(study: Study, identity: Identity | None = None) -> str:
         ),
         "",
         "What is computed",
-        f"  One linear classifier of {study.label or 'the classes'} ({', '.join(study.classes)}), by way of "
-        f"{study.samples} public samples of {len(study.features)} features",
-        f"  ({study.auxiliary.hex()[:16]}). {_BRINGS.get(study.method, _BRINGS['votes'])}",
-        f"  These are added up under encryption. {_OPENED[joint]}",
+        f"  One linear classifier of {study.label or 'the classes'} ({', '.join(study.classes)}).",
+        f"  {study.samples} public samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}) {serve}.",
+        f"  {_BRINGS.get(study.method, _BRINGS['votes'])}",
+        f"  These are added up {'under encryption' if study.keyed else 'in random shares'}. {_OPENED[joint]}",
         "",
         "What it costs each party",
         f"  epsilon {study.epsilon:g}, delta {study.delta:g}: how much is said of {_UNIT[unit_of(study)]}.",
         *(_own(study, identity) if identity is not None else []),
         "",
         "Who could learn what",
-        "  anybody                 the released classifier, and who took part; no vote",
+        "  anybody                 the released classifier, and who took part; nothing that one party gave",
         f"  the curator             {_CURATOR.get(study.protocol, _SUM)}",
         *(_keyed(study) if study.keyed else _unkeyed(study)),
         *(f"  {name}  {value}" for name, value in sorted(study.parameters.items()) if name != "coordinates"),

@@ -121,21 +121,25 @@ def test_mathematics_is_not_taken_for_markup(site: Path) -> None:
     assert not lost
 
 
+PRINTED = ("json.md", "matrix.md", "parameters.md", "performance.md")
+"""Pages that programs write, in plain text."""
+
 FORMULA = re.compile(r"\$\$(?:.+?)\$\$|(?<![\\$])\$(?! )[^$\n]*(?:\n[^$\n]+)*?(?<! )\$", re.S)
 
 
 class Formulas(HTMLParser):
-    """The text of each formula of a page, and what is left of formulas outside of them and of code."""
+    """The text of each formula of a page; what is left of some, and plain text that looks like one, outside of code."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.found: list[str] = []
         self.raw: list[str] = []
+        self.plain: list[str] = []
         self._inside: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("math", "code", "pre", "script", "style"):
+        if tag in ("math", "code", "pre", "script", "style", "svg"):
             self._inside.append(tag)
             self.found += [""] * (tag == "math")
 
@@ -148,6 +152,7 @@ class Formulas(HTMLParser):
             self.found[-1] += data
         elif not self._inside:
             self.raw += re.findall(r"\$[^$]*\$|\\[(\[a-zA-Z]+", data)
+            self.plain += re.findall(r"\w\)?\^[\w(-]+|\|\||sqrt\(|\b[A-Za-z]_\w\b|<=|>=", data)
 
 
 def test_every_formula_is_drawn(site: Path) -> None:
@@ -159,6 +164,7 @@ def test_every_formula_is_drawn(site: Path) -> None:
         found = Formulas(page)
         assert len(found.found) == len(FORMULA.findall(text)), source
         assert not found.raw, source
+        assert not found.plain or source.name in PRINTED, (source, found.plain)
         assert not [formula for formula in found.found if not formula.strip() or "\\" in formula], source
         assert "arithmatex" not in page
         assert "merror" not in page
@@ -170,8 +176,8 @@ def test_every_formula_is_drawn(site: Path) -> None:
 
 
 def test_formulas_that_are_not_drawn_are_seen() -> None:
-    page = Formulas("<p>$x$ <code>$HOME $y</code> <math><mi>z</mi></math> \\alpha</p>")
-    assert (page.found, page.raw) == (["z"], ["$x$", "\\alpha"])
+    page = Formulas("<p>$x$ <code>$HOME $y c^2</code> <math><mi>z</mi></math> \\alpha n^(s+1) p_1 a file_name</p>")
+    assert (page.found, page.raw, page.plain) == (["z"], ["$x$", "\\alpha"], ["n^(s", "p_1"])
 
 
 @pytest.mark.parametrize(
@@ -246,6 +252,10 @@ def test_no_code_is_wider_than_a_screen(site: Path) -> None:
     assert max(columns.values()) > 100, "no code was found"
 
 
+SHOWN = ("theory.html", "examples/index.html", "security/matrix.html", "security/zero-knowledge.html", "rajkumar.html")
+"""Pages with the longest formulas, the most pictures and the widest tables."""
+
+
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
 def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> None:
     """Read from files: the search finds, formulas have their font, nothing is cut off on a screen or a telephone."""
@@ -271,7 +281,7 @@ def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> 
       }, 50);
     })"""
     with browser.chromium() as chromium:
-        for path in (shown, *(site / name for name in ("theory.html", "examples/index.html", "security/matrix.html"))):
+        for path in (shown, *(site / name for name in SHOWN)):
             for width, dark in ((1400, False), (400, True)):
                 chromium.open(path, width=width, dark=dark)
                 page_over, code_over = chromium.value(measure)

@@ -16,7 +16,8 @@ import phe
 import pytest
 from gmpy2 import mpz
 
-from psephos.parties.ceremony import CEREMONY_KINDS, FIRST, CeremonyHolder, Searching
+from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
+from psephos.parties.ceremony_states import FIRST, Searching
 from psephos.protocol.ceremony.messages import written
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -373,7 +374,7 @@ def test_strangers_do_not_complain() -> None:
     driver = Driver([Stranger(), *holders], strict=False)
     assert len(driver.run()) == 3
     assert {str(refusal.error).split(": ")[1] for _, refusal in driver.refused} == {
-        "a complaint from party 1, who is told nothing"
+        "party 1 is no holder, and has nothing to say here"
     }
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from gmpy2 import mpz
 
-from psephos.parties.ceremony import CeremonyHolder, Searching
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.parties.ceremony_states import Searching
 from psephos.protocol.ceremony.messages import byte_length, pack_integers, pack_residues, packed_bytes, unpack_residues
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms

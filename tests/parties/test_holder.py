@@ -19,6 +19,7 @@ from psephos.protocol.errors import (
     ForgedSignatureError,
     PsephosError,
     TooFewBallotsError,
+    UnexpectedMessageError,
     UnseenBallotError,
     WrongKeyError,
     WrongRoundError,
@@ -58,8 +59,8 @@ class Asked:
         step = self._say("somebody", "board", *(ballot.encode() for ballot in ballots))
         return [refusal.error for refusal in step.refused]
 
-    def ask(self, request: TallyRequest) -> bytes:
-        step = self._say("curator", self.holder.name, request.encode(self.holder.round))
+    def ask(self, request: TallyRequest, sender: str = "curator") -> bytes:
+        step = self._say(sender, self.holder.name, request.encode(self.holder.round))
         for refusal in step.refused:
             raise refusal.error
         (post,) = step.posts
@@ -98,6 +99,17 @@ def test_it_opens_what_it_has_seen(election: Any, ballots: list[Ballot]) -> None
         assert part.holder == holder.number == share.holder
         assert part.values == share.partially_decrypt(product.vector().ciphertexts)
         assert part.product_digest == product.digest
+
+
+def test_it_answers_the_curator_only(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
+    """Answers are sealed to who asks: a party that asks t holders would have the exact counts."""
+    unspent.observe(*ballots)
+    request = request_for(election, ballots)
+    for _ in range(2):
+        for stranger in ("party 4", "holder 2"):
+            with pytest.raises(UnexpectedMessageError, match=f"{stranger} asks for the sum, which is the curator's"):
+                unspent.ask(request, stranger)
+        assert unspent.ask(request)
 
 
 def test_a_ballot_it_has_not_observed(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:

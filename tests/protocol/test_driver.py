@@ -198,6 +198,9 @@ def test_a_message_for_a_later_state_waits_until_then() -> None:
     assert curator.result(curator.receive(step.state, ballots).state) == 101
     twice = curator.receive(step.state, [early])
     assert "came twice, before it was due" in str(twice.refused[0].error)
+    long = Entry(2, "party 8", "curator", frame(Kind.TALLY_REQUEST, SESSION, bytes(1 << 16)))
+    kept = curator.receive(step.state, [long])
+    assert "too long to be kept" in str(kept.refused[0].error)
     assert twice.state == step.state
 
 

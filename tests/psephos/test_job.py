@@ -62,6 +62,7 @@ def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) ->
         assert said in done.stderr
     table = read_table(path)
     model = psephos.load_model(out)
+    assert model.model.warnings == ()
     assert model.feature_names_in_.tolist() == ["pressure", "seen", "ward=east", "ward=north", "ward=south"]
     # The classes are 30 apart with a deviation of 8, and wards tell them too; pure noise gives 0.5.
     assert (model.predict(table) == table["outcome"]).mean() > 0.8
@@ -182,7 +183,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         assert said in cards[0]
     for said in ("2/M", "dealer of the key", "no proofs", "the median of the public rows"):
         assert said in cards[0]
-    card = model_card(job.model, replace(outcome, noise_source="simulation", cautions=[]), job.dealt, 0.5)
+    card = model_card(job.model, replace(outcome, noise_source="simulation"), job.dealt, 0.5)
     assert "from a SEED" in card
     assert "right on 50.0% of the public rows" in card
 
@@ -204,6 +205,7 @@ def test_a_release_is_not_written_over_another(tmp_path: Path) -> None:
     assert json.loads(first.stdout)["privacy"].keys() == {"whitened"}
     assert "A 512-bit key is a test key: it protects nothing." in first.stderr
     assert "Written: " in first.stderr
+    assert psephos.load_model(tmp_path).model.warnings == ("A 512-bit key is a test key: it protects nothing.",)
     before = (tmp_path / "model.json").read_bytes()
     with pytest.raises(InvalidParameter, match="cost the parties epsilon once more"):
         raise invoke(*words).exception

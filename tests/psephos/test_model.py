@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -179,7 +180,9 @@ def invoke(*words: str) -> Any:
 
 
 def test_predict_takes_a_table_and_gives_one(tmp_path: Path) -> None:
-    (tmp_path / MODEL_FILE).write_bytes(written_model(MODELS[1]))
+    (tmp_path / MODEL_FILE).write_bytes(
+        written_model(msgspec.structs.replace(MODELS[1], warnings=("The key was short.",)))
+    )
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     TABLE.to_parquet(tmp_path / "t.parquet")
     expected = load_model(tmp_path).predict(ROWS).tolist()
@@ -187,13 +190,13 @@ def test_predict_takes_a_table_and_gives_one(tmp_path: Path) -> None:
         done = invoke("predict", str(tmp_path), str(tmp_path / name), "--output", str(tmp_path / "out.csv"))
         assert done.exit_code == 0
         assert not done.stdout
+        assert "WARNING: The key was short.\n" in done.stderr
         written = pd.read_csv(tmp_path / "out.csv")
         assert written["predicted"].tolist() == expected
         assert written["more"].tolist() == [1, 2, 3]
     assert invoke("predict", str(tmp_path), str(tmp_path / "t.csv")).stdout == (tmp_path / "out.csv").read_text()
-    assert (
-        json.loads(invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--json").stdout)["predicted"] == expected
-    )
+    found = json.loads(invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--json").stdout)
+    assert (found["predicted"], found["warnings"]) == (expected, ["The key was short."])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from psephos.protocol.agent import _batches
+from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.board.sealing import SealingKey, seal
@@ -24,6 +26,7 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
+from psephos.protocol.wire import Kind, frame
 from psephos.testing.studies import Trial, trial
 
 # -- one log
@@ -198,6 +201,33 @@ def test_who_joins_with_a_key_of_small_order_has_not_joined(made: Trial, low: by
         everyone.seats["curator"].sign(Post("party 0", b"x"))
 
 
+@pytest.mark.parametrize("secret", [True, False])
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind.public])
+def test_what_is_for_everybody_is_told_to_nobody_alone(made: Trial, kind: Kind, secret: bool) -> None:
+    """Or one holder would count a ballot, and another not: they would confirm two products, and look like liars."""
+    everyone = Everyone(made, "curator", "party 0", "holder 1")
+    alone = Post("holder 1", frame(kind, made.study.digest, bytes(32)), secret=secret)
+    taken = everyone.post(everyone.seats["party 0"].sign(alone))
+    assert {name for name, each in taken.items() if isinstance(each.error, UnexpectedMessageError)} >= {"holder 1"}
+    assert {each.entry for each in taken.values()} == {None}
+    everyone.seats["curator"].sign(Post("party 0", b"sealed to the key of its public joining"))
+
+
+def test_a_place_is_taken_for_everybody_alike(made: Trial) -> None:
+    """Whoever can see that a secret is none, and whoever cannot, refuse the same entries afterwards."""
+    everyone = Everyone(made, "curator", "party 0", "holder 1")
+    liar = everyone.seats["party 0"]
+    sealed = SignedEntry.decode(liar.sign(Post("holder 1", b"a secret")))
+    broken = everyone.post(sealed.with_body(bytes(100)).signed(made.keys["party 0"]).encode())
+    assert {name: each.error is None for name, each in broken.items()} == {
+        "curator": True,
+        "party 0": True,
+        "holder 1": False,
+    }
+    liar.place -= 1
+    assert errors(everyone.post(liar.sign(Post(BOARD, b"for all, in the same place")))) == {EquivocationError}
+
+
 def test_an_identity_that_does_not_play_the_role(made: Trial) -> None:
     with pytest.raises(UnknownPartyError, match="no party 3 with the key"):
         Seat(made.study.members, "party 3", made.keys["party 2"], None)
@@ -241,3 +271,12 @@ def test_a_sealing_key_shows_nothing() -> None:
     assert key.secret().hex() not in repr(key) + str(key)
     with pytest.raises(TypeError):
         key.__reduce__()
+
+
+def test_the_longest_entries_of_a_member_are_read_one_by_one() -> None:
+    """A batch of them all would be 16 GB in the memory of everybody who reads."""
+    given = [(number, bytes(MOST_BYTES if number % 2 else 1)) for number in range(1, 7)]
+    found = list(_batches(iter(given)))
+    assert [entry for batch in found for entry in batch] == given
+    assert max(sum(len(data) for _, data in batch) for batch in found) <= MOST_BYTES + 1
+    assert [len(batch) for batch in _batches((number, b"") for number in range(1, 601))] == [256, 256, 88]

@@ -66,6 +66,7 @@ def test_layout_does_not_count_and_everything_else_does() -> None:
         ({"epsilon": 0.0}, "epsilon"),
         ({"epsilon": math.nan}, "epsilon"),
         ({"epsilon": math.inf}, "epsilon"),
+        ({"epsilon": 1e300}, "epsilon"),
         ({"delta": 1.0}, "delta"),
         ({"classes": ("a",)}, "classes"),
         ({"classes": ("a", "a")}, "classes"),
@@ -87,7 +88,24 @@ def test_layout_does_not_count_and_everything_else_does() -> None:
         ({"parties": (*STUDY.parties, Member("X", STUDY.curator))}, "identity of its own"),
         ({"parties": tuple(replace(member, holder=0) for member in STUDY.parties)}, "confirmed|3 to 9 holders"),
         ({"parties": (*STUDY.parties[:4], replace(STUDY.parties[4], holder=3))}, "numbered"),
-        ({"parties": (*STUDY.parties[:4], replace(STUDY.parties[4], name=" x"))}, "name of its own"),
+        *(
+            ({"parties": (*STUDY.parties[:4], replace(STUDY.parties[4], name=name))}, "name of its own")
+            for name in (
+                " x",
+                "Hospital\u202e 4",  # turns what follows around
+                "Hospital 0\u200b",  # two that look alike
+                "Ho\u0301spital",  # not composed, as it would be by another keyboard
+                "HOSPITAL \uff10",
+                "Hospital\x9b2J",  # moves the cursor of some terminals
+            )
+        ),
+        ({"label": "class\x1b[1;1Hstudy 1111-2222"}, "moves a cursor"),
+        ({"classes": ("a", "b\nWhat it costs each party")}, "moves a cursor"),
+        ({"closes": "2026-12-01\x1b12:00Z"}, "moves a cursor|no time"),
+        ({"method": "soft\r"}, "moves a cursor"),
+        ({"parameters": {"lam\x1b[2J": 1.0}}, "moves a cursor"),
+        ({"parameters": {"text": "a\x9b"}}, "moves a cursor"),
+        ({"parameters": {"lam": math.nan}}, "finite"),
     ],
 )
 def test_what_nobody_should_sign(changed: dict[str, Any], message: str) -> None:
@@ -109,6 +127,10 @@ def test_what_nobody_should_sign(changed: dict[str, Any], message: str) -> None:
         ("[key]", "[clef]", "says nothing of key"),
         ("epsilon = 1.0", "epsilon = [1.0]", "of type float"),
         ("title", "title =", "not TOML"),
+        ("epsilon = 1.0", "epsilon = 1" + "0" * 400, "64 bits"),
+        ("patience = 600", "patience = " + "9" * 5000, "not TOML"),
+        ("patience = 600", "patience = 0x" + "f" * 5000, "not TOML"),
+        ("patience = 600", "patience = " + "[" * 5000 + "]" * 5000, "not TOML"),
     ],
 )
 def test_a_file_that_is_wrong_says_where(old: str, new: str, message: str) -> None:

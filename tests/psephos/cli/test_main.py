@@ -119,6 +119,37 @@ def test_a_signal_is_one_line_and_its_status(number: int, status: int, said: str
     assert run.returncode == status
 
 
+AT_A_CALL = """
+import signal, sys
+from psephos.cli.main import main
+def count(frame, event, argument):
+    global left
+    left -= 1
+    if not left:
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+left = int(sys.argv.pop(1))
+sys.setprofile(count)
+main()
+"""
+
+
+@pytest.mark.parametrize("call", [3, 100, 5_000, 100_000, 500_000])
+def test_ctrl_c_while_it_starts_is_one_line(call: int) -> None:
+    """At the so manyth call of a function: in imports (of typer, NumPy, scikit-learn), and before the run begins."""
+    words = ["run", "--parties", "1000", "--dataset", "synthetic", "--workers", "1"]
+    done = subprocess.run([sys.executable, "-c", AT_A_CALL, str(call), *words], capture_output=True, text=True)
+    assert done.stderr == "psephos: interrupted; nothing is kept to go on from; with --journal DIR it would be\n"
+    assert done.returncode == 130
+
+
+def test_little_is_imported_before_ctrl_c_is_caught() -> None:
+    """What Python does before `main` begins ends in Python's own words."""
+    code = "import sys; before = set(sys.modules); import psephos.cli.main; print(*sorted({*sys.modules} - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"typing", "typer", "numpy"} & set(done.stdout.split())
+
+
 def test_a_closed_pipe_is_one_line() -> None:
     with started(
         "plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key", "--json"
@@ -142,6 +173,11 @@ def test_a_full_disk_is_one_line() -> None:
             == "psephos: the result could not be written to standard output: No space left on device\n"
         )
     assert run.returncode == 1
+
+
+def test_closed_outputs_take_what_is_said_to_nobody() -> None:
+    command = ["sh", "-c", 'exec "$0" "$@" >&- 2>&-', sys.executable, "-m", "psephos", *PLAN]
+    assert subprocess.run(command).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -197,10 +233,11 @@ def test_errors_are_one_line_with_a_status(
     words: list[str], status: int, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["psephos", *words])
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with pytest.raises(SystemExit) as leaving:
         main()
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     said = capsys.readouterr()
     assert leaving.value.code == status
     assert says in said.err

@@ -8,8 +8,9 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import msgspec
@@ -21,8 +22,12 @@ from typer.testing import CliRunner
 from psephos.cli.main import build
 from psephos.cli.shared import start_logging
 from psephos.model import Model, load_model, written_model
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.protocol.agent import Agent
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.server import NATS_SERVER
+from psephos.protocol.ceremony.messages import pack_residues
+from psephos.protocol.ceremony.search import flat_primes
 from psephos.protocol.errors import (
     AgreementError,
     AlreadyCastError,
@@ -36,7 +41,8 @@ from psephos.protocol.errors import (
     StudyError,
     TooFewBallotsError,
 )
-from psephos.protocol.study.stages import At
+from psephos.protocol.storage.store import Store
+from psephos.protocol.study.stages import At, Joining, Staged
 from psephos.protocol.study.study import Study
 from psephos.study.follow import Follower
 from psephos.study.identity import Card, Identity, fingerprint
@@ -182,6 +188,11 @@ def test_nobody_votes_twice_on_the_same_samples(consortium: Consortium) -> None:
     with pytest.raises(AlreadyCastError):
         identity.charge(Study.read(second))
     consortium.join("south", second)
+    fields: dict[str, Any] = {"protocol": "average", "method": "avg", "parameters": {"lam": 0.1, "radius": 2.0}}
+    one, two = (replace(Study.read(path), public=False, proofs="knowledge", **fields) for path in (first, second))
+    identity.charge(one)
+    with pytest.raises(AlreadyCastError, match="given its avg on these auxiliary samples in another study"):
+        identity.charge(two)
 
 
 def shares_of(plays: list[Play]) -> list[int]:
@@ -413,6 +424,42 @@ def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium
         play.close()
 
 
+class Liar(CeremonyHolder):
+    """It says something else of its residues than follows from the seeds."""
+
+    def _say_products(self, state: Any, batch: Any, j: int) -> bytes:
+        said = super()._say_products(state, batch, j)
+        another = pack_residues(self.terms, (batch.product_share(j) + 1) % flat_primes(self.terms))
+        return said[: -len(another)] + another if j == self.number else said
+
+
+def test_a_ceremony_that_fails_ends_the_study_and_says_so(consortium: Consortium) -> None:
+    study = Study.read(study_file := consortium.new())
+    for name in ("north", "south", "lab"):
+        consortium.join(name, study_file)
+    names = {name: member(consortium, name) for name in ("north", "south", "lab")}
+    plays = [Play(mine, mine.names) for mine in names.values()]
+    east, board = Identity.read(consortium / "east"), BoardFile(consortium / "board.sqlite")
+    liar = Staged(
+        "holder 3",
+        lambda: Joining("holder 3", ("curator", *study.holders)),
+        lambda joined: Liar(study.ceremony(), 3),
+    )
+    agent = Agent(liar, study.members, east.key, board, Store())
+    for _ in range(200):
+        if not any([agent.step(), *(play.turn() for play in plays)]):
+            break
+    told = dict(plays[0].standing())
+    assert "this study is over" in told["holder 1"]
+    assert told["party 0"].startswith("waits for the key")
+    refused = [told.error for seat in plays[0].seats for told in seat.agent.refused]
+    assert any("holder 3 said something else than follows from the seeds" in str(error) for error in refused)
+    with pytest.raises(StudyError, match="holder 1: the ceremony came to no key"):
+        plays[0].run()
+    for play in plays:
+        play.close()
+
+
 # -- what people get wrong
 
 
@@ -462,7 +509,7 @@ def test_identities(consortium: Consortium) -> None:
         ({"minimum_ballots": 4}, "between 2 and 3"),
         ({"classes": "benign"}, "two or more classes"),
         ({"closes": "tomorrow"}, "no time like"),
-        ({"epsilon": 0.0}, "epsilon is positive"),
+        ({"epsilon": 0.0}, "epsilon lies between"),
         ({"key_bits": 100}, "even number of bits from 128"),
         ({"ignore": "wards"}, "no column 'wards'"),
         ({"parameters": "lam=-1"}, "lam is a positive number"),
@@ -590,6 +637,7 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
             "intercepts": [0.0],
             "method": study.method,
             "parties": 3,
+            "warnings": ["A trial: the key of this study may be too short to protect anything."],
             "release": {
                 "mechanism": "spherical-laplace",
                 "epsilon": study.epsilon,
@@ -608,6 +656,7 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
         ({"method": "soft"}, "method"),
         ({"parties": 1}, "number of ballots"),
         ({"parties": 4}, "number of ballots"),
+        ({"warnings": ()}, "warning"),
     ):
         bad = written_model(msgspec.structs.replace(good, **changed))
         with pytest.raises(AgreementError, match=f"its {what} is another"):

@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
-from psephos.parties.ceremony import Searching, Told
+from psephos.parties.ceremony_states import Searching, Told
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.errors import EquivocationError, StudyError
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, Skellam, SphericalLaplace
 from psephos.protocol.psgd.walk import PublishedSum
+from psephos.protocol.roles import BOARD, Entry
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import Kind
 from psephos.study import verify
 from psephos.study.protocols import Psgd, Public, play_of
+from psephos.study.words import described
 from tests.psephos.study.cast import ALL, AUXILIARY, Cast, fields_of
 
 
@@ -60,11 +62,13 @@ def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
     protocol, found = cast.play, verify._Found()
     assert isinstance(protocol, Psgd)
     verify._read(protocol, board, None, found)
-    key = verify._key(cast.made.study, found)
+    assert verify._ready(protocol, found)
+    key = found.key
     assert key is not None
     verify._series(protocol, False, found)
     assert {check.verdict for check in found.checks} == {"holds"}
     terms = protocol.terms(key)
+    found.entries.append(Entry(10**9, "party 0", BOARD, b"junk"))
     for place, entry in enumerate(found.entries):
         if entry.is_a(Kind.PUBLISHED_SUM):
             said = PublishedSum.decode(entry.data, terms)
@@ -83,6 +87,12 @@ def test_every_role_killed_after_every_step(what: str) -> None:
     stores = {name: Store() for name in cast.names}
     play(cast, lambda name: cast.agent(name, board, stores[name]))
     check(cast, {name: cast.agent(name, board, stores[name]) for name in cast.names})
+
+
+def test_who_signs_reads_of_this_protocol_and_of_no_other() -> None:
+    said = {what: described(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
+    assert [what for what, text in said.items() if "under encryption" in text] == ["tally", "psgd"]
+    assert [what for what, text in said.items() if "are voted on" in text] == ["tally"]
 
 
 def test_who_waits_for_the_result_says_so() -> None:
@@ -146,6 +156,8 @@ def parameters(what: str) -> Any:
         ("average", {"public": True}, "no epsilon would hold"),
         ("average", {"parameters": {"radius": 2.0}}, "says its lam"),
         ("average", {"parameters": {"radius": "2", "lam": 0.1}}, "of type float"),
+        ("average", {"parameters": {"radius": -2.0, "lam": 0.1}}, "radius is a positive number"),
+        ("psgd", {"parameters": parameters("psgd") | {"fraction_bits": 4000}}, "0 to 52 fraction bits"),
         ("statistic", {"parameters": {}}, "says its coordinates"),
         ("statistic", {"parameters": {"coordinates": "AAAA"}}, "not those of 4 features|no float32"),
         ("statistic", {"minimum_ballots": 3}, "whole from 5 ballots on"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -19,15 +20,18 @@ from psephos.curator.tally import OpenedSum
 from psephos.model import Model, written_model
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
+from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.file import BoardFile
-from psephos.protocol.roles import Entry, Role, Step
+from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
+from psephos.protocol.study.stages import encode_key
 from psephos.protocol.study.study import Study
-from psephos.protocol.wire import Kind
+from psephos.protocol.wire import Kind, frame, session_of
 from psephos.study.release import released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import Check, verify
+from psephos.testing.adversary import Adversary
 from psephos.testing.studies import Trial, trial
 
 PARTIES, SAMPLES = 5, 12
@@ -53,6 +57,7 @@ class Played:
     samples: PublicSamples
     board: MemoryBoard = field(default_factory=MemoryBoard)
     stores: dict[str, Store] = field(default_factory=dict)
+    agents: dict[str, Agent] = field(default_factory=dict)
 
     @property
     def study(self) -> Study:
@@ -61,7 +66,6 @@ class Played:
     def play(self, release: Release, puppets: Puppets) -> None:
         public = Public(self.study, self.samples.auxiliary)
         votes = np.random.default_rng(7).integers(0, 3, size=(PARTIES, SAMPLES))
-        agents: list[Agent] = []
         for name, key in self.made.keys.items():
             store = self.stores[name] = Store()
             kind, _, number = name.partition(" ")
@@ -72,11 +76,11 @@ class Played:
             else:
                 role = party_role(public, int(number), key, FixedVotes(votes[int(number)]), store)
             role = puppets[name](role) if name in puppets else role
-            agents.append(Agent(role, self.study.members, key, self.board, store))
+            self.agents[name] = Agent(role, self.study.members, key, self.board, store)
         for _ in range(3):
-            while any([agent.step() for agent in agents]):  # noqa: C419 - all of them take a turn
+            while any([agent.step() for agent in self.agents.values()]):  # noqa: C419 - all of them take a turn
                 pass
-            agents[0].hush()
+            self.agents["curator"].hush()
 
     def checks(self, *, curator: bool = True) -> dict[str, Check]:
         found = verify(self.study, self.samples, self.board, self.stores["curator"] if curator else None)
@@ -226,6 +230,78 @@ def test_a_wrong_partial_decryption_is_named_and_the_study_ends_well(play: Calla
     assert len(lies) == 1
     assert "holder 1" in lies[0].found
     assert any(check.what.startswith("partial decryptions") and check.verdict == "holds" for check in found)
+
+
+def retold(played: Played, before: Kind | None, *said: tuple[str, bytes]) -> dict[str, Check]:
+    """What an outsider finds where the log goes on otherwise, before its first message of a kind or after its end."""
+    board = MemoryBoard()
+    for data in played.board.entries:
+        if before is not None and Entry(0, "", "", SignedEntry.decode(data).body).is_a(before):
+            break
+        board.post(data)
+    for name, body in said:
+        seat = played.made.seat(name)
+        for number, data in enumerate(board.entries, 1):
+            seat.take(number, data)
+            seat.place += SignedEntry.decode(data).author == name
+        board.post(seat.sign(Post(BOARD, body)))
+    return {check.what.split(":")[0]: check for check in verify(played.study, played.samples, board)}
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict", "why"),
+    [
+        (Kind.PUBLIC_KEY, "not checked", "there is none yet"),  # no role takes it there either
+        (Kind.CLOSE, "fails", "the vote is open"),
+        (Kind.CONFIRMATION, "fails", "confirmed by 0 of at least 3"),
+    ],
+)
+def test_a_result_before_its_time(honest: Played, before: Kind, verdict: str, why: str) -> None:
+    """Of the agreed classes, columns, method and price: made up, or of a sum that this board does not show."""
+    content = frame(Kind.RESULT, honest.study.digest, honest.agents["curator"].result.content)
+    check = retold(honest, before, ("curator", content))["the result"]
+    assert check.verdict == verdict
+    assert why in check.found
+
+
+def test_junk_makes_no_check_fail(honest: Played) -> None:
+    """A member that likes the result less than the others says what is no message, and what it has none to say of."""
+    junk = frame(Kind.PARTIAL_DECRYPTION, honest.study.digest, b"x")
+    found = retold(honest, None, ("party 4", b"junk"), ("party 4", junk), ("curator", junk))
+    assert not [check for check in found.values() if check.verdict == "fails"]
+
+
+def test_holders_that_publish_two_keys_are_told_apart(honest: Played) -> None:
+    entries = (SignedEntry.decode(data).body for data in honest.board.entries)
+    right = next(body for body in entries if Entry(0, "", "", body).is_a(Kind.PUBLIC_KEY))
+    wrong = right[:-1] + bytes([right[-1] ^ 1])
+    said = (("holder 3", wrong), ("holder 1", right), ("holder 2", right))
+    check = retold(honest, Kind.PUBLIC_KEY, *said)["the key"]
+    assert check.verdict == "fails"
+    assert "one by holder 1 and holder 2, another by holder 3" in check.found
+
+
+class Early(Adversary):
+    """Holder 3, who knows the key first, publishes it before its last word in the ceremony, and never afterwards."""
+
+    def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        return [] if Entry(0, "", "", post.data).is_a(Kind.PUBLIC_KEY) else [post]
+
+    def _posing(self, state: Any, step: Step) -> Step:
+        for place, post in enumerate(step.posts):
+            if Entry(0, "", "", post.data).is_a(Kind.TEST_DECRYPTION):
+                study: Any = SimpleNamespace(digest=session_of(state.seen[0].data))
+                early = replace(post, data=encode_key(study, step.state.state.state.key))
+                step, posts = super()._posing(state, step), step.posts
+                return replace(step, posts=(*posts[:place], early, *posts[place:]))
+        return super()._posing(state, step)
+
+
+def test_a_key_that_is_published_early_counts_from_one_place_for_everybody(play: Callable[..., Played]) -> None:
+    """Or its sender says it again when it likes: holders would count ballots from there on, and everybody else all."""
+    played = play(puppets={"holder 3": Early})
+    assert played.failing() == set()
+    assert "5 ballots count" in played.checks()["ballots"].found
 
 
 def test_a_board_with_an_entry_changed_taken_out_or_in_another_order(honest: Played) -> None:

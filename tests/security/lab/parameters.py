@@ -186,9 +186,10 @@ def cast(proofs: Proofs = "none", mode: RandomnessMode = "half", samples: int = 
     auxiliary, draw = np.arange(2.0 * samples).reshape(samples, 2), np.random.default_rng()
     round_ = vote_round(threshold_key, ceremony.roster, auxiliary, 2, proofs=proofs)
     voters = [FixedVoter(draw.integers(0, 2, samples)) for _ in keys]
-    conditions = Conditions(mode=mode, transcript=Transcript(secrets=True))
+    transcript = Transcript(secrets=True)
+    conditions = Conditions(mode=mode, transcript=transcript)
     done = simulate_sum(round_, ceremony, VoteContribution(voters, auxiliary, 2), conditions)
-    return Cast(done, conditions.transcript)
+    return Cast(done, transcript)
 
 
 @cache
