@@ -152,11 +152,13 @@ def _integer(value: object) -> int:
 def _write(path: Path_, document: dict[str, Any], *, secret: bool) -> None:
     """Whole and on disk, its name included, or not there; in the place of no other file."""
     path = Path(path)
-    opener = partial(os.open, mode=0o600 if secret else 0o644)
+    mode = 0o600 if secret else 0o644
     begun = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
         try:
-            with open(begun, "x", encoding="ascii", opener=opener) as file:
+            with open(begun, "x", encoding="ascii", opener=partial(os.open, mode=mode)) as file:
+                if secret:
+                    os.fchmod(file.fileno(), mode)
                 json.dump(document, file, indent=1)
                 file.write("\n")
                 file.flush()

@@ -25,7 +25,7 @@ _MAP = Path(__file__).with_name("tests.json")
 _CONFIGURATION = Path(__file__).with_name("mutation.toml")
 _SECONDS = 15.0
 """Of one function's tests together, as they took when they were recorded."""
-_FIRST = 15.0
+_FIRST = 10.0
 """Of one mutant's tests together, until it has survived them once."""
 _UNKNOWN = 0.5
 """What a test takes that is not in the map yet."""
