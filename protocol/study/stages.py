@@ -148,7 +148,7 @@ def _kept(at: At, entry: Entry) -> At:
 
 def _reads(role: Role, entry: Entry) -> bool:
     try:
-        return entry.receiver != BOARD or entry.kind in role.reads
+        return entry.kind in role.reads or entry.receiver != BOARD
     except MessageError:
         return False
 

@@ -170,7 +170,7 @@ class Follower:
                     "classes": list(study.classes),
                     "samples": study.samples,
                     "features": len(study.features),
-                    "proofs": study.proofs,
+                    "proofs": study.proofs if study.keyed else "none: only shares travel",
                     "minimum of ballots": study.minimum_ballots,
                     "key": f"{study.key_bits} bits, {study.threshold} of {len(study.holders)} holders open"
                     if study.keyed

@@ -179,7 +179,9 @@ def _ready(play: Play, found: _Found) -> bool:
         return result is not None
     if isinstance(result, ThresholdKey):
         found.key = result
-        found.note(what, "holds", f"{result.key!r}, {result.threshold} of {result.holders} open")
+        key, degree = result.key, f" of degree {result.key.degree}" if result.key.degree > 1 else ""
+        size = f"{key.bits} bits{degree} ({key.identifier.hex()[:12]})"
+        found.note(what, "holds", f"{size}; {result.threshold} of {result.holders} open")
     elif isinstance(apart := getattr(state.state, "state", None), Apart):
         found.note(what, "fails", apart.why)
     else:

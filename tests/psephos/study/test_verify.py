@@ -22,6 +22,7 @@ from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.file import BoardFile
+from psephos.protocol.errors import MessageError
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import encode_key
@@ -279,6 +280,21 @@ def test_holders_that_publish_two_keys_are_told_apart(honest: Played) -> None:
     check = retold(honest, Kind.PUBLIC_KEY, *said)["the key"]
     assert check.verdict == "fails"
     assert "one by holder 1 and holder 2, another by holder 3" in check.found
+
+
+class Babbling(Adversary):
+    """Says to the curator alone, twice, what is no message."""
+
+    def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        return [post, *(Post("curator", bytes([number]) * 40, "", secret=False) for number in range(2))]
+
+
+def test_what_is_no_message_stops_nobody(play: Callable[..., Played]) -> None:
+    """It stands on the board for ever: who could not read past it would never come back."""
+    played = play(puppets={"party 4": Babbling})
+    assert played.agents["curator"].result is not None
+    refused = [told for told in played.agents["curator"].refused if told.author == "party 4"]
+    assert [type(told.error) for told in refused] == [MessageError, MessageError]
 
 
 class Early(Adversary):
