@@ -31,6 +31,8 @@ _UNKNOWN = 0.5
 """What a test takes that is not in the map yet."""
 _SHARED = ("tests/test_vectors.py", "tests/test_numbers.py", "tests/test_once.py")
 """Files that are about all modules, and quick."""
+_EVERYWHERE = "tests/test_numbers.py::test_they_are_as_they_were"
+"""Looks at the constants and fields of all modules, which no test runs: they are made by an import."""
 _FROM_ONE_FILE = 6
 """Tests of one function from one file that is not named after its module."""
 
@@ -134,6 +136,7 @@ class Selection:
         functions = self._functions.get(change.path, {})
         own = [test for test in sorted(self._there) if _file(test) == _own(change.path)]
         asked = [test for test in own if test not in self._seconds] + self._processes.get(change.path, [])
+        asked += [_EVERYWHERE] if change.function not in functions or not change.function else []
         for function in (change.function, ""):
             asked += [self._names[number] for number in functions.get(function, [])]
         tests: dict[str, float] = {}
