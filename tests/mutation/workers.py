@@ -161,6 +161,8 @@ class Copy:
             if os.path.lexists(root / name):
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, place / name, follow_symlinks=False)
+        if (root / ".mypy_cache").exists():
+            shutil.copytree(root / ".mypy_cache", place / ".mypy_cache")
         self._processes = multiprocessing.get_context("forkserver")
         self._processes.set_forkserver_preload(_LOADED)
         self._orders, theirs = self._processes.Pipe()
@@ -200,14 +202,14 @@ class Copy:
 
     def types(self, change: Change) -> bool:
         """Whether the type checker is content with a mutant."""
-        command = [sys.executable, "-m", "mypy.dmypy", "run", "--timeout", "1800"]
+        environment = {name: value for name, value in os.environ.items() if name != "MYPYPATH"}
+        command = [sys.executable, "-m", "mypy"]
         with self._with_change(change):
-            return subprocess.run(command, cwd=self._place, capture_output=True, check=False).returncode == 0
+            done = subprocess.run(command, cwd=self._place, env=environment, capture_output=True, check=False)
+        return done.returncode == 0
 
     def close(self) -> None:
         """The processes of this copy stay no longer."""
-        command = [sys.executable, "-m", "mypy.dmypy", "stop"]
-        subprocess.run(command, cwd=self._place, capture_output=True, check=False)
         self._orders.send(None)
         self._loaded.join()
 

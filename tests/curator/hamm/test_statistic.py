@@ -234,6 +234,13 @@ def test_a_private_classifier_is_useful_and_invariant_to_the_features_scale():
     assert other.mechanism == plan.mechanism
 
 
+def test_rows_of_another_precision_are_the_same_rows():
+    X = problem(3, 50)[0].astype(np.float32)
+    narrow, wide = (st.plan_statistic(rows, 3, 50, epsilon=1.0) for rows in (X, X.astype(np.float64)))
+    assert narrow.grid.digest == wide.grid.digest
+    assert np.array_equal(narrow.transform, wide.transform)
+
+
 def test_rank_rule():
     """More noise, fewer coordinates; a function of public numbers alone; never more than a tenth of the rows."""
     ranks = [st.choose_rank(50, 6, 1000, e, 1e-6, "spherical-laplace") for e in (10, 3, 1, 0.3, 0.1)]
