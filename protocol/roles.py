@@ -261,6 +261,9 @@ class Machine(Role):
         early = self.receive(_Held(step.state), state.early)
         return replace(early, posts=(*step.posts, *early.posts), refused=(*step.refused, *early.refused))
 
+    def admit(self, entry: Entry) -> None:
+        """Raise for one of the messages that are gathered: found only with the last one, it would be the last one's."""
+
     def hush(self, state: Any) -> Step | None:
         """What `quiet` is for a machine."""
         return None
@@ -328,6 +331,7 @@ class Machine(Role):
         arrived: Mapping[str, bytes] = {e.sender: e.data for e in held.arrived if e.kind is entry.kind}
         if entry.sender in arrived:
             raise UnexpectedMessageError(f"{self.name}: {what} came twice: a replay")
+        self.admit(entry)
         arrived = {**arrived, entry.sender: entry.data}
         if len(arrived) < len(wanted):
             return Step(replace(held, arrived=(*held.arrived, entry)))

@@ -43,7 +43,7 @@ from psephos.protocol.pathak.resharing import add_shares, open_shares, split_vec
 from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, LEADER, Terms, role
 from psephos.protocol.permutation import inverse, permute, random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
+from psephos.protocol.roles import BOARD, Entry, Machine, Post, Step, gathers
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
@@ -308,6 +308,10 @@ class PathakConsumer(Machine):
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
+
+    def admit(self, entry: Entry) -> None:
+        """Every share by itself."""
+        Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
 
     def begin(self) -> Step:
         """Wait."""

@@ -630,6 +630,11 @@ class ConsumingCurator(PathakCurator):
 
     reads = frozenset({Kind.PUBLISHED_SHARE})
 
+    def admit(self, entry: Entry) -> None:
+        """Every published share by itself."""
+        if entry.is_a(Kind.PUBLISHED_SHARE):
+            Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
+
     @gathers(
         Published, Kind.PUBLISHED_SHARE, lambda self, state: [pathak_role(n) for n in range(self.terms.parties + 1)]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from psephos.protocol.board import MemoryBoard
 from psephos.protocol.errors import EquivocationError, StudyError
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, Skellam, SphericalLaplace
 from psephos.protocol.psgd.walk import PublishedSum
-from psephos.protocol.roles import BOARD, Entry
+from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import Kind
 from psephos.study import verify
 from psephos.study.protocols import Psgd, Public, play_of
+from psephos.study.roles import party_role
 from psephos.study.words import described
+from psephos.testing.adversary import Adversary
 from tests.psephos.study.cast import ALL, AUXILIARY, Cast, fields_of
 
 
@@ -93,6 +95,31 @@ def test_who_signs_reads_of_this_protocol_and_of_no_other() -> None:
     said = {what: described(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
     assert [what for what, text in said.items() if "under encryption" in text] == ["tally", "psgd"]
     assert [what for what, text in said.items() if "are voted on" in text] == ["tally"]
+
+
+class Cut(Adversary):
+    """Party 1, which publishes a share that is none."""
+
+    def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        return [replace(post, data=post.data[:-1]) if Entry(0, "", "", post.data).is_a(Kind.PUBLISHED_SHARE) else post]
+
+
+def test_a_share_that_is_none_is_its_senders() -> None:
+    """And not that of whoever published the last one."""
+    cast, board = Cast("pathak"), MemoryBoard()
+    agents = {name: cast.agent(name, board, Store()) for name in cast.names if name != "party 1"}
+    role = party_role(cast.public, 1, cast.made.keys["party 1"], cast.own(1), store := Store())
+    agents["party 1"] = Agent(Cut(role), cast.made.study.members, cast.made.keys["party 1"], board, store)
+    while any([agent.step() for agent in agents.values()]):  # noqa: C419 - all of them take a turn
+        pass
+    curator = agents["curator"]
+    assert str(curator.role.awaits(curator.state)) == "the published share of party 1"
+    assert [told.author for told in curator.refused] == ["party 1"]
+    found = verify._Found()
+    verify._read(cast.play, board, None, found)
+    assert verify._ready(cast.play, found)
+    verify._shares(cast.play, found)  # type: ignore[arg-type]
+    assert found.checks[-1].found == "waits for the published share of party 1"
 
 
 def test_who_waits_for_the_result_says_so() -> None:
