@@ -219,8 +219,8 @@ class Copy:
         with self._with_change(change) as (before, after):
             if tests:
                 found = self.fork(tests, (change.path, before, after))
-            if tests and (found is None or (afresh and found[0] in _PASSED)):
-                found = self._run(tests)
+            if tests and (found is None or found[0] in _PASSED):  # one test shows what an import comes to
+                found = self._run(tests if afresh or found is None else dict([*tests.items()][:1]))
             status, failed, took = found or (0, "", 0.0)
             if status < 0:
                 verdict = "time"
