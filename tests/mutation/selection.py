@@ -58,8 +58,8 @@ def build(recorded: Iterable[Path], root: Path) -> None:
         chosen[path] = {}
         for name, (a, b) in places.items():
             before = {names[number] for number in kept.get(path, {}).get(name, [])} - again
-            tests = before.union(*(lines[n] for n in range(a, b + 1) if n in lines))
-            chosen[path][name] = _cheapest(path, tests, seconds)
+            found = before.union(*(lines[n] for n in range(a, b + 1) if n in lines))
+            chosen[path][name] = _cheapest(path, found, seconds)
     used = sorted({test for functions in chosen.values() for tests in functions.values() for test in tests})
     numbers = {test: number for number, test in enumerate(used)}
     written = [f'"seconds": {json.dumps({test: round(seconds[test], 2) for test in used}, indent=0)}']
