@@ -40,8 +40,8 @@ def contributors(parties: int, colluders: int = 0, dropouts: int = 0) -> int:
 
     The 1 is the party that knows its own share. Raises InvalidParameter when nobody is left.
     """
-    if parties < 1 or colluders < 0 or dropouts < 0:
-        raise InvalidParameter("there must be at least one party, and colluders and dropouts cannot be negative")
+    if colluders < 0 or dropouts < 0:
+        raise InvalidParameter("colluders and dropouts cannot be negative")
     left = parties - colluders - dropouts - 1
     if left < 1:
         raise InvalidParameter(

@@ -221,8 +221,7 @@ class RoundParty(Machine):
 
     def _posted(self, context: bytes, values: IntegerVector, claim: bytes | None) -> Step:
         ballot = self.party.ballot(self.round, self.kind, context, values, claim=claim, **self._encryption)
-        numbers = values.tolist() if isinstance(values, np.ndarray) else values
-        return Step(Cast(tuple(numbers)), (Post(BOARD, ballot, f"{self.kind}: cast"),))
+        return Step(Cast(tuple(map(int, values))), (Post(BOARD, ballot, f"{self.kind}: cast"),))
 
     def outcome(self, state: Cast) -> tuple[int, ...]:
         """What the ballot holds: a secret, with which a simulation takes the sum in the clear."""

@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,9 @@ def psgd() -> dict[str, Any]:
     }
     for variant in ("paper", "halving", "gaussian"):
         options = DescentOptions(variant=variant, epsilon=2.0, delta=1e-3, lam=0.5, steps=5, colluders=1, dropouts=1)
-        found[variant] = agree(options, [40] * 6, 3, bytes(16))
+        agreed = found[variant] = agree(options, [40] * 6, 3, bytes(16))
+        series = agreed.series
+        found[f"{variant}, bounds"] = [series.fixed_bound(), series.step_bound(1), series.step_bound(3)]
     return found
 
 
@@ -234,16 +237,34 @@ def formats() -> dict[str, Any]:
     }
 
 
-def constants() -> dict[str, Any]:
-    """Every number that a module of `protocol`, `parties` or `curator` gives a name in capitals."""
-    root, found = Path(psephos.__file__).parent, dict[str, Any]()
+def modules() -> Iterator[ModuleType]:
+    """All of `protocol`, `parties` and `curator`."""
+    root = Path(psephos.__file__).parent
     for folder in ("protocol", "parties", "curator"):
         for path in sorted((root / folder).rglob("*.py")):
-            named = [line.split(" = ")[0].split(":")[0] for line in path.read_text().splitlines() if " = " in line]
-            module = import_module(".".join(("psephos", *path.relative_to(root).with_suffix("").parts)))
-            for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, named):
-                found[f"{module.__name__}.{name}"] = getattr(module, name)
+            yield import_module(".".join(("psephos", *path.relative_to(root).with_suffix("").parts)))
+
+
+def constants() -> dict[str, Any]:
+    """Every number that a module gives a name in capitals."""
+    found = dict[str, Any]()
+    for module in modules():
+        text = Path(module.__file__ or "").read_text()
+        named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if " = " in line]
+        for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, named):
+            found[f"{module.__name__}.{name}"] = getattr(module, name)
     return {name: value for name, value in found.items() if isinstance(value, int | float | Fraction)}
+
+
+def hidden() -> dict[str, str]:
+    """Of every record, the fields that its repr does not show: secrets, and what is long."""
+    named = {
+        f"{kind.__module__}.{kind.__qualname__}": " ".join(field.name for field in fields(kind) if not field.repr)
+        for module in modules()
+        for kind in vars(module).values()
+        if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.__name__
+    }
+    return {name: hidden for name, hidden in named.items() if hidden}
 
 
 GROUPS: dict[str, Callable[[], Any]] = {
@@ -262,6 +283,7 @@ GROUPS: dict[str, Callable[[], Any]] = {
     "psgd": psgd,
     "formats": formats,
     "constants": constants,
+    "hidden": hidden,
 }
 
 

@@ -14,7 +14,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, count
 
 import gmpy2
 from gmpy2 import mpz
@@ -142,7 +142,7 @@ class CeremonyTerms:
         odd = self.step // 12
         least = mpz(3) << (self.prime_bits - 2)
         first = least + -least % odd
-        return next(first + k * odd for k in range(12) if (first + k * odd) % 12 == 11)
+        return next(first + k * odd for k in count() if (first + k * odd) % 12 == 11)
 
     @cached_property
     def rest_bits(self) -> int:

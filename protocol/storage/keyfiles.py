@@ -13,6 +13,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,19 +155,18 @@ def _write(path: Path_, document: dict[str, Any], *, secret: bool) -> None:
     mode = 0o600 if secret else 0o644
     begun = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
-        descriptor = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            with open(begun, "x", encoding="ascii", opener=partial(os.open, mode=mode)) as file:
                 if secret:
-                    os.fchmod(descriptor, mode)
+                    os.fchmod(file.fileno(), mode)
                 json.dump(document, file, indent=1)
                 file.write("\n")
                 file.flush()
-                os.fsync(descriptor)
+                os.fsync(file.fileno())
             os.link(begun, path)
         finally:
-            begun.unlink()
-        folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            begun.unlink(missing_ok=True)
+        folder = os.open(path.absolute().parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -226,18 +227,16 @@ class _Counter:
     """Tells a progress how many messages of a stage there were."""
 
     def __init__(self, terms: Terms, progress: Progress) -> None:
-        K, tournament, repaired = terms.parties, terms.comparisons == "tournament", terms.variant == "repaired"
-        compared = 4 * (K - 1) if tournament else 3 * K + K * (K - 1) // 2
-        expected = (2 * K, 3 * K + compared, (4 if repaired else 2) * K, K * (K + 1), K + 1)
+        K, found = terms.parties, terms.finds_smallest
+        compared = 4 * (K - 1) if terms.comparisons == "tournament" else 3 * K + K * (K - 1) // 2  # at most
+        factors = 4 * K - 3 if terms.variant == "repaired" else 2 * K - 1
+        expected = (K + found * K, 3 * K + compared, factors, K * (K + 1) + found, K + 1)
         self._expected = dict(zip(STAGES, expected, strict=True))
-        self._progress, self._stage, self._done = progress, STAGES[0], 0
+        self._progress, self._done = progress, Counter[str]()
 
     def __call__(self, stage: str, entry: Entry) -> None:
-        if stage != self._stage:
-            self._stage, self._done = stage, 0
-        self._done += 1
-        expected = self._expected[stage]
-        self._progress(stage, min(self._done, expected), expected)
+        self._done[stage] += 1
+        self._progress(stage, min(self._done[stage], self._expected[stage]), self._expected[stage])
 
 
 # -- the command's job

@@ -17,6 +17,7 @@ from psephos.protocol.study.study import Study
 from psephos.study.identity import fingerprint
 from psephos.study.protocols import PLAYS, Public, play_of, unit_of
 from psephos.study.samples import PublicSamples
+from psephos.study.words import serve
 
 __all__ = ["card", "checked", "released"]
 
@@ -93,7 +94,8 @@ def card(study: Study, model: Model) -> str:
     return f"""# {study.title}
 
 {trial}A linear classifier of `{study.label}` ({", ".join(study.classes)}), learned from {model.parties} of
-{len(study.parties)} parties by way of {study.samples} public samples; none of the parties' rows left them.
+{len(study.parties)} parties, with {study.samples} public samples, which {serve(study)};
+none of the parties' rows left them.
 
 | | |
 | --- | --- |

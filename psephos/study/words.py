@@ -6,16 +6,16 @@ from psephos.protocol.study.study import Study
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.protocols import PLAYS, unit_of
 
-__all__ = ["described"]
+__all__ = ["described", "serve"]
 
 _BRINGS = {
-    "votes": "Each party trains a classifier on its own rows and votes with it on the samples.",
     "own-data": "Each party gives the direction in which its own rows differ by class.",
     "avg": "Each party trains a classifier on its own rows and gives its parameters.",
     "pathak": "Each party trains a classifier on its own rows and gives its parameters.",
     "psgd": "Each party gives, step by step, the gradient of its own rows' loss at a public point.",
     "whitened": "Each party gives the direction of a linear classifier that it trains on its own rows.",
 }
+_VOTES = "Each party trains a classifier on its own rows and votes with it on the samples."
 _OPENED = {
     False: "The curator sees the sum, adds noise, and releases.",
     True: "Every party adds its share of the noise; the sum is opened for everybody.",
@@ -32,13 +32,17 @@ _PROOFS = {
 }
 
 
+def serve(study: Study) -> str:
+    """What the public samples do in it."""
+    return "say how columns become numbers" if study.method in _BRINGS else "are voted on"
+
+
 def described(study: Study, identity: Identity | None = None) -> str:
     """What the members agree to by signing, who could learn what, and what it costs the `identity`, where one asks.
 
     Raises StudyError for an identity that is not in the study.
     """
     joint = PLAYS[study.protocol].joint
-    serve = "say how columns become numbers" if study.method in _BRINGS else "are voted on"
     width = max(len(member.name) for member in study.parties)
     lines = [
         study.title,
@@ -55,8 +59,9 @@ def described(study: Study, identity: Identity | None = None) -> str:
         "",
         "What is computed",
         f"  One linear classifier of {study.label or 'the classes'} ({', '.join(study.classes)}).",
-        f"  {study.samples} public samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}) {serve}.",
-        f"  {_BRINGS.get(study.method, _BRINGS['votes'])}",
+        f"  {study.samples} public samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}) "
+        f"{serve(study)}.",
+        f"  {_BRINGS.get(study.method, _VOTES)}",
         f"  These are added up {'under encryption' if study.keyed else 'in random shares'}. {_OPENED[joint]}",
         "",
         "What it costs each party",

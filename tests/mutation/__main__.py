@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.mutation import changes as changes_module
 from tests.mutation.changes import Change, changes
-from tests.mutation.selection import build
+from tests.mutation.selection import Selection, build
 from tests.mutation.workers import Copy, try_all
 
 _ROOT = Path.cwd()
@@ -62,20 +62,27 @@ def run(sample: int | None, seed: int, only: str, workers: int, again: bool) -> 
     order = {change: sha256(f"{seed} {change.name}".encode()).digest() for change in population}
     chosen = population if sample is None else sorted(population, key=order.__getitem__)[:sample]
     said = "all" if sample is None else f"a sample of {sample}, seed {seed}"
-    todo = [change for change in chosen if change.name not in kept or (again and _survived(kept[change.name]))]
+    survived = {name for name, found in kept.items() if _survived(found)} if again else set[str]()
+    todo = [change for change in chosen if change.name in survived or change.name not in kept]
     print(
         f"{len(population)} mutants of {len(_sources())} modules; {said}; {len(chosen) - len(todo)} known", flush=True
     )
     with kept_in.open("a") as file:
-        for number, found in enumerate(try_all(todo, _ROOT, _FOLDER, workers), 1):
+        for found in try_all(todo, _ROOT, _FOLDER, workers, survived):
             kept[found["name"]] = found
             file.write(json.dumps(found) + "\n")
             file.flush()
             if _survived(found):
-                print(f"[{number}/{len(todo)}] {_words(found)}", flush=True)
+                print(f"survived: {_words(found)}", flush=True)
+        copy = Copy(_ROOT, _FOLDER / "copy-last", Selection(_ROOT).files())
+        for change in (change for change in chosen if _survived(kept[change.name])):
+            if not copy.types(change):
+                kept[change.name] |= {"verdict": "types"}
+                file.write(json.dumps(kept[change.name]) + "\n")
+                print(f"killed by types: {_words(kept[change.name])}", flush=True)
+        failing = _fail_by_themselves(copy, {kept[change.name]["test"] for change in chosen} - {""})
+        copy.close()
     verdicts = [kept[change.name] for change in chosen]
-    tests = {found["test"] for found in verdicts if found["test"]}
-    failing = _fail_by_themselves(tests)
     counts = Counter(found["verdict"] for found in verdicts)
     killed = len(verdicts) - counts["survived"]
     print(f"{killed} of {len(verdicts)} killed ({100 * killed / len(verdicts):.1f} %): {dict(counts)}; {said}")
@@ -83,15 +90,14 @@ def run(sample: int | None, seed: int, only: str, workers: int, again: bool) -> 
         print(f"{test} fails without any mutant, so that what it killed says nothing")
 
 
-def _fail_by_themselves(tests: Iterable[str]) -> list[str]:
-    copy = Copy(_ROOT, _FOLDER / "copy-unchanged")
-    left, failing = sorted(tests), []
+def _fail_by_themselves(copy: Copy, tests: Iterable[str]) -> list[str]:
+    left, failing = dict.fromkeys(sorted(tests), 60.0), []
     while left:
-        status, failed, _ = copy.run(left, 1800)
+        status, failed, _ = copy.fork(left) or (0, "", 0.0)
         if not status:
             break
         failing.append(failed)
-        left.remove(failed)
+        left.pop(failed, None)
     return failing
 
 

@@ -19,6 +19,11 @@ _recorder = coverage.Coverage(
 _seconds: dict[str, float] = {}
 
 
+def _name(nodeid: str) -> str:
+    """A test's parameters are one test, but of those that are whole runs."""
+    return nodeid if nodeid.startswith(("tests/test_vectors.py", "tests/test_once.py")) else nodeid.split("[")[0]
+
+
 def pytest_sessionstart() -> None:
     """Everything from here on is recorded; what is imported by the tests' modules belongs to none of them."""
     _recorder.start()
@@ -26,8 +31,8 @@ def pytest_sessionstart() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test's own context, with its fixtures; its parameters are one test."""
-    _recorder.switch_context(item.nodeid.split("[")[0])
+    """A test's own context, with its fixtures."""
+    _recorder.switch_context(_name(item.nodeid))
     try:
         return (yield)
     finally:
@@ -35,8 +40,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """How long it took, all its parameters together."""
-    name = report.nodeid.split("[")[0]
+    """How long it took."""
+    name = _name(report.nodeid)
     _seconds[name] = _seconds.get(name, 0.0) + report.duration
 
 

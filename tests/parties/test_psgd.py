@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, gamma, kstest, norm, poisson
 
 from psephos.parties.gradients import LocalLoss, margin_slope
-from psephos.parties.psgd import Answering, GradientParty, SeriesHolder, fixed_share, step_share
+from psephos.parties.psgd import Answering, GradientParty, SeriesHolder, _within, fixed_share, step_share
 from psephos.protocol.encrypted_sum.messages import Close, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.errors import (
@@ -219,6 +219,9 @@ def test_draws_beyond_the_bound_are_repeated(ceremony: Ceremony) -> None:
     tight = replace(SERIES, step_scale=1e-2)
     object.__setattr__(tight, "step_bound", lambda step: 20)
     assert max(abs(e) for _ in range(200) for e in step_share(tight, 1)) <= 20
+    draws = [[3, -4], [4, 0], [-3, 3]]
+    assert _within(lambda: draws.pop(0), 3) == [-3, 3]
+    assert not draws
 
 
 # -- one ballot a step

@@ -6,8 +6,10 @@ point, one auxiliary sample swung around); both minimisers are then solved to ma
 
 import math
 
+import gmpy2
 import numpy as np
 import pytest
+from gmpy2 import mpfr
 from scipy.special import lambertw
 
 from psephos.curator.hamm import sensitivity as s
@@ -158,6 +160,16 @@ def private_auxiliary_pair(lam, samples):
     one = logistic_minimiser(X[[0, 1]], np.ones(2), lam, np.array([rest, 1 / samples]))
     two = logistic_minimiser(X[[0, 2]], np.ones(2), lam, np.array([rest, 1 / samples]))
     return float(np.linalg.norm(one - two))
+
+
+@pytest.mark.parametrize("lam", [1e-6, 0.01, 3.0])
+@pytest.mark.parametrize("classes", [2, 3, 100])
+def test_radius_is_rounded_up_by_no_more_than_was_said(lam, classes):
+    """W e^W grows by 1 + (1 + W) t when W does by 1 + t; t is twice 2^-40, since R goes by its root."""
+    with gmpy2.context(precision=200):
+        w = lam * mpfr(s.radius(lam, classes)) ** 2
+        excess = w * gmpy2.exp(w) / ((classes - 1) / gmpy2.exp(mpfr(1))) - 1
+        assert abs(excess / (2 * (1 + w) * mpfr(2) ** -40) - 1) < 0.01
 
 
 def test_hamm_4_5_is_too_small_on_the_logistic_base_and_the_corrected_one_holds():

@@ -213,6 +213,17 @@ def test_noise_is_what_the_plan_says(mechanism):
     assert not simulated[0].private
 
 
+def test_simulated_noise_of_shares_has_the_energy_of_their_law():
+    """A normal variable in the place of Skellam's: 6 standard deviations of the mean of 1800 squares."""
+    X, _, _, counts = problem(3, 50)
+    plan = st.plan_statistic(X, 3, 50, epsilon=0.5, delta=1e-6, mechanism="gaussian", joint=True)
+    assert isinstance(plan.mechanism, Skellam)
+    drawn = [st.simulate_release(counts, plan, np.random.default_rng(i)).T for i in range(300)]
+    exact = st.release_statistic(counts, st.plan_statistic(X, 3, 50, epsilon=None, rank=plan.rank)).T
+    noise = (np.array(drawn) - exact) / plan.unit
+    assert (noise**2).sum() / (300 * plan.dimension) == pytest.approx(float(plan.mechanism.variance), rel=0.2)
+
+
 def test_a_private_classifier_is_useful_and_invariant_to_the_features_scale():
     X, labels, _, counts = problem(3, 2000, samples=400)
     plan = st.plan_statistic(X, 3, 2000, epsilon=1.0)
@@ -221,6 +232,13 @@ def test_a_private_classifier_is_useful_and_invariant_to_the_features_scale():
     other = st.plan_statistic(X * 2.0**-4, 3, 2000, epsilon=1.0)
     assert np.array_equal(other.grid.points, plan.grid.points)
     assert other.mechanism == plan.mechanism
+
+
+def test_rows_of_another_precision_are_the_same_rows():
+    X = problem(3, 50)[0].astype(np.float32)
+    narrow, wide = (st.plan_statistic(rows, 3, 50, epsilon=1.0) for rows in (X, X.astype(np.float64)))
+    assert narrow.grid.digest == wide.grid.digest
+    assert np.array_equal(narrow.transform, wide.transform)
 
 
 def test_rank_rule():

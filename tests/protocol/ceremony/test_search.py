@@ -77,6 +77,16 @@ def batch(request: pytest.FixtureRequest) -> Opened:
     return opened_batch(terms(*request.param))
 
 
+@pytest.mark.parametrize("bits", [128, 512])
+def test_numbers_next_to_a_multiple_of_the_step_are_recombined_exactly(bits: int) -> None:
+    """Where floating point cannot tell on which side they are."""
+    agreed, tops = terms(bits, 3), [0, 1, 5, 0, 2, 7]
+    below = [0, 12, 24, agreed.step - 12, agreed.step - 24, agreed.step // 24 * 12]
+    residues = np.array([[number % prime for number in below] for prime in agreed.primes])
+    found = search._integers(search._recombined(agreed, residues, np.array(tops)))
+    assert list(found) == [top * agreed.step + number for top, number in zip(tops, below, strict=True)]
+
+
 def test_moduli_are_the_products(batch: Opened) -> None:
     assert list(batch.p * batch.q) == list(batch.moduli)
     assert {int(n).bit_length() for n in batch.moduli} == {batch.terms.bits}

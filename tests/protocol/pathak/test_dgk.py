@@ -9,7 +9,7 @@ import pytest
 from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError, PsephosError, WeakKeyError
-from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey, generate_dgk_key, plaintext_modulus
+from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey, _check_size, generate_dgk_key, plaintext_modulus
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +94,10 @@ def test_room_for_comparisons(key: DgkPrivateKey) -> None:
 
 
 def test_weak_or_impossible_sizes_are_refused() -> None:
-    with pytest.raises(WeakKeyError):
-        generate_dgk_key(1024)
+    _check_size(2048, False)
+    for bits in (1024, 2046):
+        with pytest.raises(WeakKeyError):
+            generate_dgk_key(bits)
     with pytest.raises(InvalidParameter):
         generate_dgk_key(64, test_key=True)
     with pytest.raises(InvalidParameter):

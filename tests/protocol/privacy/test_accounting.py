@@ -1,11 +1,13 @@
 """Composition through dp-accounting, with each of its traps held down by a test."""
 
+import bisect
 import math
 
 import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
+from scipy.stats import binom
 
 from psephos.protocol.errors import BudgetExceededError, InvalidParameter
 from psephos.protocol.privacy.accounting import (
@@ -185,3 +187,27 @@ def test_what_the_accountant_is_spared_it_could_not_have_answered(count, epsilon
         assert exact > MAX_EPSILON
     if exact > 2 * MAX_EPSILON:
         assert _beyond(events, delta)
+
+
+def least_spared(event):
+    """The least number of such events that `_beyond` gives up on, at a delta of 1e-6."""
+    most = next(2**power for power in range(20) if _beyond([event] * 2**power, 1e-6))
+    return bisect.bisect(range(most), False, key=lambda count: _beyond([event] * count, 1e-6))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
+def test_pure_events_are_spared_from_the_first_that_may_be(epsilon):
+    """Against the exact delta: k binary responses are a binomial number of losses of epsilon."""
+    count = least_spared(pure_event("x", epsilon))
+    wins = np.arange(count + 1)
+    losses = epsilon * (2.0 * wins - count)
+    chances = binom.pmf(wins, count, 1 / (1 + math.exp(-epsilon)))
+    low, high = (np.sum(chances * -np.expm1(np.minimum(at - losses, 0))) for at in (MAX_EPSILON, 1.3 * MAX_EPSILON))
+    assert high < 1e-6 < low
+
+
+@pytest.mark.parametrize("multiplier", [0.7, 1.0, 4.0])
+def test_gaussians_are_spared_from_the_first_that_may_be(multiplier):
+    count = least_spared(gaussian_event("x", multiplier, 1.0, 1.0))
+    together = multiplier / math.sqrt(count)
+    assert gaussian_delta(1.0, 1.3 * MAX_EPSILON, together) < 1e-6 < gaussian_delta(1.0, MAX_EPSILON, together)

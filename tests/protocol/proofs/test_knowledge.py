@@ -194,6 +194,9 @@ def test_numbers_out_of_range_are_refused(private_key: PrivateKey) -> None:
     ):
         with pytest.raises(ProofError):
             KnowledgeProof.decode(changed.encode(key), key)
+    classic = replace(claim(key, "full")[2], residue=key.modulus)
+    with pytest.raises(ProofError, match="outside its range"):
+        KnowledgeProof.decode(classic.encode(key), key)
     statement, c, proof = claim(key)
     with pytest.raises(ProofError, match="no unit"):
         verify(statement, key, c, replace(proof, announcement=mpz(private_key.factors()[0])))

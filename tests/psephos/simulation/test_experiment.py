@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import matplotlib as mpl
 import numpy as np
@@ -14,7 +15,11 @@ from sklearn.tree import DecisionTreeClassifier
 import psephos
 from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
 from psephos.protocol.transcript import Transcript
+from psephos.simulation.average import AverageOptions
 from psephos.simulation.dealing import Absent
+from psephos.simulation.pathak import PathakOptions
+from psephos.simulation.psgd import PsgdOptions
+from psephos.simulation.tally import TallyOptions
 
 X, y = load_breast_cancer(return_X_y=True)
 NAMES = np.array(["malignant", "benign"])[y]
@@ -169,3 +174,22 @@ def test_views_and_replaced_roles_reach_the_run() -> None:
 def test_what_cannot_be_is_refused_by_name(change: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         psephos.simulate(**{"X": X, "y": y, "parties": 4, **TEST, **change})
+
+
+def choices(kind: Any) -> Iterator[Any]:
+    """What a type of literals, or None, offers."""
+    for one in get_args(kind):
+        yield from (one,) if get_origin(kind) is Literal else choices(one)
+
+
+@pytest.mark.parametrize("options", [TallyOptions, AverageOptions, PathakOptions, PsgdOptions])
+def test_every_choice_of_an_option_can_be_made_and_no_other(options: Any) -> None:
+    offered = {name: list(choices(kind)) for name, kind in get_type_hints(options).items()}
+    asked = [{name: choice} for name, offers in offered.items() for choice in offers]
+    for one in asked:
+        more = {"variant": "printed"} if one.get("noise") == "spherical" else {}
+        options(**one, **more).check()
+    for name in filter(offered.get, offered):
+        with pytest.raises(InvalidParameter):
+            options(**{name: "another"}).check()
+    assert len(asked) > 8

@@ -203,6 +203,17 @@ def test_no_record_moves_the_parameters_further_than_the_noise_is_for() -> None:
     assert 0.2 * bound < worst <= bound
 
 
+@pytest.mark.parametrize("size", [2, 6, 9])
+def test_few_records_count_as_if_they_were_the_smallest_number(size: int) -> None:
+    """The gradient of (1/max(n, 6)) sum of the losses + (mu/2) ||w||^2 is 0."""
+    terms = terms_for([size] * 3, variant="public-bound", smallest_size=6)
+    ((X, y),) = records([size])
+    w, signs = np.array(PathakParty(1, X, y, terms)._parameters, float) * terms.pitch, 2 * y - 1
+    gradient = terms.strong_convexity * w - (signs / (1 + np.exp(signs * (X @ w)))) @ X / max(size, 6)
+    assert np.linalg.norm(w) > 0.01
+    assert np.linalg.norm(gradient) < 1e-6
+
+
 # -- what travels
 
 
@@ -396,9 +407,19 @@ def test_a_truncated_message_is_named(kind: Kind) -> None:
 # -- bad input
 
 
-def test_fewer_than_three_parties_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="at least 3"):
-        terms_for([4, 5])
+def test_how_many_parties_there_may_be() -> None:
+    assert [terms_for([4] * 3, parties=parties).parties for parties in (3, 10_000)] == [3, 10_000]
+    for parties in (2, 10_001):
+        with pytest.raises(InvalidParameter, match="at least 3"):
+            terms_for([4] * 3, parties=parties)
+
+
+def test_how_many_features_there_may_be() -> None:
+    terms = terms_for([4] * 3)
+    assert [replace(terms, features=features).features for features in (1, 1 << 20)] == [1, 1 << 20]
+    for features in (0, (1 << 20) + 1):
+        with pytest.raises(InvalidParameter, match="number of features"):
+            replace(terms, features=features)
 
 
 def test_a_party_without_valid_records_is_named() -> None:
@@ -468,12 +489,18 @@ def test_spherical_noise_is_for_the_printed_variant(variant: str) -> None:
         terms_for([4, 5, 6], variant=variant, noise="spherical")
 
 
-def test_progress_is_told() -> None:
+@pytest.mark.parametrize(("comparisons", "most"), [("tournament", 17), ("all-pairs", 21)])
+@pytest.mark.parametrize("variant", ["public-bound", "printed", "repaired"])
+def test_progress_is_told(variant: str, comparisons: str, most: int) -> None:
+    """Each stage has as many messages as was said at its first; the first stage, which is left to chance, no more."""
     told: list[tuple[str, int, int]] = []
-    play([4, 5, 6], progress=lambda name, done, steps: told.append((name, done, steps)))
-    assert list(dict.fromkeys(name for name, _, _ in told)) == list(STAGES)
-    assert all(1 <= done <= steps for _, done, steps in told)
-    assert told[-1][1:] == (4, 4)
+    play([4, 5, 6], variant=variant, comparisons=comparisons, progress=lambda *stage: told.append(stage))
+    steps = {name: total for name, _, total in told}
+    assert list(steps) == [stage for stage in STAGES if variant != "public-bound" or stage[-1] not in "12"]
+    assert steps.get("stage 1", most) == most
+    sent = Counter(name for name, _, _ in told)
+    assert sorted(told) == sorted((name, n + 1, steps[name]) for name in steps for n in range(sent[name]))
+    assert all(sent[name] == total or (name == "stage 1" and sent[name] < total) for name, total in steps.items())
 
 
 # -- the job

@@ -10,6 +10,7 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_score
 
 from psephos.cli.show import show
+from psephos.data.datasets import Dataset
 from psephos.outcomes import Outcome
 from psephos.protocol.errors import (
     DataSetMissingError,
@@ -395,3 +396,13 @@ def test_what_everything_would_cost_stands_above_it(capsys: pytest.CaptureFixtur
     said = " ".join(capsys.readouterr().out.split())
     assert said.index("Whoever published all 80 classifiers") < said.index("soft")
     assert "Recall of each class at epsilon 0.5" in said
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_kdd99_is_dealt_as_hamm_did_where_there_are_rows_enough(missing: int) -> None:
+    """22 rows a party and 43,000 public ones, section 6.2."""
+    rows, few = 2 * 22 + 43_000 - missing, np.zeros((10, 1), dtype=np.float32)
+    X, y = np.zeros((rows, 1), dtype=np.float32), np.arange(rows) % 2
+    data = Dataset("kdd99", X, y, few, np.arange(10) % 2, ("normal", "attack"), "drawn")
+    dealt = TallyOptions(dataset="kdd99", parties=2).deal(data)
+    assert (len(dealt.auxiliary) == 43_000 and set(dealt.sizes) == {22}) is not bool(missing)

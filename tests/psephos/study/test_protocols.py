@@ -13,6 +13,7 @@ from psephos.parties.ceremony_states import Searching, Told
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.errors import EquivocationError, StudyError
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, Skellam, SphericalLaplace
 from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.storage.store import Store
@@ -201,3 +202,18 @@ def test_studies_that_nobody_can_play(what: str, change: dict[str, Any], said: s
     study = Cast(what).made.study
     with pytest.raises(StudyError, match=said):
         play_of(Public(replace(study, **change), AUXILIARY))
+
+
+@pytest.mark.parametrize(
+    ("what", "delta", "law"),
+    [
+        ("statistic", 0.0, DiscreteLaplace),
+        ("statistic", 1e-6, Skellam),
+        ("average, whitened", 0.0, SphericalLaplace),
+        ("average, whitened", 1e-6, RoundedGaussian),
+    ],
+)
+def test_the_noise_is_of_the_law_that_the_study_pays_for(what: str, delta: float, law: type) -> None:
+    plan = play_of(Public(replace(Cast(what).made.study, delta=delta), AUXILIARY)).plan
+    assert type(plan.mechanism) is law
+    assert plan.delta == delta

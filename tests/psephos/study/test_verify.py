@@ -85,6 +85,8 @@ class Played:
 
     def checks(self, *, curator: bool = True) -> dict[str, Check]:
         found = verify(self.study, self.samples, self.board, self.stores["curator"] if curator else None)
+        assert all(type(said) is str and said for check in found for said in (check.what, check.found))
+        assert {check.verdict for check in found} <= {"holds", "fails", "not checked"}
         return {check.what.split(":")[0]: check for check in found}
 
     def failing(self, **how: bool) -> set[str]:
