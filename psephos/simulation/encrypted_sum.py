@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -451,4 +452,4 @@ def peak_memory_mb() -> float:
         status = Path("/proc/self/status").read_text(encoding="ascii")
         return float(status.split("VmHWM:")[1].split()[0]) / 1024
     except (OSError, IndexError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)

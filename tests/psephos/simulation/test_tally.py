@@ -22,6 +22,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.dealing import dealt_by
 from psephos.simulation.measure import Kept
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
@@ -406,3 +407,13 @@ def test_kdd99_is_dealt_as_hamm_did_where_there_are_rows_enough(missing: int) ->
     data = Dataset("kdd99", X, y, few, np.arange(10) % 2, ("normal", "attack"), "drawn")
     dealt = TallyOptions(dataset="kdd99", parties=2).deal(data)
     assert (len(dealt.auxiliary) == 43_000 and set(dealt.sizes) == {22}) is not bool(missing)
+
+
+def test_synthetic_rows_are_as_many_as_the_parties_take() -> None:
+    _, many = dealt_by(TallyOptions(dataset="synthetic", parties=3000, auxiliary=100))
+    assert (many.sizes == 2).all()
+    assert len(many.sizes) == 3000
+    _, asked = dealt_by(TallyOptions(dataset="synthetic", parties=900, samples_per_party=5))
+    assert (asked.sizes == 5).all()
+    _, few = dealt_by(TallyOptions(dataset="synthetic", parties=4, auxiliary=100))
+    assert few.sizes.sum() == 1900
