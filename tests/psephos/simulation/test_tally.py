@@ -415,5 +415,5 @@ def test_synthetic_rows_are_as_many_as_the_parties_take() -> None:
     assert len(many.sizes) == 3000
     _, asked = dealt_by(TallyOptions(dataset="synthetic", parties=900, samples_per_party=5))
     assert (asked.sizes == 5).all()
-    _, few = dealt_by(TallyOptions(dataset="synthetic", parties=4, auxiliary=100))
+    _, few = dealt_by(TallyOptions(dataset="synthetic", parties=10, auxiliary=100))
     assert few.sizes.sum() == 1900
