@@ -12,8 +12,12 @@ from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 
+import gmpy2
 import pytest
+from gmpy2 import mpz
 
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.proofs import knowledge
 from tests.security.lab.parameters import NO_SECURITY, PARAMETERS, Parameter, changed, page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +33,16 @@ def test_what_is_sent_and_released_meets_its_bounds(measure: Callable[[], None])
 def test_a_weaker_constant_is_noticed(one: Parameter) -> None:
     with changed(one.at, one.weaker), pytest.raises(Exception):  # noqa: B017, PT011 - what stops is noticed
         one.measure()
+
+
+def test_a_changed_constant_leaves_nothing_in_a_cache() -> None:
+    """A comb for short answers, kept under its key, would fail whatever is tested next in this process."""
+    key = generate_private_key(128, test_key=True).public_key
+    with changed("protocol.proofs.challenge.HIDING_BITS", 1):
+        knowledge.base_power(key, mpz(1))
+    longest = mpz(1) << (knowledge.answer_bits(key) + 90)
+    expected = gmpy2.powmod(knowledge.base_power(key, mpz(1)), longest, key.ciphertext_modulus)
+    assert knowledge.base_power(key, longest) == expected
 
 
 def test_every_number_of_the_product_is_in_the_table_or_said_to_be_no_matter_of_security() -> None:
