@@ -176,7 +176,7 @@ def prepare(task: str, seed: int, folder: Path, *, trained: bool = True) -> dict
     return problem | _trained(problem, sizes) if trained else problem
 
 
-def _trained(problem: dict[str, Any], sizes: Any) -> dict[str, Any]:
+def _trained(problem: dict[Any, Any], sizes: Any) -> dict[str, Any]:
     X, y, edges, classes = problem["X"], problem["y"], problem["edges"], problem["classes"]
     auxiliary, parties = problem["auxiliary"], problem["parties"]
     parameters = [
@@ -193,20 +193,20 @@ def _trained(problem: dict[str, Any], sizes: Any) -> dict[str, Any]:
     }
 
 
-def accuracy(problem: dict[str, Any], w: Any) -> float:
+def accuracy(problem: dict[Any, Any], w: Any) -> float:
     """Of the classifier (d,) or (K, d), on the test rows."""
     w = w[1] - w[0] if w.ndim == 2 and len(w) == 2 else w
     return round(float(np.mean(votes(w[None], problem["X_test"])[0] == problem["y_test"])), 4)
 
 
-def _noise(problem: dict[str, Any], law: str, epsilon: float) -> MechanismName:
+def _noise(problem: dict[Any, Any], law: str, epsilon: float) -> MechanismName:
     if law == "pure":
         return "spherical-laplace"
     return quieter_noise(problem["auxiliary"], problem["classes"], problem["parties"], epsilon=epsilon, delta=1e-6)
 
 
 def own_data_at(
-    problem: dict[str, Any], law: str, epsilon: float, source: Own = "own-data", lam: float = WHITENED_RIDGE
+    problem: dict[Any, Any], law: str, epsilon: float, source: Own = "own-data", lam: float = WHITENED_RIDGE
 ) -> Method:
     """The own-data statistic or the whitened average by the public rules, its noise included."""
     auxiliary, classes, parties = problem["auxiliary"], problem["classes"], problem["parties"]
@@ -244,7 +244,7 @@ def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) 
 
 
 def _ours(
-    problem: dict[str, Any], law: str, request: Request, seed: int, fit: Callable[[float], Minimiser] | None
+    problem: dict[Any, Any], law: str, request: Request, seed: int, fit: Callable[[float], Minimiser] | None
 ) -> dict[str, Callable[[], Method]]:
     counts, auxiliary = problem.get("counts"), problem["auxiliary"]
     loss = loss_named("logistic", problem["classes"])
@@ -265,7 +265,7 @@ def _ours(
     return ours
 
 
-def _propagated(problem: dict[str, Any]) -> Any:
+def _propagated(problem: dict[Any, Any]) -> Any:
     """Counts (N, K) of votes by label spreading (Zhou et al. 2004): a party's labels start at the ten public rows
     nearest to each of its own, and spread over the public rows' own graph; alpha = 0.95, 60 steps."""
     if "propagated" not in problem:
@@ -288,7 +288,7 @@ def _propagated(problem: dict[str, Any]) -> Any:
     return problem["propagated"]
 
 
-def _whitened(problem: dict[str, Any], transform: Any, lam: float = WHITENED_RIDGE) -> Any:
+def _whitened(problem: dict[Any, Any], transform: Any, lam: float = WHITENED_RIDGE) -> Any:
     """Every party's coefficients (M, K, r) in these coordinates."""
     y, edges, classes = problem["y"], problem["edges"], problem["classes"]
     Z, sizes = problem["unit private"] @ transform, np.diff(edges)
@@ -301,7 +301,7 @@ def _whitened(problem: dict[str, Any], transform: Any, lam: float = WHITENED_RID
     return np.concatenate(found)
 
 
-def whitened_votes(problem: dict[str, Any], law: str, epsilon: float, rank: int = 12) -> Method:
+def whitened_votes(problem: dict[Any, Any], law: str, epsilon: float, rank: int = 12) -> Method:
     """The statistic of the votes of the learner `whitened`, in so many coordinates."""
     kept, auxiliary = ("whitened votes", rank), problem["auxiliary"]
     if kept not in problem:
@@ -313,7 +313,7 @@ def whitened_votes(problem: dict[str, Any], law: str, epsilon: float, rank: int 
     return statistic_method(problem[kept], auxiliary, request)
 
 
-def _own_sum(problem: dict[str, Any], plan: StatisticPlan, lam: float) -> list[int]:
+def _own_sum(problem: dict[Any, Any], plan: StatisticPlan, lam: float) -> list[int]:
     """Of all parties' vectors, kept by what they depend on."""
     assert isinstance(plan.grid, OwnDataGrid)
     kept = (plan.source, plan.rank, lam)

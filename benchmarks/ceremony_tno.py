@@ -18,8 +18,8 @@ import sys
 import time
 from typing import Any
 
-from tno.mpc.communication import Pool  # type: ignore[import-not-found]
-from tno.mpc.protocols.distributed_keygen import DistributedPaillier  # type: ignore[import-not-found]
+from tno.mpc.communication import Pool
+from tno.mpc.protocols.distributed_keygen import DistributedPaillier
 
 BATCH = 100
 """Candidates that the library draws at once, its default."""

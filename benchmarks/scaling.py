@@ -64,7 +64,7 @@ def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) 
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
     whole = VoteContribution(voters, auxiliary, classes)
-    shared = encrypted_sum._Shared(round_, whole.with_own(()), "half", 1 << 20, 5)
+    shared = encrypted_sum._Shared(round_, whole.with_own(()), "half", 1 << 20, 5, watched=False)
     batch, warm = (encrypted_sum._batch(whole, ceremony, range(m), range(m)) for m in (parties, 1))
     with threadpool_limits(limits=1):
         encrypted_sum._work(shared, warm)

@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average

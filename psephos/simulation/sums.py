@@ -18,7 +18,7 @@ from typing import Any, Literal, TypedDict, get_args
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.erm import check_auxiliary, minimise
