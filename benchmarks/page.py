@@ -204,32 +204,39 @@ def _text(results: dict[str, Any]) -> str:
         "Peak of a whole round in one process, 20,000 auxiliary samples.\n",
         _table(["M", "MB"], [[str(row["parties"]), f"{row['peak_mb']:.0f}"] for row in results["memory"]]),
         "## The plan\n",
-        "`psephos plan` against the run that followed it, wall clock, key generation apart.\n",
+        "What `psephos plan` said and what the run that followed it took, on the clock, key generation apart: "
+        f"{sum(0.8 <= row['ratio'] <= 1.2 for row in results['plan'])} of {len(results['plan'])} within 20 %, "
+        f"{sum(row['at_least'] <= row['taken_seconds'] <= row['at_most'] for row in results['plan'])} within the "
+        "interval that it gave. Cores: that the rehearsal got of two; the others did something else.\n",
         _table(
-            ["M", "N", "K", "bits", "foreseen s", "taken s", "ratio", "foreseen MB", "taken MB", "load average"],
+            ["run", "foreseen s", "interval", "taken s", "ratio", "cores", "foreseen MB", "taken MB", "load average"],
             [
                 [
-                    str(row[name])
-                    for name in (
-                        "parties",
-                        "samples",
-                        "classes",
-                        "key_bits",
-                        "predicted_seconds",
-                        "taken_seconds",
-                        "ratio",
-                        "predicted_mb",
-                        "taken_mb",
-                        "load_average",
-                    )
+                    _planned(row),
+                    f"{row['predicted_seconds']:.1f}",
+                    f"{row['at_least']:.1f} to {row['at_most']:.1f}",
+                    f"{row['taken_seconds']:.1f}",
+                    f"{row['ratio']:.2f}",
+                    f"{row['cores']:.2f}",
+                    f"{row['predicted_mb']:.0f}",
+                    "" if row["taken_mb"] is None else f"{row['taken_mb']:.0f}",
+                    f"{row['load_average']:.1f}",
                 ]
                 for row in results["plan"]
             ],
         ),
-        "A load average well above the number of workers means that other programs shared the cores while this was "
-        "measured.\n",
     ]
     return "\n".join(parts)
+
+
+def _planned(row: dict[str, Any]) -> str:
+    """A run in words."""
+    size = {"tally": f"N = {row['auxiliary']:,}, ", "psgd": f"T = {row['steps']}, "}.get(row["protocol"], "")
+    proofs = "" if row["proofs"] == "none" else f", {row['proofs']}"
+    return (
+        f"{row['protocol']}: M = {row['parties']:,}, {size}K = {row['classes']}, d = {row['features']}, "
+        f"{row['key_bits']} bits, {row['randomness']}{proofs}"
+    )
 
 
 def _searches(measured: list[dict[str, Any]]) -> str:

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from functools import cache
 from itertools import product
 from typing import Any
@@ -22,12 +23,11 @@ from threadpoolctl import threadpool_limits
 from psephos.plan import PlanOptions, plan
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.paillier.packing import best_degree
 from psephos.simulation import encrypted_sum
 from psephos.simulation.ceremony import Ceremony, hold_ceremony
-from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
-from psephos.simulation.engines import LocalEngine
+from psephos.simulation.encrypted_sum import VoteContribution
 from psephos.simulation.linear import LinearVoter
 
 __all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
@@ -169,58 +169,72 @@ def memory() -> list[dict[str, float]]:
     return rows
 
 
-def plan_accuracy(workers: int = 2) -> list[dict[str, Any]]:
-    """What `psephos plan` says and what the run then takes, wall clock; both on the machine as it is at the moment.
+PLANNED: tuple[dict[str, Any], ...] = (
+    {"parties": 1000, "samples": 500, "randomness": "short"},
+    {"parties": 200, "samples": 20_000},
+    {"parties": 3000, "samples": 1000, "key_bits": 2048},
+    {"parties": 60, "samples": 1000, "randomness": "full"},
+    {"parties": 400, "samples": 5000, "proofs": "knowledge"},
+    {"parties": 100, "samples": 300, "dataset": "digits", "classes": 10, "features": 64},
+    {"protocol": "average", "parties": 1000, "randomness": "short"},
+    {"protocol": "average", "parties": 100, "dataset": "digits", "classes": 10, "features": 64, "key_bits": 2048},
+    {"protocol": "psgd", "parties": 15, "steps": 100, "holders": 3, "threshold": 2},
+    {"protocol": "psgd", "parties": 200, "steps": 20, "key_bits": 2048, "proofs": "knowledge"},
+)
+"""Ten runs: what is asked of `psephos plan`, where its defaults are not meant, and the data set of the run."""
 
-    Each in a process of its own, since a process never forgets its peak of memory.
-    """
-    rows = []
-    for shape in ((96, 20_000, 2, 2048), (192, 1352, 6, 3072)):
-        code = f"import json; from benchmarks.scaling import _planned; print(json.dumps(_planned(*{shape}, {workers})))"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
-        rows.append(json.loads(done.stdout))
-    return rows
+
+def plan_accuracy() -> list[dict[str, Any]]:
+    """What `psephos plan` says and what the run then takes, wall clock; both on the machine as it is at the moment."""
+    return [_planned(asked) for asked in PLANNED]
 
 
-def _planned(parties: int, samples: int, classes: int, bits: int, workers: int) -> dict[str, Any]:
-    foreseen = plan(
-        PlanOptions(
-            parties=parties, samples=samples, classes=classes, features=FEATURES, key_bits=bits, workers=workers
-        )
-    )
-    ceremony = hold_ceremony(parties, key_bits=bits, degree=foreseen.degree)
-    generator = np.random.default_rng(0)
-    auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
-    round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, proofs="none")
-    shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
-    voters = [LinearVoter(w) for w in generator.normal(size=shape)]
-    started = time.perf_counter()
-    done = simulate_sum(
-        round_,
-        ceremony,
-        VoteContribution(voters, auxiliary, classes),
-        Conditions(engine=LocalEngine(workers)),
-    )
-    taken = time.perf_counter() - started
-    predicted = foreseen.known("total") - foreseen.known("keygen")
+def _command(*words: str, **options: Any) -> dict[str, Any]:
+    """What `psephos ... --json` prints, in a process of its own."""
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    line = [sys.executable, "-m", "psephos", *words, *flags, "--json"]
+    printed: dict[str, Any] = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)  # noqa: S603
+    return printed
+
+
+def _planned(asked: Mapping[str, Any]) -> dict[str, Any]:
+    options = {"features": FEATURES, **asked}
+    dataset = options.pop("dataset", "synthetic")
+    foreseen = _command("plan", **options)
+    same = ("parties", "key_bits", "randomness", "proofs", "holders", "threshold")
+    how = {"dataset": dataset} | {name: foreseen[name] for name in same}
+    protocol, phases = foreseen["protocol"], ["encrypt", "aggregate", "decrypt"]
+    if protocol == "psgd":
+        how, phases = how | {"steps": foreseen["steps"]}, ["steps"]
+    elif protocol == "average":
+        how |= {"methods": "avg", "draws": 1}
+    else:
+        how |= {"methods": "soft", "draws": 1, "auxiliary": foreseen["auxiliary"]}
+    run = _command("simulate", protocol, **how)
+    names = ("seconds", "seconds_at_least", "seconds_at_most")
+    predicted, least, most = (sum(foreseen[name][phase] for phase in phases) for name in names)
+    taken = sum(run["seconds"][phase] for phase in phases)
+    told = ("protocol", "parties", "auxiliary", "classes", "steps", "key_bits", "randomness", "proofs", "cores")
     return {
-        "parties": parties,
-        "samples": samples,
-        "classes": classes,
-        "key_bits": bits,
+        **{name: foreseen[name] for name in told},
+        "features": run["features"],
         "predicted_seconds": round(predicted, 2),
+        "at_least": round(least, 2),
+        "at_most": round(most, 2),
         "taken_seconds": round(taken, 2),
         "ratio": round(predicted / taken, 3),
-        "predicted_mb": foreseen.memory_mb,
-        "taken_mb": round(done.peak_memory_mb, 1),
+        "predicted_mb": foreseen["memory_mb"],
+        "taken_mb": run.get("peak_memory_mb"),
         "load_average": round(os.getloadavg()[0], 2),
     }
 
 
 def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
     """One row about a finished `psephos run --json`, with what `psephos plan` foresees for it on this machine now."""
-    shape = {n: run[n] for n in ("parties", "auxiliary", "classes", "features", "key_bits", "degree", "randomness")}
-    same = ("parties", "classes", "features", "key_bits", "degree", "randomness", "holders", "threshold")
+    shape = {
+        n: run[n] for n in ("parties", "auxiliary", "classes", "features", "key_bits", "degree", "randomness", "proofs")
+    }
+    same = ("parties", "classes", "features", "key_bits", "degree", "randomness", "proofs", "holders", "threshold")
     asked = {name: run[name] for name in same} | {"workers": run["options"]["workers"]}
     foreseen = plan(PlanOptions(samples=run["auxiliary"], **asked))
     phases = ("encrypt", "aggregate", "decrypt")

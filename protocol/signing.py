@@ -42,6 +42,9 @@ class VerificationKey:
         if y >= _PRIME or y in _SMALL_ORDER:
             raise MessageError("a verification key of small order, or not in its one encoding, vouches for nothing")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return VerificationKey, (self.raw,)  # rosters are long, and field by field takes ten times as long
+
     def verify(self, signature: bytes, message: bytes) -> None:
         """Raise ForgedSignatureError unless `signature` over `message` is this key's."""
         try:
@@ -53,10 +56,13 @@ class VerificationKey:
 class SigningKey:
     """The private half; `repr` shows nothing of it and pickling raises TypeError."""
 
+    __slots__ = ("_key", "_seed", "verification_key")
+
     def __init__(self, seed: bytes) -> None:
         """From its 32-byte seed (RFC 8032, section 5.1.5); raises ValueError for another length."""
-        self._key = Ed25519PrivateKey.from_private_bytes(seed)
-        self.verification_key = VerificationKey(self._key.public_key().public_bytes_raw())
+        public = Ed25519PrivateKey.from_private_bytes(seed).public_key()
+        self._seed, self.verification_key = bytes(seed), VerificationKey(public.public_bytes_raw())
+        self._key: Ed25519PrivateKey | None = None  # made when it signs: a simulation holds a million that do not
 
     @classmethod
     def generate(cls, randomness: Randomness = SYSTEM) -> SigningKey:
@@ -65,11 +71,13 @@ class SigningKey:
 
     def sign(self, message: bytes) -> bytes:
         """The 64-byte signature."""
+        if self._key is None:
+            self._key = Ed25519PrivateKey.from_private_bytes(self._seed)
         return self._key.sign(message)
 
     def seed(self) -> bytes:
         """The 32-byte seed. For key files; nothing else should ask."""
-        return self._key.private_bytes_raw()
+        return self._seed
 
     def __repr__(self) -> str:
         return f"<SigningKey of {self.verification_key.raw.hex()[:12]}>"

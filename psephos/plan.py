@@ -1,103 +1,98 @@
-"""What a counting run will take, before it starts (`psephos plan`): seconds by phase, bytes on the wire, memory.
+"""What a run will take, before it starts (`psephos plan`): seconds by phase, bytes on the wire, memory.
 
-Sizes follow from the formats exactly. Times are calibrated on this machine in a few seconds: the calibration does each
-operation of the real round on a few ballots, with the real comb tables, in as many processes at a time as the run will
-use, so that it notices when cores share something. The modulus is any odd number of the right length, since time does
-not depend on its factors: no key is made. Local training is not in it, and neither is the loading of a data set.
+Sizes follow from the formats exactly. Times are rehearsed: the run's own code, with real keys, on this machine as it is
+at the moment, in as many processes as the run will have, for a few parties and a few of the ciphertexts that each of
+them sends. What a further batch of parties and a further ciphertext take, on the clock, says what all will; so what
+other programs take of the cores, and what the main process does beside its workers, is in it. A rehearsal is repeated,
+and the interval is the least and the most that came of it, a tenth wider on both sides; for the key, whose primes are
+found by luck, it is where nine searches of ten end. Local training, fits and the loading of a data set are not in it.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import secrets
+import statistics
 import time
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
-from functools import partial
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, replace
+from itertools import pairwise
+from typing import Literal, get_args
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from psephos.bench.clock import clock, cpu_seconds
+from psephos.bench.clock import cpu_seconds
+from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
+from psephos.curator.psgd.agreement import agree
 from psephos.options import option
 from psephos.outcomes import PlanOutcome
-from psephos.parties.training import votes
+from psephos.parties.gradients import LocalLoss
+from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.votes import VoteLayout
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode, check_mode
+from psephos.protocol.paillier.encryption import RandomnessMode, check_mode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_degree, check_key_bits
 from psephos.protocol.paillier.packing import PackingPlan, best_degree
-from psephos.protocol.paillier.threshold import ThresholdKey
-from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.wire import HEADER_BYTES
-from psephos.simulation.encrypted_sum import BATCH, peak_memory_mb
+from psephos.simulation.average import FRACTION_BITS
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.encrypted_sum import (
+    BATCH,
+    Conditions,
+    Contribution,
+    EncryptedSum,
+    VectorContribution,
+    VoteContribution,
+    peak_memory_mb,
+    simulate_sum,
+)
 from psephos.simulation.engines import LocalEngine
+from psephos.simulation.linear import LinearVoters
+from psephos.simulation.psgd import PsgdOptions, descend
 
-_BALLOTS = 4  # of a calibration
-_CIPHERTEXTS = 24  # per ballot at most; more are extrapolated
-
+_REPETITIONS = 3
+_SECONDS = 1.0
+"""That a rehearsed batch of every worker may take (longer vectors are extrapolated from their first ciphertexts), and
+about what several of them take together."""
+_MOST_BATCHES = 12
+"""Of a worker, in a rehearsal."""
+_STEPS, _WALKERS, _RECORDS = 4, 24, 8
+"""Of a rehearsed descent: steps besides the first, the most parties, and each one's records."""
+_WIDER = 0.1
+"""The interval's margin on either side."""
+_NINE_IN_TEN = (0.178, 2.372)
+"""Between these multiples of its mean the sum of two equal exponential times lies in nine cases of ten (Erlang 2)."""
 
 _REQUEST = HEADER_BYTES + 32
 _PARTIAL = HEADER_BYTES + 32 + 1
 _COPIES = 4  # of a batch's ballots: on the board, taken apart, as integers
-_BYTES_PER_PARTY = 2500  # keys, roster and the transcript's line
-
-
-@dataclass(frozen=True)
-class _Task:
-    key: PublicKey
-    samples: int
-    classes: int
-    features: int
-    parties: int
-    mode: RandomnessMode
-    expected: int
-    holders: int
-    threshold: int
-
-    @property
-    def auxiliary_bytes(self) -> int:
-        return 8 * self.samples * self.features
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """Seconds of one process: per ciphertext, per ballot and once."""
-
-    encrypt: float
-    tables: float
-    vote: float
-    take: float
-    take_ciphertext: float
-    multiply: float
-    open: float
-    combine: float
-    sign_key: float
-    primality: float
-    sieve: float
-    imported_mb: float
-    memory_mb: float
-    busy: float
+_BYTES_PER_PARTY = 1200  # keys, roster and voter
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """A counting round of linear classifiers' votes, to be predicted."""
+    """A run, to be predicted: of votes or of parameters of linear classifiers, or of gradients."""
 
+    protocol: Literal["tally", "average", "psgd"] = option(
+        "tally", "tally (votes), average (parameters) or psgd (a descent, all steps)."
+    )
     parties: int = option(MISSING, "Data owners, M.")
-    samples: int = option(MISSING, "Auxiliary samples, N.")
+    samples: int | None = option(None, "Auxiliary samples, N, that a tally votes on.", shown="asked for by a tally")
     classes: int = option(2, "Classes, K.")
-    features: int = option(100, "Features, d, for the time that a vote takes.")
+    features: int = option(100, "Features, d.")
+    steps: int = option(200, "Steps of psgd, T.")
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     degree: int | None = option(None, "Of the key, 1 to 4.", group="Encryption", shown="as the run takes it")
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     randomness: RandomnessMode = option("half", "Length of the encryption's exponents.", group="Encryption")
+    proofs: Proofs = option("none", "What ballots prove: none, knowledge or valid.", group="Encryption")
     holders: int = option(5, "Key holders.", group="Encryption")
     threshold: int = option(3, "How many of them open a sum.", group="Encryption")
     workers: int = option(
@@ -105,204 +100,297 @@ class PlanOptions:
     )
 
     def check(self) -> None:
-        """Raise InvalidParameter for what no round can have."""
+        """Raise InvalidParameter for what no run can have."""
+        if self.protocol not in ("tally", "average", "psgd"):
+            raise InvalidParameter(f"protocol is one of tally, average, psgd, not {self.protocol!r}")
         if not self.parties >= 2 or not 1 <= self.threshold <= self.holders <= self.parties:
             raise InvalidParameter(
-                "a round has at least 2 parties and 1 <= threshold <= holders <= parties, not "
+                "a run has at least 2 parties and 1 <= threshold <= holders <= parties, not "
                 f"{self.parties}, {self.threshold} and {self.holders}"
             )
-        if self.workers < 1 or self.features < 1 or self.samples < 1 or self.classes < 2:
-            raise InvalidParameter("workers, features and auxiliary samples are at least 1, classes at least 2")
+        if min(self.workers, self.features, self.steps) < 1 or self.classes < 2:
+            raise InvalidParameter("workers, features and steps are at least 1, classes at least 2")
+        if self.protocol == "tally" and (self.samples is None or self.samples < 1):
+            raise InvalidParameter("a tally is about auxiliary samples: --samples N, at least 1")
+        if self.protocol == "psgd" and (self.classes != 2 or self.degree not in (None, 1) or self.proofs == "valid"):
+            raise InvalidParameter("psgd is for two classes, has keys of degree 1, and its ballots hold no votes")
+        if self.proofs not in get_args(Proofs):
+            raise InvalidParameter(f"proofs is one of {', '.join(get_args(Proofs))}, not {self.proofs!r}")
+        if self.proofs == "valid" and self.protocol == "average":
+            raise InvalidParameter("only votes are proved to be valid")
         check_key_bits(self.key_bits, test_key=self.test_key)
         check_degree(self.degree or 1)
 
+    @property
+    def entries(self) -> tuple[int, int, int]:
+        """How many numbers a party sends (each step), the least and the largest that each may be."""
+        if self.protocol == "tally":
+            return (self.samples or 0) * (self.classes - 1), 0, 1
+        limit = FixedPoint(FRACTION_BITS).limit(averaging_radius(HAMM_LAMBDA, self.classes))
+        return (self.features if self.classes == 2 else self.classes * self.features), -limit, limit
+
+    def packing(self, key: PublicKey, length: int) -> PackingPlan:
+        """Of the first `length` of the numbers."""
+        _, low, high = self.entries
+        return PackingPlan.for_key(key, length=length, addends=self.parties, minimum=low, maximum=high)
+
+    @property
+    def key_degree(self) -> int:
+        """Of the key that the run takes."""
+        if self.protocol == "psgd":
+            return 1
+        length, low, high = self.entries
+        best = best_degree(self.key_bits, length=length, addends=self.parties, minimum=low, maximum=high)
+        return self.degree or best
+
 
 def plan(options: PlanOptions) -> PlanOutcome:
-    """Predict the round, after a calibration of a few seconds. Raises InvalidParameter, WeakKeyError."""
+    """Predict the run, after a rehearsal of ten to twenty seconds. Raises InvalidParameter, WeakKeyError."""
     options.check()
-    parties, workers, holders = options.parties, options.workers, options.holders
-    votes = options.samples * (options.classes - 1)
-    degree = options.degree or best_degree(options.key_bits, length=votes, addends=parties)
-    key = _stand_in(options.key_bits, degree)
-    check_mode(key, options.randomness)
-    packing = VoteLayout(options.samples, options.classes).plan(key, parties)
-    C = packing.ciphertexts
-    task = _Task(
-        key, options.samples, options.classes, options.features, parties, options.randomness,
-        -(-parties * C // workers), holders, options.threshold,
-    )  # fmt: skip
-    started = time.perf_counter()
-    measured = list(LocalEngine(workers).run(_calibrate, task, [partial(int, n) for n in range(workers)]))
-    taken = time.perf_counter() - started
-    mean = _Measured(*(float(np.mean([getattr(m, one.name) for m in measured])) for one in fields(_Measured)))
-    start = max(0.0, taken - max(m.busy for m in measured)) if workers > 1 else 0.0
-    seconds = _phases(task, C, workers, mean, start)
-
-    ballot = Ballot.OVERHEAD_BYTES + C * key.ciphertext_bytes
-    batch_mb = BATCH * (_COPIES * ballot + options.samples) / 1e6
-    per_process = mean.memory_mb + batch_mb
-    main_mb = mean.imported_mb + (parties * _BYTES_PER_PARTY + 2 * task.auxiliary_bytes) / 1e6
+    begun = time.perf_counter()
+    rehearsed = min(options.parties, _MOST_BATCHES * BATCH * options.workers)
+    ceremony = hold_ceremony(
+        max(rehearsed, options.holders),
+        key_bits=options.key_bits,
+        degree=options.key_degree,
+        holders=options.holders,
+        threshold=options.threshold,
+        test_key=options.test_key,
+    )
+    check_mode(ceremony.threshold_key.key, options.randomness)
+    found = _descent(options, ceremony) if options.protocol == "psgd" else _sum(options, ceremony)
+    keygen = _keygen_seconds(ceremony.threshold_key.key.bits)
+    least, most = (keygen * factor for factor in _NINE_IN_TEN)
+    signing = options.parties * cpu_seconds(lambda: SigningKey.generate().verification_key)
+    phases = {"keygen": (least + signing, keygen + signing, most + signing), **found.phases}
+    phases["total"] = tuple(map(sum, zip(*phases.values(), strict=True)))
+    shortest, seconds, longest = ({phase: round(of[place], 3) for phase, of in phases.items()} for place in range(3))
+    length = options.entries[0]
     return PlanOutcome(
-        parties=parties,
-        auxiliary=options.samples,
+        protocol=options.protocol,
+        parties=options.parties,
+        auxiliary=options.samples or 0,
         classes=options.classes,
         features=options.features,
+        steps=options.steps if options.protocol == "psgd" else 1,
         key_bits=options.key_bits,
-        degree=degree,
+        degree=options.key_degree,
         randomness=options.randomness,
-        workers=workers,
-        holders=holders,
+        proofs=options.proofs,
+        workers=options.workers,
+        holders=options.holders,
         threshold=options.threshold,
-        slots_per_plaintext=packing.slots_per_plaintext,
-        ciphertexts_per_ballot=C,
-        seconds={phase: round(value, 3) for phase, value in seconds.items()},
-        bytes={
-            "ballot": ballot,
-            "ballots": parties * ballot,
-            "opening": options.threshold * (_REQUEST + (parties + 7) // 8 + _PARTIAL + C * key.ciphertext_bytes),
-            "board_per_observer": parties * ballot + HEADER_BYTES,  # the curator's word that the vote is over
+        slots_per_plaintext=found.packing.slots_per_plaintext,
+        ciphertexts_per_ballot=found.packing.ciphertexts,
+        seconds={**seconds},
+        seconds_at_least=shortest,
+        seconds_at_most=longest,
+        cores=round(found.cores, 2),
+        bytes=found.bytes,
+        bits_per_count=round(8 * found.bytes["ballot"] / length, 3),
+        floor_bits=math.ceil(math.log2(options.parties * (found.packing.maximum - found.packing.minimum) + 1)),
+        memory_mb=round(found.memory_mb, 1),
+        calibration_seconds=round(time.perf_counter() - begun, 2),
+    )
+
+
+Range = tuple[float, ...]
+"""The least, the likely and the most."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a rehearsal says of the whole run; cores: how many its processes had, on average."""
+
+    packing: PackingPlan
+    phases: dict[str, Range]
+    bytes: dict[str, int]
+    memory_mb: float
+    cores: float
+
+
+def _between(estimates: Sequence[float], factor: float = 1.0) -> Range:
+    least, most = min(estimates) * (1 - _WIDER), max(estimates) * (1 + _WIDER)
+    return factor * least, factor * statistics.median(estimates), factor * most
+
+
+# -- encrypted sums, in batches
+
+
+def _sum(options: PlanOptions, ceremony: Ceremony) -> _Found:
+    """Rehearse one batch for every worker, of two lengths of the vector, and several batches."""
+    key, workers = ceremony.threshold_key.key, options.workers
+    packing = options.packing(key, options.entries[0])
+    C, slots = packing.ciphertexts, packing.slots_per_plaintext
+    engine, expected = LocalEngine(workers), -(-options.parties * C // workers)
+
+    def play(parties: int, ciphertexts: int) -> EncryptedSum:
+        length = min(options.entries[0], max(options.classes - 1, ciphertexts * slots))
+        round_, contribution = _rehearsed(options, ceremony, length)
+        how = Conditions(options.randomness, engine, present=range(parties), expected=expected)
+        return simulate_sum(round_, ceremony, contribution, how)
+
+    one = min(options.parties, BATCH * workers)
+    first = _counting(play(one, 1))
+    taken = _counting(play(one, 1))
+    once = max(0.0, first - taken)  # starting the workers, and making the tables
+    long = _whole_lanes(min(C, max(1, int(_SECONDS / taken))))
+    short = long if long == C else max(1, long // 2)
+    batches = min(_MOST_BATCHES, max(3, int(_SECONDS * long / (short * taken))))
+    more = min(options.parties, batches * BATCH * workers)
+    rounds = _rounds(options.parties, workers)
+    counting, opening, used = [], [], []
+    for _ in range(_REPETITIONS):
+        small = play(one, short)
+        large = small if long == short else play(one, long)
+        many = small if more == one else play(more, short)
+        further = (_counting(many) - _counting(small)) / max(1, _rounds(more, workers) - 1)
+        per_ciphertext, opened = (
+            max(0.0, of(large) - of(small)) / max(1, long - short) for of in (_counting, _opening)
+        )
+        rest = C - short
+        counting.append(_counting(small) + (rounds - 1) * max(0.0, further) + rounds * rest * per_ciphertext)
+        opening.append(_opening(small) + rest * opened)
+        used += [run.processor_seconds / _counting(run) for run in (many, large)]
+    casting = large.seconds["encrypt"] / _counting(large)
+    ballot = Ballot.encoded_length(replace(_rehearsed(options, ceremony, long * slots)[0], plan=packing))
+    extra = BATCH * (_COPIES * ballot * (C - long) / C + 8 * options.entries[0]) / 1e6
+    memory = large.peak_memory_mb + workers * extra + options.parties * _BYTES_PER_PARTY / 1e6
+    memory += 16 * (options.samples or 0) * options.features / 1e6
+    least, likely, most = _between(counting)
+    answer = _PARTIAL + C * key.ciphertext_bytes
+    return _Found(
+        packing,
+        {
+            "encrypt": tuple(casting * (counted + once) for counted in (least, likely, most)),
+            "aggregate": tuple((1 - casting) * (counted + once) for counted in (least, likely, most)),
+            "decrypt": _between(opening),
         },
-        bits_per_count=round(8 * ballot / votes, 3),
-        floor_bits=math.ceil(math.log2(parties + 1)),
-        memory_mb=round(main_mb + (workers * per_process if workers > 1 else per_process - mean.imported_mb), 1),
-        calibration_seconds=round(taken, 2),
+        {
+            "ballot": ballot,
+            "ballots": options.parties * ballot,
+            "opening": options.threshold * (_REQUEST + (options.parties + 7) // 8 + answer),
+            "board_per_observer": options.parties * ballot + HEADER_BYTES,  # the curator's word that the vote is over
+        },
+        memory,
+        statistics.median(used),
     )
 
 
-def _phases(task: _Task, C: int, workers: int, mean: _Measured, start: float) -> dict[str, float]:
-    """Wall-clock seconds of each phase, from a worker's time per ballot; `start` is what starting workers takes."""
-    parties, holders = task.parties, task.holders
-    cast = mean.vote + mean.encrypt * C
-    taking = (1 + holders) * (mean.take + mean.take_ciphertext * C)
-    # The main process merges one batch for every BATCH ballots beside the workers.
-    merging = (1 + holders) * mean.multiply * C / BATCH
+def _counting(run: EncryptedSum) -> float:
+    return run.seconds["encrypt"] + run.seconds["aggregate"]
+
+
+def _opening(run: EncryptedSum) -> float:
+    return run.seconds["decrypt"]
+
+
+def _whole_lanes(ciphertexts: int) -> int:
+    """Vectors of eight at a time cost less for each."""
+    return ciphertexts if ciphertexts < 16 else ciphertexts // 16 * 16
+
+
+def _rounds(parties: int, workers: int) -> float:
+    """Batches one after the other; the last ones leave some workers idle."""
     batches = -(-parties // BATCH)
-    # The last batches leave some workers idle.
-    rounds = -(-batches // workers) if batches < 4 * workers else batches / workers
-    per_worker = min(rounds * BATCH, float(parties))
-    encrypt = per_worker * cast + mean.tables
-    aggregate = per_worker * taking + parties * merging
-    spread = start / (encrypt + aggregate)
-    seconds = {
-        "keygen": _keygen_seconds(task.key.bits, mean.primality, mean.sieve) + parties * mean.sign_key,
-        "encrypt": encrypt * (1 + spread),
-        "aggregate": aggregate * (1 + spread),
-        "decrypt": C * (task.threshold * mean.open + mean.combine),
-    }
-    return seconds | {"total": sum(seconds.values())}
+    return -(-batches // workers) if batches < 4 * workers else batches / workers
 
 
-def _stand_in(bits: int, degree: int) -> PublicKey:
-    """A modulus of this length that takes as long as a key's. Without small factors, so that its residues are units."""
-    small = gmpy2.primorial(2 ** min(16, bits // 8))
-    while True:
-        n = secrets.randbits(bits) | 1 << (bits - 1) | 1
-        if gmpy2.gcd(n, small) == 1:
-            return PublicKey(n, form="psephos", degree=degree)
-
-
-def _unit(key: PublicKey) -> mpz:
-    while True:
-        residue = mpz(secrets.randbelow(int(key.ciphertext_modulus)))
-        if gmpy2.gcd(residue, key.modulus) == 1:
-            return residue
-
-
-def _calibrate(task: _Task, number: int) -> _Measured:  # long: one measurement after the other, on shared objects
-    """In one process, beside the others."""
-    begun = time.perf_counter()
-    imported = peak_memory_mb()
-    key, modulus = task.key, task.key.ciphertext_modulus
-    whole = VoteLayout(task.samples, task.classes).plan(key, task.parties)
-    C = min(whole.ciphertexts, _CIPHERTEXTS)
-    # The same slots, fewer of them.
-    part = PackingPlan.for_key(key, length=min(whole.length, C * whole.slots_per_plaintext), addends=task.parties)
-
-    encryptor = Encryptor(key, task.mode, expected=task.expected)
-    tables = clock(lambda: encryptor.randomizers(1))
-    plaintexts = part.pack(np.ones(part.length, dtype=np.uint8))
-    encrypt = _seconds(lambda: encryptor.encrypt(plaintexts)) / C
-
-    layout = VoteLayout(task.samples, task.classes)
-    generator = np.random.default_rng(number)
-    X = generator.random((task.samples, task.features))
-    w = generator.normal(size=(1, task.features) if task.classes == 2 else (1, task.classes, task.features))
-    counts = np.zeros((task.samples, task.classes), dtype=np.int64)
-    rows = np.arange(task.samples)
-
-    def vote() -> None:
-        chosen = votes(w, X)[0]
-        whole.pack(layout.encode(chosen))
-        counts[rows, chosen] += 1
-
-    signing = [SigningKey.generate() for _ in range(max(_BALLOTS, task.holders))]
-    sign_key = _seconds(lambda: SigningKey.generate().verification_key)
+def _rehearsed(options: PlanOptions, ceremony: Ceremony, length: int) -> tuple[Round, Contribution]:
+    """The first numbers of a vector, in the slots that the whole run has."""
+    generator, parties = np.random.default_rng(0), len(ceremony.roster)
+    contribution: Contribution
+    if options.protocol == "tally":
+        samples, classes = length // (options.classes - 1), options.classes
+        shape = (options.features,) if classes == 2 else (classes, options.features)
+        auxiliary = AuxiliarySet(generator.normal(size=(samples, options.features)) / options.features)
+        contribution = VoteContribution(LinearVoters(generator.normal(size=(parties, *shape))), auxiliary, classes)
+        length, context = samples * (classes - 1), auxiliary.context(range(classes))
+    else:
+        low, high = options.entries[1:]
+        vectors = generator.integers(low, high, size=(parties, length), endpoint=True)
+        contribution, context = VectorContribution("parameters", vectors), bytes(32)
     round_ = Round.create(
-        "votes",
-        ThresholdKey(key, task.holders, task.threshold, bytes(16), mpz(1), (mpz(1),) * task.holders),
-        part,
-        tuple(one.verification_key for one in signing),
-        context=bytes(32),
-        test_key=key.bits < 2048,
+        "votes" if options.protocol == "tally" else "parameters",
+        ceremony.threshold_key,
+        options.packing(ceremony.threshold_key.key, length),
+        ceremony.roster,
+        context=context,
+        minimum_ballots=2,
+        test_key=options.test_key,
+        proofs=options.proofs,
     )
-    residues = [_unit(key) for _ in range(C)]
-    vector = EncryptedVector(key, part, tuple(residues))
-    one = [Ballot.sign(round_, place, vector, k).encode() for place, k in enumerate(signing[:_BALLOTS])]
-    sign = _seconds(lambda: Ballot.sign(round_, 0, vector, signing[0]).encode())
-    if BallotProduct(round_).add_all(one)[1]:
-        raise AssertionError("a calibration ballot was rejected")
-    add = _seconds(lambda: BallotProduct(round_).add_all(one)) / _BALLOTS
-    multiply = _seconds(lambda: [a * b % modulus for a, b in zip(residues, reversed(residues), strict=True)]) / C
-    verify = _seconds(lambda: round_.verification_key(0).verify(signing[0].sign(b"x" * 160), b"x" * 160))
-
-    exponent = mpz(secrets.randbits(_share_exponent_bits(task)) | 1)
-    few = residues[: key.ring.lanes]
-    opening = _seconds(lambda: key.ring.power(few, exponent), 0.1) / len(few)
-    small = mpz(math.factorial(task.holders))
-
-    def combine() -> None:
-        for _ in range(task.threshold):
-            gmpy2.powmod(residues[0], small, modulus)
-        gmpy2.invert(residues[0], modulus)
-
-    half = mpz(secrets.randbits(key.bits // 2) | 1 << (key.bits // 2 - 1) | 1)
-    primorial = gmpy2.primorial(2**16)
-    return _Measured(
-        encrypt=encrypt,
-        tables=tables,
-        vote=_seconds(vote) + sign / C * whole.ciphertexts,
-        take=min(verify, add),
-        take_ciphertext=max(add - verify, 0.0) / C,
-        multiply=multiply,
-        open=opening,
-        combine=_seconds(combine),
-        sign_key=sign_key,
-        primality=_seconds(lambda: gmpy2.powmod(3, half - 1, half)),
-        sieve=_seconds(lambda: gmpy2.gcd(half * half, primorial)),
-        imported_mb=imported,
-        memory_mb=peak_memory_mb(),
-        busy=time.perf_counter() - begun,
-    )
+    return round_, contribution
 
 
-def _share_exponent_bits(task: _Task) -> int:
-    """Bits of 2 Delta f(j): the other coefficients of f lie below 2^128 Delta^2 n^(s+1)."""
-    delta = math.factorial(task.holders)
-    return int(
-        (task.key.degree + 1) * task.key.bits + 128 + (2 * delta**3 * task.holders ** (task.threshold - 1)).bit_length()
+# -- descents
+
+
+class _EnoughError(Exception):
+    """A rehearsal has seen what it wanted."""
+
+
+def _descent(options: PlanOptions, ceremony: Ceremony) -> _Found:
+    """Rehearse the first steps of the whole walk, for two numbers of parties."""
+    asked = PsgdOptions(
+        parties=options.parties, steps=options.steps, key_bits=options.key_bits, test_key=options.test_key,
+        randomness=options.randomness, proofs="none" if options.proofs == "none" else "knowledge",
+        holders=options.holders, threshold=options.threshold,
+    )  # fmt: skip
+    whole = agree(asked, [_RECORDS] * options.parties, options.features)
+    packing = whole.series.plan(ceremony.threshold_key.key, options.steps)
+    many = min(len(ceremony.roster), _WALKERS)
+    few = max(options.holders, many // 3)
+    processor, begun = time.process_time(), time.perf_counter()
+    first, steps = [], []
+    for _ in range(_REPETITIONS):
+        small = _steps(asked, options.features, ceremony, few)
+        large = _steps(asked, options.features, ceremony, many) if many > few else small
+        further = [(b - a) / max(1, many - few) for a, b in zip(small, large, strict=True)]
+        begin, step = (a + (options.parties - few) * max(0.0, b) for a, b in zip(small, further, strict=True))
+        first.append(max(0.0, begin - step))
+        steps.append(step)
+    cores = (time.process_time() - processor) / (time.perf_counter() - begun)
+    terms = asked.terms(whole, ceremony)
+    ballot = Ballot.encoded_length(terms.round(Announcement.create(terms, 1, (0.0,) * options.features)))
+    return _Found(
+        packing,
+        {"prepare": _between(first), "steps": _between(steps, options.steps)},
+        {"ballot": ballot, "ballots": options.parties * options.steps * ballot},
+        peak_memory_mb(),
+        cores,
     )
 
 
-def _keygen_seconds(key_bits: int, primality: float, sieve: float) -> float:
+def _steps(asked: PsgdOptions, features: int, ceremony: Ceremony, parties: int) -> tuple[float, float]:
+    """Seconds of the first step, and of one after it, by the first `parties`."""
+    X = np.random.default_rng(0).normal(size=(parties, _RECORDS, features))
+    X /= np.linalg.norm(X, axis=2)[:, :, None]
+    private = [LocalLoss(rows, np.where(rows[:, 0] > 0, 1, -1)) for rows in X]
+    present = replace(ceremony, roster=ceremony.roster[:parties], signing_keys=ceremony.signing_keys[:parties])
+    asked = replace(asked, parties=parties)
+    ends = [time.perf_counter()]
+
+    def watch(what: str, done: int, total: int) -> None:
+        if done:
+            ends.append(time.perf_counter())
+        if done > _STEPS:
+            raise _EnoughError
+
+    with suppress(_EnoughError):
+        descend(asked, private, agree(asked, [_RECORDS] * parties, features), present, progress=watch)
+    taken = [end - begun for begun, end in pairwise(ends)]
+    return taken[0], statistics.median(taken[1:] or taken)
+
+
+def _keygen_seconds(key_bits: int) -> float:
     """Two primes p, each found among random candidates without small factors in p and (p - 1)/2 (expected time)."""
+    half = mpz(gmpy2.mpz_urandomb(gmpy2.random_state(0), key_bits // 2) | 1 << (key_bits // 2 - 1) | 1)
+    primality = cpu_seconds(lambda: gmpy2.powmod(3, half - 1, half))
+    primorial = gmpy2.primorial(2**16)
+    sieve = cpu_seconds(lambda: gmpy2.gcd(half * half, primorial))
     log = math.log(2) * key_bits / 2
     primes = [q for q in range(3, 2**16, 2) if gmpy2.is_prime(q)]
     passing = math.prod(1 - 2 / q for q in primes)
     prime = math.prod(q / (q - 1) for q in primes) * 2 / log
     return 2 * ((primality + sieve / passing) / prime + 20 * primality)
-
-
-def _seconds(work: Callable[[], object], least: float = 0.05) -> float:
-    """Processor time, the first call apart: what else the machine does says nothing about the hours of the run."""
-    work()
-    return cpu_seconds(work, least)

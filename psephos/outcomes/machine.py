@@ -12,28 +12,38 @@ from psephos.outcomes.runs import test_key_warning
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOutcome(Outcome):
-    """A counting round, predicted.
+    """A run, predicted.
 
     Attributes:
-        seconds: keygen, encrypt, aggregate, decrypt, total; wall clock.
-        parties, auxiliary, classes, features: M, N, K, d.
-        key_bits, degree, randomness, workers, holders, threshold: as in the run.
+        seconds: keygen, encrypt, aggregate, decrypt, total; of psgd keygen, prepare, steps, total. Wall clock.
+        seconds_at_least, seconds_at_most: the interval, by phase.
+        cores: how many of this machine's cores the run gets, as far as its rehearsal shows.
+        protocol: tally, average or psgd.
+        parties, auxiliary, classes, features, steps: M, N (0 where nothing is voted on), K, d, T (1 but for psgd).
+        key_bits, degree, randomness, proofs, workers, holders, threshold: as in the run.
         slots_per_plaintext, ciphertexts_per_ballot: the packing.
-        bytes: of one ballot, of all, of the opening, and of what each observer of the board downloads.
-        bits_per_count, floor_bits: on the wire, and ceil(log2(M + 1)).
+        bytes: of one ballot, of all, and of a sum: of the opening, and of what each observer of the board downloads.
+        bits_per_count, floor_bits: on the wire, of each number that is summed, and what a sum of M of them needs: of
+            votes ceil(log2(M + 1)).
         memory_mb: of all processes together without the data set.
-        calibration_seconds: what measuring took.
+        calibration_seconds: what the rehearsal took.
     """
 
     kind: ClassVar[str] = "plan"
 
+    protocol: str
+    seconds_at_least: dict[str, Seconds]
+    seconds_at_most: dict[str, Seconds]
+    cores: float
     parties: Count
     auxiliary: Count
     classes: Count
     features: Count
+    steps: Count
     key_bits: Count
     degree: Count
     randomness: str
+    proofs: str
     workers: Count
     holders: Count
     threshold: Count
@@ -47,16 +57,21 @@ class PlanOutcome(Outcome):
 
     def page(self) -> Page:
         rows = [[name.replace("_", " "), size] for name, size in self.bytes.items()]
+        times = [[name, self.seconds_at_least[name], s, self.seconds_at_most[name]] for name, s in self.seconds.items()]
         return Page(
-            title="Psephos: a counting round, predicted",
+            title=f"Psephos: {self.protocol}, predicted",
             warnings=test_key_warning(self.key_bits),
             facts=[
                 ("Parties", self.parties),
                 ("Public auxiliary samples", self.auxiliary),
-                ("Bits a count", self.bits_per_count, ", the floor is ", self.floor_bits),
+                ("Bits a number that is summed", self.bits_per_count, ", the floor is ", self.floor_bits),
                 ("Memory of all processes, without the data set", self.memory_mb, " MB"),
+                ("Cores that it gets while other programs do what they do now", self.cores),
             ],
-            tables=[Table("On the wire", ("what", "bytes"), rows)],
+            tables=[
+                Table("On the wire", ("what", "bytes"), rows),
+                Table("Seconds", ("phase", "at least", "likely", "at most"), times),
+            ],
         )
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from gmpy2 import mpz
 from numpy.typing import ArrayLike, NDArray
 
 from psephos.curator.tally import OpenedSum, Tally
@@ -77,6 +78,7 @@ class Conditions:
         roles: who is replaced by whom (`psephos.protocol.driver.replaced`).
         present: the parties that take part, in order; all of them by default.
         label: what the journal calls the sum, by default as its round's kind.
+        expected: ciphertexts that a worker will make, which its tables are made for; by default those of this sum.
     """
 
     mode: RandomnessMode = "half"
@@ -87,6 +89,7 @@ class Conditions:
     roles: Mapping[str, Callable[[Role], Role]] = field(default_factory=dict)
     present: Sequence[int] | None = None
     label: str = ""
+    expected: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +227,7 @@ class EncryptedSum:
             workers; their common wall-clock time is divided in proportion to the workers' own clocks. With a journal
             those of the interrupted runs are in it, as far as they were committed.
         peak_memory_mb: of this process and its workers together, shared pages counted in each.
+        processor_seconds: of casting and counting, of this process and its workers together, in this run.
         continued_from: ballots that a journal held already.
         vectors: what each party put in, where all roles were in one run. A secret.
     """
@@ -233,6 +237,7 @@ class EncryptedSum:
     equals_plaintext: bool
     seconds: dict[str, float]
     peak_memory_mb: float
+    processor_seconds: float = 0.0
     continued_from: int = 0
     vectors: Mapping[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
@@ -276,9 +281,9 @@ def _together(round_: Round, ceremony: Ceremony, contribution: Contribution, how
         parties.append(contribution.role(number, ceremony.signing_keys[number], round_, encryptor, coins))
     holders = [KeyHolder(s, round_, randomness=transcript.coins(f"holder {s.holder}")) for s in ceremony.shares]
     driver = Driver(replaced([*parties, Tally(round_), *holders], how.roles), transcript=transcript)
-    begun = time.perf_counter()
+    begun, processor = time.perf_counter(), time.process_time()
     results = driver.run()
-    taken = time.perf_counter() - begun
+    taken, processor = time.perf_counter() - begun, time.process_time() - processor
     opened: OpenedSum = results["curator"]
     vectors = {number: results[f"party {number}"] for number in numbers if f"party {number}" in results}
     known = [vectors[number] for number in opened.parties if number in vectors]
@@ -286,7 +291,7 @@ def _together(round_: Round, ceremony: Ceremony, contribution: Contribution, how
     encrypt = sum(driver.clock[party.name] for party in parties)
     seconds = {"encrypt": encrypt, "aggregate": 0.0, "decrypt": max(0.0, taken - encrypt)}
     how.progress(len(parties))
-    return EncryptedSum(round_, opened, exact, seconds, peak_memory_mb(), vectors=vectors)
+    return EncryptedSum(round_, opened, exact, seconds, peak_memory_mb(), processor, vectors=vectors)
 
 
 # -- in batches
@@ -314,12 +319,17 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _Work:
+    """What came of a batch; of a product its columns, and who is in it, counted from the batch's first: a product has
+    its round, and that the whole roster."""
+
+    first: int
     parties: int
-    products: list[BallotProduct]
+    products: list[tuple[int, tuple[mpz, ...]]]
     clear: NDArray[Any]
     messages: list[Message]
     encrypt: float
     aggregate: float
+    processor: float
     process: tuple[str, int]
     memory_mb: float
 
@@ -327,25 +337,28 @@ class _Work:
 def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, how: Conditions) -> EncryptedSum:
     kept = None if how.journal is None else how.journal.sum_of(round_, how.label)
     names = ["curator", *(f"holder {share.holder}" for share in ceremony.shares)]
+    messages: list[Message] = []
     if kept is None:
         state = SumState([BallotProduct(round_)] * len(names), _clear_sum(round_, []), {})
-        messages: list[Message] = []
     else:
-        round_ = kept.round
-        state, messages = kept.load(len(ceremony.shares))
+        round_, state = kept.round, kept.load(len(ceremony.shares))
+        if how.transcript is not None:
+            messages = kept.messages()
     continued_from = len(state.parties)
     how.progress(continued_from)
     memory: dict[tuple[str, int], float] = {}
     before = dict(state.seconds)
-    encrypt = aggregate = 0.0
-    started = time.perf_counter()
+    encrypt = aggregate = elsewhere = 0.0
+    started, processor = time.perf_counter(), time.process_time()
     for work in _batches(round_, ceremony, contribution, how, state.parties):
         merging = time.perf_counter()
-        state.products = [mine.merge(product) for mine, product in zip(state.products, work.products, strict=True)]
+        found = (BallotProduct(round_, members << work.first, columns) for members, columns in work.products)
+        state.products = [mine.merge(product) for mine, product in zip(state.products, found, strict=True)]
         state.clear = state.clear + work.clear
         if how.transcript is not None:
             messages += work.messages
         encrypt += work.encrypt
+        elsewhere += work.processor if work.process != _this_process() else 0.0
         memory |= {work.process: max(memory.get(work.process, 0.0), work.memory_mb), _this_process(): peak_memory_mb()}
         state.memory_mb = max(state.memory_mb, sum(memory.values()))
         aggregate += work.aggregate + time.perf_counter() - merging
@@ -359,7 +372,7 @@ def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, h
         how.progress(work.parties)
     if how.transcript is not None:  # batches come in any order; a transcript is in the order of the roster
         how.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
-    voted = time.perf_counter()
+    voted, processor = time.perf_counter(), time.process_time() - processor + elsewhere
     store = None if how.journal is None else how.journal.store
     holders = [
         KeyHolder(key_share, round_, openings=OnceLedger(store, name), seen=product)
@@ -369,7 +382,8 @@ def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, h
     opened: OpenedSum = Driver(roles, transcript=how.transcript).run()["curator"]
     seconds = {**state.seconds, "decrypt": time.perf_counter() - voted}
     exact = opened.sums == tuple(state.clear.tolist())
-    return EncryptedSum(round_, opened, exact, seconds, max(state.memory_mb, peak_memory_mb()), continued_from)
+    peak = max(state.memory_mb, peak_memory_mb())
+    return EncryptedSum(round_, opened, exact, seconds, peak, processor, continued_from)
 
 
 def _batches(
@@ -391,7 +405,9 @@ def _batches(
             )
     if not todo:
         return
-    expected = -(-sum(len(numbers) for _, numbers in todo) * round_.plan.ciphertexts // how.engine.workers)
+    expected = how.expected
+    if expected is None:
+        expected = -(-sum(len(numbers) for _, numbers in todo) * round_.plan.ciphertexts // how.engine.workers)
     watched = how.journal is not None or how.transcript is not None
     shared = _Shared(round_, contribution.with_own(()), how.mode, expected, len(ceremony.shares), watched)
     yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, *work) for work in todo])
@@ -404,7 +420,7 @@ def _batch(contribution: Contribution, ceremony: Ceremony, batch: range, numbers
 
 def _work(shared: _Shared, batch: _Batch) -> _Work:
     """One batch of parties in a worker: they post their ballots; the curator and every holder take them in."""
-    started = time.perf_counter()
+    started, processor = time.perf_counter(), time.process_time()
     round_, transcript = shared.round, Transcript()
     encryptor = Encryptor(round_.key, shared.mode, expected=shared.expected)
     contribution = shared.contribution.with_own(batch.own, batch.first)
@@ -416,13 +432,16 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
     driver = Driver([*parties, *observers], transcript=transcript)
     results = driver.run()
     aggregate = sum(driver.clock[observer.name] for observer in observers)
+    products: list[BallotProduct] = [results[observer.name] for observer in observers]
     return _Work(
+        batch.first,
         len(parties),
-        [results[observer.name] for observer in observers],
+        [(product.members >> batch.first, product.columns) for product in products],
         _clear_sum(round_, [results[party.name] for party in parties]),
         transcript.messages if shared.watched else [],
         time.perf_counter() - started - aggregate,
         aggregate,
+        time.process_time() - processor,
         _this_process(),
         peak_memory_mb(),
     )

@@ -147,37 +147,38 @@ class SumJournal:
                 f"{store} was begun with another round: the key, roster, auxiliary set, minimum or packing differs"
             )
 
-    def load(self, holders: int) -> tuple[SumState, list[Message]]:
-        """How far the sum is, with the messages so far; a fresh state when nothing is committed.
-
-        Raises JournalError when it is damaged.
-        """
+    def load(self, holders: int) -> SumState:
+        """How far the sum is; a fresh state when nothing is committed. Raises JournalError when it is damaged."""
         kept = self._store.get(self._space, b"state")
         if kept is None:
             products = [BallotProduct(self.round) for _ in range(1 + holders)]
-            return SumState(products, np.zeros(self.round.plan.length, dtype=np.int64), {}), []
-        blobs, values, seconds, memory_mb = decode(kept)
-        products = [BallotProduct.decode(blob, self.round) for blob in blobs]
+            return SumState(products, np.zeros(self.round.plan.length, dtype=np.int64), {})
+        blobs, whose, values, seconds, memory_mb = decode(kept)
+        products = [BallotProduct.decode(blobs[place], self.round) for place in whose]
         clear = np.array(values, dtype=np.int64 if max(map(abs, values)) < 2**62 else object)
+        return SumState(products, clear, dict(seconds), memory_mb)
+
+    def messages(self) -> list[Message]:
+        """All so far."""
         batches = (decode(batch) for _, batch in self._store.items(f"messages of {self._space}"))
-        messages = [Message(*fields) for batch in batches for fields in batch]
-        return SumState(products, clear, dict(seconds), memory_mb), messages
+        return [Message(*fields) for batch in batches for fields in batch]
 
     def commit(self, state: SumState, messages: Sequence[Message]) -> None:
         """Make `state` the one to continue from, `messages` being those since the last commit.
 
         Raises JournalError, the state before staying in force, when it cannot be written.
         """
-        blobs = tuple(product.encode() for product in state.products)
+        blobs = [product.encode() for product in state.products]
+        kept = tuple(dict.fromkeys(blobs))  # usually one: everybody has counted the same
+        whose = tuple(map(kept.index, blobs))
         values = tuple(int(value) for value in state.clear.tolist())
         noted = tuple((m.phase, m.sender, m.receiver, m.kind, m.size, m.digest) for m in messages)
         batches = f"messages of {self._space}"
         with self._store.transaction():
             number = int.from_bytes(self._store.last(batches) or b"", "big") + 1
             self._store.put(batches, number.to_bytes(8, "big"), encode(noted))
-            self._store.put(
-                self._space, b"state", encode((blobs, values, tuple(state.seconds.items()), float(state.memory_mb)))
-            )
+            seconds = tuple(state.seconds.items())
+            self._store.put(self._space, b"state", encode((kept, whose, values, seconds, float(state.memory_mb))))
 
     def __repr__(self) -> str:
         return f"<SumJournal of {self.round.kind} in {self._store}>"

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from psephos.outcomes import Outcome, PlanOutcome
 from psephos.plan import PlanOptions, plan
+from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
+from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.transcript import BOARD, Transcript
+from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.ceremony import hold_ceremony
 from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
 from psephos.simulation.linear import LinearVoter
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+
+TEST_KEY: dict[str, Any] = {"key_bits": 256, "test_key": True, "holders": 4, "threshold": 3, "workers": 1}
+"""256 bits protect nothing: the formats and the arithmetic of a plan do not depend on them."""
 
 
 @pytest.fixture(scope="module")
 def small() -> PlanOutcome:
-    return plan(
-        PlanOptions(parties=12, samples=400, classes=3, features=4, key_bits=256, holders=4, threshold=3, test_key=True)
-    )
+    return plan(PlanOptions(parties=12, samples=400, classes=3, features=4, **TEST_KEY))
 
 
 def test_bytes_are_those_of_a_run(small: PlanOutcome) -> None:
@@ -43,31 +50,46 @@ def test_bytes_are_those_of_a_run(small: PlanOutcome) -> None:
 
 def test_it_is_json_and_complete(small: PlanOutcome) -> None:
     assert Outcome.from_json(json.loads(json.dumps(small.as_json()))) == small
-    assert small.seconds.keys() == {"keygen", "encrypt", "aggregate", "decrypt", "total"}
-    phases = [small.known(phase) for phase in ("keygen", "encrypt", "aggregate", "decrypt")]
-    assert small.known("total") == pytest.approx(sum(phases), abs=0.01)
-    assert all(value > 0 for value in phases)
+    phases = ["keygen", "encrypt", "aggregate", "decrypt"]
     assert small.memory_mb > 50
+    assert 0 < small.cores < 1.5  # in one process
+    for seconds in (small.seconds_at_least, small.seconds, small.seconds_at_most):
+        assert list(seconds) == [*phases, "total"]
+        assert seconds["total"] == pytest.approx(sum(seconds[phase] or 0 for phase in phases), abs=0.01)
+    for phase in phases:
+        assert 0 < small.seconds_at_least[phase] < small.known(phase) < small.seconds_at_most[phase]
 
 
-def full(parties: int, samples: int, classes: int, features: int) -> PlanOptions:
-    return PlanOptions(parties=parties, samples=samples, classes=classes, features=features, randomness="short")
+def test_it_grows_with_the_parties(small: PlanOutcome) -> None:
+    larger = plan(PlanOptions(parties=1200, samples=400, classes=3, features=4, **TEST_KEY))
+    assert larger.known("encrypt") > 20 * small.known("encrypt")
+    assert larger.bytes["ballots"] > 99 * small.bytes["ballots"]
 
 
-def test_bits_per_count_at_full_size() -> None:
-    # KDD-99: 43,000 counts a ballot and 20,000 parties. No key of that size is made, nothing is encrypted but a sample.
-    kdd = plan(full(20_000, 43_000, 2, 123))
-    assert (kdd.degree, kdd.ciphertexts_per_ballot) == (4, 51)
-    assert kdd.floor_bits == 15
-    assert kdd.bits_per_count <= 1.4 * kdd.floor_bits
-    # HAR: 5 counts for each of 1,352 samples, 1,000 parties; the last ciphertext is almost full.
-    har = plan(full(1_000, 1_352, 6, 561))
-    assert (har.degree, har.ciphertexts_per_ballot) == (4, 6)
-    assert har.bits_per_count <= 1.4 * har.floor_bits
-    # Twenty times the parties: twenty times the work, up to what is done once.
-    thousand = plan(full(1_000, 43_000, 2, 123))
-    assert kdd.known("encrypt") > 5 * thousand.known("encrypt")
-    assert kdd.memory_mb < 2 * thousand.memory_mb
+def test_parameters_and_gradients() -> None:
+    run = simulate_average(
+        AverageOptions(dataset="breast-cancer", parties=6, methods=("avg",), draws=1, min_ballots=2, **TEST_KEY)
+    )
+    average = plan(PlanOptions(protocol="average", parties=6, features=run.features, **TEST_KEY))
+    assert (average.bytes["ballot"], average.degree) == (run.bytes_per_ballot, run.degree)
+    key = {name: value for name, value in TEST_KEY.items() if name != "workers"}
+    walk = simulate_psgd(PsgdOptions(dataset="breast-cancer", parties=6, steps=3, delta=1e-3, **key))
+    steps = plan(PlanOptions(protocol="psgd", parties=6, features=walk.features, steps=3, **TEST_KEY))
+    assert list(steps.seconds) == ["keygen", "prepare", "steps", "total"]
+    assert steps.bytes == {"ballot": walk.bytes_per_ballot, "ballots": 18 * walk.bytes_per_ballot}
+
+
+@pytest.mark.parametrize(
+    ("parties", "samples", "classes", "ciphertexts"), [(20_000, 43_000, 2, 51), (1_000, 1_352, 6, 6)]
+)
+def test_bits_per_count_at_full_size(parties: int, samples: int, classes: int, ciphertexts: int) -> None:
+    # KDD-99 and HAR. Sizes depend on no factor of the modulus.
+    options = PlanOptions(parties=parties, samples=samples, classes=classes)
+    key = PublicKey(2**3072 - 1, form="psephos", degree=options.key_degree)
+    packing = options.packing(key, options.entries[0])
+    assert (key.degree, packing.ciphertexts) == (4, ciphertexts)
+    bits = 8 * (Ballot.OVERHEAD_BYTES + ciphertexts * key.ciphertext_bytes) / packing.length
+    assert bits <= 1.4 * math.ceil(math.log2(parties + 1))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +97,9 @@ def test_bits_per_count_at_full_size() -> None:
     [
         {"parties": 1}, {"samples": 0}, {"classes": 1}, {"features": 0}, {"workers": 0}, {"threshold": 6},
         {"holders": 13, "threshold": 1}, {"key_bits": 63}, {"key_bits": 255}, {"key_bits": 100_000},
-        {"randomness": "none"},
+        {"randomness": "none"}, {"protocol": "gossip"}, {"samples": None}, {"protocol": "psgd", "classes": 3},
+        {"protocol": "psgd", "proofs": "valid"}, {"protocol": "psgd", "degree": 2}, {"protocol": "psgd", "steps": 0},
+        {"protocol": "average", "proofs": "valid"}, {"degree": 5}, {"proofs": "some"},
     ],
     ids=str,
 )  # fmt: skip
