@@ -15,9 +15,14 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
     """Add the command."""
 
     @app.command(
-        "plan", cls=Grouped, epilog=examples("psephos plan --parties 20000 --samples 43000 --randomness short")
+        "plan",
+        cls=Grouped,
+        epilog=examples(
+            "psephos plan --parties 20000 --samples 43000 --randomness short",
+            "psephos plan --protocol psgd --parties 15 --steps 200 --features 30",
+        ),
     )
     @with_options(PlanOptions)
     def _(options: PlanOptions, *, as_json: AsJson = False) -> None:
-        """Predict the time, bytes and memory of a counting round, from a short calibration on this machine."""
+        """Predict the time, bytes and memory of a run, from a rehearsal of it on this machine of about ten seconds."""
         finish(plan(options), as_json=as_json)

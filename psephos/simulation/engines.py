@@ -24,6 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import joblib
 from joblib import Parallel, delayed, parallel_config
 
+import psephos
 from psephos.protocol.errors import EngineError, InvalidParameter, SchedulerMissingError, WorkersLostError
 
 __all__ = ["ENGINES", "DaskEngine", "Engine", "LocalEngine", "make_engine"]
@@ -139,8 +140,8 @@ class DaskEngine:
 
     address: of its scheduler, host:port, tcp:// or tls://. timeout: seconds to wait for it and for its first worker.
     Raises SchedulerMissingError when nothing answers there, or the cluster has no worker; EngineError for workers that
-    have another version of this program, or none. Dask itself works again on the batches of workers that died;
-    WorkersLostError when one batch has cost it several workers.
+    have another version of this program, or none, whenever they join. Dask itself works again on the batches of
+    workers that died; WorkersLostError when one batch has cost it several workers.
     """
 
     address: str
@@ -177,7 +178,7 @@ class DaskEngine:
                     f"the Dask scheduler at {self.address} has no workers; start some (dask worker {self.address})"
                 ) from error
             self._check_versions(client)
-            todo = (delayed(function)(shared, task()) for task in tasks)
+            todo = (delayed(_by_same_version)(psephos.__version__, function, shared, task()) for task in tasks)
             with (
                 parallel_config(backend=Backend(client=client, scatter=[shared]), n_jobs=-1),
                 _closed_quietly(Parallel(return_as="generator_unordered")(todo)) as results,
@@ -219,6 +220,16 @@ class DaskEngine:
                 f"the connection to {self.address} cannot be secured: Dask's configuration names no certificates for "
                 "it (distributed.comm.tls)"
             ) from error
+
+
+def _by_same_version(version: str, function: Callable[[Any, Task], Result], shared: Any, task: Task) -> Result:
+    """In a worker of a cluster, which may have joined when the run was under way."""
+    if psephos.__version__ != version:
+        raise EngineError(
+            f"a worker with psephos {psephos.__version__} has joined a run of psephos {version}, and would cast and "
+            "count in its own way: install the same version everywhere; a run with a journal can be continued"
+        )
+    return function(shared, task)
 
 
 def make_engine(

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -368,6 +369,38 @@ def test_workers_of_another_version_are_refused(
     monkeypatch.setattr(versions, "_version_cached", lambda name: "99.0" if name == "psephos" else honest(name))
     with pytest.raises(EngineError, match=r"this is psephos 99\.0.*have 0\.1"):
         run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(cluster.scheduler_address))
+
+
+@dask
+@quiet
+def test_a_worker_of_another_version_that_joins_later_is_refused(tmp_path: Path) -> None:
+    from distributed import Client, LocalCluster
+
+    other = tmp_path / "other.py"
+    other.write_text("import psephos; psephos.__version__ = '99.0'")
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as one:
+        joined = threading.Event()
+
+        def late_task() -> int:  # made when it is handed out
+            return int(joined.wait(60))
+
+        results = DaskEngine(one.scheduler_address).run(process, None, [int] * 8 + [late_task] * 200)
+        next(results)
+        line = [sys.executable, "-m", "distributed.cli.dask_worker", one.scheduler_address, "--preload", str(other)]
+        paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        with Client(one.scheduler_address) as client:
+            (first,) = client.ncores()
+            with subprocess.Popen([*line, "--no-dashboard"], stderr=subprocess.DEVNULL, env=paths) as late:
+                try:
+                    client.wait_for_workers(2)
+                    client.retire_workers([first])  # what is left is the other's to do
+                    joined.set()
+                    with pytest.raises(EngineError, match=r"psephos 99\.0 has joined a run of psephos 0\.1"):
+                        list(results)
+                finally:
+                    late.terminate()
 
 
 @dask
