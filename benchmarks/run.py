@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from rich.console import Console
 from benchmarks.page import write_page
 from benchmarks.scaling import full_size, growth, memory, plan_accuracy, wire
 from psephos.bench import measure
+from psephos.bench.core import addition
 from psephos.cli.show import show as show_outcome
 
-PARTS = ("encryption", "growth", "memory", "plan")
+PARTS = ("encryption", "growth", "memory", "holder", "plan")
 
 
 def measured(part: str, bits: list[int], repetitions: int, console: Console) -> dict[str, Any]:
@@ -36,6 +38,8 @@ def measured(part: str, bits: list[int], repetitions: int, console: Console) -> 
         return {"growth": found, "wire": wire()}
     if part == "memory":
         return {"memory": memory()}
+    if part == "holder":
+        return {"holder": asdict(addition("a tally of 100 samples", 3072, 100, 2, 10_000, repetitions))}
     rows = plan_accuracy()
     for row in rows:
         console.print(f"plan: {row['predicted_seconds']} s foreseen, {row['taken_seconds']} s taken ({row['ratio']})")
