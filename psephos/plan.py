@@ -236,8 +236,8 @@ def _sum(options: PlanOptions, ceremony: Ceremony) -> _Found:
     once = max(0.0, first - taken)  # starting the workers, and making the tables
     long = _whole_lanes(min(C, max(1, int(_SECONDS / taken))))
     short = long if long == C else max(1, long // 2)
-    batches = min(_MOST_BATCHES, max(3, int(_SECONDS * long / (short * taken))))
-    more = min(options.parties, batches * BATCH * workers)
+    batches = int(_SECONDS / _counting(play(one, short)))
+    more = min(options.parties, min(_MOST_BATCHES, max(3, batches)) * one)
     rounds = _rounds(options.parties, workers)
     counting, opening, used = [], [], []
     for _ in range(_REPETITIONS):
@@ -245,16 +245,15 @@ def _sum(options: PlanOptions, ceremony: Ceremony) -> _Found:
         large = small if long == short else play(one, long)
         many = small if more == one else play(more, short)
         further = (_counting(many) - _counting(small)) / max(1, _rounds(more, workers) - 1)
-        per_ciphertext, opened = (
-            max(0.0, of(large) - of(small)) / max(1, long - short) for of in (_counting, _opening)
-        )
-        rest = C - short
+        apart = large.round.plan.ciphertexts - small.round.plan.ciphertexts
+        per_ciphertext, opened = (max(0.0, of(large) - of(small)) / max(1, apart) for of in (_counting, _opening))
+        rest = C - small.round.plan.ciphertexts
         counting.append(_counting(small) + (rounds - 1) * max(0.0, further) + rounds * rest * per_ciphertext)
         opening.append(_opening(small) + rest * opened)
         used += [run.processor_seconds / _counting(run) for run in (many, large)]
     casting = large.seconds["encrypt"] / _counting(large)
-    ballot = Ballot.encoded_length(replace(_rehearsed(options, ceremony, long * slots)[0], plan=packing))
-    extra = BATCH * (_COPIES * ballot * (C - long) / C + 8 * options.entries[0]) / 1e6
+    ballot = Ballot.encoded_length(replace(large.round, plan=packing))
+    extra = BATCH * (_COPIES * ballot * (C - large.round.plan.ciphertexts) / C + 8 * options.entries[0]) / 1e6
     memory = large.peak_memory_mb + workers * extra + options.parties * _BYTES_PER_PARTY / 1e6
     memory += 16 * (options.samples or 0) * options.features / 1e6
     least, likely, most = _between(counting)
