@@ -352,8 +352,8 @@ def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, h
     started, processor = time.perf_counter(), time.process_time()
     for work in _batches(round_, ceremony, contribution, how, state.parties):
         merging = time.perf_counter()
-        found = (BallotProduct(round_, members << work.first, columns) for members, columns in work.products)
-        state.products = [mine.merge(product) for mine, product in zip(state.products, found, strict=True)]
+        found = [BallotProduct(round_, members << work.first, columns) for members, columns in work.products]
+        state.products = _merged(state.products, found)
         state.clear = state.clear + work.clear
         if how.transcript is not None:
             messages += work.messages
@@ -384,6 +384,16 @@ def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, h
     exact = opened.sums == tuple(state.clear.tolist())
     peak = max(state.memory_mb, peak_memory_mb())
     return EncryptedSum(round_, opened, exact, seconds, peak, processor, continued_from)
+
+
+def _merged(so_far: Sequence[BallotProduct], found: Sequence[BallotProduct]) -> list[BallotProduct]:
+    """Everybody's product with what they found in a batch; those who counted the same share one, and the work."""
+    merged: list[BallotProduct] = []
+    for place, (mine, product) in enumerate(zip(so_far, found, strict=True)):
+        same = (k for k in range(place) if so_far[k] is mine and found[k] == product)
+        earlier = next(same, None)
+        merged.append(mine.merge(product) if earlier is None else merged[earlier])
+    return merged
 
 
 def _batches(

@@ -151,11 +151,12 @@ class SumJournal:
         """How far the sum is; a fresh state when nothing is committed. Raises JournalError when it is damaged."""
         kept = self._store.get(self._space, b"state")
         if kept is None:
-            products = [BallotProduct(self.round) for _ in range(1 + holders)]
+            products = [BallotProduct(self.round)] * (1 + holders)
             return SumState(products, np.zeros(self.round.plan.length, dtype=np.int64), {})
         blobs, whose, values, seconds, memory_mb = decode(kept)
-        products = [BallotProduct.decode(blobs[place], self.round) for place in whose]
-        clear = np.array(values, dtype=np.int64 if max(map(abs, values)) < 2**62 else object)
+        distinct = [BallotProduct.decode(blob, self.round) for blob in blobs]
+        products = [distinct[place] for place in whose]
+        clear = np.frombuffer(values, "<i8") if isinstance(values, bytes) else np.array(values, dtype=object)
         return SumState(products, clear, dict(seconds), memory_mb)
 
     def messages(self) -> list[Message]:
@@ -168,10 +169,11 @@ class SumJournal:
 
         Raises JournalError, the state before staying in force, when it cannot be written.
         """
-        blobs = [product.encode() for product in state.products]
-        kept = tuple(dict.fromkeys(blobs))  # usually one: everybody has counted the same
-        whose = tuple(map(kept.index, blobs))
-        values = tuple(int(value) for value in state.clear.tolist())
+        distinct = list({id(product): product for product in state.products}.values())  # one, if all counted the same
+        kept = tuple(product.encode() for product in distinct)
+        whose = tuple(next(k for k, one in enumerate(distinct) if one is mine) for mine in state.products)
+        small = state.clear.dtype == np.int64
+        values = state.clear.astype("<i8").tobytes() if small else tuple(int(value) for value in state.clear.tolist())
         noted = tuple((m.phase, m.sender, m.receiver, m.kind, m.size, m.digest) for m in messages)
         batches = f"messages of {self._space}"
         with self._store.transaction():

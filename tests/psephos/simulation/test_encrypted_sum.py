@@ -16,14 +16,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gmpy2 import mpz
 
 from psephos.parties.party import Party, RoundParty, VectorParty
+from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import EngineError, JournalError, SchedulerMissingError, WorkersLostError
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import Transcript
+from psephos.simulation import encrypted_sum
 from psephos.simulation.ceremony import Ceremony, hold_ceremony
 from psephos.simulation.encrypted_sum import (
     BATCH,
@@ -310,6 +313,19 @@ def test_a_full_disk_is_named_and_nothing_is_lost(ceremony: Ceremony, tmp_path: 
         done = run(fresh_round(ceremony), ceremony, contribution(), journal=journal)
     check(done)
     assert done.continued_from == BATCH
+
+
+def test_observers_who_counted_differently_stay_apart(ceremony: Ceremony) -> None:
+    round_ = fresh_round(ceremony)
+
+    def product(members: int, column: int) -> BallotProduct:
+        return BallotProduct(round_, members, (mpz(column),) * round_.plan.ciphertexts)
+
+    begun = [BallotProduct(round_)] * 4
+    first = encrypted_sum._merged(begun, [product(1, 2), product(1, 2), product(0, 1), product(1, 2)])
+    assert [(p.members, p.columns[0]) for p in first] == [(1, 2), (1, 2), (0, 1), (1, 2)]
+    second = encrypted_sum._merged(first, [product(2, 3), product(2, 5), product(2, 3), product(2, 3)])
+    assert [(p.members, p.columns[0]) for p in second] == [(3, 6), (3, 10), (2, 3), (3, 6)]
 
 
 # -- Dask
