@@ -1,7 +1,7 @@
 """A study followed on its board: read what is new, and say where everybody stands. It holds no secret.
 
 Two lines of defence keep a page harmless: nothing here can sign, and what is shown are names from the study, kinds of
-messages and sizes, never a body. No paper behind it.
+messages and sizes, never a body but a holder's line of why there is no key. No paper behind it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.seat import Onlooker
 from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.roles import BOARD
+from psephos.protocol.study.stages import Agreed, Comparing, NoKey, Staged, beginning
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, kind_of
 from psephos.study.identity import fingerprint
@@ -84,6 +85,8 @@ class Follower:
 
     def __post_init__(self) -> None:
         self._onlooker = Onlooker(self.study.members)
+        self._begins = Staged("follower", *beginning("follower", self.study))
+        self._begun = self._begins.start().state
         self._board: Board | None = None
         self._lock = threading.Lock()
         self.said = {name: Counter() for name in self.study.members.keys}
@@ -118,6 +121,8 @@ class Follower:
             entry = SignedEntry.decode(data)
             receiver, self.heads[author] = entry.receiver, entry.head.size
             kind = ("secret to the curator" if receiver == CURATOR else "secret") if entry.secret else "repeated"
+            if taken.entry is not None:
+                self._begun = self._begins.receive(self._begun, [taken.entry]).state
             if taken.entry is not None or (not entry.secret and receiver != BOARD):
                 kind = self._kind(entry)
             self.said[author][kind] += 1
@@ -181,19 +186,32 @@ class Follower:
                 "roles": roles,
                 "refused": dict(self.refused),
                 "forked": self.refused["EquivocationError"],
+                "over": self.over,
                 "result": self.result,
                 "checks": self.checks,
                 "failure": self.failure,
                 "log": [vars(line) for line in list(self.lines)[-100:]],
             }
 
+    @property
+    def _key(self) -> Any:
+        """Where the holders' key stands, for a reader of the board; None before it is made."""
+        return getattr(self._begun.state, "state", None)
+
+    @property
+    def over(self) -> bool:
+        """Whether there will be no key, and so no result."""
+        return isinstance(self._key, NoKey)
+
     def _stage(self) -> str:
-        study = self.study
+        study, key = self.study, self._key
 
         def did(kind: Kind) -> int:
             return sum(said[kind.title] > 0 for said in self.said.values())
 
         voted = did(Kind.BALLOT)
+        if isinstance(key, NoKey):
+            return f"There is no key, and this study is over: {key.why}."
         if self.result:
             return "The result is published."
         if shares := did(Kind.PUBLISHED_SHARE):
@@ -204,17 +222,17 @@ class Follower:
         if did(Kind.CLOSE):
             told = f"{did(Kind.CONFIRMATION)} of {study.confirmations} holders have confirmed the product"
             return f"The vote is closed with {voted} ballots; {told}."
-        if study.keyed and did(Kind.PUBLIC_KEY) == len(study.holders):
+        if isinstance(key, Agreed):
             return f"Voting: {voted} of {len(study.parties)} parties have; {study.minimum_ballots} are needed."
         if did(Kind.JOINED):
             made = did(Kind.PUBLIC_KEY)
-            needed = (CURATOR, *study.holders) if study.keyed else study.members.keys
-            missing = [name for name in needed if not self.said[name][Kind.JOINED.title]]
-            if missing:
+            if missing := [name for name in study.needed if not self.said[name][Kind.JOINED.title]]:
                 return f"Waiting for {', '.join(missing)} to join."
             if not study.keyed:
                 return "The parties send each other shares of their parameters."
-            return f"The holders make the key, which nobody will have; {made} of {len(study.holders)} are done."
+            failed = isinstance(key, Comparing) and key.failed
+            told = f" But {key.told()}; it is believed of {study.threshold} holders." if failed else ""
+            return f"The holders make the key, which nobody will have; {made} of {len(study.holders)} are done.{told}"
         return "Nobody has joined yet."
 
     def _steps(self, name: str) -> list[dict[str, Any]]:
