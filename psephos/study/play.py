@@ -71,7 +71,7 @@ def standing(agent: Agent) -> str:
             return f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
         return f"makes the key with the other holders; waits for {left}" if left else "makes the key"
     if isinstance(role, Keyed):
-        told = f"; {state.told()}; it is believed of {role.study.threshold} holders" if state.failed else ""
+        told = f"; {state.told()}; it takes {role.study.threshold} holders to be believed" if state.failed else ""
         return f"waits for the key, from {', '.join(left.senders)}{told}" if left else "waits for the key"
     if isinstance(role, Observer) and isinstance(state, Watching):
         here, all_, least = len(role.product(state)), len(role.round.roster), role.round.minimum_ballots

@@ -38,8 +38,8 @@ class Talk:
         self.secrets = {name: SealingKey.generate() for name in self.made.keys}
         self.seats = {name: self.made.seat(name) for name in self.made.keys}
 
-    def says(self, name: str, data: bytes, receiver: str = BOARD) -> bytes:
-        entry = self.seats[name].sign(Post(receiver, data, "phase"))
+    def says(self, name: str, data: bytes, receiver: str = BOARD, secret: bool = True) -> bytes:
+        entry = self.seats[name].sign(Post(receiver, data, "phase", secret))
         self.posts(entry)
         return entry
 
@@ -80,22 +80,36 @@ def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "holder 1")
     assert stage() == "Waiting for holder 2, holder 3 to join."
     talk.joins("holder 2", "holder 3", "party 0")
-    assert "0 of 3 are done" in stage()
+    said = "The holders make the key, which nobody will have: 0 candidates tried, about 752 in all"
+    assert stage() == f"{said}."
+    talk.says("holder 2", talk.message(Kind.SEED_COMMITMENTS))
+    assert stage() == f"{said}; waits for holder 1, holder 3."
     study = talk.made.study
     key, _ = deal(generate_private_key(study.key_bits, test_key=True), holders=3, threshold=2)
     for name in study.holders:
+        assert "Voting" not in stage()
         talk.says(name, encode_key(study, key))
     talk.says("party 0", talk.message(Kind.BALLOT))
     assert stage() == "Voting: 1 of 5 parties have; 3 are needed."
     talk.says("curator", Close(talk.made.study.digest).encode())
+    talk.says("party 1", talk.message(Kind.BALLOT))
     talk.says("holder 2", talk.message(Kind.CONFIRMATION))
-    assert stage() == "The vote is closed with 1 ballots; 1 of 3 holders have confirmed the product."
+    assert stage() == "The vote is closed; ballots: 1. 1 of 3 holders have confirmed the product."
     talk.says("party 1", talk.message(Kind.RESULT))
     assert "confirmed" in stage(), "a result is the curator's to publish"
+    for name in ("holder 1", "holder 3"):
+        talk.says(name, talk.message(Kind.CONFIRMATION))
+    assert stage().endswith("the curator is to ask some to open it.")
+    talk.says("curator", talk.message(Kind.TALLY_REQUEST), "holder 1", secret=False)
+    talk.says("holder 1", talk.message(Kind.PARTIAL_DECRYPTION), "curator")
+    assert stage().endswith("1 of 2 holders that are needed have opened the product.")
+    talk.says("holder 3", talk.message(Kind.PARTIAL_DECRYPTION), "curator")
+    assert stage().endswith("the curator is to publish the result.")
     talk.says("curator", talk.message(Kind.RESULT))
     assert stage() == "The result is published."
     assert roles(follower.state())["party 0"] == ["joined", "cast a ballot"]
     assert roles(follower.state())["holder 2"] == ["joined", "made the key", "confirmed"]
+    assert roles(follower.state())["holder 3"][-1] == "answered the curator"
 
 
 def test_a_ceremony_that_fails_is_named(talk: Talk, follower: Follower) -> None:
