@@ -28,12 +28,12 @@ from psephos.protocol.wire import DIGEST_BYTES
 __all__ = ["BoardFile", "Carried", "export"]
 
 _APPLICATION, _FORMAT = 0x50534542, 1
-_SCHEMA = """
-CREATE TABLE entries (number INTEGER PRIMARY KEY, digest BLOB NOT NULL, data BLOB NOT NULL);
-CREATE INDEX entries_digest ON entries (digest);
-CREATE TABLE waiting (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL);
-CREATE TABLE about (copy INTEGER NOT NULL);
-"""
+_STATEMENTS = (
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY, digest BLOB NOT NULL, data BLOB NOT NULL)",
+    "CREATE INDEX entries_digest ON entries (digest)",
+    "CREATE TABLE waiting (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL)",
+    "CREATE TABLE about (copy INTEGER NOT NULL)",
+)
 
 
 class BoardFile:
@@ -57,7 +57,7 @@ class BoardFile:
                 self._connection.execute("PRAGMA synchronous = FULL")
             with self._transaction():
                 self._begin(copy)
-            self.copy = bool(self._run("SELECT copy FROM about")[0][0])
+            self.copy = self._run("SELECT copy FROM about") == [(1,)]
             """Whether it only repeats what was imported, and keeps what is posted for the board itself."""
         except BaseException:
             self._connection.close()
@@ -68,7 +68,7 @@ class BoardFile:
         ((version,),) = self._run("PRAGMA user_version")
         ((tables,),) = self._run("SELECT count(*) FROM sqlite_schema")
         if not (application or version or tables):
-            for statement in filter(None, map(str.strip, _SCHEMA.split(";"))):
+            for statement in _STATEMENTS:
                 self._run(statement)
             self._run("INSERT INTO about VALUES (?)", copy)
             self._run(f"PRAGMA application_id = {_APPLICATION}")
@@ -77,6 +77,9 @@ class BoardFile:
             raise BoardError(f"{self._path} is no board but a database of another program; name another file")
         elif version != _FORMAT:
             raise BoardError(f"{self._path} is a board of format {version}; this version of Psephos reads {_FORMAT}")
+        elif {text for (text,) in self._run("SELECT sql FROM sqlite_schema WHERE sql NOTNULL")} != set(_STATEMENTS):
+            # Somebody else's: a view in place of a table may be computed for ever, a trigger delete what is read.
+            raise BoardError(f"{self._path} is no board: its tables are not those of a board")
 
     def post(self, data: bytes) -> None:
         """Append an entry, on disk when this returns; the same bytes a second time are dropped.
@@ -103,14 +106,18 @@ class BoardFile:
                 f"{self._path} has {last} entries, and {after} were read from it: an old copy stands in its place"
             )
         # One statement an entry: a statement that stays open would keep this connection from posting.
-        while rows := self._run("SELECT substr(data, 1, ?) FROM entries WHERE number = ?", MOST_BYTES + 1, after + 1):
+        # A column may hold text that somebody wrote there: it is read as bytes.
+        entry = "SELECT CAST(substr(data, 1, ?) AS BLOB) FROM entries WHERE number = ?"
+        while rows := self._run(entry, MOST_BYTES + 1, after + 1):
             after += 1
-            yield after, bytes(rows[0][0] or b"")  # SQLite has nothing in place of a part of nothing
+            yield after, rows[0][0] or b""  # SQLite has nothing in place of a part of nothing
+        if after < last:
+            raise BoardError(f"{self._path} is damaged: it has no entry {after + 1}, and {last} is there")
 
     def waiting(self) -> Iterator[bytes]:
         """Of a copy: what was posted and has not come back from the board."""
-        for (data,) in self._run("SELECT data FROM waiting ORDER BY number"):
-            yield bytes(data)
+        for (data,) in self._run("SELECT CAST(data AS BLOB) FROM waiting ORDER BY number"):
+            yield data
 
     def import_(self, path: str | os.PathLike[str]) -> int:
         """Take in a file that `export` wrote; returns how many entries were new. All of it or nothing.

@@ -282,12 +282,11 @@ class NatsBoard:
         numbers = [int.from_bytes(listed[at : at + 8], "big") for at in range(0, len(listed), 8)]
         if len(numbers) > -(-MOST_BYTES // _PART) or not all(0 < number < (message.seq or 0) for number in numbers):
             return data
-        whole = b""
-        for part in [await self._message(number) for number in numbers]:
-            if part.subject != f"{subject}.part":
-                return data
-            whole += part.data or b""
-        return whole if hashlib.sha256(whole).digest() == digest else data
+        parts = [await self._message(number) for number in numbers]
+        whole = b"".join([part.data or b"" for part in parts])
+        # A server may take longer pieces than ours: what no board takes as one entry is none here.
+        sound = len(whole) <= MOST_BYTES and all(part.subject == f"{subject}.part" for part in parts)
+        return whole if sound and hashlib.sha256(whole).digest() == digest else data
 
     def close(self) -> None:
         """Hang up."""

@@ -41,7 +41,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         try:
             import uvicorn
 
-            from psephos.watch.app import application
+            from psephos.watch.app import answers_to, application
         except ModuleNotFoundError as error:
             raise EngineError(f"watching needs {error.name}: pip install 'psephos[watch]'") from None
         from psephos.protocol.board.address import open_board
@@ -52,11 +52,12 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         existing(board)
         check = None if public is None else verifier(read, public)
         follower = Follower(read, lambda: open_board(board, read.digest), check=check)
-        config = uvicorn.Config(application(follower, poll=poll), host=host, port=port, log_level="warning")
-        server = uvicorn.Server(config)
         try:
             listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:
             raise EngineError(f"nothing can listen on {host}, port {port}: {error.strerror}") from None
+        hosts = answers_to(listening.getsockname()[0])
+        config = uvicorn.Config(application(follower, poll=poll, hosts=hosts), log_level="warning")
+        server = uvicorn.Server(config)
         note(f"http://{host}:{listening.getsockname()[1]} shows {read.title}; Ctrl-C ends the page and nothing else")
         server.run(sockets=[listening])

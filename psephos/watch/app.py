@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from importlib.resources import files
+from ipaddress import ip_address
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -19,13 +22,14 @@ from starlette.routing import Route
 from psephos.report.palette import DARK, LIGHT
 from psephos.study.follow import Follower
 
-__all__ = ["application"]
+__all__ = ["answers_to", "application"]
 
 _BEAT = 15.0
 """Seconds after which a page that hears nothing is told that all is well."""
 
 _SECURE = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
@@ -59,11 +63,12 @@ class _Metrics:
         return [entries, size, last, steps, refused, head, up, done]
 
 
-def application(follower: Follower, *, poll: float = 1.0) -> Starlette:
+def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] = ("*",)) -> Starlette:
     """The page of a study.
 
     Args:
         follower: of its board. poll: seconds between looks at the board.
+        hosts: names that it answers to (`answers_to`).
     """
     registry = CollectorRegistry()
     registry.register(_Metrics(follower))
@@ -117,7 +122,18 @@ def application(follower: Follower, *, poll: float = 1.0) -> Starlette:
         Route("/metrics", metrics),
         Route("/healthy", healthy),
     ]
-    return Starlette(routes=routes, lifespan=lifespan)
+    answering = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
+    return Starlette(routes=routes, middleware=[answering], lifespan=lifespan)
+
+
+def answers_to(address: str) -> Sequence[str]:
+    """The names that a page at this address answers to: any, but where it is for this machine only.
+
+    A site that a browser here looks at may have its own name lead to this machine; it would read what the page says to
+    that name (DNS rebinding).
+    """
+    here = ip_address(address)
+    return ("localhost", "127.0.0.1", "[::1]", str(here)) if here.is_loopback else ("*",)
 
 
 def _file(name: str) -> str:

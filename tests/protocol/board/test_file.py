@@ -99,6 +99,47 @@ def test_a_long_entry_that_somebody_wrote_into_the_file_is_not_read_whole(tmp_pa
     assert len(contents(board)[0]) == MOST_BYTES + 1
 
 
+def written(path: Path, *statements: str) -> None:
+    """A board of one entry, and what somebody else who may write to its file did to it."""
+    board = BoardFile(path)
+    board.post(b"one")
+    board.close()
+    with sqlite3.connect(path) as raw:
+        for statement in statements:
+            raw.execute(statement)
+    raw.close()
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("ALTER TABLE entries RENAME TO t", "CREATE VIEW entries AS SELECT 1 AS number, x'00' AS digest, x'' AS data"),
+        ("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END",),
+        ("DROP TABLE entries", "CREATE TABLE entries (number TEXT, digest, data)"),
+        ("DROP TABLE about",),
+    ],
+    ids=["a view", "a trigger", "other columns", "a table less"],
+)
+def test_a_file_with_other_tables_is_no_board(tmp_path: Path, statements: tuple[str, ...]) -> None:
+    """A view may compute for ever, where not even Ctrl-C ends it; a trigger may delete what is read."""
+    written(tmp_path / "board", *statements)
+    with pytest.raises(BoardError, match="its tables are not those of a board"):
+        BoardFile(tmp_path / "board")
+
+
+def test_what_somebody_wrote_into_the_file_is_bytes_or_named(tmp_path: Path) -> None:
+    written(tmp_path / "text", "INSERT INTO entries VALUES (2, x'00', 'text'), (3, x'01', 77)", "DELETE FROM about")
+    assert contents(BoardFile(tmp_path / "text")) == [b"one", b"text", b"77"]
+    BoardFile(tmp_path / "copy", copy=True).close()
+    written(tmp_path / "copy", "INSERT INTO waiting VALUES (2, x'00', 'text')")
+    assert list(BoardFile(tmp_path / "copy").waiting()) == [b"one", b"text"]
+    written(tmp_path / "gap", "INSERT INTO entries VALUES (4, x'00', x'00')")
+    reading = iter(BoardFile(tmp_path / "gap").read(0))
+    assert next(reading) == (1, b"one")
+    with pytest.raises(BoardError, match="it has no entry 2, and 4 is there"):
+        next(reading)
+
+
 def test_other_files_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"no database at all, but long enough to be looked at" * 10)
     with pytest.raises(BoardError, match="it is no board"):

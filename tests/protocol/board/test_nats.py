@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 import secrets
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from nats.js.api import RawStreamMsg
 
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.address import open_board
@@ -117,6 +119,27 @@ def test_long_entries_go_in_parts_and_are_seen_whole(house: House) -> None:
     assert contents(two, 3) == [b"", b"", long, b"after"]
     with pytest.raises(MessageError, match="too long for a board"):
         one.post(bytes(MOST_BYTES + 1))
+
+
+class Pieces(NatsBoard):
+    """What a server has that takes pieces of a megabyte and more, as all do that are not told otherwise."""
+
+    piece = bytes(1_040_000)
+
+    def __init__(self) -> None:  # no server is asked
+        pass
+
+    async def _message(self, number: int) -> RawStreamMsg:
+        return RawStreamMsg(subject="psephos.0.party-0.part", data=self.piece)
+
+
+def test_pieces_that_make_more_than_an_entry_are_none() -> None:
+    """Longer than an entry may be, 67.6 MB, it could not be carried in a file, and nothing after it."""
+    entry = Pieces.piece * 65
+    assert len(entry) > MOST_BYTES
+    listed = hashlib.sha256(entry).digest() + (7).to_bytes(8, "big") * 65
+    message = RawStreamMsg(subject="psephos.0.party-0.parts", seq=8, data=listed)
+    assert asyncio.run(Pieces()._whole(message)) == listed
 
 
 def test_halves_and_other_peoples_parts_hold_nobody_up(house: House) -> None:

@@ -26,7 +26,7 @@ from psephos.protocol.study.stages import encode_key
 from psephos.protocol.wire import Kind, frame
 from psephos.study.follow import Follower
 from psephos.testing.studies import Trial, trial
-from psephos.watch.app import application
+from psephos.watch.app import answers_to, application
 
 
 class Talk:
@@ -210,6 +210,16 @@ def test_page_and_metrics(talk: Talk, follower: Follower) -> None:
     assert "psephos_head 3.0" in metrics
     assert state["title"] == "<script>alert(1)</script>"
     assert state["head"]["size"] == 3
+
+
+def test_a_page_of_this_machine_answers_to_no_strangers_name(follower: Follower) -> None:
+    """Else a site whose name is made to lead here reads the study in the browser of whoever follows it."""
+    asked = {"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost": 200, "evil.example": 400, "x@127.0.0.1": 400}
+    for address in ("127.0.0.1", "::1", "127.3.2.1"):
+        with TestClient(application(follower, hosts=answers_to(address))) as client:
+            for path in ("/", "/state.json", "/metrics"):
+                assert {host: client.get(path, headers={"Host": host}).status_code for host in asked} == asked
+    assert answers_to("192.0.2.7") == answers_to("::") == ("*",)
 
 
 def test_the_log_of_a_page_has_an_end(talk: Talk, follower: Follower) -> None:
