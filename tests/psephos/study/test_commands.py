@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,7 @@ from psephos.study.metrics import serve_metrics
 from psephos.study.play import Play
 from psephos.study.release import card, checked
 from psephos.study.samples import PublicSamples
+from psephos.study.trial import _wait
 from psephos.study.verify import verify
 from psephos.study.words import described
 
@@ -678,6 +681,22 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
 
 
 @pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
+def test_a_trial_ends_with_whoever_fails_in_it(tmp_path: Path) -> None:
+    """Also while those named before are well."""
+    words = {"party-0": "import sys; sys.stdin.read()", "curator": "raise SystemExit(3)"}
+    with ExitStack() as stack:
+        agents = {
+            name: stack.enter_context(subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE))
+            for name, code in words.items()
+        }
+        for name in agents:
+            (tmp_path / f"{name}.log").write_text("what it said last\n")
+        stack.callback(agents["party-0"].kill)
+        os.waitid(os.P_PID, agents["curator"].pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(StudyError, match="curator failed: what it said last"):  # else the end of the other ends it
+            _wait(tmp_path, agents, lambda text: agents["party-0"].kill(), 0.0)
+
+
 def test_a_trial_of_processes(tmp_path: Path) -> None:
     """`psephos study try --nats`, with a short key: a process for every member and a server, to a verified model."""
     command = [sys.executable, "-m", "psephos", "study", "try", "--nats", "--roles", "4", "--key-bits", "256"]
