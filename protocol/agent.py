@@ -17,7 +17,7 @@ from psephos.protocol.board import MOST_BYTES, Board
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import Members, Seat, Taken, joined
-from psephos.protocol.errors import BoardError, EquivocationError, MessageError, PsephosError
+from psephos.protocol.errors import BoardError, EquivocationError, MessageError, PsephosError, bare
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
@@ -198,7 +198,7 @@ class Agent:
                 _log.debug("posted", extra={"about": {"role": self.role.name, "place": place}})
 
     def _refuse(self, number: int, author: str, error: PsephosError) -> None:
-        self.refused.append(Told(number, author, error))
+        self.refused.append(Told(number, author, bare(error)))
         about = {"role": self.role.name, "entry": number, "author": author, "error": type(error).__name__}
         _log.info("refused", extra={"about": about})
 

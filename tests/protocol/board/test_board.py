@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -25,7 +27,7 @@ from psephos.protocol.errors import (
     UnknownPartyError,
     WrongRoundError,
 )
-from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
+from psephos.protocol.roles import BOARD, Entry, Post, Refusal, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import Kind, frame
@@ -317,3 +319,39 @@ def test_the_longest_entries_of_a_member_are_read_one_by_one() -> None:
     assert [entry for batch in found for entry in batch] == given
     assert max(sum(len(data) for _, data in batch) for batch in found) <= MOST_BYTES + 1
     assert [len(batch) for batch in _batches(((n, b"") for n in range(1, 601)), 0)] == [256, 256, 88]
+
+
+class Refuses(Counts):
+    """Every ballot, by an error that is raised and caught where the ballots are at hand."""
+
+    def receive(self, state: int, entries: Sequence[Entry]) -> Step:
+        refused = []
+        for entry in entries:
+            try:
+                raise UnexpectedMessageError("not now")
+            except UnexpectedMessageError as error:
+                refused.append(Refusal(entry, error))
+        return Step(state, (), tuple(refused))
+
+
+def test_what_was_refused_is_not_kept_for_the_sake_of_its_error(made: Trial) -> None:
+    """An error knows the frames that it came through, and these the entry: a member's longest would fill all memory."""
+    author, size = made.seat("party 3"), 1_000_000
+    session, ballot = made.study.digest, frame(Kind.BALLOT, made.study.digest, bytes(size))
+    posts = [bytes(size), *(author.sign(Post(BOARD, data)) for data in (bytes(size), ballot, ballot, ballot))]
+    posts.append(SignedEntry(session, "nobody", BOARD, 0, Head(), "", False, bytes(size)).encode())
+    board = MemoryBoard()
+    agent = Agent(Refuses(), made.study.members, made.keys["holder 1"], board, Store())
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        board.entries = [bytes(bytearray(data)) for data in posts]
+        agent.step()
+        board.entries = []
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert len(agent.refused) == len(posts)
+    assert kept < size
