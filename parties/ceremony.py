@@ -46,6 +46,7 @@ from psephos.protocol.ceremony.exponent import (
 from psephos.protocol.ceremony.messages import (
     Said,
     byte_length,
+    failure,
     pack_integers,
     packed_bytes,
     unpack_integers,
@@ -114,13 +115,15 @@ class CeremonyHolder(Conduct, Machine):
         return super()._rule(held, entry)
 
     def _apply(self, rule: Rule, held: Any, run: list[Entry]) -> Step:
-        """Any error ends the ceremony, but for a message that was never due."""
+        """Any error ends the ceremony, but for a message that was never due; it is told to those who hold nothing."""
         try:
             return super()._apply(rule, held, run)
         except UnexpectedMessageError:
             raise
         except PsephosError as error:
-            return Step(replace(held, state=Over(), arrived=(), early=()), refused=(Refusal(run[-1], error),))
+            after = replace(held, state=Over(str(error)), arrived=(), early=())
+            post = self._post(failure(self.terms, str(error)))
+            return Step(after, (post,), (Refusal(run[-1], error),))
 
     # -- seeds that are nobody's choice
 
@@ -466,7 +469,7 @@ class CeremonyHolder(Conduct, Machine):
 
 _PHASES = {
     kind: "seeds" if kind <= Kind.SEED_CONTRIBUTIONS else "search" if kind <= Kind.OPENED_CANDIDATES else "key"
-    for kind in CEREMONY_KINDS
+    for kind in (*CEREMONY_KINDS, Kind.FAILED_CEREMONY)
 }
 
 

@@ -178,3 +178,5 @@ class Done:
 @dataclass(frozen=True)
 class Over:
     """It failed, by an error that was named: all that could open anything is forgotten."""
+
+    why: str

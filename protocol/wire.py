@@ -67,6 +67,7 @@ class Kind(IntEnum):
     TEST_DECRYPTION = 74
     OPENED_SEEDS = 75
     COMPLAINT = 76
+    FAILED_CEREMONY = 77
 
     # a study, around the protocol that it agrees on
     JOINED = 80

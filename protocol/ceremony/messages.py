@@ -43,6 +43,26 @@ def opened(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, sender: str
     return reader
 
 
+_LONGEST_REASON = 400
+"""Characters; more of an error is left out."""
+
+
+def failure(terms: CeremonyTerms, why: str) -> bytes:
+    """What a holder says when the ceremony has ended without a key: why, in one line."""
+    return frame(Kind.FAILED_CEREMONY, terms.digest, why[:_LONGEST_REASON].encode())
+
+
+def reason(terms: CeremonyTerms, data: bytes) -> str:
+    """Why a holder says that there is no key; raises MessageError for what is no line of text, or WrongRoundError."""
+    try:
+        why = Reader(data, Kind.FAILED_CEREMONY, terms.digest).rest().decode()
+    except UnicodeDecodeError:
+        why = ""
+    if not 0 < len(why) <= _LONGEST_REASON or not why.isprintable():
+        raise MessageError(f"why a ceremony failed is said in one line of 1 to {_LONGEST_REASON} characters")
+    return why
+
+
 def pack_residues(terms: CeremonyTerms, residues: Flat) -> bytes:
     """Residues modulo every prime in as many bits as the prime has."""
     packed = []

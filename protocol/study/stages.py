@@ -2,7 +2,7 @@
 
     everybody   joins: agrees to the study, and says what secrets for it are sealed to
     holders     make the key among themselves (`psephos.parties.ceremony`), and publish it
-    everybody   waits until all holders have published the same key
+    everybody   waits until all holders have published the same key, or t of them say that there will be none
     everybody   plays its part in the protocol under that key
     curator     publishes the result, once
 
@@ -14,12 +14,13 @@ No paper behind it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gmpy2 import mpz
 
+from psephos.protocol.ceremony.messages import reason
 from psephos.protocol.errors import AgreementError, MessageError, PsephosError, UnexpectedMessageError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.threshold import ThresholdKey
@@ -29,7 +30,7 @@ from psephos.protocol.storage.values import storable
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["Apart", "Joining", "Keyed", "Published", "Publishing", "Staged", "UntilResult"]
+__all__ = ["Joining", "Keyed", "NoKey", "Published", "Publishing", "Staged", "UntilResult", "beginning"]
 
 
 # -- one role after another
@@ -202,7 +203,14 @@ class Joining(Machine):
 @storable
 @dataclass(frozen=True)
 class Comparing:
-    """The holders' keys are on their way."""
+    """The holders' keys are on their way; which holders say that the ceremony has failed, and why."""
+
+    failed: tuple[tuple[str, str], ...] = ()
+
+    def told(self) -> str:
+        """Who says so, and why."""
+        said = (f'{names} ("{why}")' for why, names in _who_says(dict(self.failed)).items())
+        return f"the ceremony has failed, according to {', '.join(said)}"
 
 
 @storable
@@ -215,49 +223,69 @@ class Agreed:
 
 @storable
 @dataclass(frozen=True)
-class Apart:
-    """They have published different ones: there is no key, and the study ends here."""
+class NoKey:
+    """The ceremony has failed, or holders have published different keys: the study ends here."""
 
     why: str
 
 
 class Keyed(Machine):
-    """Publishes the key, where this role holds a share of it, and waits until all holders have published the same."""
+    """Publishes the key, where this role holds a share of it, and waits until all holders have published the same.
 
-    reads = frozenset({Kind.PUBLIC_KEY})
+    It gives up when t holders say that the ceremony has failed. One of t is honest, and an honest holder whose ceremony
+    has failed never publishes a key: there would have been none. What fewer say may be a lie, and ends nothing.
+    """
+
+    reads = frozenset({Kind.PUBLIC_KEY, Kind.FAILED_CEREMONY})
 
     def __init__(self, name: str, study: Study, own: ThresholdKey | None = None) -> None:
         """`own`: the key that this holder has made with the others; None for who holds none."""
-        self.name, self._study, self._own = name, study, own
+        self.name, self.study, self._own = name, study, own
 
     def begin(self) -> Step:
         """Publish it."""
-        posts = () if self._own is None else (Post(BOARD, encode_key(self._study, self._own), "key"),)
+        posts = () if self._own is None else (Post(BOARD, encode_key(self.study, self._own), "key"),)
         return Step(Comparing(), posts)
 
-    @gathers(Comparing, Kind.PUBLIC_KEY, lambda self, state: self._study.holders)
+    @gathers(Comparing, Kind.PUBLIC_KEY, lambda self, state: self.study.holders)
     def compare(self, state: Comparing, said: dict[str, bytes]) -> Step:
         """The key; none when two holders do not mean the same, or it is not the one that the study asks for."""
-        alike: dict[bytes, list[str]] = {}
-        for name, data in said.items():
-            alike.setdefault(data, []).append(name)
+        alike = _who_says(said)
         try:
             if len(alike) != 1:
-                raise AgreementError("one by " + ", another by ".join(" and ".join(names) for names in alike.values()))
-            key = decode_key(self._study, next(iter(alike)))
+                raise AgreementError("one by " + ", another by ".join(alike.values()))
+            key = decode_key(self.study, next(iter(alike)))
             if self._own is not None and key != self._own:
                 raise AgreementError(f"not the one that {self.name} has a share of")
         except PsephosError as error:
-            return Step(Apart(f"the holders do not publish the one key of this study: {error}"))
+            return Step(NoKey(f"the holders do not publish the one key of this study: {error}"))
         return Step(Agreed(key))
+
+    @takes(Comparing, Kind.FAILED_CEREMONY)
+    def give_up(self, state: Comparing, entry: Entry) -> Step:
+        """The ceremony has failed, when t holders say so."""
+        known = dict(state.failed)
+        if entry.sender not in self.study.holders or entry.sender in known:
+            raise UnexpectedMessageError(f"{self.name}: {entry.sender} says a ceremony failed, as holders may, once")
+        known[entry.sender] = reason(self.study.ceremony(), entry.data)
+        state = Comparing(tuple(known.items()))
+        return Step(state if len(known) < self.study.threshold else NoKey(state.told()))
 
     def listens(self, state: Any) -> bool:
         """No holder any more: what they told each other in secret is forgotten with the key to it."""
         return self._own is None
 
-    def outcome(self, state: Comparing | Agreed | Apart) -> ThresholdKey | None:
+    def outcome(self, state: Comparing | Agreed | NoKey) -> ThresholdKey | None:
         """The key."""
         return state.key if isinstance(state, Agreed) else None
+
+
+def _who_says(said: Mapping[str, Any]) -> dict[Any, str]:
+    """Everything that is said, with the names of those who say it."""
+    found: dict[Any, list[str]] = {}
+    for name, what in said.items():
+        found.setdefault(what, []).append(name)
+    return {what: " and ".join(names) for what, names in found.items()}
 
 
 def encode_key(study: Study, key: ThresholdKey) -> bytes:
@@ -278,6 +306,12 @@ def decode_key(study: Study, data: bytes) -> ThresholdKey:
     key = ThresholdKey(public, holders, study.threshold, ceremony, base, tuple(values), int(theta))
     study.check_key(key)
     return key
+
+
+def beginning(name: str, study: Study) -> list[Stage]:
+    """The stages of whoever holds no share, as of whoever only watches: until all have joined, and there is a key."""
+    stages: list[Stage] = [lambda: Joining(name, study.needed)]
+    return [*stages, lambda joined: Keyed(name, study)] if study.keyed else stages
 
 
 # -- the result

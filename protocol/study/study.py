@@ -206,6 +206,11 @@ class Study:
         keys |= {f"holder {member.holder}": member.key for member in self.parties if member.holder}
         return Members(self.digest, keys)
 
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """Who must have joined before anything else: whoever is sent a secret, or waited for; without a key, all."""
+        return (CURATOR, *self.holders) if self.keyed else tuple(self.members.keys)
+
     def roles_of(self, key: VerificationKey) -> list[str]:
         """The roles that an identity plays; raises StudyError for a stranger."""
         found = [name for name, member in self.members.keys.items() if member == key]

@@ -1,7 +1,7 @@
 """A study followed on its board: read what is new, and say where everybody stands. It holds no secret.
 
 Two lines of defence keep a page harmless: nothing here can sign, and what is shown are names from the study, kinds of
-messages and sizes, never a body. No paper behind it.
+messages and sizes, never a body but a holder's line of why there is no key. No paper behind it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.seat import Onlooker
 from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.roles import BOARD
+from psephos.protocol.study.stages import Agreed, Comparing, NoKey, Staged, beginning
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, kind_of
 from psephos.study.identity import fingerprint
@@ -65,6 +66,7 @@ class Follower:
         study: what was agreed on. open: opens the board, and again after it failed.
         lines: of the log, as many as are kept. size: of all entries, bytes.
         clock: seconds since 1970. check: makes every check of a study that has a result.
+        counted: who had cast a ballot when the vote was closed.
     """
 
     study: Study
@@ -78,12 +80,15 @@ class Follower:
     times: dict[str, float] = field(default_factory=dict)
     heads: dict[str, int] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
+    counted: int | None = None
     result: str = ""
     failure: str = ""
     checks: list[dict[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._onlooker = Onlooker(self.study.members)
+        self._begins = Staged("follower", *beginning("follower", self.study))
+        self._begun = self._begins.start().state
         self._board: Board | None = None
         self._lock = threading.Lock()
         self.said = {name: Counter() for name in self.study.members.keys}
@@ -127,6 +132,8 @@ class Follower:
             entry = SignedEntry.decode(data)
             receiver, self.heads[author] = entry.receiver, entry.head.size
             kind = ("secret to the curator" if receiver == CURATOR else "secret") if entry.secret else "repeated"
+            if taken.entry is not None:
+                self._begun = self._begins.receive(self._begun, [taken.entry]).state
             if taken.entry is not None or (not entry.secret and receiver != BOARD):
                 kind = self._kind(entry)
             self.said[author][kind] += 1
@@ -138,6 +145,8 @@ class Follower:
     def _kind(self, entry: SignedEntry) -> str:
         try:
             kind = kind_of(entry.body)
+            if kind is Kind.CLOSE and entry.author == CURATOR and self.counted is None:
+                self.counted = sum(said[Kind.BALLOT.title] > 0 for said in self.said.values())
             if kind is Kind.RESULT and entry.author == CURATOR and not self.result:
                 self.result = hashlib.sha256(Reader(entry.body, kind, self.study.digest).rest()).hexdigest()
         except PsephosError:
@@ -190,19 +199,31 @@ class Follower:
                 "roles": roles,
                 "refused": dict(self.refused),
                 "forked": self.refused["EquivocationError"],
+                "over": self.over,
                 "result": self.result,
                 "checks": self.checks,
                 "failure": self.failure,
                 "log": [vars(line) for line in list(self.lines)[-100:]],
             }
 
+    @property
+    def _key(self) -> Any:
+        """Where the holders' key stands, for a reader of the board; None before it is made."""
+        return getattr(self._begun.state, "state", None)
+
+    @property
+    def over(self) -> bool:
+        """Whether there will be no key, and so no result."""
+        return isinstance(self._key, NoKey)
+
     def _stage(self) -> str:
-        study = self.study
+        study, key = self.study, self._key
 
         def did(kind: Kind) -> int:
             return sum(said[kind.title] > 0 for said in self.said.values())
 
-        voted = did(Kind.BALLOT)
+        if isinstance(key, NoKey):
+            return f"There is no key, and this study is over: {key.why}."
         if self.result:
             return "The result is published."
         if shares := did(Kind.PUBLISHED_SHARE):
@@ -210,21 +231,44 @@ class Follower:
         if step := self.said[CURATOR][Kind.ANNOUNCEMENT.title]:
             here = sum(said[Kind.BALLOT.title] >= step for said in self.said.values())
             return f"Step {step}: {here} of {len(study.parties)} parties have answered; {study.minimum_ballots} must."
-        if did(Kind.CLOSE):
-            told = f"{did(Kind.CONFIRMATION)} of {study.confirmations} holders have confirmed the product"
-            return f"The vote is closed with {voted} ballots; {told}."
-        if study.keyed and did(Kind.PUBLIC_KEY) == len(study.holders):
-            return f"Voting: {voted} of {len(study.parties)} parties have; {study.minimum_ballots} are needed."
+        if self.counted is not None:
+            return f"The vote is closed; ballots: {self.counted}. {self._opening(did(Kind.CONFIRMATION))}."
+        if isinstance(key, Agreed):
+            voted, all_ = did(Kind.BALLOT), len(study.parties)
+            then = f"{study.minimum_ballots} are needed" if voted < all_ else "the curator is to close the vote"
+            return f"Voting: {voted} of {all_} parties have; {then}."
         if did(Kind.JOINED):
-            made = did(Kind.PUBLIC_KEY)
-            needed = (CURATOR, *study.holders) if study.keyed else study.members.keys
-            missing = [name for name in needed if not self.said[name][Kind.JOINED.title]]
-            if missing:
+            if missing := [name for name in study.needed if not self.said[name][Kind.JOINED.title]]:
                 return f"Waiting for {', '.join(missing)} to join."
             if not study.keyed:
                 return "The parties send each other shares of their parameters."
-            return f"The holders make the key, which nobody will have; {made} of {len(study.holders)} are done."
+            failed = isinstance(key, Comparing) and key.failed
+            told = f" But {key.told()}; it takes {study.threshold} holders to be believed." if failed else ""
+            return f"The holders make the key, which nobody will have: {self._making(did(Kind.PUBLIC_KEY))}.{told}"
         return "Nobody has joined yet."
+
+    def _making(self, made: int) -> str:
+        """How far the holders are with the key, and who of them is behind the others, and so waited for."""
+        study = self.study
+        terms, said = study.ceremony(), {name: self.said[name] for name in study.holders}
+        tried = max(0, max(one[Kind.RESIDUE_PRODUCTS.title] for one in said.values()) - 1) * terms.batch
+        told = f"{tried:,} candidates tried, about {round(1 / terms.success):,} in all"
+        most = max(sum(one.values()) for one in said.values())
+        behind = [name for name, one in said.items() if sum(one.values()) < most]
+        told = f"{made} of {len(said)} have published it" if made else told
+        return f"{told}; waits for {', '.join(behind)}" if behind else told
+
+    def _opening(self, confirmed: int) -> str:
+        """Whose turn it is between the close and the result."""
+        study = self.study
+        if confirmed < study.confirmations:
+            return f"{confirmed} of {study.confirmations} holders have confirmed the product"
+        if not self.said[CURATOR][Kind.TALLY_REQUEST.title]:
+            return "The holders have confirmed the product; the curator is to ask some to open it"
+        opened = sum(self._steps(name)[-1]["done"] for name in study.holders)
+        if opened < study.threshold:
+            return f"{opened} of {study.threshold} holders that are needed have opened the product"
+        return "The product is opened; the curator is to publish the result"
 
     def _steps(self, name: str) -> list[dict[str, Any]]:
         """What the role does in the open, and whether it has."""
@@ -262,7 +306,8 @@ class Follower:
         for name, steps in found["roles"].items():
             lines.append(f"  {name:<10} {owners[name]:<30} {', '.join(steps) or 'has not joined'}")
         lines += [f"  refused: entry {number}: {why}" for number, why in list(found["refused"].items())[:20]]
-        return "\n".join([*lines, f"result: SHA-256 {self.result}" if self.result else "no result yet"]) + "\n"
+        end = f"result: SHA-256 {self.result}" if self.result else "no result" if self.over else "no result yet"
+        return "\n".join([*lines, end]) + "\n"
 
 
 def verifier(study: Study, public: Path) -> Callable[[Board], list[dict[str, str]]]:

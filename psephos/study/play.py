@@ -29,7 +29,7 @@ from psephos.protocol.encrypted_sum.product import Closed, Observer, Watching
 from psephos.protocol.errors import BoardError, JournalError, PsephosError, StudyError
 from psephos.protocol.roles import Missing, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import Apart, Joining, Keyed, Publishing, Staged, UntilResult
+from psephos.protocol.study.stages import Joining, Keyed, NoKey, Publishing, Staged, UntilResult
 from psephos.protocol.study.study import CURATOR
 from psephos.study.member import Membership
 
@@ -52,7 +52,7 @@ def _now(agent: Agent) -> tuple[Role, Any]:
 
 def failed(agent: Agent) -> bool:
     """Whether the study ended without a key: its ceremony failed, or holders published different ones."""
-    return isinstance(_now(agent)[1], Over | Apart)
+    return isinstance(_now(agent)[1], Over | NoKey)
 
 
 def standing(agent: Agent) -> str:
@@ -63,17 +63,16 @@ def standing(agent: Agent) -> str:
     left = agent.role.awaits(agent.state)
     if isinstance(role, Joining):
         return f"waits until these have joined: {', '.join(left.senders)}" if left else "has joined"
-    if isinstance(state, Apart):
+    if isinstance(state, Over | NoKey):
         return f"there is no key, and this study is over: {state.why}"
-    if failed(agent):
-        return "the ceremony came to no key, and this study is over: make another, without whoever was named"
     if isinstance(role, CeremonyHolder):
         if isinstance(state, Searching):
             tried, expected = state.batch * role.terms.batch, round(1 / role.terms.success)
             return f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
         return f"makes the key with the other holders; waits for {left}" if left else "makes the key"
     if isinstance(role, Keyed):
-        return f"waits for the key, from {', '.join(left.senders)}" if left else "waits for the key"
+        told = f"; {state.told()}; it takes {role.study.threshold} holders to be believed" if state.failed else ""
+        return f"waits for the key, from {', '.join(left.senders)}{told}" if left else "waits for the key"
     if isinstance(role, Observer) and isinstance(state, Watching):
         here, all_, least = len(role.product(state)), len(role.round.roster), role.round.minimum_ballots
         over = "; the vote is being closed" if state.closing else ""
@@ -182,9 +181,9 @@ class Play:
         """
         pause = _SHORTEST
         while not (self.done or until()):
-            for seat in self.seats:
-                if failed(seat.agent) and not seat.agent.waiting:
-                    raise StudyError(f"{seat.agent.role.name}: {standing(seat.agent)}")
+            over = [seat.agent for seat in self.seats if failed(seat.agent)]
+            if over and not any(seat.agent.waiting for seat in self.seats):
+                raise StudyError(f"{over[0].role.name}: {standing(over[0])}")
             try:
                 moved, self.failure = self.turn(patient=True), ""
             except BoardError as error:

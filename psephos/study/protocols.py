@@ -62,7 +62,7 @@ from psephos.protocol.roles import Entry, Missing, Refusal, Role, Step, gathers
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
-from psephos.protocol.study.study import CURATOR, Study
+from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind
 from psephos.simulation.average import FRACTION_BITS, parameters_context
 from psephos.simulation.methods import (
@@ -203,11 +203,6 @@ class Play(ABC):
     def votes(self) -> bool:
         """Whether a party brings a classifier that votes; otherwise its rows."""
         return False
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Who must have joined before anything else: whoever is sent a secret, or waited for."""
-        return (CURATOR, *self.study.holders)
 
     @abstractmethod
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
@@ -587,11 +582,6 @@ class Pathak(Play):
         if self.study.minimum_ballots != len(self.study.roster):
             raise StudyError("shares of all parties add up to the result: the minimum of ballots is all of them")
         assert self.terms
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Everybody sends everybody else a share."""
-        return (CURATOR, *(f"party {number}" for number in range(len(self.study.roster))))
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         X, y = own

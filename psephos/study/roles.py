@@ -14,7 +14,7 @@ from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult
+from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult, beginning
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.study.protocols import Public, play_of
 
@@ -30,7 +30,7 @@ def holder_role(public: Public, number: int, store: Store) -> Staged:
 
     return Staged(
         name,
-        _joining(name, play.needed),
+        lambda: Joining(name, study.needed),
         lambda joined: CeremonyHolder(study.ceremony(), number),
         lambda joined, share: Keyed(name, study, share.threshold_key),
         holds,
@@ -58,7 +58,7 @@ def party_role(
         charge(study)
         return UntilResult(study, play.party(number, signing_key, own, OnceLedger(store, name), key))
 
-    return Staged(name, _joining(name, play.needed), *_key(name, study), plays)
+    return Staged(name, *beginning(name, study), plays)
 
 
 def curator_role(public: Public, release: Callable[[Any], bytes], store: Store) -> Staged:
@@ -70,16 +70,7 @@ def curator_role(public: Public, release: Callable[[Any], bytes], store: Store) 
     study, play = public.study, play_of(public)
     return Staged(
         CURATOR,
-        _joining(CURATOR, play.needed),
-        *_key(CURATOR, study),
+        *beginning(CURATOR, study),
         lambda joined, key=None: play.curator(key),
         lambda *before: Publishing(study, lambda: release(before[-1]), OnceLedger(store, CURATOR)),
     )
-
-
-def _joining(name: str, needed: tuple[str, ...]) -> Callable[[], Role]:
-    return lambda: Joining(name, needed)
-
-
-def _key(name: str, study: Study) -> list[Callable[[object], Role]]:
-    return [lambda joined: Keyed(name, study)] if study.keyed else []

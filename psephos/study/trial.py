@@ -145,7 +145,7 @@ def _start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
 def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callable[[str], None], began: float) -> None:
     """Until all have ended, telling what stands on the board; raises StudyError for one that failed."""
     told, page = "", folder / "watch.log"
-    while any(process.poll() is None for process in agents.values()):
+    while None in [process.poll() for process in agents.values()]:
         for name, process in agents.items():
             if process.returncode:
                 last = (folder / f"{name}.log").read_text().strip().splitlines()[-1:]

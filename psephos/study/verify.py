@@ -31,7 +31,7 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.psgd.walk import Walk
 from psephos.protocol.roles import Entry, Refusal, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import Apart, Joining, Keyed, Stage, Staged
+from psephos.protocol.study.stages import NoKey, Staged, beginning
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, session_of
 from psephos.study.protocols import Pathak, Play, Psgd, Public, Renumbered, SharedSum, Sum, play_of
@@ -142,7 +142,7 @@ def _read(play: Play, board: Board, curator: Store | None, found: _Found) -> Non
         told += f"; not of this study, forged or of another board, and so not counted: {_counted(refused)}"
     found.note("signatures, order and heads of the log", "holds", told)
     joined = {entry.sender for entry in found.of(Kind.JOINED)}
-    missing = sorted({*play.needed} - joined)
+    missing = sorted({*study.needed} - joined)
     found.note(
         "who has agreed to the study",
         "fails" if missing else "holds",
@@ -166,8 +166,7 @@ def _ready(play: Play, found: _Found) -> bool:
     What stands on the board before is no part of it to anybody, and `found` has it no more.
     """
     study, what = play.study, "the key: published alike by all holders"
-    stages: list[Stage] = [lambda: Joining("verifier", play.needed)]
-    reader = Staged("verifier", *stages, *([lambda joined: Keyed("verifier", study)] if study.keyed else []))
+    reader = Staged("verifier", *beginning("verifier", study))
     state = reader.start().state
     result, entries = None, iter(found.entries)
     for entry in entries:
@@ -182,8 +181,8 @@ def _ready(play: Play, found: _Found) -> bool:
         key, degree = result.key, f" of degree {result.key.degree}" if result.key.degree > 1 else ""
         size = f"{key.bits} bits{degree} ({key.identifier.hex()[:12]})"
         found.note(what, "holds", f"{size}; {result.threshold} of {result.holders} open")
-    elif isinstance(apart := getattr(state.state, "state", None), Apart):
-        found.note(what, "fails", apart.why)
+    elif isinstance(none := getattr(state.state, "state", None), NoKey):
+        found.note(what, "fails", none.why)
     else:
         found.note(what, "not checked", "not all holders have published it")
     return found.key is not None

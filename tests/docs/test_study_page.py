@@ -110,5 +110,6 @@ if __name__ == "__main__":
     subprocess.run([sys.executable, "-m", "venv", fresh / ".venv"], check=True)
     subprocess.run([fresh / ".venv/bin/pip", "install", "--quiet", "--editable", fresh], check=True)
     (fresh / "bin").symlink_to(".venv/bin")
+    os.environ.pop("PYTHONPATH", None)  # the clone's code, and not this checkout's
     play(fresh)
     print(next((fresh / "trial").glob("north/*/released/card.md")).read_text())

@@ -6,8 +6,12 @@ const make = (tag, text, name) => {
   if (name) node.className = name;
   return node;
 };
-const size = (bytes) => bytes < 1e4 ? `${bytes}` : bytes < 1e7 ? `${(bytes / 1e3).toFixed(0)} k` : `${(bytes / 1e6).toFixed(1)} M`;
-const clock = (seconds) => seconds ? new Date(seconds * 1000).toLocaleTimeString() : "never";
+const size = (bytes) => bytes < 1e4 ? `${bytes}` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(0)} k` : `${(bytes / 1e6).toFixed(1)} M`;
+const clock = (seconds) => {
+  if (!seconds) return "never";
+  const then = new Date(seconds * 1000), time = then.toTimeString().slice(0, 8);
+  return then.toDateString() === new Date().toDateString() ? time : `${then.getDate()} ${then.toLocaleString("en", { month: "short" })} ${time}`;
+};
 const warn = (text) => at("warnings").append(make("p", text, "warning"));
 
 function show(state) {
@@ -19,7 +23,7 @@ function show(state) {
   if (state.failure) warn(`The board does not answer: ${state.failure}. What is shown is what was read before.`);
   if (state.forked) warn(`${state.forked} entries contradict this board: their author was shown another one, was set back to an old copy, or lies.`);
   at("stage").textContent = state.stage;
-  at("stage").className = state.forked ? "bad" : state.result ? "done" : "";
+  at("stage").className = state.forked || state.over ? "bad" : state.result ? "done" : "";
   at("terms").replaceChildren(...Object.entries(state.terms).map(([name, value]) => {
     const pair = make("div");
     pair.append(make("dt", name), make("dd", Array.isArray(value) ? value.join(", ") : String(value)));
@@ -31,14 +35,16 @@ function show(state) {
     for (const step of role.steps) steps.append(make("span", `${step.done ? "\u2713" : "\u25cb"} ${step.step}`, step.done ? "step on" : "step"));
     const labelled = (text, label, name) => { const cell = make("td", text, name); cell.dataset.label = label; return cell; };
     row.append(make("th", role.role), make("td", role.owner), steps, labelled(String(role.entries), "entries", "num"), labelled(size(role.bytes), "bytes", "num"),
-      labelled(clock(role.last), "last heard"), labelled(role.read === null ? "nothing" : String(role.read), "had read", "num"));
+      labelled(clock(role.last), "last seen here", "num"), labelled(role.read === null ? "nothing" : String(role.read), "had read", "num"));
     return row;
   }));
   at("head").textContent = `${state.head.size} entries, ${state.head.root}`;
-  at("result").textContent = state.result ? `Result: SHA-256 ${state.result}` : "There is no result yet.";
+  at("result").textContent = state.result ? `Result: SHA-256 ${state.result}` : state.over ? "There will be no result." : "There is no result yet.";
+  at("one").hidden = !state.head.size || state.forked;
   at("checks").replaceChildren(...state.checks.map((check) => make("p", `${{ holds: "\u2713", fails: "\u2717" }[check.verdict] || "?"} ${check.what}: ${check.verdict}; ${check.found}`, check.verdict === "fails" ? "warning" : "quiet")));
   at("log").querySelector("tbody").replaceChildren(...state.log.slice().reverse().map((line) => {
     const row = make("tr", undefined, line.error ? "refused" : "");
+    row.title = `read here at ${clock(line.seen)}`;
     row.append(make("td", String(line.number), "num"), make("td", line.author), make("td", line.receiver), make("td", line.error || line.kind), make("td", size(line.bytes), "num"));
     return row;
   }));

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +53,9 @@ from psephos.study.member import Membership, sign
 from psephos.study.metrics import serve_metrics
 from psephos.study.play import Play
 from psephos.study.release import card, checked
+from psephos.study.samples import PublicSamples
+from psephos.study.trial import _wait
+from psephos.study.verify import verify
 from psephos.study.words import described
 
 PARTIES = ("north", "south", "east")
@@ -449,16 +455,18 @@ def test_a_ceremony_that_fails_ends_the_study_and_says_so(consortium: Consortium
     for _ in range(200):
         if not any([agent.step(), *(play.turn() for play in plays)]):
             break
-    told = dict(plays[0].standing())
-    assert "this study is over" in told["holder 1"]
-    assert told["party 0"].startswith("waits for the key")
-    refused = [told.error for seat in plays[0].seats for told in seat.agent.refused]
-    assert any("holder 3 said something else than follows from the seeds" in str(error) for error in refused)
-    looks = iter(range(3))  # a run that went on would end here, without the error
-    with pytest.raises(StudyError, match="holder 1: the ceremony came to no key"):
-        plays[0].run(until=lambda: next(looks, None) is None)
-    for play in plays:
+    why = "this study is over: .*holder 3 said something else than follows from the seeds"
+    for name, play in zip(names, plays, strict=True):
+        assert all(re.search(why, told) for _, told in play.standing()), name
+        looks = iter(range(3))  # a run that went on would end here, without the error
+        with pytest.raises(StudyError, match=why):
+            play.run(until=lambda: next(looks, None) is None)  # noqa: B023 - called in this turn
         play.close()
+    assert re.search(
+        f"There is no key, and {why}", psephos("status", study_file, "--board", consortium / "board.sqlite")
+    )
+    checks = verify(study, PublicSamples.of(study, consortium / "public.csv"), board)
+    assert any(check.verdict == "fails" and "holder 3 said" in check.found for check in checks)
 
 
 # -- what people get wrong
@@ -673,6 +681,22 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
 
 
 @pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
+def test_a_trial_ends_with_whoever_fails_in_it(tmp_path: Path) -> None:
+    """Also while those named before are well."""
+    words = {"party-0": "import sys; sys.stdin.read()", "curator": "raise SystemExit(3)"}
+    with ExitStack() as stack:
+        agents = {
+            name: stack.enter_context(subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE))
+            for name, code in words.items()
+        }
+        for name in agents:
+            (tmp_path / f"{name}.log").write_text("what it said last\n")
+        stack.callback(agents["party-0"].kill)
+        os.waitid(os.P_PID, agents["curator"].pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(StudyError, match="curator failed: what it said last"):  # else the end of the other ends it
+            _wait(tmp_path, agents, lambda text: agents["party-0"].kill(), 0.0)
+
+
 def test_a_trial_of_processes(tmp_path: Path) -> None:
     """`psephos study try --nats`, with a short key: a process for every member and a server, to a verified model."""
     command = [sys.executable, "-m", "psephos", "study", "try", "--nats", "--roles", "4", "--key-bits", "256"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_states import Searching, Told
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
@@ -17,10 +18,10 @@ from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian
 from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.storage.store import Store
-from psephos.protocol.wire import Kind
+from psephos.protocol.wire import Kind, frame, session_of
 from psephos.study import verify
 from psephos.study.protocols import Psgd, Public, play_of
-from psephos.study.roles import party_role
+from psephos.study.roles import holder_role, party_role
 from psephos.study.words import described
 from psephos.testing.adversary import Adversary
 from tests.psephos.study.cast import ALL, AUXILIARY, Cast, fields_of
@@ -120,6 +121,26 @@ def test_a_share_that_is_none_is_its_senders() -> None:
     assert verify._ready(cast.play, found)
     verify._shares(cast.play, found)  # type: ignore[arg-type]
     assert found.checks[-1].found == "waits for the published share of party 1"
+
+
+class Crier(Adversary):
+    """A holder that makes the key with the others, and says with every message that this has failed."""
+
+    def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        if Entry(0, "", "", post.data).kind not in CEREMONY_KINDS:
+            return [post]
+        return [Post(BOARD, frame(Kind.FAILED_CEREMONY, session_of(post.data), b"nobody is honest")), post]
+
+
+def test_a_holder_that_only_says_that_the_ceremony_failed_ends_nothing() -> None:
+    """One of three, where two open; the curator and the parties hear it before there is a key."""
+    cast, board = Cast("tally"), MemoryBoard()
+    agents = {name: cast.agent(name, board, Store()) for name in cast.names if name != "holder 2"}
+    role = Crier(holder_role(cast.public, 2, store := Store()))
+    agents["holder 2"] = Agent(role, cast.made.study.members, cast.made.keys["holder 2"], board, store)
+    play(cast, agents.__getitem__)
+    assert len({agent.result.content for agent in agents.values()}) == 1
+    assert {told.author for told in agents["party 4"].refused} == {"holder 2"}, "of what it says twice"
 
 
 def test_who_waits_for_the_result_says_so() -> None:

@@ -16,9 +16,13 @@ from starlette.testclient import TestClient
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import joined
+from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.encrypted_sum.messages import Close
 from psephos.protocol.errors import BoardError, WrongRoundError
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Post
+from psephos.protocol.study.stages import encode_key
 from psephos.protocol.wire import Kind, frame
 from psephos.study.follow import Follower
 from psephos.testing.studies import Trial, trial
@@ -34,8 +38,8 @@ class Talk:
         self.secrets = {name: SealingKey.generate() for name in self.made.keys}
         self.seats = {name: self.made.seat(name) for name in self.made.keys}
 
-    def says(self, name: str, data: bytes, receiver: str = BOARD) -> bytes:
-        entry = self.seats[name].sign(Post(receiver, data, "phase"))
+    def says(self, name: str, data: bytes, receiver: str = BOARD, secret: bool = True) -> bytes:
+        entry = self.seats[name].sign(Post(receiver, data, "phase", secret))
         self.posts(entry)
         return entry
 
@@ -76,20 +80,50 @@ def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "holder 1")
     assert stage() == "Waiting for holder 2, holder 3 to join."
     talk.joins("holder 2", "holder 3", "party 0")
-    assert "0 of 3 are done" in stage()
-    for name in ("holder 1", "holder 2", "holder 3"):
-        talk.says(name, talk.message(Kind.PUBLIC_KEY))
+    said = "The holders make the key, which nobody will have: 0 candidates tried, about 752 in all"
+    assert stage() == f"{said}."
+    talk.says("holder 2", talk.message(Kind.SEED_COMMITMENTS))
+    assert stage() == f"{said}; waits for holder 1, holder 3."
+    study = talk.made.study
+    key, _ = deal(generate_private_key(study.key_bits, test_key=True), holders=3, threshold=2)
+    for name in study.holders:
+        assert "Voting" not in stage()
+        talk.says(name, encode_key(study, key))
     talk.says("party 0", talk.message(Kind.BALLOT))
     assert stage() == "Voting: 1 of 5 parties have; 3 are needed."
     talk.says("curator", Close(talk.made.study.digest).encode())
+    talk.says("party 1", talk.message(Kind.BALLOT))
     talk.says("holder 2", talk.message(Kind.CONFIRMATION))
-    assert stage() == "The vote is closed with 1 ballots; 1 of 3 holders have confirmed the product."
+    assert stage() == "The vote is closed; ballots: 1. 1 of 3 holders have confirmed the product."
     talk.says("party 1", talk.message(Kind.RESULT))
     assert "confirmed" in stage(), "a result is the curator's to publish"
+    for name in ("holder 1", "holder 3"):
+        talk.says(name, talk.message(Kind.CONFIRMATION))
+    assert stage().endswith("the curator is to ask some to open it.")
+    talk.says("curator", talk.message(Kind.TALLY_REQUEST), "holder 1", secret=False)
+    talk.says("holder 1", talk.message(Kind.PARTIAL_DECRYPTION), "curator")
+    assert stage().endswith("1 of 2 holders that are needed have opened the product.")
+    talk.says("holder 3", talk.message(Kind.PARTIAL_DECRYPTION), "curator")
+    assert stage().endswith("the curator is to publish the result.")
     talk.says("curator", talk.message(Kind.RESULT))
     assert stage() == "The result is published."
     assert roles(follower.state())["party 0"] == ["joined", "cast a ballot"]
     assert roles(follower.state())["holder 2"] == ["joined", "made the key", "confirmed"]
+    assert roles(follower.state())["holder 3"][-1] == "answered the curator"
+
+
+def test_a_ceremony_that_fails_is_named(talk: Talk, follower: Follower) -> None:
+    """As one holder says, whom nobody need believe; and as two do, and then the study is over."""
+    talk.joins("curator", "holder 1", "holder 2", "holder 3", "party 4")
+    why = failure(talk.made.study.ceremony(), "holder 3 lied")
+    talk.says("holder 2", why)
+    follower.step()
+    assert 'But the ceremony has failed, according to holder 2 ("holder 3 lied")' in follower.state()["stage"]
+    assert not follower.state()["over"]
+    talk.says("holder 1", why)
+    follower.step()
+    assert follower.state()["stage"].startswith("There is no key, and this study is over: the ceremony has failed")
+    assert follower.state()["over"]
 
 
 def test_what_is_not_of_the_study_is_shown_as_such(talk: Talk, follower: Follower) -> None:

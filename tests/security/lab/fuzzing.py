@@ -28,6 +28,7 @@ import numpy as np
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.sealing import SealingKey, seal
 from psephos.protocol.board.seat import joined
+from psephos.protocol.ceremony.messages import failure, reason
 from psephos.protocol.ceremony.terms import SMALLEST_CEREMONY, CeremonyTerms
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
@@ -240,6 +241,11 @@ def _study() -> list[Decoder]:
         Decoder("signed entry", entries, lambda data: SignedEntry.decode(data).encode()),
         Decoder("joined", (joined(study.digest, sealing.public),), joining),
         Decoder("public key", (encode_key(study, key),), lambda data: encode_key(study, decode_key(study, data))),
+        Decoder(
+            Kind.FAILED_CEREMONY.title,
+            tuple(failure(study.ceremony(), why) for why in ("holder 3 lied", "x" * 400)),
+            lambda data: failure(study.ceremony(), reason(study.ceremony(), data)),
+        ),
         Decoder("result", (frame(Kind.RESULT, study.digest, b"result"),), result),
         Decoder("sealed message", sealed, opened),
         Decoder("study", (study.text().encode(),), toml),
@@ -413,6 +419,7 @@ DECODERS: tuple[str, ...] = (
     "sealed message",
     "joined",
     "public key",
+    "failed ceremony",
     "result",
     "study",
     "seed commitments",

@@ -1028,7 +1028,8 @@ NO_SECURITY: Mapping[str, str] = {
     ),
     "waiting, and the most that anybody takes": (
         "protocol.agent._AGAIN protocol.board.MOST_BYTES protocol.board.nats._PART protocol.board.nats._WINDOW "
-        "protocol.board.nats._DUPLICATES protocol.ceremony.terms.MOST_HOLDERS protocol.encrypted_sum.opened._MOST_SETS "
+        "protocol.board.nats._DUPLICATES protocol.ceremony.messages._LONGEST_REASON "
+        "protocol.ceremony.terms.MOST_HOLDERS protocol.encrypted_sum.opened._MOST_SETS "
         "protocol.paillier.keys.LARGEST_DEGREE protocol.paillier.keys.LARGEST_KEY "
         "protocol.paillier.threshold.MAX_HOLDERS protocol.pathak.terms.LARGEST_RUN protocol.roles._LONGEST_EARLY "
         "protocol.privacy.mechanisms._MAX_DIMENSION protocol.privacy.mechanisms._MAX_RATIO "
