@@ -17,7 +17,7 @@ from psephos.protocol.board import MOST_BYTES, Board
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import Members, Seat, Taken, joined
-from psephos.protocol.errors import EquivocationError, MessageError, PsephosError
+from psephos.protocol.errors import BoardError, EquivocationError, MessageError, PsephosError, bare
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
@@ -125,7 +125,8 @@ class Agent:
         when the role has said more than this store knows of, and what the role raises when it cannot go on.
         """
         moved = False
-        for entries in _batches(self._board.read(self._seat.head.size)):
+        after = self._seat.head.size
+        for entries in _batches(self._board.read(after), after):
             moved = True
             with self._store.transaction():
                 self._act([entry for entry in map(self._taken, entries) if entry is not None])
@@ -197,15 +198,20 @@ class Agent:
                 _log.debug("posted", extra={"about": {"role": self.role.name, "place": place}})
 
     def _refuse(self, number: int, author: str, error: PsephosError) -> None:
-        self.refused.append(Told(number, author, error))
+        self.refused.append(Told(number, author, bare(error)))
         about = {"role": self.role.name, "entry": number, "author": author, "error": type(error).__name__}
         _log.info("refused", extra={"about": about})
 
 
-def _batches(entries: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    """Of so many entries, or so many bytes: a member's longest entries must not fill the memory of everybody else."""
+def _batches(entries: Iterable[tuple[int, bytes]], after: int) -> Iterator[list[tuple[int, bytes]]]:
+    """Of so many entries, or so many bytes: a member's longest entries must not fill the memory of everybody else.
+
+    Raises BoardError for one that is not the next, before any of its batch is taken: the next look begins with them.
+    """
     batch: list[tuple[int, bytes]] = []
-    for entry in entries:
+    for place, entry in enumerate(entries, after + 1):
+        if entry[0] != place:
+            raise BoardError(f"entry {entry[0]} came after entry {place - 1}: the board leaves something out")
         batch.append(entry)
         if len(batch) == _BATCH or sum(len(data) for _, data in batch) >= MOST_BYTES:
             yield batch

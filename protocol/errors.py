@@ -66,6 +66,12 @@ class PsephosError(Exception):
     """The root of every error raised on purpose by this library."""
 
 
+def bare(error: PsephosError) -> PsephosError:
+    """The error without the frames that it came through: these hold on to all they worked on, 64 MB of an entry."""
+    error.__traceback__ = error.__context__ = None
+    return error
+
+
 class InvalidParameter(PsephosError, ValueError):
     """An argument outside its range: epsilon, lambda, a size, a name."""
 

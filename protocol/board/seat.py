@@ -22,6 +22,7 @@ from psephos.protocol.errors import (
     UnexpectedMessageError,
     UnknownPartyError,
     WrongRoundError,
+    bare,
 )
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey, VerificationKey
@@ -89,7 +90,7 @@ class Onlooker:
             taken = Taken(note) if signed is None else Taken(*self._opened(note, number, signed))
         except PsephosError as error:
             # With its place: who cannot open it counts the place as taken, and so must who can.
-            taken = Taken(note, error=error)
+            taken = Taken(note, error=bare(error))
         self.recall(taken.note)
         return taken
 

@@ -14,8 +14,8 @@ one random combination of their plaintexts. No trusted set-up and no group but P
    every committed entry and the sum of each sample's entries satisfy x^2 = x, and that the equations of step 3 hold.
 5. Challenges: which columns to open.
 
-Everything is one hash chain (Fiat-Shamir). Soundness error below 2^-100 per hash that a cheater computes, zero
-knowledge up to 2^-79: docs/security/zero-knowledge.md, theorem 3.
+Everything is one hash chain (Fiat-Shamir). Soundness error below 2^-100 per hash that a cheater computes (2^-87 under
+the longest keys of degree 4), zero knowledge up to 2^-79: docs/security/zero-knowledge.md, theorem 3.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ REPEATS = 2
 """Of each random combination: one errs with probability 2^-51 at most (the longest codeword over the field's size)."""
 
 PRIMES = 6
-"""Of 31 bits: a wrong equation holds modulo all of them with probability below 2^-112."""
+"""Of 31 bits: a wrong equation holds modulo all of them with probability below 2^-112, for keys of 3072 bits."""
 
 SALT_BYTES = 32
 

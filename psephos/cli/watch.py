@@ -30,7 +30,9 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
     def watch(
         study: StudyFile,
         board: BoardAt,
-        host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for everybody.")] = "127.0.0.1",
+        host: Annotated[
+            str, typer.Option(help="Where to listen; 0.0.0.0 for everybody. 127.0.0.1 answers to this machine's names.")
+        ] = "127.0.0.1",
         port: Annotated[int, typer.Option(help="On which port; 0 for any that is free.", min=0, max=65535)] = 8080,
         public: Annotated[
             Path | None, typer.Option(help="The public samples: a result is then verified.", show_default=False)

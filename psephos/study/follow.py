@@ -100,10 +100,19 @@ class Follower:
             self._board = self._board or self.open()
             moved, self.failure = self.read(self._board) or moved, ""
             if self.result and self.check is not None and not self.checks:
-                self.checks, moved = self.check(self._board), True
+                self.checks, moved = self._checked(self._board, self.check), True
         except BoardError as error:
             moved, self.failure, self._board = self.failure != str(error), str(error), None
         return moved
+
+    def _checked(self, board: Board, check: Callable[[Board], list[dict[str, str]]]) -> list[dict[str, str]]:
+        """What is checked, or why that came to no end: whatever stands on the board, the page goes on."""
+        try:
+            return check(board)
+        except BoardError:
+            raise
+        except PsephosError as error:
+            return [{"what": "the study, again", "verdict": "fails", "found": f"{type(error).__name__}: {error}"}]
 
     def read(self, board: Board) -> bool:
         """The same of a board that is open; raises BoardError."""

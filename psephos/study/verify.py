@@ -320,6 +320,7 @@ def _opening(study: Study, as_curator: bool, found: _Found) -> None:
 def _result(play: Play, samples: PublicSamples, found: _Found) -> None:
     what, study = "the result: of the classes, columns, method and price that were agreed on", play.study
     published = [entry for entry in found.of(Kind.RESULT) if entry.sender == CURATOR]
+    published = [entry for entry in published if session_of(entry.data) == study.digest]  # others nobody takes
     if not published:
         return found.note(what, "not checked", "there is none yet")
     if found.lacks:

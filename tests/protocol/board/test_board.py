@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import tracemalloc
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.protocol.agent import _batches
-from psephos.protocol.board import MOST_BYTES
+from psephos.protocol.agent import Agent, _batches
+from psephos.protocol.board import MOST_BYTES, MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.board.sealing import SealingKey, seal
@@ -24,8 +27,9 @@ from psephos.protocol.errors import (
     UnknownPartyError,
     WrongRoundError,
 )
-from psephos.protocol.roles import BOARD, Entry, Post
+from psephos.protocol.roles import BOARD, Entry, Post, Refusal, Role, Step
 from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import Kind, frame
 from psephos.testing.studies import Trial, trial
 
@@ -184,6 +188,41 @@ def test_a_board_that_leaves_an_entry_out_is_noticed_at_once(made: Trial) -> Non
         everyone.seats["curator"].take(9, b"x")
 
 
+class Counts(Role):
+    """How many ballots there are."""
+
+    name, reads = "holder 1", frozenset({Kind.BALLOT})
+
+    def start(self) -> Step:
+        return Step(0)
+
+    def receive(self, state: int, entries: Sequence[Entry]) -> Step:
+        return Step(state + len(entries))
+
+
+class LeavesOut(MemoryBoard):
+    """The fourth entry, until somebody looks again."""
+
+    def read(self, after: int) -> list[tuple[int, bytes]]:
+        found = list(super().read(after))
+        self.read = super().read  # type: ignore[method-assign]
+        return found[:3] + found[4:]
+
+
+def test_what_stood_before_an_entry_that_is_missing_is_read_when_it_is_there(made: Trial) -> None:
+    """An agent tries a board that fails again: what it had begun to read then must not have been taken for read."""
+    board, party = LeavesOut(), made.seat("party 3")
+    for number in range(6):
+        board.post(party.sign(Post(BOARD, frame(Kind.BALLOT, made.study.digest, bytes([number])))))
+    store = Store()
+    agent = Agent(Counts(), made.study.members, made.keys["holder 1"], board, store)
+    with pytest.raises(BoardError, match="entry 5 came after entry 3: the board leaves something out"):
+        agent.step()
+    agent.step()
+    again = Agent(Counts(), made.study.members, made.keys["holder 1"], board, store)
+    assert (agent.state, agent.head.size) == (again.state, again.head.size) == (6, 6)
+
+
 def test_a_second_joining_with_another_key(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0")
     again = joined(made.study.digest, SealingKey.generate().public)
@@ -276,7 +315,43 @@ def test_a_sealing_key_shows_nothing() -> None:
 def test_the_longest_entries_of_a_member_are_read_one_by_one() -> None:
     """A batch of them all would be 16 GB in the memory of everybody who reads."""
     given = [(number, bytes(MOST_BYTES if number % 2 else 1)) for number in range(1, 7)]
-    found = list(_batches(iter(given)))
+    found = list(_batches(iter(given), 0))
     assert [entry for batch in found for entry in batch] == given
     assert max(sum(len(data) for _, data in batch) for batch in found) <= MOST_BYTES + 1
-    assert [len(batch) for batch in _batches((number, b"") for number in range(1, 601))] == [256, 256, 88]
+    assert [len(batch) for batch in _batches(((n, b"") for n in range(1, 601)), 0)] == [256, 256, 88]
+
+
+class Refuses(Counts):
+    """Every ballot, by an error that is raised and caught where the ballots are at hand."""
+
+    def receive(self, state: int, entries: Sequence[Entry]) -> Step:
+        refused = []
+        for entry in entries:
+            try:
+                raise UnexpectedMessageError("not now")
+            except UnexpectedMessageError as error:
+                refused.append(Refusal(entry, error))
+        return Step(state, (), tuple(refused))
+
+
+def test_what_was_refused_is_not_kept_for_the_sake_of_its_error(made: Trial) -> None:
+    """An error knows the frames that it came through, and these the entry: a member's longest would fill all memory."""
+    author, size = made.seat("party 3"), 1_000_000
+    session, ballot = made.study.digest, frame(Kind.BALLOT, made.study.digest, bytes(size))
+    posts = [bytes(size), *(author.sign(Post(BOARD, data)) for data in (bytes(size), ballot, ballot, ballot))]
+    posts.append(SignedEntry(session, "nobody", BOARD, 0, Head(), "", False, bytes(size)).encode())
+    board = MemoryBoard()
+    agent = Agent(Refuses(), made.study.members, made.keys["holder 1"], board, Store())
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        board.entries = [bytes(bytearray(data)) for data in posts]
+        agent.step()
+        board.entries = []
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert len(agent.refused) == len(posts)
+    assert kept < size

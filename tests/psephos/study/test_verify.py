@@ -274,6 +274,13 @@ def test_junk_makes_no_check_fail(honest: Played) -> None:
     assert not [check for check in found.values() if check.verdict == "fails"]
 
 
+def test_a_result_of_another_study_is_none_of_this_ones(honest: Played) -> None:
+    """Everybody refuses it and takes the next: a check that ended in an error there would never look at that one."""
+    content = honest.agents["curator"].result.content
+    said = [("curator", frame(Kind.RESULT, session, content)) for session in (bytes(32), honest.study.digest)]
+    assert retold(honest, Kind.RESULT, *said)["the result"].verdict == "holds"
+
+
 def test_holders_that_publish_two_keys_are_told_apart(honest: Played) -> None:
     entries = (SignedEntry.decode(data).body for data in honest.board.entries)
     right = next(body for body in entries if Entry(0, "", "", body).is_a(Kind.PUBLIC_KEY))

@@ -18,7 +18,7 @@ from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import joined
 from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.encrypted_sum.messages import Close
-from psephos.protocol.errors import BoardError
+from psephos.protocol.errors import BoardError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Post
@@ -189,6 +189,19 @@ def test_a_board_that_dies_is_named_and_comes_back(talk: Talk) -> None:
     assert follower.step()
     assert follower.state()["failure"] == ""
     assert follower.entries == 2
+
+
+def test_a_check_that_comes_to_no_end_is_said_and_the_page_goes_on(talk: Talk) -> None:
+    def check(board: Board) -> list[dict[str, str]]:
+        raise WrongRoundError("a result of another study")
+
+    follower = Follower(talk.made.study, lambda: talk.board, check=check)
+    talk.joins("curator")
+    talk.says("curator", talk.message(Kind.RESULT))
+    assert follower.step()
+    (found,) = follower.state()["checks"]
+    assert (found["verdict"], found["found"]) == ("fails", "WrongRoundError: a result of another study")
+    assert not follower.step()
 
 
 def test_page_and_metrics(talk: Talk, follower: Follower) -> None:

@@ -26,7 +26,8 @@ from psephos.protocol.paillier.encryption import Encryptor, Witness
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.paillier.threshold import deal
-from psephos.protocol.proofs import knowledge, opening, validity
+from psephos.protocol.proofs import field, knowledge, opening, validity
+from psephos.protocol.proofs.challenge import challenges
 from psephos.protocol.proofs.knowledge import KnowledgeProof, base_power
 from psephos.protocol.proofs.opening import OpeningProof, Powers
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
@@ -104,6 +105,13 @@ def _cancelling() -> bool:
     return _known(c, KnowledgeProof(True, announcement, mpz(0), alpha))
 
 
+def _inverse_of_a_strangers() -> bool:
+    """A stranger's ciphertext and its inverse: nothing need be known of them where both have one challenge."""
+    key, x, alpha = _key().public_key, _victim()[0], mpz(SYSTEM.bits(100))
+    c = (x, gmpy2.invert(x, key.ciphertext_modulus))
+    return _known(c, KnowledgeProof(True, base_power(key, alpha), mpz(0), alpha))
+
+
 def _replayed() -> bool:
     """A stranger's ballot and proof, under one's own name."""
     key, round_ = _key().public_key, cast("Round", SimpleNamespace(digest=bytes(32)))
@@ -125,12 +133,12 @@ def _two_that_cancel() -> bool:
 # -- partial decryptions
 
 
-def _opened(shape: tuple[int, int], *, simulate: bool) -> bool:
+def _opened(shape: Sequence[int], *, simulate: bool, c: tuple[mpz, ...] = ()) -> bool:
     """A holder that adds `shape` to the plaintexts of its values, with a proof made honestly or from its answer."""
     key = _key().public_key
     threshold_key, shares = deal(_key(), holders=3, threshold=2)
     powers = Powers(key, threshold_key.verification_base, threshold_key.exponent_bits)
-    c, n, modulus = _victim(), key.modulus, key.ciphertext_modulus
+    c, n, modulus = c or _victim(), key.modulus, key.ciphertext_modulus
     honest = shares[0].partially_decrypt(c)
     values = tuple(d * (1 + n * up) % modulus for d, up in zip(honest, shape, strict=True))
     proof = opening.prove(HERE, powers, c, values, shares[0].exponent)
@@ -142,6 +150,25 @@ def _opened(shape: tuple[int, int], *, simulate: bool) -> bool:
         product = gmpy2.powmod(weighted, proof.answer, modulus) * gmpy2.powmod(opened, -e, modulus) % modulus
         proof = OpeningProof(base, product, proof.answer)
     return _holds(lambda: opening.verify(HERE, powers, value, c, values, proof))
+
+
+def _cancelling_shape() -> bool:
+    """Two values moved by amounts that cancel under weights of the ciphertexts alone."""
+    key, c = _key().public_key, _victim()
+    parts = (key.identifier, HERE, *(x.to_bytes(key.ciphertext_bytes, "little") for x in c))
+    first, second = challenges("psephos partial decryption: weights", parts, 2)
+    return _opened((int(second), -int(first)), simulate=False, c=c)
+
+
+def _another_exponent() -> bool:
+    """A holder that opens everything with another exponent than its share's."""
+    key = _key().public_key
+    threshold_key, shares = deal(_key(), holders=3, threshold=2)
+    powers = Powers(key, threshold_key.verification_base, threshold_key.exponent_bits)
+    c, exponent = _victim(), shares[0].exponent + 2
+    values = tuple(gmpy2.powmod(x, exponent, key.ciphertext_modulus) for x in c)
+    proof = opening.prove(HERE, powers, c, values, exponent)
+    return _holds(lambda: opening.verify(HERE, powers, threshold_key.verification_values[0], c, values, proof))
 
 
 # -- valid ballots
@@ -175,6 +202,76 @@ def _spoiled() -> bool:
     spoil = f"np.array([c ^ np.uint64(place % 8 == 0) for place, c in enumerate({commit})])"
     with edited(validity._Committed, "__init__", commit, spoil):
         return any(_ballot({0: 1}, {0: 1}) for _ in range(20))
+
+
+def _lies(held: dict[int, int], claimed: dict[int, int], old: str, new: str) -> Callable[[], bool]:
+    """A cheater that goes another way at one place of `validity.prove`."""
+
+    def forgery() -> bool:
+        with edited(validity, "prove", old, new):
+            return _ballot(held, claimed)
+
+    return forgery
+
+
+def _known_columns(
+    layout: validity.Layout, rows: field.Words, weights: field.Words, mask: field.Words, places: Sequence[int]
+) -> field.Words:
+    """An answer about the constraints that vanishes where it must, and is right in these columns: (2 k,).
+
+    There are k such places in all, so that Lagrange finds one of degree below k.
+    """
+    k, p = layout.degree, field.PRIME
+    zeros = [pow(field.GENERATOR, (p - 1) // k * at, p) for at in range(layout.used)]
+    points = [field.GENERATOR * pow(field.GENERATOR, (p - 1) // layout.size * at, p) % p for at in places]
+    opened, masks = (field.coset_values(part, layout.size)[:, places] for part in (rows, mask[None]))
+    right = field.add(field.dot(weights, validity._constraints(layout, opened)), masks[0])
+    whole = [1]  # the product of all X - x, the highest power first
+    for x in zeros + points:
+        whole = [(a - x * b) % p for a, b in zip([*whole, 0], [0, *whole], strict=True)]
+    answer = np.zeros(k, dtype=np.uint64)
+    for x, y in zip(points, right.tolist(), strict=True):
+        part, at_x = [0], 0
+        for a in whole[:-1]:  # whole/(X - x), by Horner's rule, and its value at x
+            part.append((a + x * part[-1]) % p)
+            at_x = (at_x * x + part[-1]) % p
+        factor = np.array(y * pow(at_x, -1, p) % p, dtype=np.uint64)
+        answer = field.add(answer, field.mul(np.array(part[:0:-1], dtype=np.uint64), factor))
+    return np.pad(answer, (0, k))
+
+
+_ANSWERS = "        polynomials += [near, square, add(equation, masks[2][repeat])]"
+
+_FITTED = """        polynomials += [near, masks[1][repeat], add(equation, masks[2][repeat])]
+        held = dot(combine.squares[repeat], _constraints(layout, coset_values(rows, layout.size)))
+        place = layout.first_rows + REPEATS + repeat
+        committed[0].columns[:, place] = sub(coset_values(masks[1][repeat][None], layout.size)[0], held)
+"""
+"""An answer about the constraints that vanishes everywhere, and the columns of its mask moved to fit."""
+
+_COMMITTED_AGAIN = """        again = zip(committed[0]._salts, committed[0].columns, strict=True)
+        committed[0].tree = MerkleTree([salt + row.tobytes() for salt, row in again])
+"""
+
+
+def _afterwards() -> bool:
+    """The first votes of two ciphertexts, moved by amounts that the weights of both, known before, make cancel."""
+    key = _key().public_key
+    plan = VoteLayout(SAMPLES, CLASSES).plan(key, 20)
+    layout, entries = validity.Layout.of(key, plan, CLASSES - 1), np.zeros(plan.length, dtype=np.int64)
+    c, witness = Encryptor(key, expected=64).encrypt_with_witness(plan.pack(entries))
+    proof = validity.prove(HERE, layout, entries, c, witness)
+    chain = validity._Chain(layout, HERE, c)
+    chain.said(proof[:32], proof[64 : 64 + key.ciphertext_bytes])
+    first, second, *_ = chain.weights(len(c))
+    moved = (c[0] * (1 + key.modulus * second), c[1] * (1 - key.modulus * first), *c[2:])
+    return _holds(lambda: validity.verify(HERE, layout, tuple(x % key.ciphertext_modulus for x in moved), proof))
+
+
+def _two_ciphertexts() -> bool:
+    """Two votes in one slot, said to be one there and one in the same slot of the next ciphertext."""
+    slots = VoteLayout(SAMPLES, CLASSES).plan(_key().public_key, 20).slots_per_plaintext
+    return _ballot({0: 2}, {0: 1, slots: 1})
 
 
 PROOF_MUTANTS: tuple[ProofMutant, ...] = (
@@ -273,6 +370,176 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
         "[:QUERIES]",
         "[:1]",
         _spoiled,
+    ),
+    ProofMutant(
+        "knowledge: one challenge for all ciphertexts",
+        knowledge,
+        "_challenges",
+        "challenges(_LABEL, parts, len(ciphertexts))",
+        "challenges(_LABEL, parts, 1) * len(ciphertexts)",
+        _inverse_of_a_strangers,
+    ),
+    ProofMutant(
+        "opening: weights are known before the values",
+        opening,
+        "_weighted",
+        "(*ciphertexts, *values)",
+        "ciphertexts",
+        _cancelling_shape,
+    ),
+    ProofMutant(
+        "opening: any exponent",
+        opening,
+        "verify",
+        "(left**2 - right**2) % modulus or ",
+        "",
+        _another_exponent,
+    ),
+    ProofMutant(
+        "validity: the ciphertexts are not hashed",
+        validity._Chain,
+        "__init__",
+        '(*parts, *(c.to_bytes(size, "little") for c in ciphertexts))',
+        "parts",
+        _afterwards,
+    ),
+    ProofMutant(
+        "validity: weights are known before the announcement",
+        validity._Verification,
+        "run",
+        "self.chain.said(roots[0], announced)",
+        "self.chain.said(roots[0])",
+        _lies(
+            {0: 2},
+            {0: 1},
+            """    chain.said(committed[0].tree.root, announced)
+    # 2
+    drawn = chain.weights(len(ciphertexts))
+    z = mu + sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))
+""",
+            """    chain.said(committed[0].tree.root)
+    drawn = chain.weights(len(ciphertexts))
+    z = mu + sum(e * m for e, m in zip(drawn, layout.plan.pack(entries), strict=True))
+    other = z - sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))
+    announcement = generator_power(key, other) * base_power(key, alpha) % key.ciphertext_modulus
+    announced = announcement.to_bytes(key.ciphertext_bytes, "little")
+""",
+        ),
+    ),
+    ProofMutant(
+        "validity: primes are known before the answer",
+        validity._Verification,
+        "run",
+        "self.chain.said(answers)",
+        "answers",
+        _lies(
+            {0: 2},
+            {0: 1},
+            """    w = alpha + sum(e * a for e, a in zip(drawn, witness.roots, strict=True))
+    sizes = layout.proof_parts
+    answers = z.to_bytes(sizes[0], "little") + w.to_bytes(sizes[1], "little")
+    chain.said(answers)
+""",
+            """    w = alpha + sum(e * a for e, a in zip(drawn, witness.roots, strict=True))
+    sizes = layout.proof_parts
+    claimed = mu + sum(e * m for e, m in zip(drawn, layout.plan.pack(entries), strict=True))
+    product, order = gmpy2.mpz(1), key.plaintext_modulus
+    for prime in chain.primes():
+        product *= prime
+    z += order * ((claimed - z) * gmpy2.invert(order, product) % product)
+    answers = z.to_bytes(sizes[0], "little") + w.to_bytes(sizes[1], "little")
+""",
+        ),
+    ),
+    ProofMutant(
+        "validity: combinations are known before the first columns",
+        validity._Chain,
+        "said",
+        "(self._state, *parts)",
+        "(self._state, *parts[len(parts) > 1 :])",
+        _lies({0: 2}, {0: 2}, _ANSWERS, _FITTED + _COMMITTED_AGAIN),
+    ),
+    ProofMutant(
+        "validity: one challenge for all ciphertexts",
+        validity._Chain,
+        "weights",
+        "(self._state,), count)",
+        "(self._state,), 1) * count",
+        _two_ciphertexts,
+    ),
+    ProofMutant(
+        "validity: quotients need not be bits",
+        validity,
+        "_constraints",
+        "    if layout.group > 1:",
+        "    rows = np.concatenate([rows[: layout.first_rows], 0 * rows[layout.first_rows :]])\n"
+        "    if layout.group > 1:",
+        _lies(
+            {0: 2},
+            {0: 1},
+            "layout.bits(quotients, layout.quotient_bits)",
+            """layout._rows(np.array([
+                [(sums[q] - int(z % q)) * pow(q, -1, PRIME) % PRIME] + [0] * (layout.quotient_bits - 1) for q in sums
+            ], dtype=np.uint64).reshape(-1))""",
+        ),
+    ),
+    ProofMutant(
+        "validity: the answer about constraints is not compared with the columns",
+        validity._Verification,
+        "run",
+        "dot(combine.squares[repeat], constraints),",
+        "sub(answers_at[repeat, 1], masks[1, repeat]),",
+        _lies({0: 2}, {0: 2}, "polynomials += [near, square,", "polynomials += [near, masks[1][repeat],"),
+    ),
+    ProofMutant(
+        "validity: the answer about equations is not compared with the columns",
+        validity._Verification,
+        "run",
+        "column_sum(mul(linear_at[repeat], rows)),",
+        "sub(answers_at[repeat, 2], masks[2, repeat]),",
+        _lies(
+            {0: 2},
+            {0: 1},
+            "add(equation, masks[2][repeat])]",
+            """np.array([
+                sum(int(g) * int(z % q) for g, q in zip(combine.equations[repeat], weights)) * pow(k, -1, PRIME) % PRIME
+            ] + [0] * (2 * k - 1), dtype=np.uint64)]""",
+        ),
+    ),
+    ProofMutant(
+        "validity: columns need not be those committed to",
+        validity._Verification,
+        "_open",
+        "opened_root(leaves, self.layout.size, path) != root",
+        "opened_root(leaves, self.layout.size, path) is None",
+        _lies(
+            {0: 2},
+            {0: 2},
+            _ANSWERS,
+            _FITTED,
+        ),
+    ),
+    ProofMutant(
+        "validity: columns are known before the answers",
+        validity._Verification,
+        "run",
+        "self.chain.said(self._proof[start : self._at])",
+        "start",
+        _lies(
+            {0: 2},
+            {0: 2},
+            """    sent = np.concatenate(polynomials).astype("<u8").tobytes()
+    chain.said(sent)
+    # 5
+    places = chain.columns(layout.size)
+""",
+            """    places = chain.columns(layout.size)
+    known = __import__("tests.security.lab.mutants_proofs", fromlist=["x"])._known_columns
+    for repeat in range(REPEATS):
+        polynomials[3 * repeat + 1] = known(layout, rows, combine.squares[repeat], masks[1][repeat], places)
+    sent = np.concatenate(polynomials).astype("<u8").tobytes()
+""",
+        ),
     ),
     ProofMutant(
         "a proof is not bound to its sender",
