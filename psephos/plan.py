@@ -234,7 +234,7 @@ def _sum(options: PlanOptions, ceremony: Ceremony) -> _Found:
     first = _counting(play(one, 1))
     taken = _counting(play(one, 1))
     once = max(0.0, first - taken)  # starting the workers, and making the tables
-    long = _whole_lanes(min(C, max(1, int(_SECONDS / taken))))
+    long = _whole_lanes(min(C, max(2, int(_SECONDS / taken))))  # one length says nothing of what a ciphertext takes
     short = long if long == C else max(1, long // 2)
     batches = int(_SECONDS / _counting(play(one, short)))
     more = min(options.parties, min(_MOST_BATCHES, max(3, batches)) * one)

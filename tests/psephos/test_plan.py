@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from psephos.simulation.ceremony import hold_ceremony
 from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
 from psephos.simulation.linear import LinearVoter
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.testing.mutants import replaced
 
 TEST_KEY: dict[str, Any] = {"key_bits": 256, "test_key": True, "holders": 4, "threshold": 3, "workers": 1}
 """256 bits protect nothing: the formats and the arithmetic of a plan do not depend on them."""
@@ -64,6 +66,14 @@ def test_it_grows_with_the_parties(small: PlanOutcome) -> None:
     larger = plan(PlanOptions(parties=1200, samples=400, classes=3, features=4, **TEST_KEY))
     assert larger.known("encrypt") > 20 * small.known("encrypt")
     assert larger.bytes["ballots"] > 99 * small.bytes["ballots"]
+
+
+def test_long_vectors_take_longer_where_a_single_ciphertext_takes_all_the_time_there_is() -> None:
+    module = sys.modules[plan.__module__]
+    with replaced([module], "_SECONDS", module._SECONDS, 0.0):  # a slow machine: two lengths at least are rehearsed
+        few, many = (plan(PlanOptions(parties=12, samples=n, features=4, **TEST_KEY)) for n in (100, 40_000))
+    assert many.ciphertexts_per_ballot > 100 * few.ciphertexts_per_ballot
+    assert many.known("encrypt") > 10 * few.known("encrypt")
 
 
 def test_parameters_and_gradients() -> None:
