@@ -237,25 +237,21 @@ def _holder(ballot: dict[str, Any]) -> list[str]:
         parties = 10**power
         hours = parties * ballot["milliseconds_per_ballot"] / 3.6e6
         time = f"{3600 * hours:.1f} s" if hours < 1 / 60 else f"{60 * hours:.0f} min" if hours < 1 else f"{hours:.1f} h"
-        size, roster = parties * ballot["bytes_per_ballot"] / 1e9, parties * (_KEY_BYTES + 1 / 8) / 1e6
+        size, roster = parties * ballot["bytes_per_ballot"] / 1e9, parties * (ballot["key_bytes"] + 1 / 8) / 1e6
         rows.append([f"10^{power}", f"{size:.3g} GB", time, f"{roster:,.0f} MB"])
     return [
         "## What one holder's machine does\n",
         f"Everybody who observes a tally checks every ballot once: of 100 samples, with 3072-bit keys, that is "
         f"{ballot['bytes_per_ballot']:,} bytes and {ballot['milliseconds_per_ballot']:.2f} ms of one core a ballot "
         f"(decoding, signature, range, unit, multiplication; without proofs). It keeps a key of each party, "
-        f"{_KEY_BYTES} bytes as an object, and a bit. Opening takes as long for a hundred as for a million. For more "
-        "parties than were run (the last row is on paper):\n",
+        f"{ballot['key_bytes']} bytes as an object, and a bit. Opening takes as long for a hundred as for a "
+        "million. For more parties than were run (the last row is on paper):\n",
         _table(["parties", "read", "one core", "roster in memory"], rows),
         "The product of many ballots is a product of partial products, of any parts of the roster, and each is as long "
         "as one ballot: a hundred machines of one holder take a hundredth of the time, a part of the roster each, and "
         "send it a ballot's length and a bit map each, as the worker processes of a simulation do. What cannot be "
         "divided between holders is the trust: each has all ballots checked by machines of its own.\n",
     ]
-
-
-_KEY_BYTES = 105
-"""Of a verification key in memory: an object with two fields, and 32 bytes."""
 
 
 def _planned(row: dict[str, Any]) -> str:

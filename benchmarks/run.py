@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from benchmarks.scaling import full_size, growth, memory, plan_accuracy, wire
 from psephos.bench import measure
 from psephos.bench.core import addition
 from psephos.cli.show import show as show_outcome
+from psephos.protocol.signing import SigningKey
 
 PARTS = ("encryption", "growth", "memory", "holder", "plan")
 
@@ -39,7 +41,9 @@ def measured(part: str, bits: list[int], repetitions: int, console: Console) -> 
     if part == "memory":
         return {"memory": memory()}
     if part == "holder":
-        return {"holder": asdict(addition("a tally of 100 samples", 3072, 100, 2, 10_000, repetitions))}
+        key = SigningKey.generate().verification_key
+        ballot = asdict(addition("a tally of 100 samples", 3072, 100, 2, 10_000, repetitions))
+        return {"holder": ballot | {"key_bytes": sys.getsizeof(key) + sys.getsizeof(key.raw)}}
     rows = plan_accuracy()
     for row in rows:
         console.print(f"plan: {row['predicted_seconds']} s foreseen, {row['taken_seconds']} s taken ({row['ratio']})")

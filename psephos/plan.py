@@ -116,8 +116,8 @@ class PlanOptions:
             raise InvalidParameter("psgd is for two classes, has keys of degree 1, and its ballots hold no votes")
         if self.proofs not in get_args(Proofs):
             raise InvalidParameter(f"proofs is one of {', '.join(get_args(Proofs))}, not {self.proofs!r}")
-        if self.proofs == "valid" and self.protocol == "average":
-            raise InvalidParameter("only votes are proved to be valid")
+        if self.proofs == "valid" and (self.protocol == "average" or self.randomness == "full"):
+            raise InvalidParameter("only votes are proved to be valid, in randomness modes half and short")
         check_key_bits(self.key_bits, test_key=self.test_key)
         check_degree(self.degree or 1)
 
@@ -234,8 +234,7 @@ def _sum(options: PlanOptions, ceremony: Ceremony) -> _Found:
     first = _counting(play(one, 1))
     taken = _counting(play(one, 1))
     once = max(0.0, first - taken)  # starting the workers, and making the tables
-    long = _whole_lanes(min(C, max(2, int(_SECONDS / taken))))  # one length says nothing of what a ciphertext takes
-    short = long if long == C else max(1, long // 2)
+    short, long = _lengths(C, taken)
     batches = int(_SECONDS / _counting(play(one, short)))
     more = min(options.parties, min(_MOST_BATCHES, max(3, batches)) * one)
     rounds = _rounds(options.parties, workers)
@@ -284,9 +283,14 @@ def _opening(run: EncryptedSum) -> float:
     return run.seconds["decrypt"]
 
 
-def _whole_lanes(ciphertexts: int) -> int:
-    """Vectors of eight at a time cost less for each."""
-    return ciphertexts if ciphertexts < 16 else ciphertexts // 16 * 16
+def _lengths(ciphertexts: int, taken: float) -> tuple[int, int]:
+    """How many of a vector's ciphertexts are rehearsed, where one takes so many seconds: two numbers, unless all are.
+
+    Whole multiples of eight, which go side by side, where there are many.
+    """
+    long = min(ciphertexts, max(2, int(_SECONDS / taken)))
+    long = long if long < 16 else long // 16 * 16
+    return (long if long == ciphertexts else long // 2), long
 
 
 def _rounds(parties: int, workers: int) -> float:

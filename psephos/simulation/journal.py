@@ -39,7 +39,8 @@ from psephos.simulation.ceremony import Ceremony
 
 __all__ = ["Journal", "SumJournal", "SumState"]
 
-_FILE = "journal.sqlite"
+_FILE, _FORMAT = "journal.sqlite", 2
+"""Where it is, and in which form: another one is refused by name."""
 
 
 @dataclass
@@ -86,7 +87,9 @@ class Journal:
             )
         if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / _FILE).exists():
             raise JournalError(f"{self.path} is not empty and no journal; name another directory")
-        self.store = Store(self.path / _FILE, {"version": psephos.__version__, **identity}, alone=True, wait=0)
+        self.store = Store(
+            self.path / _FILE, {"version": psephos.__version__, "format": _FORMAT, **identity}, alone=True, wait=0
+        )
 
     def ceremony(self, hold: Callable[[], Ceremony]) -> Ceremony:
         """The run's keys: those of the journal, or those that `hold` makes, which are kept first."""

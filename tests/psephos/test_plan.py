@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from psephos.outcomes import Outcome, PlanOutcome
 from psephos.plan import PlanOptions, plan
+from psephos.plan import _lengths as lengths
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
@@ -22,7 +24,6 @@ from psephos.simulation.ceremony import hold_ceremony
 from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
 from psephos.simulation.linear import LinearVoter
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.testing.mutants import replaced
 
 TEST_KEY: dict[str, Any] = {"key_bits": 256, "test_key": True, "holders": 4, "threshold": 3, "workers": 1}
 """256 bits protect nothing: the formats and the arithmetic of a plan do not depend on them."""
@@ -68,12 +69,11 @@ def test_it_grows_with_the_parties(small: PlanOutcome) -> None:
     assert larger.bytes["ballots"] > 99 * small.bytes["ballots"]
 
 
-def test_long_vectors_take_longer_where_a_single_ciphertext_takes_all_the_time_there_is() -> None:
-    module = sys.modules[plan.__module__]
-    with replaced([module], "_SECONDS", module._SECONDS, 0.0):  # a slow machine: two lengths at least are rehearsed
-        few, many = (plan(PlanOptions(parties=12, samples=n, features=4, **TEST_KEY)) for n in (100, 40_000))
-    assert many.ciphertexts_per_ballot > 100 * few.ciphertexts_per_ballot
-    assert many.known("encrypt") > 10 * few.known("encrypt")
+@given(st.integers(1, 500), st.floats(1e-4, 1e4))
+def test_what_a_further_ciphertext_takes_is_always_rehearsed(ciphertexts: int, taken: float) -> None:
+    short, long = lengths(ciphertexts, taken)
+    assert 1 <= short <= long <= ciphertexts
+    assert short < long or long == ciphertexts
 
 
 def test_parameters_and_gradients() -> None:
@@ -110,6 +110,7 @@ def test_bits_per_count_at_full_size(parties: int, samples: int, classes: int, c
         {"randomness": "none"}, {"protocol": "gossip"}, {"samples": None}, {"protocol": "psgd", "classes": 3},
         {"protocol": "psgd", "proofs": "valid"}, {"protocol": "psgd", "degree": 2}, {"protocol": "psgd", "steps": 0},
         {"protocol": "average", "proofs": "valid"}, {"degree": 5}, {"proofs": "some"},
+        {"proofs": "valid", "randomness": "full"},
     ],
     ids=str,
 )  # fmt: skip

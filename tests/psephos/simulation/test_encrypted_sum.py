@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -326,6 +327,14 @@ def test_observers_who_counted_differently_stay_apart(ceremony: Ceremony) -> Non
     assert [(p.members, p.columns[0]) for p in first] == [(1, 2), (1, 2), (0, 1), (1, 2)]
     second = encrypted_sum._merged(first, [product(2, 3), product(2, 5), product(2, 3), product(2, 3)])
     assert [(p.members, p.columns[0]) for p in second] == [(3, 6), (3, 10), (2, 3), (3, 6)]
+
+
+def test_what_a_worker_sends_back_does_not_grow_with_the_roster(ceremony: Ceremony) -> None:
+    round_, whole = fresh_round(ceremony), contribution()
+    shared = encrypted_sum._Shared(round_, whole.with_own(()), "half", 100, 2, watched=False)
+    numbers = range(BATCH, 2 * BATCH)
+    sent = pickle.dumps(encrypted_sum._work(shared, encrypted_sum._batch(whole, ceremony, numbers, numbers)))
+    assert not [key for key in ceremony.roster if key.raw in sent]
 
 
 # -- Dask

@@ -18,6 +18,7 @@ from psephos.protocol.errors import JournalError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import BOARD, Message
 from psephos.simulation.ceremony import Ceremony, hold_ceremony
 from psephos.simulation.journal import Journal, SumState
@@ -142,6 +143,14 @@ def test_a_journal_of_an_older_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"format": 1, "version": "0.1.0"}')
     with pytest.raises(JournalError, match="begun by an older version of Psephos"):
         Journal(tmp_path, {})
+
+
+def test_a_journal_of_an_older_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.mkdir(mode=0o700)
+    Store(path / "journal.sqlite", {"version": psephos.__version__, **IDENTITY}).close()
+    with pytest.raises(JournalError, match=r"another run.*format"):
+        Journal(path, IDENTITY)
 
 
 def test_a_folder_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
