@@ -1,7 +1,8 @@
 """The encrypted tally with alpha (DESIGN sections 2 and 4): five parties, three holders, two of which open.
 
 `psephos simulate tally` takes two sums in this protocol: of the votes, and, for the method avg, of the parties'
-parameters. The curator gets both exactly, and adds the noise of every release itself.
+parameters. The curator gets both exactly, and adds the noise of every release itself. Here the votes are summed under a
+key of degree 1, the parameters under one of degree 2, two ciphertexts of three times the key's length each.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from psephos.simulation.methods import Request, statistic_method
 PARTIES, SAMPLES, CLASSES = 5, 25, 3
 LAYOUT = VoteLayout(SAMPLES, CLASSES)
 SECRETS = ("data", "classifier", "votes", "noise", "sizes", "alpha", "sum of parameters")
-LARGEST = 5000
-"""Of a parameter in fixed point, here."""
+ENTRIES, LARGEST = 24, 5000
+"""Parameters of a party, and the largest in fixed point, here."""
 MEMBERS = COALITIONS | {"curator and all parties but one": Members(curator=True, parties=(1, 2, 3, 4), holders=(3,))}
 
 
@@ -71,11 +72,11 @@ class _Parameters(SumAnalysis):
     """Parameters in fixed point."""
 
     def round(self, context: Context, label: str) -> Round:
-        return self.exact_round(context, label, bytes(32), 4, -LARGEST, LARGEST)
+        return self.exact_round(context, label, bytes(32), ENTRIES, -LARGEST, LARGEST)
 
     def drawn(self, context: Context) -> NDArray[np.int64]:
         """Every party's."""
-        return np.random.default_rng([context.seed, 3]).integers(-LARGEST, LARGEST + 1, size=(PARTIES, 4))
+        return np.random.default_rng([context.seed, 3]).integers(-LARGEST, LARGEST + 1, size=(PARTIES, ENTRIES))
 
     def contribution(self, context: Context, inputs: str) -> Contribution:
         return VectorContribution("parameters", self.drawn(context))
@@ -88,7 +89,7 @@ class _Parameters(SumAnalysis):
         return entries
 
 
-VOTES, PARAMETERS = _Votes("tally"), _Parameters("parameters")
+VOTES, PARAMETERS = _Votes("tally"), _Parameters("parameters", degree=2)
 
 
 # -- the checks
@@ -189,6 +190,7 @@ def _checks() -> tuple[Check, ...]:
             # Data enter the sum of parameters through the classifier alone.
             shown = about or ("data",)
             add("parameters simulated", name, shown, partial(PARAMETERS.simulation, m), statistical=True)
+            add("fresh parameters", name, shown, partial(PARAMETERS.fresh, m))
         if "votes" in hidden:
             swapped = partial(VOTES.pair, m, "honest", "swapped", "votes swapped")
             add("freshness", name, ("votes",), partial(VOTES.fresh, m))

@@ -15,6 +15,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.paillier.keys import LARGEST_DEGREE
 from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.transcript import Message
@@ -243,23 +244,32 @@ def _received(run: SumRun, members: Members) -> list[Message]:
 
 
 def dealt_shares(context: Context) -> Result:
-    """Shares of a real exponent against shares of 0: three of five, all five looked at, one and two at a time."""
-    worlds = context.once("share keys", lambda: [setup(context.coins("share key", i), key_bits=64) for i in range(4)])
+    """Shares of a real exponent against shares of 0: three of five, all five looked at, one and two at a time.
+
+    Of a key of degree 1 and of one of the highest degree, whose exponents are the longest.
+    """
+
+    def keys() -> list[Setup]:
+        degrees = (1, LARGEST_DEGREE)
+        return [setup(context.coins("share key", i, s), key_bits=64, degree=s) for i in range(4) for s in degrees]
+
+    worlds = context.once("share keys", keys)
     sides: tuple[list[dict[str, float]], ...] = ([], [])
     for i in range(context.views):
-        key = worlds[i % 4].private_key
-        public = key.public_key
-        _, dealt = deal(key, holders=5, threshold=3, randomness=context.coins("deal", i))
-        fake = deal_integer(
-            0, int(public.ciphertext_modulus), holders=5, threshold=3, randomness=context.coins("deal 0", i)
-        )
-        width = float(mpz(120 * 120 * public.ciphertext_modulus) << 128)
-        for side, shares in zip(sides, ([s.share() for s in dealt], fake), strict=True):
-            row: dict[str, float] = {}
-            for j, f in enumerate(shares, start=1):
-                row |= {f"share {j} modulo {modulus}": f % modulus for modulus in (2, 3, 4, 5, 7)}
-                row[f"share {j}: size"] = f / width / j**2
-            # What two shares say about f(0) if f were of degree 1.
-            row["shares 1 and 2 extrapolated to 0"] = (2 * shares[0] - shares[1]) / width
+        rows: tuple[dict[str, float], ...] = ({}, {})
+        for world in worlds[i % 4 * 2 :][:2]:
+            key, bound = world.private_key, int(world.private_key.public_key.ciphertext_modulus)
+            degree = key.public_key.degree
+            _, dealt = deal(key, holders=5, threshold=3, randomness=context.coins("deal", i, degree))
+            fake = deal_integer(0, bound, holders=5, threshold=3, randomness=context.coins("deal 0", i, degree))
+            width = float(mpz(120 * 120 * bound) << 128)
+            for row, shares in zip(rows, ([s.share() for s in dealt], fake), strict=True):
+                for j, f in enumerate(shares, start=1):
+                    share = f"degree {degree}, share {j}"
+                    row |= {f"{share} modulo {modulus}": f % modulus for modulus in (2, 3, 4, 5, 7)}
+                    row[f"{share}: size"] = f / width / j**2
+                # What two shares say about f(0) if f were a line.
+                row[f"degree {degree}: shares 1 and 2 extrapolated to 0"] = (2 * shares[0] - shares[1]) / width
+        for side, row in zip(sides, rows, strict=True):
             side.append(row)
     return compare_samples(context, sides, "shares of s against shares of 0")

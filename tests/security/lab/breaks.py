@@ -35,7 +35,7 @@ CONVERGENT = (
     Encryptor,
     "_encrypt",
     "generator_power(key, m) * r.value % modulus for m, r",
-    "generator_power(key, m) * gmpy2.powmod(m + 2, key.modulus, modulus) % modulus for m, r",
+    "generator_power(key, m) * gmpy2.powmod(m + 2, key.plaintext_modulus, modulus) % modulus for m, r",
 )
 NO_NOISE = (psephos.parties.statistic, "with_share", "[value + noise for", "[value for")
 NO_RANDOMNESS = (

@@ -36,6 +36,15 @@ MUTANTS: tuple[Mutant, ...] = (
         _FRESH,
     ),
     Mutant(
+        "one encryption of zero for all ciphertexts of a ballot, from degree 2 on",
+        "tally",
+        psephos.protocol.paillier.encryption.Encryptor,
+        "randomizers",
+        "[comb.draw(self.randomness) for _ in range(count)]",
+        "([comb.draw(self.randomness) for _ in range(1 if self.key.degree > 1 else count)] * count)[:count]",
+        "fresh parameters, curator",
+    ),
+    Mutant(
         "an exponent of eight bits",
         "tally",
         psephos.protocol.paillier.comb.FixedBaseComb,
@@ -69,6 +78,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "integer_polynomial",
         "(delta * delta * bound) << STATISTICAL_BITS",
         "bound",
+        "dealt shares, curator and t - 1 holders",
+    ),
+    Mutant(
+        "coefficients of the size that degree 1 asks for",
+        "tally",
+        psephos.protocol.paillier.sharing,
+        "integer_polynomial",
+        "(delta * delta * bound) << STATISTICAL_BITS",
+        "min(delta * delta * bound << STATISTICAL_BITS, delta * delta << 128 + STATISTICAL_BITS)",
         "dealt shares, curator and t - 1 holders",
     ),
     Mutant(
