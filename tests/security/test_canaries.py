@@ -15,6 +15,11 @@ def test_simulations(name: str, tmp_path: Path) -> None:
     canaries.simulations(name, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["alpha", "statistic", "psgd"])
+def test_journals(name: str, tmp_path: Path) -> None:
+    canaries.journals(name, tmp_path)
+
+
 def test_the_main_job(tmp_path: Path) -> None:
     canaries.job(tmp_path)
 

@@ -23,6 +23,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
@@ -46,13 +47,25 @@ from psephos.simulation.measure import Kept
 from psephos.simulation.pathak import PathakOptions, make_terms, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.study.follow import Follower
 from psephos.study.release import card, checked, released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.testing import Adversary
 from psephos.testing.studies import trial
+from psephos.watch.app import application
 
-__all__ = ["Canaries", "bad_data", "fault_messages", "gradient_errors", "job", "simulations", "study", "table"]
+__all__ = [
+    "Canaries",
+    "bad_data",
+    "fault_messages",
+    "gradient_errors",
+    "job",
+    "journals",
+    "simulations",
+    "study",
+    "table",
+]
 
 Array = NDArray[np.float64]
 SIZES = (2003, 2011, 2017, 2027)
@@ -105,6 +118,11 @@ class Canaries:
                 among = few if digits < 9 else every
                 found = set(among[np.abs(np.abs(among) - value) <= size].tolist()) - meant
                 assert not found, f"{where} tells {[self.few.get(v, 'a number of a row') for v in found]}: {token}"
+
+    def file(self, path: Path, where: str) -> None:
+        """As `told`, of a file that holds numbers in bytes and in text; whole ones are there by chance."""
+        self.told(path.read_bytes(), where)
+        self.told(path.read_bytes().decode("latin-1"), where, self.whole)
 
 
 @cache
@@ -171,7 +189,8 @@ Run = Callable[..., Any]
 
 def _tally(reveal: str, **how: Any) -> Any:
     more = {"holders": 3, "threshold": 2, "workers": 1, "draws": 1, "epsilon": (1.0,), "reveal": reveal}
-    return simulate_tally(TallyOptions(**SMALL | more), data=private(), **how)
+    options = TallyOptions(**SMALL | more | {k: how.pop(k) for k in ("journal",) if k in how})
+    return simulate_tally(options, data=private(), **how)
 
 
 def _psgd(**how: Any) -> Any:
@@ -195,7 +214,7 @@ SIZES_ARE_PUBLIC = ("psgd",)
 
 
 def simulations(name: str, directory: Path) -> None:
-    """Messages, log, JSON and report of one run."""
+    """Messages, log, JSON, report and figures of one run."""
     transcript, kept, public = Transcript(secrets=True), Kept(), SIZES if name in SIZES_ARE_PUBLIC else ()
     with logged() as lines:
         outcome = RUNS[name](transcript=transcript, kept=kept)
@@ -213,6 +232,25 @@ def simulations(name: str, directory: Path) -> None:
         if path.is_file() and path.suffix in (".html", ".json", ".md"):
             text = re.sub(r"(?s)<(style|script|svg).*?</\1>|<[^>]*>", " ", path.read_text("utf-8"))
             bank.told(text, f"{path.name} of {name}'s report", public)
+        elif path.suffix == ".svg":
+            # Places on the paper have few digits, and many of them: there, numbers of nine digits and more.
+            drawn = path.read_text("utf-8")
+            text = re.sub(r"(?s)<(style|metadata|defs).*?</\1>|<[^>]*>", " ", drawn)
+            bank.told(text, f"what is written in {path.name}")
+            bank.told(" ".join(re.findall(r"-?\d+\.\d{8,}(?:e-?\d+)?", drawn)), f"what is drawn in {path.name}", public)
+
+
+def journals(name: str, directory: Path) -> None:
+    """What a run keeps to go on from is its owner's only, and has no row in it."""
+    kept = Kept()
+    RUNS[name](kept=kept, journal=str(directory / "journal"))
+    bank, looked = canaries(kept.scaler), 0
+    for path in (directory / "journal").rglob("*"):
+        assert path.stat().st_mode & 0o77 == 0, f"others can read {path.name}"
+        if path.is_file():
+            bank.file(path, f"{path.name} of {name}'s journal")
+            looked += path.stat().st_size
+    assert looked > 10_000
 
 
 # -- errors
@@ -358,16 +396,20 @@ def job(directory: Path) -> None:
 
 
 def study(directory: Path) -> None:
-    """A study over a board in memory, from joining to the card: every entry, every refusal, the log, model and card."""
+    """A study over a board in memory, from joining to the card: every entry, every refusal, the log, model and card.
+
+    And what each role keeps on its disk, and what is shown to anybody who watches.
+    """
     dealt, (frame, samples) = private(), table(directory)
     made = trial(
         parties=4, classes=("no", "yes"), features=samples.features, auxiliary=samples.auxiliary.digest,
         samples=len(samples.auxiliary.samples), proofs="valid", key_bits=384,
     )  # fmt: skip
     public, board, agents = Public(made.study, samples.auxiliary), MemoryBoard(), {}
+    stores = {name: directory / "stores" / f"{name}.sqlite" for name in made.study.members.keys}
     for name in made.study.members.keys:
         kind, _, number = name.partition(" ")
-        store = Store()
+        store = Store(stores[name])
         role: Role
         if kind == "curator":
             role = curator_role(public, lambda opened: released(made.study, samples, opened), store)
@@ -393,6 +435,14 @@ def study(directory: Path) -> None:
     content = agents["curator"].result.content
     bank.told(content.decode(), "the model")
     bank.told(card(made.study, checked(made.study, samples, content)), "the card")
+    follower = Follower(made.study, lambda: board)
+    follower.step()
+    with TestClient(application(follower)) as client:
+        for path in ("/", "/state.json", "/metrics"):
+            bank.told(client.get(path).text, f"{path} of whoever watches")
+    for name, path in stores.items():
+        for file in path.parent.glob(f"{path.name}*"):
+            bank.file(file, f"{file.name}, which {name} keeps")
 
 
 def samples_scaler(samples: PublicSamples) -> Any:
