@@ -37,7 +37,7 @@ RATE = 1e-4
 NOT_EXAMINED: dict[str, str] = {
     "what a run does around its messages": (
         "reports, JSON, logs, error messages, journals, temporary files and memory are in no view; the suite searches "
-        "them for planted values, but for journals and memory, which hold secrets (tests/security/test_canaries.py)"
+        "them for planted values, but for memory, which holds secrets (tests/security/test_canaries.py)"
     ),
     "what is released": (
         "views end where a sum is opened; that each release has fresh noise of its law and scale, step by step, and "
