@@ -170,15 +170,15 @@ def memory() -> list[dict[str, float]]:
 
 
 PLANNED: tuple[dict[str, Any], ...] = (
-    {"parties": 1000, "samples": 500, "randomness": "short"},
-    {"parties": 200, "samples": 20_000},
-    {"parties": 3000, "samples": 1000, "key_bits": 2048},
-    {"parties": 60, "samples": 1000, "randomness": "full"},
-    {"parties": 400, "samples": 5000, "proofs": "knowledge"},
-    {"parties": 100, "samples": 300, "dataset": "digits", "classes": 10, "features": 64},
-    {"protocol": "average", "parties": 1000, "randomness": "short"},
-    {"protocol": "average", "parties": 100, "dataset": "digits", "classes": 10, "features": 64, "key_bits": 2048},
-    {"protocol": "psgd", "parties": 15, "steps": 100, "holders": 3, "threshold": 2},
+    {"parties": 10_000, "samples": 500, "randomness": "short"},
+    {"parties": 700, "samples": 20_000},
+    {"parties": 8000, "samples": 1000, "key_bits": 2048},
+    {"parties": 600, "samples": 1000, "randomness": "full"},
+    {"parties": 1200, "samples": 5000, "proofs": "knowledge"},
+    {"parties": 1000, "samples": 1000, "dataset": "har", "classes": 6, "features": 561},
+    {"protocol": "average", "parties": 8000, "randomness": "short"},
+    {"protocol": "average", "parties": 250, "dataset": "har", "classes": 6, "features": 561, "key_bits": 2048},
+    {"protocol": "psgd", "parties": 15, "steps": 300, "holders": 3, "threshold": 2},
     {"protocol": "psgd", "parties": 200, "steps": 20, "key_bits": 2048, "proofs": "knowledge"},
 )
 """Ten runs: what is asked of `psephos plan`, where its defaults are not meant, and the data set of the run."""
