@@ -27,7 +27,6 @@ _APPLICATION = 0x50534550
 _FORMAT = 2  # 1 were the files that came before
 _SCHEMA = """
 CREATE TABLE records (space TEXT, name BLOB, content BLOB NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (space, name))
-WITHOUT ROWID
 """
 _IDENTITY = ("store", b"identity")
 

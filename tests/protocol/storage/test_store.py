@@ -238,6 +238,26 @@ def test_what_was_replaced_is_gone_from_the_file(tmp_path: Path) -> None:
     assert all(secret[5_000:5_032] not in file.read_bytes() for file in tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="counts what the process reads, as Linux tells it")
+def test_a_large_content_is_not_read_for_another(tmp_path: Path) -> None:
+    """As a journal's keys of a million parties would be at each of its thousands of commits."""
+
+    def read() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    with Store(tmp_path / "store") as store:
+        for space in "ac":
+            for name in (b"a", b"c", b"e"):
+                store.put(space, name, bytes(10_000_000))
+        before = read()
+        for place in range(10):
+            store.put("b", bytes([place]), b"small")
+            assert store.last("b") == bytes([place])
+            assert store.get("b", bytes([place])) == b"small"
+            assert store.get("a", b"b") is None
+        assert read() - before < 1_000_000
+
+
 def test_alone(tmp_path: Path) -> None:
     with Store(tmp_path / "store", alone=True) as opened:
         opened.put("a", b"x", b"1")
