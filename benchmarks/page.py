@@ -163,7 +163,9 @@ def _text(results: dict[str, Any]) -> str:
         "Every vote encrypted, on 2 cores, with five holders of whom three open: "
         "`psephos simulate tally --dataset kdd99 --parties 20000 --randomness MODE --epsilon 0.1 "
         "--draws 1 --methods vote,soft,avg,statistic,pate --journal DIR --json "
-        "> FILE`, then `python -m benchmarks.run --full-size FILE`. "
+        "> FILE`, then `python -m benchmarks.run --full-size FILE`; `knowledge` is with `--proofs knowledge`. The million: "
+        "`psephos simulate tally --dataset synthetic --parties 1000000 --auxiliary 100 --randomness short --draws 1 "
+        "--methods soft --journal DIR --json > FILE`. "
         "Counting is voting, encrypting, signing, the checks of the curator and of all five holders, and opening; "
         "`foreseen` is what `psephos plan` says of that. MB is the peak of the whole run, data set, training and fits "
         "included.\n",

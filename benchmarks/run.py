@@ -75,7 +75,8 @@ def main() -> None:
 
     if options.full_size:
         row = full_size(json.loads(options.full_size.read_text()), options.note)
-        name = f"{row['dataset']}, M = {row['parties']:,}, {row['randomness']}"
+        proofs = "" if row["proofs"] == "none" else f", {row['proofs']}"
+        name = f"{row['dataset']}, M = {row['parties']:,}, {row['randomness']}{proofs}"
         keep({"full_size": {**results.get("full_size", {}), name: row}})
     elif not options.page:
         for part in options.parts:

@@ -8,6 +8,7 @@ docs/protocols/tally.md.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
@@ -18,7 +19,7 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.signing import VerificationKey
+from psephos.protocol.signing import Roster, VerificationKey
 from psephos.protocol.storage.values import storable
 
 __all__ = ["PROOFS", "Proofs", "Round", "RoundKind"]
@@ -39,7 +40,8 @@ class Round:
         kind: what the vectors mean; part of the digest, so that votes are never counted as anything else.
         threshold_key: the key that the ballots are encrypted under, and who can open it.
         plan: how the vectors are packed; it has room for every party of the roster.
-        roster: the parties' verification keys, registered before the round; a party is its place here.
+        roster: the parties' verification keys, registered before the round, kept as a `Roster`; a party is its place
+            here.
         minimum_ballots: no holder opens a product of fewer; at least 2, since a product of one is that party's vector.
         context: 32 bytes naming the public input the vectors refer to (the auxiliary set, the step, ...).
         nonce: 16 random bytes.
@@ -55,7 +57,7 @@ class Round:
     kind: RoundKind
     threshold_key: ThresholdKey
     plan: PackingPlan
-    roster: tuple[VerificationKey, ...] = field(repr=False)
+    roster: Sequence[VerificationKey] = field(repr=False)
     minimum_ballots: int
     context: bytes = field(repr=False)
     nonce: bytes = field(repr=False)
@@ -65,6 +67,8 @@ class Round:
     confirmations: int = 0
 
     def __post_init__(self) -> None:
+        roster = Roster.of(self.roster)
+        object.__setattr__(self, "roster", roster)
         for name, chosen, known in (("kind", self.kind, get_args(RoundKind)), ("proofs", self.proofs, PROOFS)):
             if chosen not in known:
                 raise InvalidParameter(f"a round's {name} is one of {', '.join(known)}, not {chosen!r}")
@@ -75,8 +79,8 @@ class Round:
                 raise InvalidParameter("only votes are proved valid, and only under a key of form 'psephos'")
             Layout.of(self.key, self.plan, self.group)
         check_key_size(self.key, test_key=self.test_key)
-        parties = len(self.roster)
-        if len(set(self.roster)) != parties:
+        parties = len(roster)
+        if roster.repeats():
             raise InvalidParameter("two parties of the roster have the same verification key")
         if self.threshold_key.holders > parties:
             raise InvalidParameter(
@@ -109,7 +113,7 @@ class Round:
         kind: RoundKind,
         threshold_key: ThresholdKey,
         plan: PackingPlan,
-        roster: tuple[VerificationKey, ...],
+        roster: Sequence[VerificationKey],
         *,
         context: bytes,
         minimum_ballots: int | None = None,
@@ -136,7 +140,7 @@ class Round:
             self.threshold_key.digest,
             self.plan.digest,
             len(self.roster).to_bytes(4, "big"),
-            b"".join(key.raw for key in self.roster),
+            Roster.of(self.roster).raw,
             self.minimum_ballots.to_bytes(4, "big"),
             self.context,
             self.nonce,

@@ -139,7 +139,7 @@ class VoteLayout:
 
 def vote_round(
     threshold_key: ThresholdKey,
-    roster: tuple[VerificationKey, ...],
+    roster: Sequence[VerificationKey],
     auxiliary: ArrayLike | AuxiliarySet,
     classes: int | Sequence[Any],
     *,

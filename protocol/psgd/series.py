@@ -17,6 +17,7 @@ import hashlib
 import math
 import operator
 import struct
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, get_args
@@ -28,7 +29,7 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.psgd.descent import Descent
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.signing import VerificationKey
+from psephos.protocol.signing import Roster, VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
@@ -195,7 +196,7 @@ class Terms:
     series: Series
     descent: Descent
     threshold_key: ThresholdKey
-    roster: tuple[VerificationKey, ...] = field(repr=False)
+    roster: Sequence[VerificationKey] = field(repr=False)
     test_key: bool = False
     proofs: Proofs = "none"
     confirmations: int = 0
@@ -209,7 +210,7 @@ class Terms:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of all of the above, 32 bytes: the session of its announcements."""
-        keys = b"".join((self.threshold_key.digest, *(key.raw for key in self.roster)))
+        keys = self.threshold_key.digest + Roster.of(self.roster).raw
         rest = repr((astuple(self.descent), self.test_key, self.proofs, self.confirmations)).encode()
         return hashlib.sha256(b"psephos terms\0" + self.series.digest + keys + rest).digest()
 

@@ -6,9 +6,9 @@ holders make it among themselves, as they do where they are machines of their ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, overload
 
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.progress import Progress, silent
@@ -20,14 +20,43 @@ from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, deal
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Role
-from psephos.protocol.signing import SigningKey, VerificationKey
+from psephos.protocol.signing import Roster, SigningKey
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
-__all__ = ["Ceremony", "Keys", "hold_ceremony", "play_ceremony"]
+__all__ = ["Ceremony", "Keys", "SigningKeys", "hold_ceremony", "play_ceremony", "register"]
 
 Keys = Literal["dealer", "ceremony"]
 """Where the key comes from."""
+
+_SEED_BYTES = 32
+"""Of a signing key (RFC 8032, section 5.1.5)."""
+
+
+@dataclass(frozen=True)
+class SigningKeys(Sequence[SigningKey]):
+    """The parties' signing keys, made from their seeds of 32 bytes when they are asked for."""
+
+    seeds: bytes = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.seeds) // _SEED_BYTES
+
+    def seed(self, number: int) -> bytes:
+        """Of one party."""
+        return self.seeds[number * _SEED_BYTES : (number + 1) * _SEED_BYTES]
+
+    @overload
+    def __getitem__(self, at: int) -> SigningKey: ...
+    @overload
+    def __getitem__(self, at: slice) -> SigningKeys: ...
+    def __getitem__(self, at: int | slice) -> SigningKey | SigningKeys:
+        if isinstance(at, slice):
+            return SigningKeys(b"".join(map(self.seed, range(len(self))[at])))
+        return SigningKey(self.seed(range(len(self))[at]))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("signing keys are not pickled")
 
 
 @dataclass(frozen=True)
@@ -35,9 +64,9 @@ class Ceremony:
     """What a simulation holds of everybody: the public key, the holders' shares and the parties' signing keys."""
 
     threshold_key: ThresholdKey
-    roster: tuple[VerificationKey, ...] = field(repr=False)
+    roster: Roster = field(repr=False)
     shares: tuple[KeyShare, ...] = field(repr=False)
-    signing_keys: tuple[SigningKey, ...] = field(repr=False)
+    signing_keys: SigningKeys = field(repr=False)
 
 
 def hold_ceremony(  # wide: who takes part, what is made, and who watches
@@ -83,8 +112,18 @@ def hold_ceremony(  # wide: who takes part, what is made, and who watches
     else:
         private_key = generate_private_key(key_bits, degree=degree, test_key=test_key, randomness=randomness)
         threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=randomness)
-    signing_keys = tuple(SigningKey.generate(randomness) for _ in range(parties))
-    return Ceremony(threshold_key, tuple(key.verification_key for key in signing_keys), tuple(shares), signing_keys)
+    roster, signing_keys = register(parties, randomness)
+    return Ceremony(threshold_key, roster, tuple(shares), signing_keys)
+
+
+def register(parties: int, randomness: Randomness = SYSTEM) -> tuple[Roster, SigningKeys]:
+    """Fresh signing keys, and their roster."""
+    seeds, keys = bytearray(), bytearray()
+    for _ in range(parties):
+        key = SigningKey.generate(randomness)
+        seeds += key.seed()
+        keys += key.verification_key.raw
+    return Roster(bytes(keys)), SigningKeys(bytes(seeds))
 
 
 def play_ceremony(

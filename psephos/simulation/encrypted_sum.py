@@ -424,7 +424,7 @@ def _batches(
 
 
 def _batch(contribution: Contribution, ceremony: Ceremony, batch: range, numbers: Sequence[int]) -> _Batch:
-    seeds = [ceremony.signing_keys[number].seed() for number in numbers]
+    seeds = [ceremony.signing_keys.seed(number) for number in numbers]
     return _Batch(batch.start, numbers, contribution.own(batch), seeds)
 
 

@@ -31,15 +31,14 @@ from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import JournalError
 from psephos.protocol.paillier.threshold import KeyShare
-from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import Message
-from psephos.simulation.ceremony import Ceremony
+from psephos.simulation.ceremony import Ceremony, SigningKeys
 
 __all__ = ["Journal", "SumJournal", "SumState"]
 
-_FILE, _FORMAT = "journal.sqlite", 2
+_FILE, _FORMAT = "journal.sqlite", 3
 """Where it is, and in which form: another one is refused by name."""
 
 
@@ -191,11 +190,10 @@ class SumJournal:
 
 def _encode_ceremony(ceremony: Ceremony) -> bytes:
     shares = tuple((share.holder, share.share()) for share in ceremony.shares)
-    return encode((ceremony.threshold_key, shares, tuple(key.seed() for key in ceremony.signing_keys)))
+    return encode((ceremony.threshold_key, ceremony.roster, shares, ceremony.signing_keys.seeds))
 
 
 def _decode_ceremony(kept: bytes) -> Ceremony:
-    threshold_key, kept_shares, seeds = decode(kept)
+    threshold_key, roster, kept_shares, seeds = decode(kept)
     shares = tuple(KeyShare(threshold_key, holder, share) for holder, share in kept_shares)
-    keys = tuple(SigningKey(seed) for seed in seeds)
-    return Ceremony(threshold_key, tuple(key.verification_key for key in keys), shares, keys)
+    return Ceremony(threshold_key, roster, shares, SigningKeys(seeds))

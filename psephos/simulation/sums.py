@@ -358,14 +358,13 @@ def _train(
     done, classes = counted(progress, "train", options.parties), len(dealt.dataset.classes)
     learners = options.local_learners
     white = public_coordinates(public_rows) if "whitened" in learners else None
-    parameters: list[Array] = []
+    every = np.empty((options.parties, *([classes] if classes > 2 else []), public_rows.shape[1]))
     voters: list[Voter] = []
     step = max(1, TRAIN_ROWS // int(dealt.sizes.max()))
     for first in range(0, options.parties, step):
         X, y, sizes = dealt.private(first, first + step)
         X = scaler.transform(X)
-        trained = train_parties(X, y, sizes, classes=classes, lam=options.local_lam)
-        parameters.append(trained)
+        every[first : first + step] = train_parties(X, y, sizes, classes=classes, lam=options.local_lam)
         if learners == ("logistic",):
             done(len(sizes))
             continue
@@ -379,7 +378,6 @@ def _train(
         for voter in Parallel(n_jobs=options.workers, return_as="generator", batch_size="auto")(tasks):
             voters.append(voter)
             done(1)
-    every = np.concatenate(parameters)
     return every, voters or LinearVoters(every)
 
 

@@ -18,6 +18,8 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.proofs import validity
 from psephos.protocol.proofs.field import PRIME
+from psephos.protocol.proofs.knowledge import answer_bits
+from psephos.protocol.proofs.merkle import HASH_BYTES
 from psephos.protocol.proofs.validity import Layout, prove, verify
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.testing.rounds import short_key
@@ -121,6 +123,17 @@ def test_slots_that_lend_to_each_other(private_key: PrivateKey) -> None:
     swapped = changed(honest.entries, (0, 1 - int(honest.entries[0])))
     with pytest.raises(ProofError):
         same.verify(same.prove(swapped))
+
+
+def test_answers_out_of_range_are_refused_as_such(ballot: Ballot) -> None:
+    """z is an integer, though its equation only knows it modulo n^s, and both take whole bytes."""
+    proof, sizes = ballot.prove(), ballot.layout.proof_parts
+    begin = 2 * HASH_BYTES + ballot.key.ciphertext_bytes
+    assert (ballot.layout.mask_bits + 1) % 8
+    assert answer_bits(ballot.key) % 8
+    for last in (begin + sizes[0] - 1, begin + sizes[0] + sizes[1] - 1):
+        with pytest.raises(ProofError, match="outside its range"):
+            ballot.verify(proof[:last] + b"\xff" + proof[last + 1 :])
 
 
 def test_a_proof_is_for_one_place_and_one_ballot(ballot: Ballot, private_key: PrivateKey) -> None:

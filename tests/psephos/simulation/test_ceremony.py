@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import combine
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.ceremony import Keys, hold_ceremony
+from psephos.simulation.ceremony import Keys, hold_ceremony, register
 
 
 @pytest.mark.parametrize(("keys", "dealt"), [("dealer", True), ("ceremony", False)])
@@ -42,3 +45,14 @@ def test_both_kinds_of_keys_open(keys: Keys, dealt: bool) -> None:
 def test_a_ceremony_wants_a_majority() -> None:
     with pytest.raises(InvalidParameter, match="more than half"):
         hold_ceremony(5, key_bits=128, holders=4, threshold=2, keys="ceremony", test_key=True)
+
+
+def test_parties_sign_with_the_keys_of_the_roster() -> None:
+    """They are kept as seeds, which nothing shows and nothing sends elsewhere."""
+    roster, keys = register(5, SimulationRandomness(3, "keys"))
+    assert [key.verification_key for key in keys] == list(roster)
+    assert [key.seed() for key in keys[1:4]] == [keys.seed(number) for number in (1, 2, 3)]
+    roster[-1].verify(keys[-1].sign(b"a ballot"), b"a ballot")
+    assert repr(keys) == "SigningKeys()"
+    with pytest.raises(TypeError):
+        pickle.dumps(keys)

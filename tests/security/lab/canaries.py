@@ -438,8 +438,8 @@ def study(directory: Path) -> None:
     follower = Follower(made.study, lambda: board)
     follower.step()
     with TestClient(application(follower)) as client:
-        for path in ("/", "/state.json", "/metrics"):
-            bank.told(client.get(path).text, f"{path} of whoever watches")
+        for page in ("/", "/state.json", "/metrics"):
+            bank.told(client.get(page).text, f"{page} of whoever watches")
     for name, path in stores.items():
         for file in path.parent.glob(f"{path.name}*"):
             bank.file(file, f"{file.name}, which {name} keeps")

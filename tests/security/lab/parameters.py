@@ -69,7 +69,7 @@ from psephos.protocol.wire import Kind
 from psephos.security.model import Context
 from psephos.security.pathak_runs import Run, real_runs
 from psephos.security.worlds import FixedVoter
-from psephos.simulation.ceremony import Ceremony, play_ceremony
+from psephos.simulation.ceremony import Ceremony, play_ceremony, register
 from psephos.simulation.encrypted_sum import Conditions, EncryptedSum, VoteContribution, simulate_sum
 from psephos.simulation.pathak import make_terms
 from psephos.testing.mutants import replaced
@@ -181,8 +181,8 @@ class Cast:
 def cast(proofs: Proofs = "none", mode: RandomnessMode = "half", samples: int = 64) -> Cast:
     """Eight ballots, cast, counted and opened as `psephos.simulation` does."""
     threshold_key, shares = _holders()
-    keys = tuple(SigningKey.generate() for _ in range(BALLOTS))
-    ceremony = Ceremony(threshold_key, tuple(key.verification_key for key in keys), shares, keys)
+    roster, keys = register(BALLOTS)
+    ceremony = Ceremony(threshold_key, roster, shares, keys)
     auxiliary, draw = np.arange(2.0 * samples).reshape(samples, 2), np.random.default_rng()
     round_ = vote_round(threshold_key, ceremony.roster, auxiliary, 2, proofs=proofs)
     voters = [FixedVoter(draw.integers(0, 2, samples)) for _ in keys]
