@@ -31,6 +31,12 @@ def agreement_for(sizes: tuple[int, ...] = (100, 60, 40), **changes: Any) -> Agr
     return agree(replace(OPTIONS, **changes), sizes, 4)
 
 
+def test_a_series_has_a_nonce_of_its_own_or_the_one_that_was_agreed() -> None:
+    given = [agree(OPTIONS, (100, 60, 40), 4, bytes([n]) * 16).series.nonce for n in (0, 1)]
+    assert given == [bytes(16), bytes([1]) * 16]
+    assert agreement_for().series.nonce != agreement_for().series.nonce
+
+
 def data(n: int = 200, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(2)
     X = generator.normal(size=(n, d))

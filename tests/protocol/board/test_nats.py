@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import re
 import secrets
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -483,3 +485,12 @@ def test_nats_is_needed_for_nats_only() -> None:
         "else: raise SystemExit('opened')\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_servers_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_server(tmp_path / "server", Members(bytes(32), {}), ["127.0.0.1"])
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "server").stat().st_mode) == 0o700

@@ -63,3 +63,13 @@ def test_bad_input() -> None:
         StatisticGrid(np.ones((2, 3), dtype=int), np.array([[0, 1, 2]]))
     with pytest.raises(InvalidParameter, match="too fine"):
         StatisticGrid(np.full((5, 1), 2**60), np.array([[0, 1]]))
+
+
+def test_a_grid_is_its_own_and_of_64_bits() -> None:
+    """Small integers would wrap, and who made it may go on with the arrays."""
+    points, contrast = np.full((5, 2), 100, dtype=np.int8), np.array([[-100, 100]], dtype=np.int8)
+    grid = StatisticGrid(points, contrast)
+    choices = np.ones(5, dtype=np.int64)
+    before = grid.contribution(choices)
+    points[:], contrast[:] = 1, 1
+    assert before == grid.contribution(choices) == [50_000, 50_000]

@@ -111,3 +111,12 @@ def test_the_private_half_shows_nothing(key: DgkPrivateKey) -> None:
     other = generate_dgk_key(256, comparison_bits=8, test_key=True)
     with pytest.raises(InvalidParameter):
         DgkPrivateKey(key.public_key, int(other._p), int(other._v_p))
+
+
+def test_a_modulus_has_64_bits_at_least() -> None:
+    """For tests; keys that protect something are checked where they are made."""
+    u = plaintext_modulus(8)
+    assert DgkPublicKey(2**63 + 1, 2, 4, u, 20).n == 2**63 + 1
+    for n in (2**63 - 1, 2**63):
+        with pytest.raises(InvalidParameter, match="no DGK key"):
+            DgkPublicKey(n, 2, 4, u, 20)

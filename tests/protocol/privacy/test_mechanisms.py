@@ -271,3 +271,9 @@ def test_bad_parameters_are_named() -> None:
     for value in (math.nan, math.inf, 1e30):
         with pytest.raises(InvalidParameter, match="NaN"):
             snap(np.array([value]), 2.0**-20)
+
+
+@pytest.mark.parametrize("first", [0.01, 4.9, 5.0, 8.0, 1e6])
+def test_the_least_number_that_is_enough_wherever_the_search_begins(first: float) -> None:
+    found = noise.least(lambda value: value >= 5, first, 1e-9)
+    assert 5 <= found <= 5 * (1 + 1e-8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,10 +22,12 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
+from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.dealing import dealt_by
 from psephos.simulation.measure import Kept
 from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.testing.mutants import replaced
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
 METHODS = ("vote", "soft", "avg", "statistic", "own-data", "whitened", "pate")
@@ -111,7 +114,7 @@ def test_the_noise_is_the_systems_unless_simulation_is_asked_for(result: dict) -
 
 
 def test_mixed_learners_and_several_classes() -> None:
-    options = replace(SMALL, dataset="digits", parties=8, learners=("logistic", "tree", "knn"))
+    options = replace(SMALL, dataset="digits", parties=8, learners=("logistic", "tree", "knn", "whitened"))
     mixed = run_tally(options)
     assert mixed["classes"] == 10
     assert mixed["tally_equals_plaintext"] is True
@@ -417,3 +420,19 @@ def test_synthetic_rows_are_as_many_as_the_parties_take() -> None:
     assert (asked.sizes == 5).all()
     _, few = dealt_by(TallyOptions(dataset="synthetic", parties=10, auxiliary=100))
     assert few.sizes.sum() == 1900
+
+
+def test_an_ensemble_too_large_to_ask_is_asked_about_some_rows() -> None:
+    with replaced([sums], "ENSEMBLE_VOTES", sums.ENSEMBLE_VOTES, 7 * 20):
+        measured = run_tally(replace(SMALL, methods=("soft",)))
+    assert measured["measured_on"] == {"ensemble": 20}
+    assert 0.8 < measured["accuracy"]["ensemble"]["nonprivate"] <= 1
+
+
+def test_sums_of_one_kind_keep_apart_in_a_journal(tmp_path: Path) -> None:
+    """What is summed of own data depends on epsilon."""
+    options = replace(SMALL, methods=("own-data",), epsilon=(1.0, 5.0), journal=str(tmp_path / "journal"))
+    first, again = run_tally(options), run_tally(options)
+    assert first["tally_equals_plaintext"]
+    assert again["continued_from"] == 2 * 7
+    assert first["accuracy"]["own-data"]["nonprivate"] == again["accuracy"]["own-data"]["nonprivate"]
