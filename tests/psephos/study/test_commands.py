@@ -423,6 +423,10 @@ def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium
     clock.now += 61
     assert not plays[-1].turn(patient=True)
     assert "2 holders have confirmed the curator's product, and 3 must" in told[-1]
+    for seconds, times in ((0, 1), (59, 1), (2, 2)):  # once in its patience
+        clock.now += seconds
+        assert not plays[-1].turn(patient=True)
+        assert len(told) == times
     mine = member(consortium, "east")
     with Play(mine, ["holder 3"], clock=clock) as back:
         assert go_on([*plays, back])["curator"].startswith("done")
