@@ -44,6 +44,7 @@ from psephos.protocol.errors import (
     StudyError,
     TooFewBallotsError,
 )
+from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import At, Joining, Staged
 from psephos.protocol.study.study import Study
@@ -229,6 +230,15 @@ def assert_no_secrets(here: Consortium, shares: Sequence[int] = (), *told: str) 
 
 
 # -- when the vote ends
+
+
+def test_the_keys_degree_is_that_of_the_vectors_unless_it_is_said(consortium: Consortium) -> None:
+    few = Study.read(consortium.new(key_bits=128)).degree
+    rows(np.random.default_rng(5), 300).drop(columns="diagnosis").to_csv(consortium / "public.csv", index=False)
+    many = Study.read(consortium.new("many.toml", key_bits=128)).degree
+    said = Study.read(consortium.new("said.toml", key_bits=128, degree=2)).degree
+    assert (few, many, said) == (1, best_degree(128, length=300, addends=3, minimum=0, maximum=1), 2)
+    assert many > 1
 
 
 class Clock:
