@@ -60,10 +60,14 @@ class VerificationKey:
 class Roster(Sequence[VerificationKey]):
     """The verification keys of the registered parties, in their order: 32 bytes each in `raw`, and no objects.
 
-    Objects for a million parties are a hundred megabytes, in every process.
+    Objects for a million parties are a hundred megabytes, in every process. Raises MessageError for half a key.
     """
 
     raw: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.raw) % VERIFICATION_KEY_BYTES:
+            raise MessageError(f"a roster has {VERIFICATION_KEY_BYTES} bytes for each key, not {len(self.raw)} in all")
 
     @classmethod
     def of(cls, keys: Iterable[VerificationKey]) -> Roster:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.protocol.errors import ForgedSignatureError
+from psephos.protocol.errors import ForgedSignatureError, MessageError
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import Roster, SigningKey
 from psephos.protocol.storage.values import decode, encode
@@ -40,6 +40,8 @@ def test_a_roster_takes_its_keys_and_little_else() -> None:
     sent = pickle.dumps(roster)
     assert len(sent) < 32 * len(roster) + 200
     assert pickle.loads(sent) == roster  # noqa: S301
+    with pytest.raises(MessageError, match="33 in all"):
+        Roster(bytes(33))
 
 
 def test_a_signature_is_by_one_key_over_one_message() -> None:
