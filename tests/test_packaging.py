@@ -65,7 +65,8 @@ def build_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 return Path(builder.build(what, folder / out))
 
             make("wheel", checkout, "direct")
-            shutil.unpack_archive(make("sdist", checkout, "packed"), folder / "unpacked", filter="data")
+            (folder / "unpacked").mkdir()  # by tar: the safe way of Python's own came with 3.11.4
+            subprocess.run(["tar", "xf", make("sdist", checkout, "packed"), "-C", folder / "unpacked"], check=True)
             (unpacked,) = (folder / "unpacked").iterdir()
             monkeypatch.setenv("CC", "there-is-no-compiler")
             make("wheel", unpacked, "packed")
