@@ -14,7 +14,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, replace
 from itertools import pairwise
@@ -145,7 +145,10 @@ class PlanOptions:
 
 
 def plan(options: PlanOptions) -> PlanOutcome:
-    """Predict the run, after a rehearsal of ten to twenty seconds. Raises InvalidParameter, WeakKeyError."""
+    """Predict the run, after a rehearsal of ten to twenty seconds; one or two minutes for long ballots with proofs.
+
+    Raises InvalidParameter, WeakKeyError.
+    """
     options.check()
     begun = time.perf_counter()
     rehearsed = min(options.parties, _MOST_BATCHES * BATCH * options.workers)
@@ -234,7 +237,10 @@ def _sum(options: PlanOptions, ceremony: Ceremony) -> _Found:
     first = _counting(play(one, 1))
     taken = _counting(play(one, 1))
     once = max(0.0, first - taken)  # starting the workers, and making the tables
-    short, long = _lengths(C, taken)
+    if options.proofs == "none":
+        short, long = _lengths(C, taken)
+    else:
+        short, long = _proved_lengths(C, lambda ciphertexts: _counting(play(one, ciphertexts)))
     batches = int(_SECONDS / _counting(play(one, short)))
     more = min(options.parties, min(_MOST_BATCHES, max(3, batches)) * one)
     rounds = _rounds(options.parties, workers)
@@ -291,6 +297,17 @@ def _lengths(ciphertexts: int, taken: float) -> tuple[int, int]:
     long = min(ciphertexts, max(2, int(_SECONDS / taken)))
     long = long if long < 16 else long // 16 * 16
     return (long if long == ciphertexts else long // 2), long
+
+
+def _proved_lengths(ciphertexts: int, taken: Callable[[int], float]) -> tuple[int, int]:
+    """As `_lengths`, where a batch of so many takes so many seconds, for ballots with proofs.
+
+    They are checked together, so that a ciphertext costs less the more there are: doubled until a batch takes long.
+    """
+    long = min(2, ciphertexts)
+    while long < ciphertexts and taken(long) < _SECONDS:
+        long = min(2 * long, ciphertexts)
+    return max(1, long // 2), long
 
 
 def _rounds(parties: int, workers: int) -> float:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from psephos.outcomes import Outcome, PlanOutcome
 from psephos.plan import PlanOptions, plan
 from psephos.plan import _lengths as lengths
+from psephos.plan import _proved_lengths as proved_lengths
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
@@ -74,6 +75,15 @@ def test_what_a_further_ciphertext_takes_is_always_rehearsed(ciphertexts: int, t
     short, long = lengths(ciphertexts, taken)
     assert 1 <= short <= long <= ciphertexts
     assert short < long or long == ciphertexts
+
+
+@given(st.integers(1, 500), st.floats(1e-4, 1e4))
+def test_ballots_with_proofs_are_rehearsed_until_they_take_long(ciphertexts: int, each: float) -> None:
+    short, long = proved_lengths(ciphertexts, lambda count: each * count)
+    assert 1 <= short <= long <= ciphertexts
+    assert short < long or ciphertexts == 1
+    assert long == ciphertexts or each * long >= 1.0
+    assert long <= 2 or each * short < 1.0
 
 
 def test_parameters_and_gradients() -> None:
