@@ -241,13 +241,13 @@ def _holder(ballot: dict[str, Any]) -> list[str]:
         hours = parties * ballot["milliseconds_per_ballot"] / 3.6e6
         time = f"{3600 * hours:.1f} s" if hours < 1 / 60 else f"{60 * hours:.0f} min" if hours < 1 else f"{hours:.1f} h"
         size, roster = parties * ballot["bytes_per_ballot"] / 1e9, parties * (ballot["key_bytes"] + 1 / 8) / 1e6
-        rows.append([f"10^{power}", f"{size:.3g} GB", time, f"{roster:,.0f} MB"])
+        rows.append([f"10^{power}", f"{size:.3g} GB", time, f"{roster:,.1f} MB"])
     return [
         "## What one holder's machine does\n",
         f"Everybody who observes a tally checks every ballot once: of 100 samples, with 3072-bit keys, that is "
         f"{ballot['bytes_per_ballot']:,} bytes and {ballot['milliseconds_per_ballot']:.2f} ms of one core a ballot "
         f"(decoding, signature, range, unit, multiplication; without proofs). It keeps a key of each party, "
-        f"{ballot['key_bytes']} bytes as an object, and a bit. Opening takes as long for a hundred as for a "
+        f"{ballot['key_bytes']} bytes, and a bit. Opening takes as long for a hundred as for a "
         "million. For more parties than were run (the last row is on paper):\n",
         _table(["parties", "read", "one core", "roster in memory"], rows),
         "The product of many ballots is a product of partial products, of any parts of the roster, and each is as long "

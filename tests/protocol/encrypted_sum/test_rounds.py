@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.signing import SigningKey, VerificationKey
+from psephos.protocol.signing import Roster, SigningKey, VerificationKey
 
 
 def test_everything_agreed_on_is_in_the_digest(election: Any, make_election: Any) -> None:
@@ -39,6 +40,15 @@ def test_everything_agreed_on_is_in_the_digest(election: Any, make_election: Any
     ]
     assert len({round_.digest, *(r.digest for r in others)}) == len(others) + 1
     assert replace(round_).digest == round_.digest
+
+
+def test_a_round_keeps_and_sends_its_roster_as_bytes(election: Any) -> None:
+    """However it was given: to a worker process it goes without an object for each party."""
+    rounds = [replace(election.round, roster=kind(election.round.roster)) for kind in (list, tuple, Roster.of)]
+    assert len(set(rounds)) == 1
+    assert {type(one.roster) for one in rounds} == {Roster}
+    assert b"VerificationKey" not in pickle.dumps(rounds[0])
+    assert pickle.loads(pickle.dumps(rounds[0])) == rounds[0]  # noqa: S301
 
 
 def test_two_rounds_over_the_same_things_differ(election: Any) -> None:
