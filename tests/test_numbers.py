@@ -248,7 +248,9 @@ def formats() -> dict[str, Any]:
         "votes": layout,
         "proof": validity.Layout.of(key, layout.plan(key, 7), 2),
         "proofs": {
-            f"{samples} {classes}": validity.Layout.of(_LONG, VoteLayout(samples, classes).plan(_LONG, 900), classes - 1)
+            f"{samples} {classes}": validity.Layout.of(
+                _LONG, VoteLayout(samples, classes).plan(_LONG, 900), classes - 1
+            )
             for samples, classes in ((50, 2), (1352, 6), (10_000, 3), (43_000, 2))
         },
         "knowledge": {

@@ -178,8 +178,12 @@ def test_what_montgomery_or_the_vectors_cannot_do_is_gmpy2s(modulus: mpz, name: 
 @needs_ifma
 @pytest.mark.parametrize(
     ("bits", "digits", "fast"),
-    [(999, 1, False), (1000, 1, True), (51998, 1, True), (51999, 1, False)]
-    + [(1000, 8, True), (1000, 9, False), (13000, 6, True), (13000, 7, False), (500, 2, False), (501, 2, True)],
+    [
+        *((bits, 1, fast) for bits, fast in ((999, False), (1000, True), (51998, True), (51999, False))),
+        *((1000, digits, fast) for digits, fast in ((8, True), (9, False))),
+        *((13000, digits, fast) for digits, fast in ((6, True), (7, False))),
+        *((bits, 2, fast) for bits, fast in ((500, False), (501, True))),
+    ],
 )
 def test_who_computes_what(bits: int, digits: int, fast: bool) -> None:
     """By length and number of digits; base^digits is one long digit where the base is short."""

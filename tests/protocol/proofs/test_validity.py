@@ -174,7 +174,9 @@ class Tape(Randomness):
 
 def test_what_is_drawn_outside_the_field_is_drawn_again() -> None:
     words = [5, PRIME, PRIME - 1, 2**64 - 1]
-    tape = Tape(b"".join(w.to_bytes(8, "little") for w in words), b"\xff" * 8 + bytes([7, *bytes(7)]), b"\xff" * 8, bytes(8))
+    tape = Tape(
+        b"".join(w.to_bytes(8, "little") for w in words), b"\xff" * 8 + bytes([7, *bytes(7)]), b"\xff" * 8, bytes(8)
+    )
     assert validity._uniform(4, tape).tolist() == [5, 0, PRIME - 1, 7]
     assert not tape.drawn
 
