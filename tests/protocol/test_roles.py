@@ -39,6 +39,21 @@ def test_what_a_role_is_that_says_nothing_about_itself() -> None:
     assert str(Missing(Kind.SIZE_SHARE, ("a", "b"))) == "the size share of a, b"
 
 
+class Bare(Machine):
+    """A table without lines, and nothing besides."""
+
+    name = "bare"
+
+    def begin(self) -> Step:
+        return Step(1)
+
+
+def test_what_a_machine_is_that_says_nothing_about_itself() -> None:
+    role, state = Bare(), Bare().start().state
+    assert [role.quiet(state), role.awaits(state), role.result(state), role.due(1), role.table] == [None] * 4 + [()]
+    assert [role.complete(state), role.done(state), role.listens(state), role.ended(1)] == [False, False, True, False]
+
+
 # -- a machine
 
 
@@ -85,7 +100,7 @@ class Clerk(Machine):
     def keys(self, state: First, messages: Mapping[str, bytes]) -> Step:
         return Step(First((*state.said, f"keys of {', '.join(messages)}")), (Post(BOARD, b"", "keys"),))
 
-    @gathers(First, Kind.JOINED, lambda self, state: BOTH)
+    @gathers(First, Kind.JOINED, lambda self, state: BOTH if state.said is not None else ())
     def join(self, state: First, messages: Mapping[str, bytes]) -> Step:
         return Step(Second((*state.said, f"joined {', '.join(messages)}")), (Post(BOARD, b"", "joined"),))
 
@@ -97,7 +112,7 @@ class Clerk(Machine):
             raise MessageError("a lie")
         return Step(Second((*state.said, entry.sender)), (Post(BOARD, entry.data, "noted"),))
 
-    @gathers(Second, Kind.CLOSE, lambda self, state: ("a",))
+    @gathers(Second, Kind.CLOSE, lambda self, state: BOTH)
     def close(self, state: Second, messages: Mapping[str, bytes]) -> Step:
         return Step(Last(state.said))
 
@@ -161,13 +176,14 @@ def refused(state: Any, entry: Entry, match: str, error: type[PsephosError] = Un
 START = Clerk().start().state
 JOINED = [told(name, Kind.JOINED) for name in BOTH]
 SECOND = hears(START, *JOINED).state
-LAST = hears(SECOND, told("a", Kind.CLOSE)).state
+CLOSED = [told(name, Kind.CLOSE) for name in BOTH]
+LAST = hears(SECOND, *CLOSED).state
 
 
 def test_all_that_several_messages_come_to_is_kept_in_order() -> None:
     """What waited comes up before what came with the message that it waited for, and no second time."""
-    waiting = hears(START, told("x", Kind.RESULT), told("y", Kind.RESULT), told("a", Kind.CLOSE)).state
-    assert [entry.sender for entry in waiting.early] == ["x", "y", "a"]
+    waiting = hears(START, told("x", Kind.RESULT), told("y", Kind.RESULT), *CLOSED).state
+    assert [entry.sender for entry in waiting.early] == ["x", "y", "a", "b"]
     step = Clerk().receive(
         waiting,
         [told("c", Kind.JOINED), *JOINED, told("z", Kind.RESULT), told("p", Kind.BALLOT), told("q", Kind.BALLOT)],
@@ -194,7 +210,7 @@ def test_what_is_gathered_is_used_in_the_order_of_those_who_send() -> None:
     assert keys.state.arrived == (JOINED[0],), "of the other kind, what came stays"
     assert hears(keys.state, JOINED[1]).state.state.said == ("keys of a, b", "joined a, b")
     assert hears(keys.state, JOINED[1]).state.arrived == ()
-    assert SECOND.arrived == ()
+    assert hears(START, first, *JOINED).state.arrived == (), "nothing for a state that is left"
 
 
 def test_who_is_waited_for() -> None:
@@ -203,10 +219,11 @@ def test_who_is_waited_for() -> None:
     assert Clerk().awaits(one) == Missing(Kind.PUBLIC_KEY, ("b",))
     keys = hears(one, told("b", Kind.PUBLIC_KEY)).state
     assert Clerk().awaits(keys) == Missing(Kind.JOINED, ("a",)), "otherwise its last line"
-    assert Clerk().awaits(SECOND) == Missing(Kind.CLOSE, ("a",))
+    assert Clerk().awaits(SECOND) == Missing(Kind.CLOSE, BOTH)
     assert Clerk().awaits(LAST) is None
     assert [Clerk().complete(state) for state in (START, SECOND, LAST)] == [False, True, False]
     assert [Clerk().result(state) for state in (START, SECOND, LAST)] == [None, None, ("joined a, b",)]
+    assert [Clerk().done(state) for state in (START, SECOND, LAST)] == [False, False, True]
 
 
 def test_how_long_a_message_may_be_that_is_kept_until_it_is_due() -> None:
@@ -253,7 +270,9 @@ def test_the_quiet_brings_up_what_waited() -> None:
     assert [post.phase for post in step.posts] == ["hushed", "noted"]
     assert (step.state.state, step.state.arrived) == (Second(("hushed", "x")), ())
     assert [entry.sender for entry in step.state.early] == ["y"]
-    again = Clerk().quiet(step.state)
+    one = hears(step.state, CLOSED[0]).state
+    again = Clerk().quiet(one)
     assert again is not None
-    assert (again.state.state.said, again.state.early) == (("hushed", "x", "hushed"), step.state.early)
+    assert again.state.state.said == ("hushed", "x", "hushed")
+    assert (again.state.early, again.state.arrived) == (step.state.early, (CLOSED[0],))
     assert Clerk().quiet(LAST) is None
