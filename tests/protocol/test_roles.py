@@ -263,7 +263,9 @@ def test_nothing_is_read_after_the_end() -> None:
 
 def test_the_quiet_brings_up_what_waited() -> None:
     """What comes for a state that is left goes with it; for one that stays, it stays."""
-    before = hears(START, JOINED[0], told("z", Kind.RESULT, b"lie"), told("x", Kind.RESULT), told("y", Kind.BALLOT)).state
+    before = hears(
+        START, JOINED[0], told("z", Kind.RESULT, b"lie"), told("x", Kind.RESULT), told("y", Kind.BALLOT)
+    ).state
     step = Clerk().quiet(before)
     assert step is not None
     assert [refusal.entry.sender for refusal in step.refused] == ["z"]

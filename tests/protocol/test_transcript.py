@@ -106,7 +106,8 @@ def test_inputs_of_one_role_are_kept_together() -> None:
         transcript = Transcript(secrets=secrets)
         transcript.give("party 1", "samples", 1)
         transcript.give("party 1", "labels", 2)
-        assert transcript._inputs == {"party 1": {"samples": 1, "labels": 2} if secrets else dict.fromkeys(("samples", "labels"))}
+        kept = {"samples": 1, "labels": 2} if secrets else {"samples": None, "labels": None}
+        assert transcript._inputs == {"party 1": kept}
     assert (repr(Transcript()), repr(Transcript(secrets=True))) == (
         "<Transcript of 0 messages, redacted>",
         "<Transcript of 0 messages, with secrets>",
