@@ -24,7 +24,8 @@ def write_page(results: dict[str, Any], docs: Path) -> Path:
     page = docs / "performance.md"
     searches = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("ceremony-search-*.json"))]
     _draw_searches(searches, figures / "performance-ceremony.svg")
-    page.write_text(_text(results) + "\n" + _searches(searches))
+    cluster = json.loads((RESULTS / "cluster.json").read_text())
+    page.write_text("\n".join([_text(results), _cluster(**cluster), _searches(searches)]))
     return page
 
 
@@ -264,6 +265,26 @@ def _planned(row: dict[str, Any]) -> str:
     return (
         f"{row['protocol']}: M = {row['parties']:,}, {size}K = {row['classes']}, d = {row['features']}, "
         f"{row['key_bits']} bits, {row['randomness']}{proofs}"
+    )
+
+
+def _cluster(scaling: dict[str, Any], killed: dict[str, Any]) -> str:
+    """A Dask cluster, whose workers may die."""
+    rows = [
+        [str(run["workers"]), f"{run['parties']:,}", f"{run['counting_seconds']:.1f}", "yes" * run["counts_exact"]]
+        for run in scaling["runs"]
+    ]
+    return "\n".join(
+        [
+            "## A cluster\n",
+            "`python -m benchmarks.cluster`: a tally in the shape of the million's on a Dask cluster of this machine, "
+            "whose two cores the scheduler and the main process share with the workers. From one worker to two the "
+            f"efficiency is {scaling['efficiency']:.2f} (medians):\n",
+            _table(["workers", "M", "counting s", "counts exact"], rows),
+            f"{killed['parties']:,} parties on two workers, of which one was killed and another joined "
+            f"{killed['workers_killed']} times: {killed['counting_seconds']:,.0f} s, counts "
+            f"{'exact' if killed['counts_exact'] else 'wrong'}.\n",
+        ]
     )
 
 
