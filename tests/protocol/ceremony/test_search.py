@@ -159,7 +159,10 @@ def test_good_keys_are_recognised() -> None:
 
 def prime(agreed: CeremonyTerms, factor: int = 1, start: int = 6) -> mpz:
     """Of the form that terms agree on, but for one factor of (p - 1)/2."""
-    small, p = odd_primorial(agreed.form_bound), (mpz(start) << agreed.prime_bits - 3) // (12 * factor) * 12 * factor + 1
+    small, p = (
+        odd_primorial(agreed.form_bound),
+        (mpz(start) << agreed.prime_bits - 3) // (12 * factor) * 12 * factor + 1,
+    )
     while not (p % 12 == 11 and gmpy2.is_prime(p) and gmpy2.gcd(p >> 1, small * factor) == factor):
         p += 2 * factor
     return p
@@ -199,8 +202,17 @@ def test_moduli_of_the_right_length_without_small_factors_survive() -> None:
     first = int(gmpy2.next_prime(2**20))
     clean = [mpz(gmpy2.next_prime((mpz(3) << 62) + 10**9 * k)) * gmpy2.next_prime(mpz(7) << 61) for k in range(60)]
     small = [3, 5, 4093, 4099, 16381, 16411, 131071, 131101, 1048573]  # the primes around 2^12, 2^14, 2^17, before 2^20
-    candidates = [*clean, *map(with_factor, small), with_factor(first), clean[0] + 1, clean[0] >> 1 | 1, clean[0] * 2 + 1]
-    expected = [k for k, n in enumerate(candidates) if n.bit_length() == 128 and gmpy2.gcd(n, 2 * odd_primorial(2**20)) == 1]
+    candidates = [
+        *clean,
+        *map(with_factor, small),
+        with_factor(first),
+        clean[0] + 1,
+        clean[0] >> 1 | 1,
+        clean[0] * 2 + 1,
+    ]
+    expected = [
+        k for k, n in enumerate(candidates) if n.bit_length() == 128 and gmpy2.gcd(n, 2 * odd_primorial(2**20)) == 1
+    ]
     assert expected == [*range(60), 60 + len(small)]
     assert search.survivors(agreed, candidates) == tuple(expected)
     assert search.survivors(agreed, candidates[::-1]) == tuple(sorted(len(candidates) - 1 - k for k in expected))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+import gmpy2
 import pytest
 
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -58,3 +60,20 @@ def test_sets_are_all_that_leave_out_as_many_as_are_tolerated(holders: int) -> N
     assert terms.names == tuple(f"holder {j}" for j in range(1, holders + 1))
     everybody = set(range(1, holders + 1))
     assert {frozenset(everybody - set(a)) for a in terms.subsets} == set(map(frozenset, combinations(everybody, tau)))
+
+
+@pytest.mark.parametrize("holders", [3, 6, 9])
+def test_there_are_as_many_small_primes_and_free_bits_as_there_is_room_for(holders: int) -> None:
+    """One more of either and the sum of all pieces would leave the top quarter of a prime's range."""
+    for bits in range(128, 700, 2):
+        terms = replace(TERMS, bits=bits, holders=holders, threshold=holders, test_key=True)
+        sets, room = len(terms.subsets), 1 << bits // 2 - 2
+        following = int(gmpy2.next_prime(terms.primes[-1]))
+        assert terms.step == 12 * math.prod(terms.primes)
+        assert terms.primes[:3] == (5, 7, 11)
+        assert terms.step * (sets * 256 + 1) <= room
+        assert following >= terms.form_bound or terms.step * following * (sets * 256 + 1) > room
+        assert terms.step * (sets << terms.top_bits) < room
+        assert terms.top_bits == 32 or terms.step * ((sets << terms.top_bits + 1) + 1) > room
+        assert 3 * room <= terms.offset < 3 * room + 12 * terms.step // 12
+        assert (terms.step // 4) << terms.rest_bits - 2 < 1 << bits

@@ -70,7 +70,9 @@ def test_what_leaves_its_slot_is_as_rare_as_is_said(terms: Terms) -> None:
 def test_shares_and_slots_hold_what_adds_up(terms: Terms) -> None:
     addends, bound = noise_addends(terms), noise_bound(terms)
     mu, pitch = terms.strong_convexity, terms.pitch
-    assert weight_bound(terms) == pytest.approx((math.sqrt(2 * math.log(2) / mu) + terms.tolerance / mu) / pitch, rel=1e-6)
+    assert weight_bound(terms) == pytest.approx(
+        (math.sqrt(2 * math.log(2) / mu) + terms.tolerance / mu) / pitch, rel=1e-6
+    )
     largest = 5 * weight_bound(terms) + addends * bound
     m = modulus_bits(terms)
     assert m % 8 == 0
