@@ -240,7 +240,7 @@ class PathakCurator(Machine):
         not_smaller = conclude(self._comparison_key, state.shares, answers, bits=KEYED_SIZE_BITS)
         lost = {pair[0 if larger else 1] for pair, larger in zip(state.pairs, not_smaller, strict=True)}
         standing = tuple(place for place in state.standing if place not in lost)
-        if not standing or (self.terms.comparisons == "all-pairs" and len(standing) != 1):
+        if not standing:  # nor can two be: of all pairs everybody but one has lost, and a tournament goes on
             raise MessageError("the comparisons contradict each other: no party has the smallest data set")
         if len(standing) > 1:
             return self._ask(replace(state, standing=standing, turn=state.turn + 1), [])

@@ -429,7 +429,9 @@ def test_the_curator_waits_for_confirmations_of_its_own_product(make_election: A
     for holder, digest in ((2, bytes(32)), (3, curator.product.digest)):
         with pytest.raises(UnconfirmedError):
             curator.tally.quiet(curator.state)
-        assert curator.hears(f"holder {holder}", Confirmation(curator.round.digest, holder, digest).encode()).posts == ()
+        assert (
+            curator.hears(f"holder {holder}", Confirmation(curator.round.digest, holder, digest).encode()).posts == ()
+        )
     with pytest.raises(
         UnconfirmedError, match=r"^1 holders .* 2 must; .* confirmed by holder 2, and nothing by holder 1, holder 4$"
     ):

@@ -179,9 +179,9 @@ def test_what_a_guarantee_says() -> None:
     assert paper.epsilon_transcript_pure == 25.0
     said = "the paper's claim (Theorem 4.2) for the exact minimiser of the perturbed objective"
     assert paper.final_is == said
-    assert footnote == replace(
-        paper, final_is=f"{said}; holds of the minimiser for one party's data alone, too"
-    ), "its noise is another, its claim the same"
+    assert footnote == replace(paper, final_is=f"{said}; holds of the minimiser for one party's data alone, too"), (
+        "its noise is another, its claim the same"
+    )
     assert paper.assumed.startswith("the transcript's epsilon: nobody but the party itself")
     clipped = agreed(on_excess="clip", party_bound=5.0)
     assert (clipped.guarantee.epsilon_final, clipped.guarantee.final_is) == (
