@@ -21,7 +21,7 @@ NONE = [True, False, "1", None, [1.0], 1j, math.nan, math.inf, -math.inf, -1]
 @pytest.mark.parametrize(("check", "bad"), [(check_positive, [*NONE, 0, 0.0]), (check_count, [*NONE, 0, 1.5, 1e-9])])
 def test_what_is_no_such_number_is_refused_by_its_name(check: Callable[[Any, str], Any], bad: list[Any]) -> None:
     for value in bad:
-        with pytest.raises(InvalidParameter, match="^the width must be "):
+        with pytest.raises(InvalidParameter, match=r"^the width must be "):
             check(value, "the width")
 
 

@@ -125,7 +125,7 @@ def test_the_last_honest_party_is_enough() -> None:
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
 @pytest.mark.parametrize("bits", [0, 10, 52])
 def test_the_sensitivity_of_a_sum_holds_on_the_grid_and_in_floating_point(loss: str, bits: int) -> None:
-    """One record moves it by 2 L, one party by twice its bound; snapping and rounding come on top (docs/rajkumar.md)."""
+    """One record moves it by 2 L, one party by twice its bound; snapping and rounding come on top."""
     largest, d = 3_000_000, 5
     rounding = 2 * (2.0**-30 + largest * (largest + 2) * 2.0**-53)
     snapped = math.sqrt(d) * 2.0**-bits

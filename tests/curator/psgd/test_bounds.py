@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, localcontext
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -248,7 +249,7 @@ def test_the_orders_of_the_renyi_curve() -> None:
     """Every integer to 64, every eighth to 256, every 64th to 1024, and then twice the one before."""
     first, rest = bounds.ORDERS[:62], bounds.ORDERS[62:]
     assert first == tuple(range(2, 64))
-    gaps = [(b - a) for a, b in zip(rest, rest[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(rest)]
     assert rest[0] == 64
     assert gaps == [8] * 24 + [64] * 12 + [1024, 2048, 4096, 8192]
 
