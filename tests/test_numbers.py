@@ -7,6 +7,7 @@ has them; `python -m tests.test_numbers` writes it again after a change that is 
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -16,7 +17,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from psephos.protocol.pathak import noise as pathak_noise
 from psephos.protocol.privacy import accounting, mechanisms
 from psephos.protocol.proofs import validity
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.wire import Kind
 from psephos.simulation import methods
 from psephos.simulation.pathak import make_terms
 from psephos.testing.rounds import short_key
@@ -245,15 +247,46 @@ def modules() -> Iterator[ModuleType]:
             yield import_module(".".join(("psephos", *path.relative_to(root).with_suffix("").parts)))
 
 
+def plain(value: Any) -> bool:
+    """Whether `repr` is all that there is to it."""
+    if isinstance(value, tuple):
+        return all(map(plain, value))
+    return value is None or isinstance(value, bool | int | float | str | bytes | Fraction)
+
+
 def constants() -> dict[str, Any]:
-    """Every number that a module gives a name in capitals."""
+    """Every number or text that a module gives a name in capitals."""
     found = dict[str, Any]()
     for module in modules():
         text = Path(module.__file__ or "").read_text()
         named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if " = " in line]
         for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, named):
             found[f"{module.__name__}.{name}"] = getattr(module, name)
-    return {name: value for name, value in found.items() if isinstance(value, int | float | Fraction)}
+    return {
+        name: value if isinstance(value, int | float | Fraction) else repr(value)
+        for name, value in found.items()
+        if plain(value) and not str(value).startswith("/")  # a program's place is the machine's
+    }
+
+
+def defaults() -> dict[str, str]:
+    """Of every function and record, what is meant where nobody says."""
+    found = dict[str, str]()
+    for module in modules():
+        own = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
+        for member in (*vars(module).values(), *(member for kind in own for member in vars(kind).values())):
+            function = inspect.unwrap(getattr(member, "__func__", member))
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                known = inspect.signature(function).parameters.values()
+                said = {p.name: p.default for p in known if p.default is not p.empty and plain(p.default)}
+                if said:
+                    found[f"{module.__name__}.{function.__qualname__}"] = repr(said)
+    return found
+
+
+def kinds() -> dict[str, Any]:
+    """A number is given once and never again; what is public is what everybody counts."""
+    return {kind.name: [kind.value, kind.public, kind.title] for kind in Kind}
 
 
 def hidden() -> dict[str, str]:
@@ -284,13 +317,18 @@ GROUPS: dict[str, Callable[[], Any]] = {
     "formats": formats,
     "constants": constants,
     "hidden": hidden,
+    "defaults": defaults,
+    "kinds": kinds,
 }
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_they_are_as_they_were(group: str) -> None:
     found, expected = dict(numbers("", GROUPS[group]())), json.loads(_FILE.read_text())[group]
-    assert found.keys() >= expected.keys() or group == "constants"  # one may go; the same name means the same number
+    assert found.keys() >= expected.keys() or group in (
+        "constants",
+        "defaults",
+    )  # one may go; the same name means the same number
     for name, value in ((name, expected[name]) for name in expected if name in found):
         same = found[name] == value
         if isinstance(value, float):  # another BLAS or libm may round otherwise
