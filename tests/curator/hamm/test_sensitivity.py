@@ -412,13 +412,13 @@ def test_a_sensitivity_is_a_positive_number_of_some_unit():
     plain = s.Sensitivity(0.5)
     assert (plain.norm, plain.unit, plain.source) == ("l2", "party", "")
     for value in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(InvalidParameter, match="^a sensitivity must be"):
+        with pytest.raises(InvalidParameter, match=r"^a sensitivity must be"):
             s.Sensitivity(value)
     for norm, added in (("l2", 4), ("l1", 16)):
         found = s.with_lattice(s.Sensitivity(0.5, norm=norm, unit="record", source="x"), 2.0**-10, 16)
         assert (found.norm, found.unit, found.source) == (norm, "record", "x + lattice")
         assert found.value == (0.5 + added * 2.0**-10) * (1 + 2.0**-44)
-    with pytest.raises(InvalidParameter, match="^the pitch must be"):
+    with pytest.raises(InvalidParameter, match=r"^the pitch must be"):
         s.with_lattice(plain, 0.0, 4)
 
 
