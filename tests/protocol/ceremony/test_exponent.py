@@ -13,9 +13,11 @@ from psephos.protocol.ceremony.exponent import (
     committed,
     committed_share,
     opens,
-    test_ciphertexts as ciphertexts_of,
     threshold_key,
     verification_base,
+)
+from psephos.protocol.ceremony.exponent import (
+    test_ciphertexts as ciphertexts_of,
 )
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import CiphertextError, InvalidParameter

@@ -40,9 +40,9 @@ def test_a_message_is_of_one_batch_stage_and_length() -> None:
         (TERMS, Kind.TEST_VALUES, 258, 3, 4, MessageError),
     ]
     for terms, kind, batch, stage, length, error in wrong:
-        with pytest.raises(error, match="^holder 2: "):
+        with pytest.raises(error, match=r"^holder 2: "):
             opened(terms, kind, batch, stage, "holder 2", data, length)
-    with pytest.raises(MessageError, match="^holder 2: "):
+    with pytest.raises(MessageError, match=r"^holder 2: "):
         opened(TERMS, Kind.TEST_VALUES, 258, 3, "holder 2", data[: HEADER_BYTES + 4], 0)
 
 
@@ -66,7 +66,7 @@ def test_residues_take_as_many_bits_as_their_primes() -> None:
     for place in (0, len(primes) - 1):
         residues = 0 * primes
         residues[place] = primes[place]
-        with pytest.raises(ShareRangeError, match="^holder 3: a residue"):
+        with pytest.raises(ShareRangeError, match=r"^holder 3: a residue"):
             unpack_residues(TERMS, pack_residues(TERMS, residues), "holder 3")
 
 
@@ -83,7 +83,7 @@ def test_integers_lie_below_their_bound(bound: int) -> None:
     assert pack_integers(values, mpz(bound)) == b"".join(value.to_bytes(size, "little") for value in values)
     assert received(values) == values
     assert received(values, 2) == values[:2]
-    with pytest.raises(ShareRangeError, match="^holder 1: a number"):
+    with pytest.raises(ShareRangeError, match=r"^holder 1: a number"):
         received([0, 1, bound])
     with pytest.raises(MessageError, match="ends early"):
         received(values[:2])

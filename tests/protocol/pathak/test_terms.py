@@ -136,7 +136,7 @@ def test_only_a_dictionary_of_these_terms_is_read() -> None:
         with pytest.raises(MessageError, match=why):
             Terms.decode(written(bad))
     for data in (b"", b"{", b"\xff", TERMS.encode() + b"\n", TERMS.encode().replace(b",", b", ")):
-        with pytest.raises(MessageError, match="no terms|canonical"):
+        with pytest.raises(MessageError, match=r"no terms|canonical"):
             Terms.decode(data)
     with pytest.raises(InvalidParameter, match="at least 3 parties"):
         Terms.decode(written(good | {"parties": 2}))
