@@ -1,4 +1,4 @@
-"""One role over a board: what it reads, posts, keeps and forgets, step by step; `tests.test_once` kills it everywhere."""
+"""One role over a board: what it reads, posts, keeps and forgets, step by step; `tests.test_once` kills it."""
 
 from __future__ import annotations
 

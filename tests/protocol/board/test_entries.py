@@ -44,7 +44,7 @@ def test_who_signs_says_everything_before_the_signature() -> None:
 def test_every_beginning_of_an_entry_is_none() -> None:
     data = ENTRY.encode()
     for end in range(len(data)):
-        with pytest.raises(MessageError, match="ends early|no entry of this version"):
+        with pytest.raises(MessageError, match=r"ends early|no entry of this version"):
             SignedEntry.decode(data[:end])
 
 

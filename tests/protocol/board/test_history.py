@@ -1,4 +1,4 @@
-"""Heads of a log: the Merkle tree hash of RFC 9162. `test_board` compares all sizes with the recursion written there."""
+"""Heads of a log: the Merkle tree hash of RFC 9162. `test_board` compares all sizes with the recursion of the RFC."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def node(left: bytes, right: bytes) -> bytes:
 
 
 def test_the_trees_of_few_leaves() -> None:
-    assert EMPTY == hashlib.sha256(b"").digest()
+    assert hashlib.sha256(b"").digest() == EMPTY
     assert leaf_hash(b"x") == hashlib.sha256(b"\0x").digest()
     a, b, c, d, e, f, g = LEAVES
     four = node(node(a, b), node(c, d))

@@ -317,11 +317,11 @@ def test_a_study_without_a_key_needs_everybody_and_has_no_holders() -> None:
     assert (study.keyed, study.holders) == (False, ())
     assert study.needed == ("curator", "party 0", "party 1", "party 2")
     for wrong in ({"key_bits": 256}, {"confirmations": 0, "threshold": -1}, {"parties": FIXED.parties}):
-        with pytest.raises(StudyError, match="no key is made for pathak|is confirmed by at least"):
+        with pytest.raises(StudyError, match=r"no key is made for pathak|is confirmed by at least"):
             replace(study, **wrong)
     one = (replace(parties[0], holder=1), *parties[1:])
     for wrong in ({"parties": one}, {"parties": one, "confirmations": 1}, {"parties": one, "threshold": 1}):
-        with pytest.raises(StudyError, match="no key is made for pathak|is confirmed by at least"):
+        with pytest.raises(StudyError, match=r"no key is made for pathak|is confirmed by at least"):
             replace(study, **wrong)
 
 
@@ -385,7 +385,7 @@ def test_a_study_of_two_parties_of_whom_none_is_left_out() -> None:
     none: dict[str, Any] = {"protocol": "pathak", "key_bits": 0, "threshold": 0, "confirmations": 0, "degree": 1}
     replace(FIXED, parties=parties[:2], **none)
     for wrong in (parties[:1], (parties[0], replace(parties[1], key=parties[0].key))):
-        with pytest.raises(StudyError, match="two parties|identity of its own"):
+        with pytest.raises(StudyError, match=r"two parties|identity of its own"):
             replace(FIXED, parties=wrong, **none)
 
 

@@ -337,7 +337,7 @@ def test_the_round_of_a_study_is_the_one_that_it_says(what: str) -> None:
 
 
 def test_best_degrees() -> None:
-    """Many entries are cheaper under a larger key; what is opened at every step, and what needs no key, are not asked."""
+    """Many entries are cheaper under a larger key; what is opened at every step, and what has no key, are not asked."""
     cast = Cast("tally")
     large = replace(cast.made.study, samples=300)
     many = _Tally(SimpleNamespace(study=large))  # type: ignore[arg-type]
@@ -610,7 +610,7 @@ def test_studies_on_both_sides_of_their_limits(what: str, good: dict[str, Any], 
 
 def test_a_descent_that_costs_more_than_its_study_says() -> None:
     """Epsilon of the classifier alone, as the paper has it, is not that of the sums that stand on the board."""
-    with pytest.raises(StudyError, match="all of them together cost epsilon .*, not 1: the variants"):
+    with pytest.raises(StudyError, match=r"all of them together cost epsilon .*, not 1: the variants"):
         look(changed("psgd", parameters={"variant": "paper"}))
 
 
@@ -630,7 +630,7 @@ def test_a_party_takes_part_with_the_rows_that_the_study_says() -> None:
 def test_samples_that_are_not_the_studys(fields: dict[str, Any]) -> None:
     study = replace(Cast("tally").made.study, **fields)
     with pytest.raises(
-        StudyError, match="12 samples of 4|11 samples|13 samples|samples of 3 features|not the auxiliary"
+        StudyError, match=r"12 samples of 4|11 samples|13 samples|samples of 3 features|not the auxiliary"
     ):
         Public(study, AUXILIARY)
 
