@@ -17,12 +17,13 @@ import pytest
 from gmpy2 import mpz
 
 from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
-from psephos.parties.ceremony_states import FIRST, Searching
-from psephos.protocol.ceremony.messages import written
+from psephos.parties.ceremony_states import FIRST, Evidence, Receiving, Searching
+from psephos.protocol.ceremony.messages import reason, written
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.errors import (
+    AgreementError,
     CheatingError,
     InvalidParameter,
     MessageError,
@@ -203,8 +204,8 @@ class Liar(CeremonyHolder):
         return self._twisted(super().receive(state, entries))
 
 
-def lie(kind: Kind, twist: Callable[[Post], Sequence[Post]]) -> Puppets:
-    return {"holder 2": lambda role: Liar(role, kind, twist)}  # type: ignore[arg-type]
+def lie(kind: Kind, twist: Callable[[Post], Sequence[Post]], who: str = "holder 2") -> Puppets:
+    return {who: lambda role: Liar(role, kind, twist)}  # type: ignore[arg-type]
 
 
 def flipped(at: int) -> Callable[[Post], Sequence[Post]]:
@@ -254,12 +255,23 @@ def test_a_message_of_another_length_ceremony_or_batch_is_refused(kind: Kind) ->
 def verdicts(agreed: CeremonyTerms, puppets: Puppets, error: type[PsephosError] = CheatingError) -> dict[str, str]:
     """Of a ceremony that fails: the one error that each holder comes to, and nobody has a share or a secret left."""
     roles = [CeremonyHolder(agreed, j) for j in range(1, agreed.holders + 1)]
-    driver = Driver(replaced(roles, puppets), strict=False)
+    told = dict[str, tuple[str, str, str]]()
+
+    def watch(phase: str, entry: Entry) -> None:
+        if entry.kind is Kind.FAILED_CEREMONY:
+            told[entry.sender] = (phase, entry.receiver, reason(agreed, entry.data))
+
+    driver = Driver(replaced(roles, puppets), strict=False, watch=watch)
     assert driver.run() == {}
     for name, role in driver.roles.items():
-        assert role.ended(driver.states[name].state)  # type: ignore[attr-defined]
+        held = driver.states[name]
+        assert role.ended(held.state)  # type: ignore[attr-defined]
+        assert (held.arrived, held.early) == ((), ())
     assert [type(refusal.error) for _, refusal in driver.refused] == [error] * agreed.holders
-    return {name: str(refusal.error) for name, refusal in driver.refused}
+    found = {name: str(refusal.error) for name, refusal in driver.refused}
+    assert {name: driver.states[name].state.why for name in found} == found
+    assert told == {name: ("key", BOARD, why) for name, why in found.items()}, "and those who hold nothing hear of it"
+    return found
 
 
 def assert_all_name(who: str, agreed: CeremonyTerms, puppets: Puppets) -> set[str]:
@@ -378,14 +390,51 @@ def test_strangers_do_not_complain() -> None:
     }
 
 
-def test_a_key_that_is_none_is_refused_by_all() -> None:
+@pytest.mark.parametrize("who", ["holder 1", "holder 2", "holder 3"])
+@pytest.mark.parametrize("place", [-32, -64])
+def test_a_key_that_is_none_is_refused_by_all(who: str, place: int) -> None:
     """Nothing could be sealed to it, and whoever tried would be the one that stops."""
 
     def zero(post: Post) -> Sequence[Post]:
-        return (replace(post, data=post.data[:-32] + bytes(32)),)
+        data = bytearray(post.data)
+        data[place : place + 32 or None] = bytes(32)
+        return (replace(post, data=bytes(data)),)
 
-    (told,) = assert_all_name("holder 2", terms(), lie(Kind.SEED_COMMITMENTS, zero))
-    assert told == "holder 2 published a key that is none"
+    (told,) = assert_all_name(who, terms(), lie(Kind.SEED_COMMITMENTS, zero, who))
+    assert told == f"{who} published a key that is none"
+
+
+class Suspicious(CeremonyHolder):
+    """Opens the winner's batch, though nothing was wrong with it."""
+
+    def _deal(self, state: Searching) -> Step:
+        return self._accuse(Evidence(state))
+
+
+def test_an_accusation_of_nobody_ends_it_all_the_same() -> None:
+    """The seeds are known then, and with them the modulus."""
+    agreed = terms()
+    puppets: Puppets = {name: lambda role: Suspicious(role.terms, role.number) for name in agreed.names}  # type: ignore[attr-defined]
+    told = set(verdicts(agreed, puppets, AgreementError).values())
+    assert told == {"the ceremony came to no key, and nobody is found to have lied: start another one"}
+
+
+def test_who_has_complained_waits_for_nobody() -> None:
+    """Its complaint ends the ceremony for everybody, itself among them, when it stands on the board."""
+    agreed, seen = terms(), dict[str, Any]()
+
+    def watch(phase: str, entry: Entry) -> None:
+        seen.setdefault(f"{entry.sender}: {entry.kind.title}", driver.states[entry.sender])
+
+    for kind, state in ((Kind.SEED_CONTRIBUTIONS, Searching), (Kind.EXPONENT_SHARES, Receiving)):
+        seen.clear()
+        roles = [CeremonyHolder(agreed, 1), Whisperer(CeremonyHolder(agreed, 2), kind), CeremonyHolder(agreed, 3)]
+        driver = Driver(roles, strict=False, watch=watch)
+        driver.run()
+        complaining = seen["holder 3: complaint"]
+        assert isinstance(complaining.state, state)
+        assert roles[2].awaits(complaining) is None
+        assert "holder 1: complaint" not in seen
 
 
 class ProductsMoved(Batch):
