@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gmpy2 import mpz
 
 import psephos
 from psephos.curator.hamm import erm, pate, release, rules, sensitivity, statistic
@@ -30,12 +31,21 @@ from psephos.curator.pathak import bounds as pathak_bounds
 from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.protocol.ceremony.exponent import share_bound
+from psephos.protocol.ceremony.search import exponent_share_bits
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.votes import VoteLayout
-from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.kernel import Array, Ring
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.multi_power import multi_powers
+from psephos.protocol.paillier.packing import PackingPlan, best_degree
+from psephos.protocol.paillier.public_power import public_power
+from psephos.protocol.pathak import dgk
 from psephos.protocol.pathak import noise as pathak_noise
 from psephos.protocol.privacy import accounting, mechanisms
-from psephos.protocol.proofs import validity
+from psephos.protocol.proofs import knowledge, opening, validity
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.wire import Kind
 from psephos.simulation import methods
@@ -43,6 +53,8 @@ from psephos.simulation.pathak import make_terms
 from psephos.testing.rounds import short_key
 
 _FILE = Path(__file__).with_name("numbers.json")
+_LONG = PublicKey(2**3071 + 1, form="psephos")
+"""Nothing is computed with it but lengths."""
 _GENERATOR = np.random.default_rng(20)
 _AUXILIARY = _GENERATOR.normal(size=(40, 3))
 _AUXILIARY /= np.linalg.norm(_AUXILIARY, axis=1).max() * (1 + 1e-9)
@@ -53,6 +65,8 @@ def numbers(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """All numbers of a value: of a record, its fields and properties."""
     if isinstance(value, Fraction):
         yield name, str(value)
+    elif isinstance(value, mpz):
+        yield name, int(value % (2**61 - 1))  # some have thousands of digits
     elif isinstance(value, bool | int | float | str) or value is None:
         yield name, value
     elif isinstance(value, np.ndarray):
@@ -235,8 +249,93 @@ def formats() -> dict[str, Any]:
         "plans": plans,
         "votes": layout,
         "proof": validity.Layout.of(key, layout.plan(key, 7), 2),
-        "ceremonies": [CeremonyTerms(bits, 5, 3, bytes(32)) for bits in (2048, 3072)],
+        "proofs": {
+            f"{samples} {classes}": validity.Layout.of(
+                _LONG, VoteLayout(samples, classes).plan(_LONG, 900), classes - 1
+            )
+            for samples, classes in ((50, 2), (1352, 6), (10_000, 3), (43_000, 2))
+        },
+        "knowledge": {
+            k.bits: [knowledge.mask_bits(k), knowledge.answer_bits(k), knowledge.KnowledgeProof.encoded_length(k)]
+            for k in (key, _LONG)
+        },
+        "opening": opening.OpeningProof.encoded_length(_LONG, 7001),
+        "degrees": {
+            f"{bits} {addends}": str([best_degree(bits, length=300 * k, addends=addends) for k in range(1, 30)])
+            for bits in (2048, 3072)
+            for addends in (1, 50, 20_000)
+        },
+        "comparisons": [dgk.plaintext_modulus(bits) for bits in (1, 2, 3, 4, 8, 16, 33, 96, 97)],
     }
+
+
+def ceremonies() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for bits, holders in ((128, 3), (256, 5), (512, 9), (2048, 5), (3072, 5), (3072, 9)):
+        terms = CeremonyTerms(bits, holders, holders // 2 + 1, bytes(32), test_key=bits < 2048)
+        found[f"{bits} {holders}"] = [terms, len(terms.draws), exponent_share_bits(terms), share_bound(terms)]
+    return found
+
+
+class Counted(Ring):
+    """How many products were made in it."""
+
+    made = 0
+
+    def multiply(self, left: Array, right: Array) -> Array:
+        self.made += left[..., 0].size
+        return super().multiply(left, right)
+
+
+class Wide(Counted):
+    """Makes eight together, or says so."""
+
+    lanes = 8
+
+
+def costs() -> dict[str, Any]:
+    """Products modulo n, and tables: what is slower by accident gives the same result."""
+    found: dict[str, Any] = {
+        f"shape {case}": best_shape(case[0], powers=case[1], entry_bytes=case[2], memory=case[3])
+        for case in (
+            *((bits, powers, 768, 50_000_000) for bits in (1, 13, 255, 1536, 3072) for powers in (0, 1, 40, 10**5)),
+            *((1536, 10**7, 768, memory) for memory in (0, 10**5, 10**6, 10**7)),
+        )
+    }
+    shapes = (best_shape(bits, powers=900, entry_bytes=384, memory=10**6) for bits in range(1, 4000, 40))
+    found["shapes"] = str([(shape.rows, shape.tables, shape.columns) for shape in shapes])
+    for mode in ("half", "short"):
+        for expected in (0, 1, 2, 3, 4, 5, 8, 9, 1024, 4096, 4097, 10**7):
+            found[f"{mode}, {expected} expected"] = Encryptor(_LONG, mode, expected=expected).shape
+    found["base powers"] = [knowledge.comb_shape(key) for key in (short_key().public_key, _LONG)]
+    found["comparisons"] = [dgk._shape(_comparisons(), powers) for powers in (0, 1, 2, 3, 5000)]
+    for kind in (Counted, Wide):
+        for bases, bits in ((1, 128), (5, 128), (6, 128), (40, 128), (200, 64), (1500, 24)):
+            ring = kind(mpz(2**61 - 1))
+            terms = [(mpz(3 + i), mpz(pow(7, i + 1, 1 << bits))) for i in range(bases)]
+            power = public_power([b for b, _ in terms], [e for _, e in terms], ring)
+            found[f"{kind.__name__}, {bases} public powers of {bits} bits"] = [ring.made, power]
+        few = []
+        for bases in range(1, 100, 2):  # where one way of doing it gets cheaper than the other
+            ring = kind(mpz(2**61 - 1))
+            public_power([mpz(3)] * bases, [mpz(2**24 - 1)] * bases, ring)
+            few.append(ring.made)
+        found[f"{kind.__name__}, up to 100 public powers"] = str(few)
+        ring = kind(mpz(2**61 - 1))
+        powers = multi_powers([mpz(3), mpz(5)], [[2**90, 1], [77 << 70, 0], [0, 5]], ring)
+        found[f"{kind.__name__}, several powers"] = [ring.made, powers]
+        ring = kind(mpz(2**61 - 1))
+        comb = FixedBaseComb(mpz(3), ring, CombShape(3, 5, 4))
+        found[f"{kind.__name__}, tables"] = ring.made
+        for count in (1, 2, 3, 9, 200):
+            ring.made = 0
+            drawn = comb.random_powers(count, SimulationRandomness(1, "costs"))
+            found[f"{kind.__name__}, {count} fixed-base powers"] = [ring.made, drawn]
+    return found
+
+
+def _comparisons() -> dgk.DgkPublicKey:
+    return dgk.DgkPublicKey(2**2047 + 1, 2, 4, dgk.plaintext_modulus(96), 224)
 
 
 def modules() -> Iterator[ModuleType]:
@@ -315,6 +414,8 @@ GROUPS: dict[str, Callable[[], Any]] = {
     "pathak": pathak,
     "psgd": psgd,
     "formats": formats,
+    "ceremonies": ceremonies,
+    "costs": costs,
     "constants": constants,
     "hidden": hidden,
     "defaults": defaults,
