@@ -17,7 +17,7 @@ import pytest
 from gmpy2 import mpz
 
 from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
-from psephos.parties.ceremony_states import FIRST, Evidence, Receiving, Searching
+from psephos.parties.ceremony_states import FIRST, Evidence, Over, Receiving, Searching
 from psephos.protocol.ceremony.messages import reason, written
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -39,6 +39,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.threshold import KeyShare, combine
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
@@ -496,6 +497,76 @@ LIED = "said something else than follows from the seeds"
 def test_who_computes_something_else_is_named(kind: type[Batch]) -> None:
     with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
         play(terms(), {"holder 2": deviating(kind)})
+
+
+class OneModulusMoved(Batch):
+    """Says n + 1 for the first candidate."""
+
+    def modulus_share(self, holder: int, numbers: Any) -> Any:
+        shares = super().modulus_share(holder, numbers)
+        shares[0] = (shares[0] + 1) % (mpz(1) << self._terms.rest_bits)
+        return shares
+
+
+class WinnerHidden(Batch):
+    """Says something else of the candidate that would win, so that the next one does."""
+
+    def test_values(self, holder: int, numbers: Any, place: int, n: mpz, chosen: Any) -> list[mpz]:
+        values = super().test_values(holder, numbers, place, n, chosen)
+        return [2 * value % n for value in values] if place == 7 else values
+
+
+def seeded(seed: int, kind: type[Batch] = Batch) -> tuple[Driver, list[Kind]]:
+    """Holders with seeded coins, of which the second computes with its own kind of batch; what is said, as it is."""
+    agreed, said = terms(), list[Kind]()
+    holders = [CeremonyHolder(agreed, j, randomness=SimulationRandomness(seed, j)) for j in (1, 2, 3)]
+    holders[1]._batch = lambda state: kind(agreed, holders[1]._batch_seeds(state))  # type: ignore[method-assign]
+    return Driver(holders, watch=lambda phase, entry: said.append(entry.kind)), said
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [(OneModulusMoved, 6), (WinnerHidden, 211), (DifferencesMoved, 9), (DifferencesMoved, 14), (OtherExponent, 6)],
+)
+def test_the_rejected_are_looked_at_when_somebody_wins(kind: type[Batch], seed: int) -> None:
+    """In a batch with a winner: it is opened, all of it, and nobody gives a share of the exponent on."""
+    driver, said = seeded(seed, kind)
+    with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
+        driver.run()
+    assert Kind.OPENED_SEEDS in said
+    assert (Kind.EXPONENT_COMMITMENTS in said) == (kind is OtherExponent)
+    assert Kind.EXPONENT_SHARES not in said
+
+
+@pytest.mark.parametrize("seed", [16, 211])
+def test_who_comes_after_the_winner_was_not_lost(seed: int) -> None:
+    """With these coins another candidate passed the first test, too, and was tried no further."""
+    driver, said = seeded(seed)
+    assert len(driver.run()) == 3
+    assert Kind.OPENED_SEEDS not in said
+
+
+def test_a_commitment_is_to_units() -> None:
+    """Whoever commits to 0 is named for that, before any share is given on."""
+
+    def zero(post: Post) -> Sequence[Post]:
+        return (replace(post, data=post.data[:-32] + bytes(32)),)
+
+    (told,) = assert_all_name("holder 2", terms(), lie(Kind.EXPONENT_COMMITMENTS, zero))
+    assert told == "holder 2 committed to a number that is no unit"
+
+
+def test_what_came_early_is_forgotten_when_it_fails() -> None:
+    agreed, holder = terms(), CeremonyHolder(terms(), 1)
+    early = Entry(1, "holder 3", BOARD, written(agreed, Kind.SEED_CONTRIBUTIONS, 0, FIRST, bytes(9)))
+    waiting = holder.receive(holder.start().state, [early]).state
+    assert waiting.early == (early,)
+    short = [
+        Entry(n, f"holder {n}", BOARD, written(agreed, Kind.SEED_COMMITMENTS, 0, FIRST, bytes(9))) for n in (1, 2, 3)
+    ]
+    step = holder.receive(waiting, short)
+    assert (step.state.early, step.state.arrived) == ((), ())
+    assert isinstance(step.state.state, Over)
 
 
 @pytest.mark.parametrize("kind", [Kind.MODULUS_SHARES, Kind.TEST_VALUES])
