@@ -50,6 +50,7 @@ def test_coordinates_and_classes_that_make_no_grid() -> None:
     with pytest.raises(ValueError, match="read-only"):
         grid.transform[0, 0] = 1
     assert (grid.length, grid.maximum, grid.minimum) == (4, 2**24, -(2**24))
+    assert repr(grid) == "<OwnDataGrid (own-data) of 3 features, 3 classes>"
 
 
 def test_grids_are_told_apart() -> None:
