@@ -182,7 +182,7 @@ def test_what_montgomery_or_the_vectors_cannot_do_is_gmpy2s(modulus: mpz, name: 
         *((bits, 1, fast) for bits, fast in ((999, False), (1000, True), (51998, True), (51999, False))),
         *((1000, digits, fast) for digits, fast in ((8, True), (9, False))),
         *((13000, digits, fast) for digits, fast in ((6, True), (7, False))),
-        *((bits, 2, fast) for bits, fast in ((500, False), (501, True))),
+        *((bits, 2, fast) for bits, fast in ((500, False), (501, True), (1000, True))),
     ],
 )
 def test_who_computes_what(bits: int, digits: int, fast: bool) -> None:
