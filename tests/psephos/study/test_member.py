@@ -156,8 +156,8 @@ def test_each_role_is_the_one_of_its_name(house: House) -> None:
         for role in mine.names:
             agent, store = mine.agent(role, board)
             found[role] = (agent.role.name, len(agent.role._stages))  # type: ignore[attr-defined]
-            agent.step()
             assert agent.role.awaits(agent.state) == Missing(Kind.JOINED, tuple(sorted(study.needed)))
+            agent.step()
             store.close()
     assert found == {
         "curator": ("curator", 4),
