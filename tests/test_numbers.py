@@ -339,9 +339,9 @@ def _comparisons() -> dgk.DgkPublicKey:
 
 
 def modules() -> Iterator[ModuleType]:
-    """All of `protocol`, `parties` and `curator`."""
+    """All of `protocol`, `parties` and `curator`, and what people play in a study."""
     root = Path(psephos.__file__).parent
-    for folder in ("protocol", "parties", "curator"):
+    for folder in ("protocol", "parties", "curator", "study"):
         for path in sorted((root / folder).rglob("*.py")):
             yield import_module(".".join(("psephos", *path.relative_to(root).with_suffix("").parts)))
 
@@ -358,8 +358,8 @@ def constants() -> dict[str, Any]:
     found = dict[str, Any]()
     for module in modules():
         text = Path(module.__file__ or "").read_text()
-        named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if " = " in line]
-        for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, named):
+        named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if re.match(r"[_A-Z].* = ", line)]
+        for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, ", ".join(named).split(", ")):
             found[f"{module.__name__}.{name}"] = getattr(module, name)
     return {
         name: value if isinstance(value, int | float | Fraction) else repr(value)

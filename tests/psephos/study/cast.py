@@ -24,7 +24,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import Staged
-from psephos.protocol.study.study import CURATOR
+from psephos.protocol.study.study import CURATOR, Study
 from psephos.simulation.average import FRACTION_BITS
 from psephos.study.protocols import Play, Public, coordinates, play_of
 from psephos.study.roles import curator_role, holder_role, party_role
@@ -240,23 +240,30 @@ class Given(Role):
         return self._share
 
 
+def shares_of(study: Study) -> Sequence[KeyShare]:
+    """Of a key that was dealt."""
+    key = short_key(bits=study.key_bits, degree=study.degree)
+    return deal(key, holders=len(study.holders), threshold=study.threshold)[1]
+
+
+def given(role: Role, share: KeyShare) -> Staged:
+    """A holder's role that makes no key but has this share of one."""
+    assert isinstance(role, Staged)
+    joining, _, keyed, holds = role._stages
+    return Staged(role.name, joining, lambda joined: Given(role.name, share), keyed, holds)
+
+
 @dataclass
 class Dealt(Cast):
     """The same under a key that was dealt, in a fraction of a second."""
 
     @cached_property
     def shares(self) -> Sequence[KeyShare]:
-        study = self.made.study
-        key = short_key(bits=study.key_bits, degree=study.degree)
-        return deal(key, holders=len(study.holders), threshold=study.threshold)[1]
+        return shares_of(self.made.study)
 
     def role(self, name: str, store: Store) -> Role:
         role = super().role(name, store)
-        if not name.startswith("holder"):
-            return role
-        assert isinstance(role, Staged)
-        joining, _, keyed, holds = role._stages
-        return Staged(name, joining, lambda joined: Given(name, self.shares[int(name[7:]) - 1]), keyed, holds)
+        return given(role, self.shares[int(name[7:]) - 1]) if name.startswith("holder") else role
 
     def played(self, names: Sequence[str] = (), board: Board | None = None) -> tuple[Board, dict[str, Agent]]:
         """By everybody, or those named, until nobody moves; the curator closes the vote when all have voted."""
