@@ -255,6 +255,31 @@ def test_the_shared_exponent_is_a_multiple_of_phi(batch: Opened) -> None:
     assert max(abs(share) for share in shares) >> (bits - 2 * len(batch.terms.subsets).bit_length() - 24) > 0
 
 
+def test_every_share_is_masked_by_a_zero_of_its_own(batch: Opened) -> None:
+    """What is said less the product in it: for each holder and time another number, all of them together zero."""
+    agreed, n = batch.terms, batch.moduli[0]
+    modulus = search.form_modulus(agreed, n)
+    bits, size = agreed.bits + 128, (modulus.bit_length() + 128 + 7) // 8
+
+    def drawn(own: Batch, label: str, count: int) -> dict[int, mpz]:
+        return {s: mpz.from_bytes(stream(seed, label, count), "little") for s, seed in own._seeds.items()}
+
+    zeros = []
+    for j in batch.holders:
+        own, numbers = batch.own[j], batch.numbers[j]
+        phi = own._phi(numbers, 0, n)
+        masks = [{s: c % modulus for s, c in drawn(own, f"mask {t} of form 0", size).items()} for t in range(3)]
+        found = [
+            (said - product_share(agreed, j, mask, phi)) % modulus
+            for said, mask in zip(own.form_share(j, numbers, 0, n), masks, strict=True)
+        ]
+        beta = {s: b >> (8 - bits % 8) for s, b in drawn(own, "beta of d 0", bits // 8 + 1).items()}
+        zeros.append([*found, own.exponent_share(j, numbers, 0, n) - product_share(agreed, j, beta, phi)])
+    for kind, column in enumerate(zip(*zeros, strict=True)):
+        assert sum(column) % modulus == 0 if kind < 3 else sum(column) == 0
+    assert len({int(zero) for row in zeros for zero in row} - {0}) == 4 * agreed.holders
+
+
 def test_shares_of_the_exponent_keep_their_commitments(batch: Opened) -> None:
     n, n2, t = batch.moduli[0], batch.moduli[0] ** 2, batch.terms.threshold
     bits = exponent_share_bits(batch.terms)
