@@ -87,15 +87,18 @@ def perform(
     as_json: bool,
     keep: Callable[[], None] = lambda: None,
 ) -> None:
-    """Check, simulate, and `finish`; of a run that is stopped, write the report of what there is."""
+    """Check, simulate, and `finish`; of a run that is stopped, write the report of what there is.
+
+    Messages are noted for a report only: some 0.4 kB each, which of a million are much.
+    """
     options.check()
     check_directory(report)
-    transcript = Transcript()
+    transcript = None if report is None else Transcript()
     with Progress() as progress:
         try:
             outcome: Outcome = simulate(options, transcript=transcript, progress=progress)
         except KeyboardInterrupt:
-            if report is not None:
+            if report is not None and transcript is not None:
                 from psephos.report import write_report
 
                 where = f"in the phase {progress.last!r}" if progress.last else "before anything was sent"

@@ -23,7 +23,7 @@ __all__ = ["Selection", "build"]
 
 _MAP = Path(__file__).with_name("tests.json")
 _CONFIGURATION = Path(__file__).with_name("mutation.toml")
-_SECONDS = 15.0
+_SECONDS = 25.0
 """Of one function's tests together, as they took when they were recorded."""
 _FIRST = 10.0
 """Of one mutant's tests together, until it has survived them once."""

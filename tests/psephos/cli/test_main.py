@@ -27,6 +27,7 @@ from psephos.outcomes import KINDS, Curve, Outcome, TallyOutcome
 from psephos.outcomes.base import Page, Panel
 from psephos.progress import counted
 from psephos.protocol.wire import Kind
+from psephos.simulation.tally import TallyOptions
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
 BOARDS = ["board init", "board export", "board import"]
@@ -392,3 +393,20 @@ def test_an_outcome_fits_a_terminal() -> None:
     assert "…" not in said
     assert "69147" not in said
     assert said.count("0.691±0.012") == len(curves)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_messages_are_noted_for_a_report_only(asked: bool, tmp_path: Path) -> None:
+    """Of a million parties they would be 0.4 GB."""
+    noted = []
+
+    class Done(Exception):
+        pass
+
+    def run(_options: Any, *, transcript: Any, progress: Any) -> None:
+        noted.append(transcript)
+        raise Done
+
+    with pytest.raises(Done):
+        simulate.perform(TallyOptions(), run, "tally", report=tmp_path / "report" if asked else None, as_json=True)
+    assert [one is not None for one in noted] == [asked]
