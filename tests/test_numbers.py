@@ -7,6 +7,7 @@ has them; `python -m tests.test_numbers` writes it again after a change that is 
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -16,11 +17,12 @@ from fractions import Fraction
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from gmpy2 import mpz
 
 import psephos
 from psephos.curator.hamm import erm, pate, release, rules, sensitivity, statistic
@@ -29,18 +31,30 @@ from psephos.curator.pathak import bounds as pathak_bounds
 from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.protocol.ceremony.exponent import share_bound
+from psephos.protocol.ceremony.search import exponent_share_bits
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.votes import VoteLayout
-from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.kernel import Array, Ring
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.multi_power import multi_powers
+from psephos.protocol.paillier.packing import PackingPlan, best_degree
+from psephos.protocol.paillier.public_power import public_power
+from psephos.protocol.pathak import dgk
 from psephos.protocol.pathak import noise as pathak_noise
 from psephos.protocol.privacy import accounting, mechanisms
-from psephos.protocol.proofs import validity
+from psephos.protocol.proofs import knowledge, opening, validity
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.wire import Kind
 from psephos.simulation import methods
 from psephos.simulation.pathak import make_terms
 from psephos.testing.rounds import short_key
 
 _FILE = Path(__file__).with_name("numbers.json")
+_LONG = PublicKey(2**3071 + 1, form="psephos")
+"""Nothing is computed with it but lengths."""
 _GENERATOR = np.random.default_rng(20)
 _AUXILIARY = _GENERATOR.normal(size=(40, 3))
 _AUXILIARY /= np.linalg.norm(_AUXILIARY, axis=1).max() * (1 + 1e-9)
@@ -51,6 +65,8 @@ def numbers(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """All numbers of a value: of a record, its fields and properties."""
     if isinstance(value, Fraction):
         yield name, str(value)
+    elif isinstance(value, mpz):
+        yield name, int(value % (2**61 - 1))  # some have thousands of digits
     elif isinstance(value, bool | int | float | str) or value is None:
         yield name, value
     elif isinstance(value, np.ndarray):
@@ -233,8 +249,93 @@ def formats() -> dict[str, Any]:
         "plans": plans,
         "votes": layout,
         "proof": validity.Layout.of(key, layout.plan(key, 7), 2),
-        "ceremonies": [CeremonyTerms(bits, 5, 3, bytes(32)) for bits in (2048, 3072)],
+        "proofs": {
+            f"{samples} {classes}": validity.Layout.of(
+                _LONG, VoteLayout(samples, classes).plan(_LONG, 900), classes - 1
+            )
+            for samples, classes in ((50, 2), (1352, 6), (10_000, 3), (43_000, 2))
+        },
+        "knowledge": {
+            k.bits: [knowledge.mask_bits(k), knowledge.answer_bits(k), knowledge.KnowledgeProof.encoded_length(k)]
+            for k in (key, _LONG)
+        },
+        "opening": opening.OpeningProof.encoded_length(_LONG, 7001),
+        "degrees": {
+            f"{bits} {addends}": str([best_degree(bits, length=300 * k, addends=addends) for k in range(1, 30)])
+            for bits in (2048, 3072)
+            for addends in (1, 50, 20_000)
+        },
+        "comparisons": [dgk.plaintext_modulus(bits) for bits in (1, 2, 3, 4, 8, 16, 33, 96, 97)],
     }
+
+
+def ceremonies() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for bits, holders in ((128, 3), (256, 5), (512, 9), (2048, 5), (3072, 5), (3072, 9)):
+        terms = CeremonyTerms(bits, holders, holders // 2 + 1, bytes(32), test_key=bits < 2048)
+        found[f"{bits} {holders}"] = [terms, len(terms.draws), exponent_share_bits(terms), share_bound(terms)]
+    return found
+
+
+class Counted(Ring):
+    """How many products were made in it."""
+
+    made = 0
+
+    def multiply(self, left: Array, right: Array) -> Array:
+        self.made += left[..., 0].size
+        return super().multiply(left, right)
+
+
+class Wide(Counted):
+    """Makes eight together, or says so."""
+
+    lanes = 8
+
+
+def costs() -> dict[str, Any]:
+    """Products modulo n, and tables: what is slower by accident gives the same result."""
+    found: dict[str, Any] = {
+        f"shape {case}": best_shape(case[0], powers=case[1], entry_bytes=case[2], memory=case[3])
+        for case in (
+            *((bits, powers, 768, 50_000_000) for bits in (1, 13, 255, 1536, 3072) for powers in (0, 1, 40, 10**5)),
+            *((1536, 10**7, 768, memory) for memory in (0, 10**5, 10**6, 10**7)),
+        )
+    }
+    shapes = (best_shape(bits, powers=900, entry_bytes=384, memory=10**6) for bits in range(1, 4000, 40))
+    found["shapes"] = str([(shape.rows, shape.tables, shape.columns) for shape in shapes])
+    for mode in ("half", "short"):
+        for expected in (0, 1, 2, 3, 4, 5, 8, 9, 1024, 4096, 4097, 10**7):
+            found[f"{mode}, {expected} expected"] = Encryptor(_LONG, mode, expected=expected).shape
+    found["base powers"] = [knowledge.comb_shape(key) for key in (short_key().public_key, _LONG)]
+    found["comparisons"] = [dgk._shape(_comparisons(), powers) for powers in (0, 1, 2, 3, 5000)]
+    for kind in (Counted, Wide):
+        for bases, bits in ((1, 128), (5, 128), (6, 128), (40, 128), (200, 64), (1500, 24)):
+            ring = kind(mpz(2**61 - 1))
+            terms = [(mpz(3 + i), mpz(pow(7, i + 1, 1 << bits))) for i in range(bases)]
+            power = public_power([b for b, _ in terms], [e for _, e in terms], ring)
+            found[f"{kind.__name__}, {bases} public powers of {bits} bits"] = [ring.made, power]
+        few = []
+        for bases in range(1, 100, 2):  # where one way of doing it gets cheaper than the other
+            ring = kind(mpz(2**61 - 1))
+            public_power([mpz(3)] * bases, [mpz(2**24 - 1)] * bases, ring)
+            few.append(ring.made)
+        found[f"{kind.__name__}, up to 100 public powers"] = str(few)
+        ring = kind(mpz(2**61 - 1))
+        powers = multi_powers([mpz(3), mpz(5)], [[2**90, 1], [77 << 70, 0], [0, 5]], ring)
+        found[f"{kind.__name__}, several powers"] = [ring.made, powers]
+        ring = kind(mpz(2**61 - 1))
+        comb = FixedBaseComb(mpz(3), ring, CombShape(3, 5, 4))
+        found[f"{kind.__name__}, tables"] = ring.made
+        for count in (1, 2, 3, 9, 200):
+            ring.made = 0
+            drawn = comb.random_powers(count, SimulationRandomness(1, "costs"))
+            found[f"{kind.__name__}, {count} fixed-base powers"] = [ring.made, drawn]
+    return found
+
+
+def _comparisons() -> dgk.DgkPublicKey:
+    return dgk.DgkPublicKey(2**2047 + 1, 2, 4, dgk.plaintext_modulus(96), 224)
 
 
 def modules() -> Iterator[ModuleType]:
@@ -245,15 +346,46 @@ def modules() -> Iterator[ModuleType]:
             yield import_module(".".join(("psephos", *path.relative_to(root).with_suffix("").parts)))
 
 
+def plain(value: Any) -> bool:
+    """Whether `repr` is all that there is to it."""
+    if isinstance(value, tuple):
+        return all(map(plain, value))
+    return value is None or isinstance(value, bool | int | float | str | bytes | Fraction)
+
+
 def constants() -> dict[str, Any]:
-    """Every number that a module gives a name in capitals."""
+    """Every number or text that a module gives a name in capitals."""
     found = dict[str, Any]()
     for module in modules():
         text = Path(module.__file__ or "").read_text()
         named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if " = " in line]
         for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, named):
             found[f"{module.__name__}.{name}"] = getattr(module, name)
-    return {name: value for name, value in found.items() if isinstance(value, int | float | Fraction)}
+    return {
+        name: value if isinstance(value, int | float | Fraction) else repr(value)
+        for name, value in found.items()
+        if plain(value) and not str(value).startswith("/")  # a program's place is the machine's
+    }
+
+
+def defaults() -> dict[str, str]:
+    """Of every function and record, what is meant where nobody says."""
+    found = dict[str, str]()
+    for module in modules():
+        own = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
+        for member in (*vars(module).values(), *(member for kind in own for member in vars(kind).values())):
+            function = inspect.unwrap(getattr(member, "__func__", member))
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                known = inspect.signature(function).parameters.values()
+                said = {p.name: p.default for p in known if p.default is not p.empty and plain(p.default)}
+                if said:
+                    found[f"{module.__name__}.{function.__qualname__}"] = repr(said)
+    return found
+
+
+def kinds() -> dict[str, Any]:
+    """A number is given once and never again; what is public is what everybody counts."""
+    return {kind.name: [kind.value, kind.public, kind.title] for kind in Kind}
 
 
 def hidden() -> dict[str, str]:
@@ -282,15 +414,22 @@ GROUPS: dict[str, Callable[[], Any]] = {
     "pathak": pathak,
     "psgd": psgd,
     "formats": formats,
+    "ceremonies": ceremonies,
+    "costs": costs,
     "constants": constants,
     "hidden": hidden,
+    "defaults": defaults,
+    "kinds": kinds,
 }
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_they_are_as_they_were(group: str) -> None:
     found, expected = dict(numbers("", GROUPS[group]())), json.loads(_FILE.read_text())[group]
-    assert found.keys() >= expected.keys() or group == "constants"  # one may go; the same name means the same number
+    assert found.keys() >= expected.keys() or group in (
+        "constants",
+        "defaults",
+    )  # one may go; the same name means the same number
     for name, value in ((name, expected[name]) for name in expected if name in found):
         same = found[name] == value
         if isinstance(value, float):  # another BLAS or libm may round otherwise

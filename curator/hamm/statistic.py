@@ -385,7 +385,7 @@ def _public_rows(X: Array) -> Array:
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.size == 0 or not np.all(np.isfinite(X)):
         raise DataError(f"auxiliary features must be a non-empty finite matrix (samples, width); got shape {X.shape}")
-    if len(X) < 2 or np.all(X[0] == X):
+    if np.all(X[0] == X):
         raise DataError("all auxiliary samples are the same, so no classifier can be learned from them; collect others")
     return unit_rows(X)
 

@@ -9,7 +9,7 @@ import gmpy2
 import phe
 from gmpy2 import mpz
 
-from psephos.protocol.errors import DegreeError, InvalidParameter, WrongKeyError
+from psephos.protocol.errors import InvalidParameter, WrongKeyError
 from psephos.protocol.paillier.ciphertexts import check_ciphertext
 from psephos.protocol.paillier.generator import logarithm
 from psephos.protocol.paillier.kernel import Ring, ring
@@ -38,9 +38,7 @@ class PrivateKey:
         return cls(key.p, key.q)
 
     def to_phe(self) -> phe.PaillierPrivateKey:
-        """The same key for phe; raises DegreeError for a degree above 1."""
-        if self.public_key.degree > 1:
-            raise DegreeError(f"phe decrypts under keys of degree 1 only, and {self.public_key!r} is not one")
+        """The same key for phe, whose constructor raises DegreeError for a degree above 1."""
         return phe.PaillierPrivateKey(self.public_key, int(self._p), int(self._q))
 
     def factors(self) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -116,7 +117,7 @@ def test_a_party_votes_once_per_auxiliary_set_whatever_the_round(ceremony, round
             return cast(party, voted, samples)
 
     assert restarted(round_) == restarted(round_)  # the very same ballot, which tells nothing new
-    with pytest.raises(AlreadyCastError):
+    with pytest.raises(AlreadyCastError, match="party 0 has voted on this auxiliary set before"):
         restarted(again)
     party = voting(ceremony, 0, [0] * 11)
     cast(party, round_, samples)
@@ -140,6 +141,31 @@ def test_another_auxiliary_set_than_the_rounds_is_refused(ceremony, round_, samp
         cast(party, round_, samples[0])
     with pytest.raises(DataError):
         cast(party, round_, samples[:0])
+
+
+def test_a_round_of_votes_is_one_of_these_samples_and_classes(ceremony, round_, samples) -> None:
+    """Named as it is, with room for what no votes are: a longer vector, several votes a sample, one in two samples."""
+    party, plan = voting(ceremony, 0, [0] * 11), round_.plan
+    for changes in (
+        {"length": plan.length + 2},
+        {"maximum": 2},
+        {"minimum": -1},
+    ):
+        fields = {"length": plan.length, "addends": plan.addends, "minimum": 0, "maximum": 1} | changes
+        other = dataclasses.replace(round_, plan=PackingPlan.for_key(round_.key, **fields))
+        with pytest.raises(WrongRoundError, match="plan is not that of votes on 11 samples and 3 classes"):
+            cast(party, other, samples)
+    proved = vote_round(ceremony.threshold_key, ceremony.roster, samples, CLASSES, test_key=True, proofs="valid")
+    assert (proved.group, cast(party, proved, samples).party) == (2, 0)
+    for group in (1, 11):
+        with pytest.raises(WrongRoundError, match=f"one vote per {group} entries, and a sample has 2"):
+            cast(voting(ceremony, 0, [0] * 11), dataclasses.replace(proved, group=group), samples)
+    unproved = dataclasses.replace(proved, proofs="knowledge", group=11)
+    assert cast(voting(ceremony, 0, [0] * 11), unproved, samples).party == 0, "nothing is proved of its groups"
+    room = dataclasses.replace(
+        round_, plan=PackingPlan.for_key(round_.key, length=plan.length, addends=plan.addends + 3)
+    )
+    assert cast(voting(ceremony, 0, [0] * 11), room, samples).party == 0, "nor is it another for having more room"
 
 
 def test_auxiliary_data_of_another_width_is_refused(ceremony, round_, samples) -> None:
@@ -224,8 +250,9 @@ def test_a_party_refuses_a_release_that_would_exceed_its_budget_and_keeps_its_vo
     assert budget.events == []
     cast(party, round_, samples, costs=pure_event("soft", 0.75))
     assert budget.spent() == pytest.approx(0.75)
-    cast(party, round_, samples, costs=pure_event("soft", 0.25))  # the same ballot again
+    cast(party, round_, samples, costs=pure_event("soft", 0.75))  # the same ballot again, which costs nothing
     assert budget.spent() == pytest.approx(0.75)
+    assert cast(voting(ceremony, 1, [0] * 11), round_, samples, costs=pure_event("soft", 9.0)).party == 1, "no budget"
 
 
 def test_contributions_are_charged_too(ceremony) -> None:
@@ -249,5 +276,5 @@ def test_parameters_are_given_to_one_sum(ceremony) -> None:
         for n in range(2)
     ]
     give(party, rounds[0], "parameters", rounds[0].context, [1, -2, 3])
-    with pytest.raises(AlreadyCastError, match="parameters"):
+    with pytest.raises(AlreadyCastError, match="party 0 has given its parameters to a sum before"):
         give(party, rounds[1], "parameters", rounds[1].context, [1, -2, 3])

@@ -158,6 +158,10 @@ def test_proposition_3_1() -> None:
         (np.full((2, 2), np.nan), np.ones(2), DataError),
         (X, np.array([0, 1, 1]), DataError),
         (X, np.ones(2), DataError),
+        (X, np.ones((3, 1)), DataError),
+        (np.zeros((2, 0)), np.ones(2), DataError),
+        (np.zeros((1, 1, 1)), np.ones(1), DataError),
+        (np.array([[1 + 2.0**-40 + 2.0**-50]]), np.ones(1), NormError),
     ],
 )
 def test_bad_records(rows: np.ndarray, labels: np.ndarray, error: type[Exception]) -> None:
@@ -165,7 +169,40 @@ def test_bad_records(rows: np.ndarray, labels: np.ndarray, error: type[Exception
         LocalLoss(rows, labels)
 
 
+def test_the_longest_row_and_the_fewest_records() -> None:
+    """In double precision, whatever they came in."""
+    local = LocalLoss(np.array([[1 + 2.0**-40]]), [-1])
+    assert (local.dimension, local.X.dtype, local.y.dtype) == (1, np.float64, np.float64)
+    single = LocalLoss((X / 2).astype(np.float32), Y.astype(np.float32))
+    assert (single.dimension, single.X.dtype, single.y.dtype) == (2, np.float64, np.float64)
+
+
+@pytest.mark.parametrize("half_width", [0.0, -0.5, np.inf, np.nan])
+def test_losses_that_bound_nothing(half_width: float) -> None:
+    for make in (margin_slope, lambda *given, **named: LocalLoss(X, Y, *given, **named)):
+        with pytest.raises(InvalidParameter, match="half width"):
+            make("huber", half_width=half_width)
+        with pytest.raises(InvalidParameter, match="not 'hinge'"):
+            make("hinge")
+
+
+def test_the_approximate_hinge_is_as_wide_as_is_said() -> None:
+    """Its slope is -1 up to 1 - h, 0 from 1 + h, and straight between; another loss than the logistic one."""
+    margins = np.array([0.0, 0.5, 0.75, 1.0, 1.5, 2.0])
+    assert margin_slope("huber")(margins).tolist() == [-1, -1, -0.75, -0.5, 0, 0]
+    assert margin_slope("huber", half_width=1.0)(margins).tolist() == [-1, -0.75, -0.625, -0.5, -0.25, 0]
+    assert margin_slope()(margins) == pytest.approx(-1 / (1 + np.exp(margins)))
+    narrow, wide = (LocalLoss(X, Y, "huber", half_width=h).gradient((1.0, 0.0)) for h in (0.5, 2.0))
+    assert not np.allclose(narrow, wide)
+
+
 # -- the shares of noise
+
+
+def test_no_noise_is_none_at_all() -> None:
+    bare = replace(SERIES, step_law="none", step_scale=0.0, fixed_sigmas=(0.0, 2.0, 3.0))
+    assert fixed_share(bare, 0) == step_share(bare, 1) == [0, 0]
+    assert any(fixed_share(bare, 1) + fixed_share(bare, 2) + step_share(SERIES, 1))
 
 
 def test_fixed_noise_is_drawn_once_and_step_noise_afresh(ceremony: Ceremony) -> None:
@@ -385,6 +422,7 @@ def test_gradients_above_the_bound(ceremony: Ceremony) -> None:
     after = hears(clipping, clipping.start().state, said(announced(clipping.terms, 1, (0.0, 0.0))))
     account: Answering = clipping.result(after.state)
     assert account.clipped == 1
+    assert account.vector == tuple(clipping.vector(account, announced(clipping.terms, 2))[0]), "no noise at all here"
     full = LocalLoss(X, Y).gradient((0.0, 0.0))
     assert np.array(account.vector) * tight.pitch == pytest.approx(full * 0.25 / np.linalg.norm(full), abs=tight.pitch)
     inside = party_of(ceremony, series=replace(tight, bound=5.0), clip=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -116,6 +118,60 @@ def test_everybody_comes_to_an_end() -> None:
         ("party 1", "curator", "ballot"),
     ]
     assert (driver.phases["sum"].messages, driver.phases["sum"].bytes) == (3, 3 * 42)
+
+
+def test_where_time_goes() -> None:
+    """Of the roles, and of the phases that they work in; none before anybody has said anything."""
+    begun = time.perf_counter()
+    driver = Driver([Party(0), Party(1), Curator()])
+    assert set(driver.clock.values()) == {0.0}
+    driver.run()
+    assert driver.phases.keys() == {"", "sum"}
+    assert (driver.phases[""].messages, driver.phases[""].bytes) == (0, 0)
+    assert driver.clock.keys() == {"curator", *PARTIES}
+    spent = sum(driver.clock.values())
+    assert min(*driver.clock.values(), *(phase.seconds for phase in driver.phases.values())) > 0
+    assert spent == pytest.approx(sum(phase.seconds for phase in driver.phases.values()))
+    assert spent < time.perf_counter() - begun
+    alone = Driver([Adder()])
+    alone.run()
+    assert alone.phases[""].seconds == pytest.approx(alone.clock["adder"])
+
+
+def test_what_is_posted_is_watched_noted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """By whoever watches, in the transcript, in the log, which says that it travels and never what."""
+    watched, transcript = list[tuple[str, Entry]](), Transcript()
+    honest, noise = ballot(3), Post("curator", b"no message at all", "noise")
+    with caplog.at_level(logging.DEBUG, "psephos.driver"):
+        Driver(
+            [Curator(), Liar("party 0", honest), Liar("party 1", noise, ballot(4))],
+            strict=False,
+            transcript=transcript,
+            watch=lambda phase, entry: watched.append((phase, entry)),
+        ).run()
+    expected = [
+        ("sum", "curator", BOARD, "announcement", 42),
+        ("sum", "party 0", "curator", "ballot", 42),
+        ("noise", "party 1", "curator", "no message", 17),
+        ("sum", "party 1", "curator", "ballot", 42),
+    ]
+    assert [(m.phase, m.sender, m.receiver, m.kind, m.size) for m in transcript.messages] == expected
+    assert [(phase, e.number, e.sender, e.receiver, len(e.data)) for phase, e in watched] == [
+        (phase, number, sender, receiver, size) for number, (phase, sender, receiver, _, size) in enumerate(expected, 1)
+    ]
+    said = [vars(record)["about"] for record in caplog.records]
+    assert [about for about in said if "bytes" in about] == [
+        dict(zip(("phase", "sender", "receiver", "kind", "bytes"), line, strict=True)) for line in expected
+    ]
+    assert [about for about in said if "bytes" not in about] == [{"role": "curator", "error": "MessageError"}]
+
+
+def test_a_transcript_of_two_runs_knows_everybody() -> None:
+    transcript = Transcript(secrets=True)
+    Driver([Adder()], transcript=transcript).run()
+    Driver([Liar("party 5")], transcript=transcript).run()
+    assert transcript.roles == {"adder", "party 5"}
+    assert transcript.view("adder").received == ()
 
 
 def test_who_vanishes_is_named() -> None:

@@ -106,4 +106,11 @@ def test_an_exhausted_tape_gives_nothing_away() -> None:
     with pytest.raises(RandomnessExhausted, match="6 bytes and 7") as caught:
         tape.draw(5)
     assert "cdef" not in str(caught.value)
+    assert repr(tape) == "<ReplayedRandomness, 4 bytes left>"
     assert tape.draw(4) == b"cdef"  # the failed draw took nothing
+
+
+def test_a_recorded_source_shows_how_much_it_drew_and_nothing_of_it() -> None:
+    recorded = RecordedRandomness(ReplayedRandomness(b"abcdef"))
+    assert recorded.draw(2) + recorded.draw(3) == recorded.tape() == b"abcde"
+    assert repr(recorded) == "<RecordedRandomness, 5 bytes drawn>"

@@ -180,6 +180,16 @@ def test_a_run_in_a_store_is_the_run_without() -> None:
         assert kept == kept[:1] * 3
 
 
+def test_a_kept_board_gives_back_what_was_posted() -> None:
+    board = StoredBoard(Store())
+    posts = [Post("curator", b"one", "a"), Post(BOARD, b"two", "b"), Post("curator", b"three", "a")]
+    posted = [board.post("party 0", post) for post in posts]
+    assert posted == [Entry(n, "party 0", post.receiver, post.data) for n, post in enumerate(posts, 1)]
+    assert list(board.read(0)) == posted
+    assert list(board.read(2)) == posted[2:]
+    assert list(board.history()) == [(post.phase, entry) for post, entry in zip(posts, posted, strict=True)]
+
+
 class Failing(Party):
     """Answers and then fails, `failures` times."""
 

@@ -84,3 +84,39 @@ def test_messages_of_other_processes_are_taken_in() -> None:
     run(there)
     here.extend(there.messages)
     assert here.redacted() == there.redacted()
+
+
+def test_a_view_is_of_somebody_who_took_part() -> None:
+    """By an input, a coin, a message of its own, or because a run says so; to have been written to is not enough."""
+    transcript = Transcript(secrets=True)
+    run(transcript)
+    transcript.give("by input", "x", 1)
+    transcript.coins("by coins", SimulationRandomness(1))
+    transcript.roles.add("by the run")
+    for role in ("by input", "by coins", "by the run", "curator", "holder 1"):
+        assert transcript.view(role).role == role
+    assert transcript.view("by the run").inputs == {}
+    transcript.send("open", "curator", "stranger", "request", b"")
+    with pytest.raises(InvalidParameter, match="no stranger took part in this run; there were by coins, by input"):
+        transcript.view("stranger")
+
+
+def test_inputs_of_one_role_are_kept_together() -> None:
+    for secrets in (True, False):
+        transcript = Transcript(secrets=secrets)
+        transcript.give("party 1", "samples", 1)
+        transcript.give("party 1", "labels", 2)
+        kept = {"samples": 1, "labels": 2} if secrets else {"samples": None, "labels": None}
+        assert transcript._inputs == {"party 1": kept}
+    assert (repr(Transcript()), repr(Transcript(secrets=True))) == (
+        "<Transcript of 0 messages, redacted>",
+        "<Transcript of 0 messages, with secrets>",
+    )
+
+
+def test_one_source_of_coins_a_role() -> None:
+    """What it drew from two objects is one tape."""
+    transcript = Transcript(secrets=True)
+    first = transcript.coins("party 1", SimulationRandomness(1))
+    drawn = first.draw(3) + transcript.coins("party 1", SimulationRandomness(2)).draw(2)
+    assert transcript.view("party 1").tape == drawn == SimulationRandomness(1).draw(5)

@@ -18,6 +18,9 @@ vectors = st.lists(
 radii = st.one_of(st.sampled_from([1.0, 0.1, 53.0, 2.0**-400, 2.0**400]), st.floats(1e-6, 1e6))
 
 
+BEYOND = [np.nextafter(2.0**-400, 0.0), np.nextafter(2.0**400, np.inf)]
+
+
 def exact_square(vector: np.ndarray) -> Fraction:
     return sum((Fraction(float(v)) ** 2 for v in vector.ravel()), Fraction(0))
 
@@ -38,6 +41,16 @@ def test_projection_is_the_nearest_point(entries: list[float], radius: float) ->
 
 def test_vectors_whose_norm_overflows_keep_their_direction() -> None:
     np.testing.assert_allclose(project([1.7e308, -1.7e308], 1.0), [0.5**0.5, -(0.5**0.5)], rtol=1e-13)
+
+
+def test_what_is_clearly_inside_and_what_is_brought_there() -> None:
+    """The slacks of the docstring's proof, to the last bit."""
+    for inside in (1 - 2.0**-50, 0.5, 0.0):
+        assert project([inside], 1.0).tolist() == [inside]
+    for outside in (1 - 2.0**-51, 1.0, 1 + 2.0**-52, 2.0, 2.0**501):
+        (point,) = project([outside], 1.0).tolist()
+        assert 1 - 3 * 2.0**-49 < point < 1 - 2.0**-49, outside
+    assert project([4.0], 2.0).tolist() == [2 - 2.0**-47]
 
 
 def test_a_vector_inside_is_not_touched() -> None:
@@ -73,9 +86,13 @@ def test_the_mean_of_a_sum_is_the_exact_mean_rounded_once(rows: list[list[float]
         assert got == float(Fraction(total, len(rows) * 2**bits))
 
 
-@pytest.mark.parametrize("radius", [0.0, -1.0, float("nan"), float("inf"), 1e-200, 1e200])
+@pytest.mark.parametrize("radius", [0.0, -1.0, float("nan"), float("inf"), 1e-200, 1e200, *BEYOND])
 def test_a_radius_that_is_none(radius: float) -> None:
-    for call in (lambda: project([1.0], radius), lambda: FixedPoint(8).encode([0.0], radius)):
+    for call in (
+        lambda: project([1.0], radius),
+        lambda: FixedPoint(8).encode([0.0], radius),
+        lambda: FixedPoint(8).limit(radius),
+    ):
         with pytest.raises(InvalidParameter, match="radius"):
             call()
 
@@ -95,11 +112,17 @@ def test_entries_that_are_no_numbers(entry: float) -> None:
 
 
 def test_a_vector_outside_is_refused_not_shrunk() -> None:
-    for vector in ([1.5, 0.0], [0.9, 0.9]):
+    for vector in ([1.5, 0.0], [0.9, 0.9], [1.7e308], [1.0, 2.0**-20]):
         with pytest.raises(DataError, match="project it first"):
             FixedPoint(20).encode(vector, 1.0)
+    assert FixedPoint(20).encode([1.0, 2.0**-21], 1.0) == [1 << 20, 0]
+    assert FixedPoint(20).encode([0.0, -1.0], 1.0) == [0, -1 << 20]
+    assert FixedPoint(4).encode([], 1.0) == []
+    assert [FixedPoint(4).limit(radius) for radius in (1.0, 0.999, 2.0**-5)] == [16, 15, 0]
 
 
 def test_a_mean_of_nobody() -> None:
-    with pytest.raises(InvalidParameter):
-        FixedPoint(8).mean([1], 0)
+    for nobody in (0, -1):
+        with pytest.raises(InvalidParameter):
+            FixedPoint(8).mean([1], nobody)
+    assert FixedPoint(1).mean([3, -1], 1).tolist() == [1.5, -0.5]

@@ -12,7 +12,7 @@ from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     CiphertextError,
@@ -29,7 +29,7 @@ from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.wire import HEADER_BYTES
 from psephos.testing.rounds import hold_election, short_key
 
-KINDS = ["ballot", "tally request", "partial decryption"]
+KINDS = ["ballot", "close", "confirmation", "tally request", "partial decryption"]
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids="degree {}".format)
@@ -48,13 +48,16 @@ def encodings(election: Any) -> dict[str, tuple[bytes, Callable[[bytes, Round], 
     part = PartialDecryption(election.round.digest, 1, product.digest, values)
     return {
         "ballot": (ballots[1].encode(), Ballot.decode),
+        "close": (Close(election.round.digest).encode(), Close.decode),
+        "confirmation": (Confirmation(election.round.digest, 3, product.digest).encode(), Confirmation.decode),
         "tally request": (request.encode(election.round), TallyRequest.decode),
         "partial decryption": (part.encode(election.round), PartialDecryption.decode),
     }
 
 
 def encode(message: Any, round_: Round) -> bytes:
-    encoded: bytes = message.encode() if isinstance(message, Ballot) else message.encode(round_)
+    short = isinstance(message, Ballot | Close | Confirmation)
+    encoded: bytes = message.encode() if short else message.encode(round_)
     return encoded
 
 
@@ -87,7 +90,8 @@ def test_every_truncation_and_extension_is_refused(election: Any, encodings: Any
 def test_every_flipped_header_byte_is_refused(election: Any, encodings: Any, kind: str) -> None:
     """Magic, version, kind, round, party or holder, signature."""
     data, decode = encodings[kind]
-    values = 0 if kind == "tally request" else election.round.plan.ciphertexts * election.key.ciphertext_bytes
+    values = election.round.plan.ciphertexts * election.key.ciphertext_bytes
+    values = values if kind in ("ballot", "partial decryption") else 0
     header = len(data) - values
     for place in range(header):
         flipped = bytearray(data)
@@ -97,7 +101,7 @@ def test_every_flipped_header_byte_is_refused(election: Any, encodings: Any, kin
                 with pytest.raises(MessageError, match="roster"):
                     decode(bytes(flipped), election.round)
             continue  # another product digest is well-formed; holders compare it
-        if kind == "partial decryption" and HEADER_BYTES <= place < header - 1:
+        if kind in ("confirmation", "partial decryption") and HEADER_BYTES <= place < header - 1:
             continue  # the product's digest again: the tally compares it
         with pytest.raises(PsephosError):
             decode(bytes(flipped), election.round)
@@ -150,12 +154,19 @@ def test_ciphertexts_out_of_range_are_refused_at_once(
             decode(data[:start] + bad.to_bytes(size, "little") + data[start + size :], election.round)
 
 
-def test_a_partial_decryption_of_another_holder_or_length(election: Any, encodings: Any) -> None:
-    data, decode = encodings["partial decryption"]
+@pytest.mark.parametrize("kind", ["confirmation", "partial decryption"])
+def test_holders_have_their_numbers(election: Any, encodings: Any, kind: str) -> None:
+    data, decode = encodings[kind]
     holder_at = HEADER_BYTES + 32
     for holder in (0, 4, 255):
         with pytest.raises(ThresholdError, match="1 to 3"):
             decode(data[:holder_at] + bytes([holder]) + data[holder_at + 1 :], election.round)
+    for holder in (1, 3):
+        assert decode(data[:holder_at] + bytes([holder]) + data[holder_at + 1 :], election.round).holder == holder
+
+
+def test_a_partial_decryption_of_another_length(election: Any, encodings: Any) -> None:
+    data, decode = encodings["partial decryption"]
     part = decode(data, election.round)
     for values in (part.values[:-1], (*part.values, mpz(1)), ()):
         with pytest.raises(MessageError, match="bytes of content"):

@@ -16,6 +16,7 @@ from psephos.protocol.errors import (
     UnknownPartyError,
     WeakKeyError,
 )
+from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.randomness import SimulationRandomness
@@ -37,6 +38,10 @@ def test_everything_agreed_on_is_in_the_digest(election: Any, make_election: Any
         replace(round_, minimum_ballots=round_.minimum_ballots + 1),
         replace(round_, context=bytes(32)),
         replace(round_, nonce=bytes(16)),
+        replace(round_, proofs="knowledge"),
+        replace(round_, group=2),
+        replace(round_, confirmations=3),
+        replace(round_, confirmations=2),
     ]
     assert len({round_.digest, *(r.digest for r in others)}) == len(others) + 1
     assert replace(round_).digest == round_.digest
@@ -95,11 +100,33 @@ def test_what_does_not_fit_together(election: Any) -> None:
         {"plan": PackingPlan(400, 4, 0, 1, 512)},
         {"plan": PackingPlan(400, 5, 0, 1, 514)},
         {"context": bytes(31)},
+        {"context": bytes(33)},
         {"nonce": bytes(15)},
+        {"nonce": bytes(17)},
         {"kind": "ballots"},
+        {"group": 1 << 24},
     ):
         with pytest.raises(InvalidParameter):
             replace(round_, **change)
+    for fits in ({"group": (1 << 24) - 1}, {"minimum_ballots": 2}, {"minimum_ballots": 5}):
+        assert replace(round_, **fits) != round_  # type: ignore[arg-type]
+    assert round_.verification_key(0) == round_.roster[0]
+    assert round_.verification_key(4) == round_.roster[4]
+
+
+def test_only_votes_under_a_key_of_our_form_are_proved_valid(election: Any) -> None:
+    round_: Round = election.round
+    assert replace(round_, proofs="valid").proofs == "valid"
+    foreign = PublicKey(round_.key.n)
+    for change in (
+        {"kind": "statistic"},
+        {"threshold_key": replace(round_.threshold_key, key=foreign)},
+        {"plan": replace(round_.plan, minimum=-1)},
+        {"group": 3},
+    ):
+        replace(round_, **change)
+        with pytest.raises(InvalidParameter, match="prove"):
+            replace(round_, proofs="valid", **change)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("party", [-1, 5, 2**32])

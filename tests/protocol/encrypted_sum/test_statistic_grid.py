@@ -46,15 +46,57 @@ def test_counts_beyond_int64_products_stay_exact() -> None:
 def test_digest_tells_grids_apart() -> None:
     assert make(1).digest == make(1).digest
     assert make(1).digest != make(2).digest
+    wide, tall = (StatisticGrid(np.array(points), np.array([[0, 1]])) for points in ([[1, 2]], [[1], [2]]))
+    assert wide.digest != tall.digest
+    assert wide.digest != StatisticGrid(np.array([[1, 2]]), np.array([[1, 0]])).digest
+
+
+def test_the_finest_grid_there_is() -> None:
+    for points, contrast in (([[2**62 - 1]], [[0, 1]]), ([[1 - 2**61], [5]], [[0, 1 - 2**31]])):
+        StatisticGrid(np.array(points), np.array(contrast))
+    for points, contrast in (
+        ([[2**62]], [[0, 1]]),
+        ([[2**61], [0]], [[0, 1]]),
+        ([[-(2**61)], [0]], [[0, 1]]),
+        ([[1]], [[0, 2**31]]),
+        ([[1]], [[0, -(2**31)]]),
+    ):
+        with pytest.raises(InvalidParameter, match="too fine"):
+            StatisticGrid(np.array(points), np.array(contrast))
+
+
+def test_shapes_and_types_that_make_no_grid() -> None:
+    good, contrast = np.array([[1, 2]]), np.array([[0, 1]])
+    for bad in (np.array([1, 2]), good[None], np.array([[1.0, 2]]), good.astype(np.uint8), good[:0]):
+        with pytest.raises(InvalidParameter, match="points must be"):
+            StatisticGrid(bad, contrast)
+    for bad in (np.array([0, 1]), contrast[None], contrast.astype(float), contrast.T, np.array([[0, 1], [1, 0]])):
+        with pytest.raises(InvalidParameter, match="contrasts must be"):
+            StatisticGrid(good, bad)
+    grid = StatisticGrid(good, contrast)
+    assert (grid.samples, grid.classes, grid.length) == (1, 2, 2)
+    for array in (grid.points, grid.contrast):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 1
+
+
+def test_choices_and_counts_of_any_integers() -> None:
+    grid = make(0)
+    choices = np.arange(7) % 4
+    assert grid.contribution(choices.astype(np.uint8)) == grid.contribution(choices)
+    counts = np.eye(4, dtype=np.uint8)[choices]
+    assert grid.total(counts) == grid.contribution(choices)
+    assert grid.total(0 * counts) == [0] * 9
+    for bad in (counts.astype(float), counts[:6], counts[:, :3], counts[0]):
+        with pytest.raises(DataError, match="counts must be integers"):
+            grid.total(bad)
 
 
 def test_bad_input() -> None:
     grid = make(0)
-    for bad in (np.zeros(6, dtype=int), np.zeros(7), np.full(7, 4), np.full(7, -1)):
+    for bad in (np.zeros(6, dtype=int), np.zeros(7), np.full(7, 4), np.full(7, -1), np.zeros((7, 1), dtype=int)):
         with pytest.raises(DataError):
             grid.contribution(bad)
-    with pytest.raises(DataError):
-        grid.total(np.zeros((7, 3), dtype=int))
     with pytest.raises(InvalidParameter):
         StatisticGrid(np.zeros((0, 3), dtype=int), np.array([[0, 1]]))
     with pytest.raises(InvalidParameter):

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
-from psephos.protocol.errors import DataError, InvalidParameter, WrongPartialDecryptionError
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
+from psephos.protocol.errors import DataError, InvalidParameter, WeakKeyError, WrongPartialDecryptionError
+from psephos.protocol.randomness import SimulationRandomness
 
 
 @given(st.data(), st.integers(1, 12), st.integers(2, 6), st.integers(1, 8))
@@ -110,8 +111,25 @@ def test_a_salted_context_confirms_no_guess_of_the_samples() -> None:
     assert secret.context(range(2)) == AuxiliarySet(np.eye(3), b"s" * 32).context(range(2))
     assert secret.digest == guess.digest  # a party recognises samples it has voted on under any salt
     assert secret.digest.hex()[:12] not in repr(secret)
-    with pytest.raises(InvalidParameter, match="32 bytes"):
-        AuxiliarySet(np.eye(3), b"short")
+    for length in (1, 5, 31, 33):
+        with pytest.raises(InvalidParameter, match="32 bytes"):
+            AuxiliarySet(np.eye(3), bytes(length))
+
+
+def test_a_round_of_votes_is_what_was_asked_for(election: Any) -> None:
+    key, roster, public = election.round.threshold_key, election.round.roster, AuxiliarySet(np.eye(4), b"s" * 32)
+    made = vote_round(
+        key, roster, public, "abc", minimum_ballots=4, test_key=True, proofs="valid", randomness=SimulationRandomness(1)
+    )
+    assert (made.kind, made.threshold_key, list(made.roster)) == ("votes", key, list(roster))
+    assert made.plan == VoteLayout(4, 3).plan(key.key, 5)
+    assert (made.minimum_ballots, made.context, made.group) == (4, public.context("abc"), 2)
+    assert (made.nonce, made.test_key, made.proofs) == (SimulationRandomness(1).draw(16), True, "valid")
+    plain = vote_round(key, roster, np.eye(4), 3, test_key=True)
+    assert (plain.minimum_ballots, plain.context, plain.group) == (3, AuxiliarySet(np.eye(4)).context(range(3)), 2)
+    assert (plain.proofs, plain.confirmations, len(plain.nonce)) == ("knowledge", 0, 16)
+    with pytest.raises(WeakKeyError):
+        vote_round(key, roster, np.eye(4), 3)
 
 
 def test_equal_sets_have_one_digest() -> None:

@@ -87,6 +87,23 @@ def test_a_shape_costs_what_it_says(shape: CombShape, seed: int) -> None:
     assert counting.multiplications == shape.multiplications
 
 
+class WideRing(CountingRing):
+    """Makes eight products together, or says so."""
+
+    lanes = 8
+
+
+@pytest.mark.parametrize(("powers", "calls"), [(1, 7), (2, 9), (3, 14), (4, 14), (5, 25), (8, 25), (9, 25)])
+def test_few_powers_share_the_lanes(powers: int, calls: int) -> None:
+    """Eight tables of three columns each: p powers on 8 lanes are made of 8/p parts, folded together at the end."""
+    comb = FixedBaseComb(mpz(5), ring(mpz(1009)), CombShape(2, 8, 3))
+    drawn = [comb.draw(SimulationRandomness(1, place)) for place in range(powers)]
+    expected = comb.drawn_powers(drawn)
+    comb._ring = counting = WideRing(mpz(1009))
+    assert comb.drawn_powers(drawn) == expected
+    assert counting.multiplications == calls
+
+
 def test_half_at_3072_bits_takes_about_135_multiplications_in_50_mb() -> None:
     shape = best_shape(1536, powers=20_000, entry_bytes=768)
     assert 125 <= shape.multiplications <= 137

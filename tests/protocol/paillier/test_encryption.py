@@ -285,6 +285,10 @@ def test_a_forked_process_finds_the_pool_empty(private_key: PrivateKey, monkeypa
         pool.take(1)
     pool.fill(1)
     assert len(pool.take(1)) == 1
+    pool.fill(1)
+    monkeypatch.undo()
+    pool.fill(3)  # in another process again, which fills it before it takes
+    assert len(pool) == 3
 
 
 class CountingInteger(int):

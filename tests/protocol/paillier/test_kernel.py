@@ -176,6 +176,41 @@ def test_what_montgomery_or_the_vectors_cannot_do_is_gmpy2s(modulus: mpz, name: 
 
 
 @needs_ifma
+@pytest.mark.parametrize(
+    ("bits", "digits", "fast"),
+    [
+        *((bits, 1, fast) for bits, fast in ((999, False), (1000, True), (51998, True), (51999, False))),
+        *((1000, digits, fast) for digits, fast in ((8, True), (9, False))),
+        *((13000, digits, fast) for digits, fast in ((6, True), (7, False))),
+        *((bits, 2, fast) for bits, fast in ((500, False), (501, True))),
+    ],
+)
+def test_who_computes_what(bits: int, digits: int, fast: bool) -> None:
+    """By length and number of digits; base^digits is one long digit where the base is short."""
+    with use("ifma"):
+        assert (type(ring(mpz(1) << bits - 1 | 1, digits)) is not Ring) == fast
+    with use("gmpy2"):
+        assert type(ring(mpz(1) << bits - 1 | 1, digits)) is Ring
+
+
+@needs_ifma
+def test_long_digits_have_products_too() -> None:
+    """Where base^digits is longer than one digit may be."""
+    base, rows = (mpz(1) << 13_000) - 9, [[mpz(3) ** 30_000, mpz(7)], [mpz(5) ** 20_000, mpz(1)]] * 3
+    with use("ifma"):
+        fast = ring(base, 5)
+    assert type(fast) is not Ring
+    assert fast.products(*rows) == Ring(base, 5).products(*rows)
+
+
+def test_a_secret_s_ring_is_its_owner_s_to_keep() -> None:
+    base = mpz(2) ** 1279 - 1
+    assert ring(base, 2) is ring(base, 2)
+    secrets = [ring(base, 2, secret=True) for _ in range(2)]
+    assert len({id(one) for one in (ring(base, 2), *secrets)}) == 3
+
+
+@needs_ifma
 def test_rows_that_do_not_fit_are_refused() -> None:
     """C code reads nothing beyond what it was given."""
     compute = kernel._ifma.compute_digits

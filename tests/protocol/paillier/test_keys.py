@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 from psephos.protocol.errors import CiphertextError, InvalidParameter, WeakKeyError, WrongKeyError
 from psephos.protocol.paillier.kernel import Ring
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_key_size, check_modulus, security_bits
+from psephos.protocol.paillier.keys import (
+    DEFAULT_KEY_BITS,
+    PublicKey,
+    check_key_bits,
+    check_key_size,
+    check_modulus,
+    security_bits,
+)
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.randomness import SimulationRandomness
 
@@ -63,6 +70,7 @@ def test_p_minus_1_and_q_minus_1_share_nothing_but_2() -> None:
     for seed in range(400):
         p, q = generate_private_key(64, test_key=True, randomness=SimulationRandomness(seed, "gcd")).factors()
         assert math.gcd(p - 1, q - 1) == 2
+        assert abs(p - q).bit_length() > 32 - 10  # one pair in 256 has a difference of 22 bits
 
 
 def test_the_default_is_3072_bits() -> None:
@@ -78,10 +86,17 @@ def test_a_small_key_must_be_called_a_test_key(bits: int) -> None:
         generate_private_key(bits)
 
 
-@pytest.mark.parametrize("bits", [2049, 63, 62, 0, -2])
-def test_odd_and_tiny_sizes_are_refused(bits: int) -> None:
+@pytest.mark.parametrize("bits", [2049, 63, 62, 0, -2, 16386])
+def test_odd_tiny_and_huge_sizes_are_refused(bits: int) -> None:
     with pytest.raises(InvalidParameter, match="even number of bits"):
         generate_private_key(bits, test_key=True)
+
+
+def test_the_smallest_and_the_largest_key() -> None:
+    check_key_bits(64, test_key=True)
+    check_key_bits(2048)
+    check_key_bits(16384)
+    assert PublicKey(2**63 + 1).bits == 64
 
 
 def test_check_key_size(private_key: PrivateKey, real_private_key: PrivateKey) -> None:
@@ -91,7 +106,7 @@ def test_check_key_size(private_key: PrivateKey, real_private_key: PrivateKey) -
         check_key_size(private_key.public_key)
 
 
-@pytest.mark.parametrize("n", [0, -15, 15, 2**63, 2**64 - 2])
+@pytest.mark.parametrize("n", [0, -15, 15, 2**63 - 1, 2**63, 2**64 - 2])
 def test_what_is_no_modulus_is_refused(n: int) -> None:
     with pytest.raises(InvalidParameter, match="odd number"):
         PublicKey(n)
@@ -166,6 +181,8 @@ def test_the_identifier_tells_modulus_and_form_apart(private_key: PrivateKey, ot
     assert ours != other
     assert ours != 5
     assert ours == phe.PaillierPublicKey(ours.n)
+    assert PublicKey.from_phe(ours) is ours
+    assert not hasattr(ours, "nothing")
     assert hash(ours) == hash(foreign)
 
 

@@ -91,6 +91,19 @@ def test_slots_can_be_full_to_the_last_value(addends: int) -> None:
     assert plan.unpack(packed, addends) == [addends] * 511
 
 
+@pytest.mark.parametrize(
+    "radix", [2, 3, 2**20 - 1, 2**31 - 1, 2**31, 2**31 + 1, 2**62, 2**63 - 1, 2**63, 2**63 + 1, 2**100]
+)
+def test_slots_of_any_width_hold_their_largest_and_least_values(radix: int) -> None:
+    """Where they fill a machine word, and where they are wider than one."""
+    plan = PackingPlan(77, 1, 0, radix - 1, 512)
+    values = [(0, radix - 1, radix // 2)[i % 7 % 3] for i in range(77)]
+    packed = plan.pack(values)
+    slots = plan.slots_per_plaintext
+    assert packed[0] == sum(v * radix**i for i, v in enumerate(values[:slots]))
+    assert plan.unpack(packed, 1) == values
+
+
 def test_known_sizes() -> None:
     """20,000 voters at 3072 bits: 214 votes in a ciphertext (15 whole bits each would be 204); 1000 voters: 308."""
     kdd = PackingPlan(43_000, 20_000, 0, 1, 3072)

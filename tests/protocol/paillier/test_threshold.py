@@ -259,6 +259,7 @@ def test_numbers_that_are_no_holders(private_key: PrivateKey) -> None:
     for share in (0, -5):
         with pytest.raises(InvalidParameter):
             KeyShare(threshold_key, 1, share)
+    assert KeyShare(threshold_key, 2, 1).share() == 1
 
 
 def test_shares_of_two_ceremonies_do_not_combine(private_key: PrivateKey, other_private_key: PrivateKey) -> None:

@@ -21,7 +21,7 @@ class Holder:
     """A share, its verification value, and what it opened."""
 
     def __init__(self, private_key: PrivateKey) -> None:
-        self.key = private_key.public_key
+        self.key, self.factor = private_key.public_key, private_key.factors()[0]
         threshold_key, shares = deal(private_key, holders=3, threshold=2)
         self.share: KeyShare = shares[1]
         self.exponent = self.share.exponent
@@ -105,6 +105,32 @@ def test_bytes_that_are_no_proof(holder: Holder) -> None:
     key = holder.key
     data = holder.prove(holder.opened).encode(key, holder.powers.exponent_bits)
     size = key.ciphertext_bytes
-    for bad in (b"", data[:-1], data + b"\0", bytes(size) + data[size:], b"\xff" * len(data)):
-        with pytest.raises(ProofError):
+    factor = holder.factor.to_bytes(size, "little")
+    for bad, why in (
+        (b"", "no proof of a partial decryption"),
+        (data[:-1], "no proof of a partial decryption"),
+        (data + b"\0", "no proof of a partial decryption"),
+        (bytes(size) + data[size:], "no unit"),
+        (data[:size] + factor + data[2 * size :], "no unit"),
+        (b"\xff" * len(data), "no unit"),
+    ):
+        with pytest.raises(ProofError, match=why):
             OpeningProof.decode(bad, key, holder.powers.exponent_bits)
+
+
+@pytest.mark.parametrize("longer", range(8))
+def test_an_answer_has_as_many_bits_as_the_exponent_makes_it(holder: Holder, longer: int) -> None:
+    bits = holder.powers.exponent_bits + longer
+    proof, limit = holder.prove(holder.opened), mpz(1) << bits + 128 + 80 + 1
+    last = replace(proof, answer=limit - 1)
+    data = last.encode(holder.key, bits)
+    assert OpeningProof.decode(data, holder.key, bits) == last
+    assert len(data) == OpeningProof.encoded_length(holder.key, bits)
+    if limit.bit_length() <= 8 * (len(data) - 2 * holder.key.ciphertext_bytes):
+        with pytest.raises(ProofError, match="outside its range"):
+            OpeningProof.decode(replace(proof, answer=limit).encode(holder.key, bits), holder.key, bits)
+
+
+def test_an_answer_of_zero_is_nobody_s(holder: Holder) -> None:
+    with pytest.raises(ProofError, match="answer is 0"):
+        holder.verify(holder.opened, replace(holder.prove(holder.opened), answer=mpz(0)))

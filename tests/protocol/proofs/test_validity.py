@@ -21,7 +21,7 @@ from psephos.protocol.proofs.field import PRIME
 from psephos.protocol.proofs.knowledge import answer_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES
 from psephos.protocol.proofs.validity import Layout, prove, verify
-from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.testing.rounds import short_key
 
 HERE = b"round 1, party 3"
@@ -131,9 +131,65 @@ def test_answers_out_of_range_are_refused_as_such(ballot: Ballot) -> None:
     begin = 2 * HASH_BYTES + ballot.key.ciphertext_bytes
     assert (ballot.layout.mask_bits + 1) % 8
     assert answer_bits(ballot.key) % 8
-    for last in (begin + sizes[0] - 1, begin + sizes[0] + sizes[1] - 1):
-        with pytest.raises(ProofError, match="outside its range"):
-            ballot.verify(proof[:last] + b"\xff" + proof[last + 1 :])
+    bits = (ballot.layout.mask_bits + 1, answer_bits(ballot.key))
+    for last, first in zip((begin + sizes[0] - 1, begin + sizes[0] + sizes[1] - 1), bits, strict=True):
+        for top in (b"\xff", bytes([1 << first % 8])):  # all that is too much, and the least that is
+            with pytest.raises(ProofError, match="outside its range"):
+                ballot.verify(proof[:last] + top + proof[last + 1 :])
+
+
+def test_an_announcement_that_is_no_unit_is_refused_as_such(ballot: Ballot, private_key: PrivateKey) -> None:
+    proof, size = ballot.prove(), ballot.key.ciphertext_bytes
+    for bad in (0, private_key.factors()[0], int(ballot.key.ciphertext_modulus)):
+        with pytest.raises(ProofError, match="no unit"):
+            ballot.verify(proof[:64] + bad.to_bytes(size, "little") + proof[64 + size :])
+
+
+def test_words_outside_the_field_are_refused_as_such(ballot: Ballot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In what answers, and in the columns of a cheating prover, which are committed to as they are."""
+    proof, sizes = ballot.prove(), ballot.layout.proof_parts
+    begin = 2 * HASH_BYTES + ballot.key.ciphertext_bytes + sizes[0] + sizes[1]
+    for at in (begin, begin + sizes[2] - 8):
+        with pytest.raises(ProofError, match="outside the field"):
+            ballot.verify(proof[:at] + PRIME.to_bytes(8, "little") + proof[at + 8 :])
+    Cheat.spoiled = 0
+    for word in (PRIME, 2**64 - 1):
+        monkeypatch.setattr(Cheat, "word", word, raising=False)
+        monkeypatch.setattr(validity, "_Committed", Cheat)
+        with pytest.raises(ProofError, match="outside the field"):
+            ballot.verify(ballot.prove())
+
+
+class Tape(Randomness):
+    """Gives out what it was given."""
+
+    def __init__(self, *drawn: bytes) -> None:
+        self.drawn = list(drawn)
+
+    def draw(self, count: int) -> bytes:
+        given = self.drawn.pop(0)
+        assert len(given) == count
+        return given
+
+
+def test_what_is_drawn_outside_the_field_is_drawn_again() -> None:
+    words = [5, PRIME, PRIME - 1, 2**64 - 1]
+    tape = Tape(
+        b"".join(w.to_bytes(8, "little") for w in words), b"\xff" * 8 + bytes([7, *bytes(7)]), b"\xff" * 8, bytes(8)
+    )
+    assert validity._uniform(4, tape).tolist() == [5, 0, PRIME - 1, 7]
+    assert not tape.drawn
+
+
+@pytest.mark.parametrize("length", [(1 << 24) - 1, 1 << 24])
+def test_a_ballot_has_fewer_than_2_to_the_24_entries(private_key: PrivateKey, length: int) -> None:
+    key = private_key.public_key
+    plan = PackingPlan.for_key(key, length=length, addends=2)
+    if length < 1 << 24:
+        assert Layout(key, plan, 1, 256).blocks * Layout(key, plan, 1, 256).used >= length
+    else:
+        with pytest.raises(InvalidParameter, match="below 2"):
+            Layout(key, plan, 1, 256)
 
 
 def test_a_proof_is_for_one_place_and_one_ballot(ballot: Ballot, private_key: PrivateKey) -> None:
@@ -198,10 +254,13 @@ class Cheat(validity._Committed):
     """Commits to honest columns but for some, in which the first row says something else."""
 
     spoiled = 0
+    word: int | None = None
 
     def __init__(self, polynomials: validity.Words, layout: Layout, randomness: validity.Randomness) -> None:
         columns = np.ascontiguousarray(validity.coset_values(polynomials, layout.size).T)
         columns[: self.spoiled, 0] ^= np.uint64(1)
+        if self.word is not None:
+            columns[:, -1] = self.word
         salts = randomness.draw(32 * layout.size)
         self._salts = [salts[at : at + 32] for at in range(0, len(salts), 32)]
         self.columns = columns

@@ -1,0 +1,284 @@
+"""A party in Pathak's protocol by itself: what it takes part with, what it agrees to, and each turn answered once.
+
+Whole runs, and what goes wrong on the way, are in tests/psephos/simulation/test_pathak.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import phe
+import pytest
+import scipy.sparse
+
+from psephos.parties.pathak import (
+    Agreed,
+    Borrowing,
+    Contribution,
+    PathakParty,
+    Proposed,
+    Published,
+    Resharing,
+    Standing,
+)
+from psephos.protocol.errors import (
+    AgreementError,
+    DataError,
+    InvalidParameter,
+    MessageError,
+    NormError,
+    PackingError,
+    UnexpectedMessageError,
+    WeakKeyError,
+)
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.protocol.pathak.dgk import generate_dgk_key
+from psephos.protocol.pathak.messages import (
+    KEYED_SIZE_BITS,
+    LENT_BITS,
+    GroupSecret,
+    LentShare,
+    Opponents,
+    Proposal,
+    Questions,
+    Share,
+)
+from psephos.protocol.pathak.noise import ROW_SLACK, modulus_bits, weight_bound
+from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import BOARD, Entry, Step, _Held
+from psephos.protocol.wire import Kind, kind_of
+from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
+
+KEYS = PathakKeys(
+    *(
+        generate_private_key(448, test_key=True, randomness=SimulationRandomness(1, "curator")),
+        generate_dgk_key(
+            256, comparison_bits=KEYED_SIZE_BITS, test_key=True, randomness=SimulationRandomness(1, "dgk")
+        ),
+        generate_private_key(384, test_key=True, randomness=SimulationRandomness(1, "group")),
+    )
+)
+X, Y = np.array([[0.6, 0.8], [0.0, 1.0], [-0.5, 0.0], [0.1, 0.1]]), np.array([0, 1, 1, 0])
+
+
+def terms(**changes: Any) -> Terms:
+    agreed: dict[str, Any] = {"parties": 4, "features": 2, "lam": 0.1, "epsilon": 1.0, "variant": "repaired"}
+    return make_terms(**(agreed | {"smallest_size": 4, "largest_size": 40} | changes))
+
+
+TERMS = terms()
+
+
+def party(number: int = 2, rows: Any = X, labels: Any = Y, agreed: Terms = TERMS, **options: Any) -> PathakParty:
+    return PathakParty(number, rows, labels, agreed, **({"test_key": True} | options))
+
+
+def hears(role: PathakParty, state: Any, sender: str, data: bytes) -> Step:
+    """What it does with one message; raises why it refused."""
+    held = state if isinstance(state, _Held) else _Held(state)
+    step = role.receive(held, [Entry(1, sender, role.name, data)])
+    for refusal in step.refused:
+        assert (step.state, step.posts) == (held, ())
+        raise refusal.error
+    return step
+
+
+def proposed(agreed: Terms, keys: PathakKeys = KEYS) -> bytes:
+    public = (keys.curator.public_key, keys.comparison.public_key) if agreed.finds_smallest else None
+    return Proposal(agreed, public).encode(agreed.digest)
+
+
+# -- who takes part, and with what
+
+
+def test_parties_have_numbers() -> None:
+    for number in (1, 4):
+        assert party(number, group_key=KEYS.group if number == 1 else None).name == f"party {number}"
+    for number in (0, 5):
+        with pytest.raises(InvalidParameter, match=f"numbered 1 to 4, there is no {number}"):
+            party(number)
+    assert repr(party(4)) == "<PathakParty 4 of 4, repaired>"
+
+
+@pytest.mark.parametrize("variant", ["printed", "repaired", "public-bound"])
+def test_party_1_makes_the_group_key_where_there_is_one(variant: str) -> None:
+    agreed = terms(variant=variant)
+    for number in (1, 2):
+        for key in (KEYS.group, None):
+            if (key is not None) == (number == 1 and variant != "public-bound"):
+                party(number, agreed=agreed, group_key=key)
+                continue
+            with pytest.raises(InvalidParameter, match="party 1 makes the parties' key"):
+                party(number, agreed=agreed, group_key=key)
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "error"),
+    [
+        (X, Y.astype(float), DataError),
+        (X, Y == 1, DataError),
+        (X, Y + 1, DataError),
+        (X, Y[:, None], DataError),
+        (X, Y[:3], DataError),
+        (X[0], Y[:2], DataError),
+        (X[None], Y[:1], DataError),
+        (np.where(X == 1, np.inf, X), Y, DataError),
+        (X[:, :1], Y, AgreementError),
+        (np.array([[1 + ROW_SLACK + 2.0**-50, 0.0]]), Y[:1], NormError),
+    ],
+)
+def test_records_that_are_none(rows: Any, labels: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="party 2"):
+        party(2, rows, labels)
+
+
+def test_records_of_any_form() -> None:
+    """Sparse or dense, in any integers; a row may be as long as the slack says."""
+    kept = party()._parameters
+    assert party(2, scipy.sparse.csr_matrix(X), Y.astype(np.uint8))._parameters == kept
+    assert party(2, X.tolist(), Y.tolist())._parameters == kept
+    assert party(2, np.array([[1 + ROW_SLACK, 0.0]]), [1])._parameters[0] > 0
+    assert party(2, X[:0], Y[:0])._parameters == (0, 0)
+    assert [party(2, np.tile(X, (n, 1)), np.tile(Y, n))._size for n in (0, 1, 2, 20)] == [4, 4, 8, 40]
+
+
+def test_parameters_stay_in_their_slot() -> None:
+    """Whatever a solver comes to: the modulus of the shares has room for no more."""
+
+    class Far(PathakParty):
+        def _trained(self, samples: Any, targets: Any) -> Any:
+            return np.array([1e6, -1e6])
+
+    bound = weight_bound(TERMS)
+    assert Far(2, X, Y, TERMS)._parameters == (bound, -bound)
+
+
+# -- what it agrees to
+
+
+def agrees(role: PathakParty, agreed: Terms, keys: PathakKeys = KEYS) -> Step:
+    return hears(role, role.start().state, "curator", proposed(agreed, keys))
+
+
+def test_it_agrees_to_its_own_terms_and_says_nothing_to_others() -> None:
+    role = party()
+    step = agrees(role, TERMS)
+    assert (step.posts, role.result(step.state)) == ((), None)
+    assert isinstance(step.state.state, Proposed)
+    for other in (terms(), terms(epsilon=2.0), terms(variant="printed")):
+        with pytest.raises(AgreementError, match="party 2"):
+            agrees(role, other)
+    with pytest.raises(WeakKeyError):
+        agrees(party(test_key=False), TERMS)
+
+
+SHORT = generate_private_key(256, test_key=True)
+
+
+def test_keys_without_room_are_refused_before_anything_is_sent() -> None:
+    """For the masked shares 260 bits; for noise on a fine grid more."""
+    fine = replace(terms(), pitch_exponent=-200)
+    narrow = generate_private_key(260, test_key=True)
+    nothing = (X[:0], Y[:0], fine)  # parameters would leave their 2^62 steps of such a grid
+    for role, group in ((party(2, *nothing), None), (party(1, *nothing, group_key=KEYS.group), KEYS.group)):
+        with pytest.raises(PackingError):
+            agrees(role, fine, PathakKeys(narrow, KEYS.comparison, KEYS.group))
+        with pytest.raises(InvalidParameter, match="the masked shares take 260 bits and the key has 256"):
+            agrees(role, fine, PathakKeys(SHORT, KEYS.comparison, KEYS.group))
+        assert len(agrees(role, fine).posts) == (4 if group else 0) + (group is not None)
+    with pytest.raises(InvalidParameter, match="the key has 256"):
+        agrees(party(1, group_key=SHORT), TERMS)
+    role = party(3)
+    state = agrees(role, TERMS).state
+    with pytest.raises(InvalidParameter, match="the key has 256"):
+        hears(role, state, "party 1", GroupSecret((0, 1, 2, 3), SHORT).encode(TERMS.digest))
+    with pytest.raises(UnexpectedMessageError, match="who has none to send"):
+        hears(role, state, "party 2", GroupSecret((0, 1, 2, 3), KEYS.group).encode(TERMS.digest))
+    assert len(hears(role, state, "party 1", GroupSecret((0, 1, 2, 3), KEYS.group).encode(TERMS.digest)).posts) == 1
+
+
+def test_noise_for_the_public_bound_is_added_before_anything_is_sent() -> None:
+    """Its shares add up to parameters and noise; it knows what it put in from then on."""
+    agreed = terms(variant="public-bound")
+    role = party(agreed=agreed)
+    step = agrees(role, agreed)
+    own = role.result(step.state)
+    assert isinstance(step.state.state, Resharing)
+    assert own == Contribution(4, role._parameters, step.state.state.noise)
+    assert [post.receiver for post in step.posts] == ["curator", "party 1", "party 3", "party 4"]
+    shares = [Share.decode(post.data, Kind.RESHARE, agreed).values for post in step.posts] + [step.state.state.kept]
+    modulus = 1 << modulus_bits(agreed)
+    total = [w + e for w, e in zip(own.parameters, own.noise[0], strict=True)]
+    assert [sum(column) % modulus for column in zip(*shares, strict=True)] == [value % modulus for value in total]
+    others = ["curator", "party 1", "party 3", "party 4"]
+    published = role.receive(
+        step.state, [Entry(n, name, role.name, step.posts[n].data) for n, name in enumerate(others)]
+    )
+    (post,) = published.posts
+    assert post.receiver == BOARD
+    assert Share.decode(post.data, Kind.PUBLISHED_SHARE, agreed).values == tuple(value % modulus for value in total)
+    assert isinstance(published.state.state, Published)
+    assert role.result(published.state) == own
+
+
+def test_a_group_key_of_another_form_will_do() -> None:
+    """Whoever made it: then what is sealed under it is randomised in full."""
+    _, private = phe.generate_paillier_keypair(n_length=384)
+    foreign = PrivateKey(private.p, private.q)
+    assert foreign.public_key.form == "foreign"
+    run = run_protocol([(X, Y)] * 4, terms(), PathakKeys(KEYS.curator, KEYS.comparison, foreign), test_key=True)
+    assert run.shares_equal_reference
+
+
+# -- the comparisons
+
+
+MASKED = (5 << LENT_BITS) + 12345
+
+
+def standing(role: PathakParty) -> Standing:
+    agreed = Agreed(TERMS, KEYS.curator.public_key, KEYS.comparison.public_key, (0, 1, 2, 3), KEYS.group)
+    return Standing(agreed, MASKED)
+
+
+def test_a_share_is_lent_once_a_turn_and_its_low_bits_only() -> None:
+    role = party()
+    state: Any = standing(role)
+    for turn, opponents in ((0, (1, 4)), (1, (3,))):
+        step = hears(role, state, "curator", Opponents(turn, opponents).encode(TERMS.digest))
+        assert [post.receiver for post in step.posts] == [f"party {number}" for number in opponents]
+        assert {LentShare.decode(post.data, TERMS, turn).value for post in step.posts} == {12345}
+        state = step.state
+        for again in range(turn + 1):
+            with pytest.raises(UnexpectedMessageError, match=f"party 2: turn {again + 1} of the comparisons is over"):
+                hears(role, state, "curator", Opponents(again, (3,)).encode(TERMS.digest))
+    with pytest.raises(MessageError, match="no proper list"):
+        hears(role, standing(role), "curator", Opponents(0, (2, 3)).encode(TERMS.digest))
+
+
+def questions(turn: int, *opponents: int) -> bytes:
+    key = KEYS.comparison.public_key
+    bits = tuple(key.encrypt([0] * KEYED_SIZE_BITS) for _ in opponents)
+    return Questions(turn, opponents, bits, key).encode(TERMS.digest)
+
+
+def test_questions_are_answered_once_a_turn_when_all_shares_are_lent() -> None:
+    role = party()
+    asked = hears(role, standing(role), "curator", questions(0, 1, 3))
+    assert isinstance(asked.state.state, Borrowing)
+    assert asked.posts == ()
+    lent = LentShare(0, 7).encode(TERMS.digest)
+    one = hears(role, asked.state, "party 3", lent)
+    with pytest.raises(UnexpectedMessageError, match="from party 4, who has none to send"):
+        hears(role, one.state, "party 4", lent)
+    step = hears(role, one.state, "party 1", lent)
+    (post,) = step.posts
+    assert (post.receiver, kind_of(post.data), step.state.state.asked) == ("curator", Kind.ANSWERS, 0)
+    with pytest.raises(UnexpectedMessageError, match="turn 1 of the comparisons is over"):
+        hears(role, step.state, "curator", questions(0, 1))
+    late: Sequence[Any] = hears(role, step.state, "curator", questions(1, 1)).state.state.asked.opponents
+    assert late == (1,)

@@ -1,0 +1,74 @@
+"""A holder's answer, as whoever opens takes it: in its own name, for this product, once, and proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from psephos.protocol.encrypted_sum.messages import PartialDecryption
+from psephos.protocol.encrypted_sum.opened import open_product, received_part
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.proofs import prove_opening
+from psephos.protocol.errors import (
+    CiphertextError,
+    MessageError,
+    ThresholdError,
+    WrongPartialDecryptionError,
+    WrongRoundError,
+)
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.roles import Entry
+
+
+def product_of(election: Any, round_: Any) -> BallotProduct:
+    vectors = [election.vector(election.values(party)) for party in range(5)]
+    total = vectors[0]
+    for other in vectors[1:]:
+        total = total + other
+    assert isinstance(total, EncryptedVector)
+    return BallotProduct(round_, 0b11111, total.ciphertexts)
+
+
+@pytest.mark.parametrize("proofs", ["none", "knowledge"])
+def test_a_part_is_taken_once_from_its_holder_for_its_product(election: Any, proofs: Any) -> None:
+    round_ = replace(election.round, proofs=proofs)
+    product = product_of(election, round_)
+    parts = []
+    for share in election.shares:
+        values = share.partially_decrypt(product.columns)
+        proof = prove_opening(round_, share, product.columns, values)
+        parts.append(PartialDecryption(round_.digest, share.holder, product.digest, values, proof))
+
+    def received(part: PartialDecryption, sender: str = "", *others: PartialDecryption) -> PartialDecryption:
+        entry = Entry(1, sender or f"holder {part.holder}", "curator", part.encode(round_))
+        return received_part(round_, product.columns, product.digest, entry, others)
+
+    first = parts[0]
+    assert received(first) == first
+    assert received(first, "holder 1", *parts[1:]) == first
+    modulus = election.key.ciphertext_modulus
+    squared = replace(first, values=tuple(v * v % modulus for v in first.values))
+    for wrong, sender, error, why in (
+        (first, "holder 2", ThresholdError, "in the name of holder 1"),
+        (first, "curator", ThresholdError, "in the name of holder 1"),
+        (replace(first, product_digest=bytes(32)), "", WrongRoundError, "opened another product"),
+        (replace(first, round_digest=bytes(32)), "", WrongRoundError, "."),
+        (replace(first, values=first.values[:-1]), "", MessageError, "."),
+        (replace(first, values=(modulus - modulus,) * len(first.values)), "", CiphertextError, "."),
+        (replace(first, holder=4), "", ThresholdError, "there is no 4"),
+    ):
+        with pytest.raises(error, match=why):
+            received(wrong, sender)
+    with pytest.raises(ThresholdError, match="holder 1 appears twice"):
+        received(first, "", parts[1], first)
+    if proofs == "none":
+        assert received(squared) == squared
+    else:
+        for lie in (squared, replace(parts[1], holder=1)):
+            with pytest.raises(WrongPartialDecryptionError, match="holder 1 lies"):
+                received(lie)
+    assert list(open_product(product, parts).sums) == election.sums(range(5))
+    with pytest.raises(ThresholdError, match="2 partial decryptions open this tally and 1 are here"):
+        open_product(product, [first, first])

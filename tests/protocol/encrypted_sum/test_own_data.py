@@ -1,0 +1,119 @@
+"""What a party's own rows become: the coordinates, the contrasts, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis, in_coordinates, unit_rows
+from psephos.protocol.errors import DataError, InvalidParameter
+
+TRANSFORM = np.array([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5]])
+GRID = OwnDataGrid(TRANSFORM, 3)
+WHITENED = replace(GRID, source="whitened")
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_contrasts_are_helmert_s(classes: int) -> None:
+    basis = contrast_basis(classes)
+    assert basis.shape == (classes - 1, classes)
+    assert np.allclose(basis @ basis.T, np.eye(classes - 1), atol=1e-15)
+    assert np.allclose(basis.sum(axis=1), 0, atol=1e-15)
+    for j, row in enumerate(basis, start=1):
+        assert (row[:j] < 0).all()
+        assert row[j] > 0
+        assert not row[j + 1 :].any()
+
+
+def test_rows_have_length_one_whatever_their_size() -> None:
+    rows = np.array([[3.0, 4.0], [3e-200, 4e-200], [-3e200, 4e200], [0.0, 0.0], [0.0, 5e-324]])
+    expected = [[0.6, 0.8], [0.6, 0.8], [-0.6, 0.8], [0.0, 0.0], [0.0, 1.0]]
+    assert np.allclose(unit_rows(rows), expected, rtol=1e-15, atol=0)
+    assert in_coordinates(np.array([[1.0, 2, 3], [0, 0, 1]]), TRANSFORM).tolist() == [[10.0, 1.5], [3.0, 0.5]]
+
+
+def test_coordinates_and_classes_that_make_no_grid() -> None:
+    for bad in ([1.0, 2.0], np.zeros((2, 0)), np.zeros((0, 2)), [[math.nan]], [[math.inf]], np.zeros((1, 1, 1))):
+        with pytest.raises(InvalidParameter, match="the coordinates must be"):
+            OwnDataGrid(np.array(bad), 2)
+    for classes in (1, 0, -1):
+        with pytest.raises(InvalidParameter, match="no contrasts"):
+            OwnDataGrid(TRANSFORM, classes)
+    mine = TRANSFORM.copy()
+    grid = OwnDataGrid(mine, 3)
+    mine[:] = 0
+    assert grid.transform.tolist() == TRANSFORM.tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        grid.transform[0, 0] = 1
+    assert (grid.length, grid.maximum, grid.minimum) == (4, 2**24, -(2**24))
+
+
+def test_grids_are_told_apart() -> None:
+    others = [OwnDataGrid(TRANSFORM, 2), WHITENED, OwnDataGrid(TRANSFORM.T, 3), OwnDataGrid(2 * TRANSFORM, 3)]
+    others.append(OwnDataGrid(TRANSFORM.reshape(2, 3), 3))
+    assert len({GRID.digest, *(other.digest for other in others)}) == 6
+    assert OwnDataGrid(np.asfortranarray(TRANSFORM), 3).digest == GRID.digest
+
+
+def test_a_vector_is_the_direction_of_its_statistic() -> None:
+    rows, labels = np.array([[2.0, 0, 0], [0, 0, 5], [0, 3, 0]]), np.array([0, 2, 2], dtype=np.uint8)
+    Z = TRANSFORM[[0, 2, 1]]
+    S = np.array([Z[0] - Z.sum(axis=0) / 3, -Z.sum(axis=0) / 3, Z[1] + Z[2] - Z.sum(axis=0) / 3])
+    expected = contrast_basis(3) @ S
+    expected = expected / np.linalg.norm(expected) * 2**24
+    assert np.abs(np.array(GRID.contribution(rows, labels)) - expected.ravel()).max() <= 1
+    W = np.array([[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]])
+    given: list[Any] = []
+
+    def train(z: Any, y: Any) -> Any:
+        given.extend((z, y))
+        return W
+
+    expected = contrast_basis(3) @ W
+    expected = expected / np.linalg.norm(expected) * 2**24
+    assert np.abs(np.array(WHITENED.contribution(rows, labels, train)) - expected.ravel()).max() <= 1
+    assert np.allclose(given[0], Z)
+    assert given[1].tolist() == [0, 2, 2]
+    assert given[1].dtype == np.int64
+
+
+def test_nothing_gives_zeros() -> None:
+    def never(z: Any, y: Any) -> Any:
+        raise AssertionError
+
+    assert GRID.contribution(np.zeros((0, 3)), []) == [0] * 4
+    assert WHITENED.contribution(np.zeros((0, 3)), [], never) == [0] * 4
+    assert GRID.contribution(np.zeros((2, 3)), [0, 1]) == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "why"),
+    [
+        ([1.0, 2, 3], [0], "do not fit"),
+        ([[1.0, 2]], [0], "do not fit"),
+        ([[1.0, 2, 3]], [0, 1], "do not fit"),
+        ([[1.0, 2, 3]], [[0]], "do not fit"),
+        ([[math.nan, 2, 3]], [0], "NaN or infinite"),
+        ([[-math.inf, 2, 3]], [0], "NaN or infinite"),
+        ([[1.0, 2, 3]], [3], "labels must be"),
+        ([[1.0, 2, 3]], [-1], "labels must be"),
+        ([[1.0, 2, 3]], [1.0], "labels must be"),
+        ([[1.0, 2, 3]], [True], "labels must be"),
+    ],
+)
+def test_rows_and_labels_that_are_none(rows: Any, labels: Any, why: str) -> None:
+    for grid, train in ((GRID, None), (WHITENED, lambda z, y: np.eye(3, 2))):
+        with pytest.raises(DataError, match=why):
+            grid.contribution(rows, labels, train)
+        assert len(grid.contribution([[1.0, 2, 3]] * 2, [0, 2], train)) == 4
+
+
+def test_a_classifier_is_trained_where_one_is_asked_for_and_nowhere_else() -> None:
+    with pytest.raises(InvalidParameter, match="takes no classifier"):
+        GRID.contribution([[1.0, 2, 3]], [0], lambda z, y: z)
+    with pytest.raises(InvalidParameter, match="takes a classifier"):
+        WHITENED.contribution([[1.0, 2, 3]], [0])

@@ -1,0 +1,71 @@
+"""What makes a key's form: each condition by itself, at both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import gmpy2
+import phe
+import pytest
+from gmpy2 import mpz
+
+from psephos.protocol.errors import DegreeError, WrongKeyError
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.private_key import PrivateKey, form_bound, odd_primorial
+from psephos.testing.rounds import short_key
+
+BITS = 64
+BOUND = form_bound(BITS)
+
+
+def prime(holds: Callable[[mpz], bool], step: int = 1, start: int = 3 << BITS - 2) -> int:
+    """The first prime 1 modulo `step` with a property."""
+    p = mpz(start) // step * step + 1
+    while not (gmpy2.is_prime(p) and holds(p)):
+        p += step
+    return int(p)
+
+
+def clean(p: mpz, but: int = 1) -> bool:
+    """Without a small factor in (p - 1)/2, one aside."""
+    return bool(gmpy2.gcd(p >> 1, odd_primorial(BOUND)) == but)
+
+
+GOOD = prime(lambda p: p % 4 == 3 and clean(p))
+OTHER = prime(lambda p: p % 4 == 3 and clean(p), start=7 << BITS - 3)
+COMMON = int(gmpy2.next_prime(2**20))
+SHARING = [prime(lambda p: p % 4 == 3 and clean(p), 2 * COMMON, start << BITS - 3) for start in (6, 7)]
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "form"),
+    [
+        (GOOD, OTHER, "psephos"),
+        (prime(lambda p: p % 4 == 1 and clean(p)), OTHER, "foreign"),
+        (prime(lambda p: p % 4 == 3 and clean(p, 3)), OTHER, "foreign"),
+        (prime(lambda p: p % 4 == 3 and clean(p, 251)), OTHER, "foreign"),  # the largest that is looked for
+        (prime(lambda p: p % 4 == 3 and clean(p) and p % 257 == 1), OTHER, "psephos"),
+        (*SHARING, "foreign"),
+    ],
+    ids=["of our form", "1 modulo 4", "a factor 3", "a factor 251", "a factor 257", "a common factor"],
+)
+def test_every_condition_of_the_form_is_looked_at(p: int, q: int, form: str) -> None:
+    for key in (PrivateKey(p, q), PrivateKey(q, p)):
+        assert key.public_key.form == form
+        assert key.factors() == (min(p, q), max(p, q))
+
+
+def test_phe_s_keys_and_ours_belong_together(private_key: PrivateKey) -> None:
+    theirs = private_key.to_phe()
+    assert (theirs.p, theirs.q) == private_key.factors()
+    assert PrivateKey.from_phe(theirs).factors() == private_key.factors()
+    private_key.check_owns(theirs.public_key)
+    private_key.check_owns(phe.PaillierPublicKey(private_key.public_key.n))
+    second = short_key(degree=2)
+    with pytest.raises(WrongKeyError):
+        second.check_owns(theirs.public_key)
+    with pytest.raises(WrongKeyError):
+        private_key.check_owns(second.public_key)
+    with pytest.raises(DegreeError, match="degree 1 only"):
+        second.to_phe()
+    assert second.public_key == PublicKey(theirs.public_key.n, form="psephos", degree=2)

@@ -1,0 +1,99 @@
+"""The arithmetic of a descent, to the last bit, and the numbers that make none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, replace
+
+import gmpy2
+import numpy as np
+import pytest
+
+from psephos.protocol.errors import DivergenceError, InvalidParameter
+from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
+
+EXACT = gmpy2.context(precision=300)
+DESCENT = Descent(4, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0))
+NONE = [0.0, -1.0, math.inf, math.nan]
+
+
+@pytest.mark.parametrize("name", ["first", "offset", "power"])
+@pytest.mark.parametrize("value", NONE)
+def test_step_sizes_are_made_of_positive_finite_numbers(name: str, value: float) -> None:
+    with pytest.raises(InvalidParameter, match="must be positive and finite"):
+        replace(StepSizes(1.0, 4.0, 0.75), **{name: value})
+
+
+def test_powers_above_one_half_and_at_most_one() -> None:
+    for power in (0.5, math.nextafter(1.0, 2.0), 1.5, 2.0):
+        with pytest.raises(InvalidParameter, match="infinite sum"):
+            StepSizes(1.0, 4.0, power)
+    for power in (math.nextafter(0.5, 1.0), 1.0):
+        assert StepSizes(1.0, 4.0, power).power == power
+    assert StepSizes(1.0, 4.0) == StepSizes(1.0, 4.0, 1.0)
+    assert [type(number) for number in astuple(StepSizes(1, 4, 1))] == [float] * 3
+
+
+def test_step_sizes_are_rounded_as_ieee_754_says() -> None:
+    z = StepSizes(2.0, 3.0, 0.75)
+    for t in range(200):
+        assert z(t) == 2.0 / float(EXACT.pow(1 + t / 3.0, 0.75))
+    assert z(0) == 2.0
+    assert StepSizes.default(0.5, 0.25) == StepSizes(1 / 0.75, 3.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "window"), [(-0.1, 5), (math.inf, 5), (math.nan, 5), (0.1, 0), (0.1, -1), (0.0, 0)]
+)
+def test_stopping_rules_that_are_none(tolerance: float, window: int) -> None:
+    with pytest.raises(InvalidParameter, match="stopping rule"):
+        StoppingRule(tolerance, window)
+
+
+def test_it_stops_when_the_point_has_moved_as_little_as_was_agreed() -> None:
+    still, far, beyond = np.array([2.0, 0.0]), np.array([1.0, 0.0]), np.array([9.0, 9.0])
+    assert StoppingRule(0.5, 1)([far, still])
+    assert not StoppingRule(math.nextafter(0.5, 0.0), 1)([far, still])
+    assert StoppingRule(0.1, 2)([still, beyond, still])
+    assert not StoppingRule(0.1, 2)([beyond, still, still])
+    assert not StoppingRule(0.1, 2)([still, still])
+    assert not StoppingRule(0.0, 1)([still, still, still])
+    assert StoppingRule() == StoppingRule(0.0, 50)
+    assert [StoppingRule(0.1, 7).looks_back, StoppingRule(0.0, 7).looks_back] == [7, 0]
+
+
+def test_a_first_step_may_be_as_long_as_the_curvature_allows() -> None:
+    limit = 2 / 0.75
+    assert replace(DESCENT, step_sizes=StepSizes(limit, 4.0)).step_sizes.first == limit
+    with pytest.raises(DivergenceError, match="diverges"):
+        replace(DESCENT, step_sizes=StepSizes(math.nextafter(limit, 9.0), 4.0))
+    for name in ("ridge", "radius"):
+        for value in NONE:
+            with pytest.raises(InvalidParameter, match="must be positive and finite"):
+                replace(DESCENT, **{name: value})
+    assert DESCENT.stopping == StoppingRule()
+    assert replace(DESCENT, ridge=1, radius=3) == replace(DESCENT, ridge=1.0, radius=3.0)
+    assert type(replace(DESCENT, radius=3).radius) is float
+
+
+def test_a_step_is_that_of_the_algorithm() -> None:
+    w, total = np.array([1.0, -2.0]), np.array([3.0, 5.0])
+    for t in (0, 3):
+        expected = w - 1.0 / (1 + t / 4) * (total / 4 + 0.5 * w)
+        assert DESCENT.step(w, total, t).tolist() == expected.tolist()
+
+
+def test_points_stay_in_the_ball() -> None:
+    on = replace(DESCENT, radius=5.0)  # the first step is to -S/4
+    assert on.step(np.zeros(2), np.array([-12.0, -16.0]), 0).tolist() == [3.0, 4.0]
+    assert on.step(np.zeros(2), np.array([-24.0, -32.0]), 0).tolist() == [3.0, 4.0]
+    generator = np.random.default_rng(1)
+    for _ in range(100):
+        total = generator.normal(size=3) * 40
+        moved = np.zeros(3) - total / 4
+        norm = float(EXACT.sqrt(sum(gmpy2.mpq(x) ** 2 for x in moved.tolist())))
+        expected = moved if norm <= 5.0 else moved * (5.0 / norm)
+        assert on.step(np.zeros(3), total, 0) == pytest.approx(expected, rel=1e-15)
+    for bad in (math.inf, math.nan):
+        with np.errstate(invalid="ignore"), pytest.raises(DivergenceError, match="after step 3"):
+            on.step(np.zeros(2), np.array([bad, 0.0]), 2)

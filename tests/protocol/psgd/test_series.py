@@ -1,0 +1,173 @@
+"""What a series is made of, at both sides of every limit, and the round that follows from an announcement."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from psephos.protocol.errors import InvalidParameter, MessageError
+from psephos.protocol.psgd.descent import Descent, StepSizes
+from psephos.protocol.psgd.series import Announcement, Series, Terms
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.wire import HEADER_BYTES, Kind, frame
+from psephos.simulation.ceremony import hold_ceremony
+
+SERIES = Series(
+    parties=3,
+    steps=4,
+    dimension=2,
+    bound=5.0,
+    fraction_bits=10,
+    fixed_sigmas=(2.0, 2.0, 3.0),
+    step_law="spherical-laplace",
+    step_scale=1.5,
+    minimum_ballots=3,
+    nonce=bytes(16),
+)
+QUIET = replace(SERIES, step_law="none", step_scale=0.0)
+DESCENT = Descent(9, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0))
+
+
+@pytest.fixture(scope="module")
+def terms() -> Terms:
+    made = hold_ceremony(
+        3, key_bits=512, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(9, "psgd party")
+    )
+    return Terms(SERIES, DESCENT, made.threshold_key, made.roster, True, "knowledge", 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"parties": 1, "fixed_sigmas": (1.0,)}, "at least 2 parties"),
+        ({"steps": 0}, "between 1 and"),
+        ({"steps": (1 << 20) + 1}, "between 1 and"),
+        ({"dimension": 0}, "at least one entry"),
+        *(({"bound": bad}, "the bound of a vector") for bad in (0.0, -1.0, math.inf, math.nan)),
+        ({"fraction_bits": -1}, "0 to 52"),
+        ({"fraction_bits": 53}, "0 to 52"),
+        ({"fixed_sigmas": (1.0, 1.0)}, "fixed deviations"),
+        *(({"fixed_sigmas": (1.0, bad, 1.0)}, "at least 0") for bad in (-1e-300, math.inf, math.nan)),
+        ({"step_law": "gaussian"}, "the noise of a step"),
+        *(({"step_scale": bad}, "does not go with") for bad in (0.0, -1.0, math.inf, math.nan)),
+        ({"step_law": "none"}, "does not go with"),
+        ({"nonce": bytes(15)}, "16 bytes"),
+        ({"nonce": bytes(17)}, "16 bytes"),
+        *(({name: 1.0}, "whole ones") for name in ("parties", "steps", "dimension", "fraction_bits")),
+        ({"minimum_ballots": 1.0}, "whole ones"),
+        ({"bound": "5"}, "made of numbers"),
+        ({"step_scale": None}, "made of numbers"),
+        ({"fixed_sigmas": ("1", 1.0, 1.0)}, "made of numbers"),
+    ],
+)
+def test_what_is_no_series(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidParameter, match=why):
+        replace(SERIES, **change)
+
+
+def test_what_just_is_one() -> None:
+    for change in (
+        {"parties": 2, "fixed_sigmas": (0.0, 1.0)},
+        {"steps": 1},
+        {"steps": 1 << 20},
+        {"dimension": 1},
+        {"bound": 1e-300},
+        {"fraction_bits": 0},
+        {"fraction_bits": 52},
+        {"step_law": "skellam"},
+        {"step_law": "none", "step_scale": 0.0},
+    ):
+        assert replace(SERIES, **change) != SERIES  # type: ignore[arg-type]
+
+
+def test_a_scale_for_every_step_and_no_other() -> None:
+    for step in (0, 5, -1):
+        with pytest.raises(InvalidParameter, match="steps 1 to 4"):
+            SERIES.scale_at(step)
+    assert [SERIES.scale_at(step) for step in (1, 4)] == [1.5, 1.5]
+    halving = replace(SERIES, steps=1000, step_law="spherical-laplace-halving")
+    assert [halving.scale_at(step) for step in (1, 900)] == [3.0, math.ldexp(1.5, 900)]
+    with pytest.raises(InvalidParameter, match="left all bounds"):
+        halving.scale_at(901)
+
+
+def test_only_noise_is_truncated() -> None:
+    assert [SERIES.truncation, QUIET.truncation, replace(SERIES, fixed_sigmas=(0.0,) * 3).truncation] == [2.0**-66] * 3
+    silent = replace(QUIET, fixed_sigmas=(0.0,) * 3)
+    assert silent.truncation == silent.fixed_bound() == silent.step_bound(1) == 0
+    assert QUIET.step_bound(1) == 0 < QUIET.fixed_bound()
+
+
+def test_slots_have_room_for_vector_and_noise(terms: Terms) -> None:
+    assert (SERIES.pitch, SERIES.vector_bound()) == (2.0**-10, 5 * 1024 + 1)
+    assert replace(SERIES, bound=5.0001).vector_bound() == 5 * 1024 + 2
+    entry = SERIES.entry_bound(2)
+    assert entry == SERIES.vector_bound() + SERIES.fixed_bound() + SERIES.step_bound(2)
+    plan = SERIES.plan(terms.threshold_key.key, 2)
+    assert (plan.length, plan.addends, plan.minimum, plan.maximum, plan.key_bits) == (2, 3, -entry, entry, 512)
+
+
+def test_a_step_s_round_is_what_was_agreed_on(terms: Terms) -> None:
+    announcement = Announcement(terms.digest, 2, b"n" * 16, (0.5, -1.0))
+    made = terms.round(announcement)
+    context = hashlib.sha256(b"psephos step\0" + announcement.encode()).digest()
+    assert (made.kind, made.threshold_key, made.plan) == (
+        "gradients",
+        terms.threshold_key,
+        SERIES.plan(terms.threshold_key.key, 2),
+    )
+    assert list(made.roster) == list(terms.roster)
+    assert (made.minimum_ballots, made.context, made.nonce) == (3, context, b"n" * 16)
+    assert (made.test_key, made.proofs, made.group, made.confirmations) == (True, "knowledge", 1, 2)
+    halving = replace(terms, series=replace(SERIES, step_law="spherical-laplace-halving"))
+    plans = {halving.round(replace(announcement, step=step)).plan for step in (1, 2, 3)}
+    assert len(plans) == 3
+
+
+def test_terms_name_all_that_is_agreed_on(terms: Terms) -> None:
+    others = [
+        replace(terms, series=QUIET),
+        replace(terms, descent=replace(DESCENT, radius=9.0)),
+        replace(terms, threshold_key=replace(terms.threshold_key, ceremony=bytes(16))),
+        replace(terms, roster=terms.roster[::-1]),
+        replace(terms, test_key=False),
+        replace(terms, proofs="none"),
+        replace(terms, confirmations=3),
+    ]
+    assert len({terms.digest, *(other.digest for other in others)}) == len({terms, *others}) == 8
+    for wrong in (terms.roster[:2], [*terms.roster, terms.roster[0]]):
+        with pytest.raises(InvalidParameter, match="the series is for 3 parties"):
+            replace(terms, roster=wrong)
+
+
+def test_announcements_of_the_series_and_of_no_other(terms: Terms) -> None:
+    def sent(step: int, point: tuple[float, ...]) -> bytes:
+        return Announcement(terms.digest, step, bytes(16), point).encode()
+
+    for step in (1, 4):
+        made = Announcement.create(terms, step, (1.0, 2.0))
+        assert Announcement.decode(made.encode(), terms) == made
+        assert len(made.nonce) == 16
+    for step in (0, 5):
+        for refused in (
+            lambda step=step: Announcement.create(terms, step, (1.0, 2.0)),
+            lambda step=step: Announcement.decode(sent(step, (1.0, 2.0)), terms),
+        ):
+            with pytest.raises(MessageError, match=f"there is no step {step}"):
+                refused()
+    for point in ((1.0, math.nan), (math.inf, 1.0)):
+        with pytest.raises(MessageError, match="2 finite numbers"):
+            Announcement.decode(sent(1, point), terms)
+    for point in ((1.0,), (1.0, 2.0, 3.0), ()):
+        with pytest.raises(MessageError):
+            Announcement.decode(sent(1, point), terms)
+        with pytest.raises(MessageError, match="2 finite numbers"):
+            Announcement.create(terms, 1, point)
+    body = sent(1, (1.0, 2.0))[HEADER_BYTES:]
+    for other in (body[:-1], body + b"\0"):
+        with pytest.raises(MessageError, match="bytes of content"):
+            Announcement.decode(frame(Kind.ANNOUNCEMENT, terms.digest, other), terms)
