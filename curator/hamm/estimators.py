@@ -278,7 +278,7 @@ class RiskClassifier(VoteClassifier):
             top = np.abs(rows).max(axis=1, keepdims=True)
             top[top == 0] = 1
             unit = rows / top
-            norms = np.linalg.norm(unit, axis=1, keepdims=True)
+            norms = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)  # they are, but for rows of zeros
             rows = np.where(norms * top > 1, unit / norms, rows)
         return rows
 

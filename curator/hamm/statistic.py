@@ -55,7 +55,6 @@ from psephos.protocol.privacy.mechanisms import (
     RoundedGaussian,
     Skellam,
     SphericalLaplace,
-    check_delta,
     check_epsilon,
     gaussian_sigma,
     simulate_gaussian,
@@ -345,8 +344,6 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
         )
     if epsilon is not None:
         epsilon = check_epsilon(epsilon)
-        if mechanism == "gaussian":
-            check_delta(delta)
     rows = _public_rows(X)
     axes = _whitened_axes(rows)
     most = _most_coordinates(axes, len(rows))

@@ -139,7 +139,12 @@ def test_bounds_cut_less_than_the_charged_tail(contributing: int) -> None:
     thetas = np.linspace(1e-3, 20, 20001)
     chernoff = (2 * mean * (np.cosh(thetas) - 1) - thetas * skellam.bound).min()
     assert chernoff + math.log(2 * 1000 * 100) <= -161 * math.log(2)
-    assert polya.delta(64.0) <= 2.0**-64
+    for shares in (polya, skellam):
+        assert shares.delta(64.0) <= 2.0**-64
+        assert shares.delta(1.0) == pytest.approx((1 + math.e) * 2.0**-160)
+        for bad in (0.0, 64.1):
+            with pytest.raises(InvalidParameter, match="epsilon"):
+                shares.delta(bad)
 
 
 class FarOut(SimulationRandomness):
@@ -167,8 +172,16 @@ def test_bad_input() -> None:
             contributors(parties, colluders, dropouts)
     with pytest.raises(InvalidParameter, match="negative"):
         contributors(5, -1, 0)
-    with pytest.raises(InvalidParameter):
-        PolyaShares(3, 5, 6, Fraction(1))
+    with pytest.raises(InvalidParameter, match="negative"):
+        contributors(5, 0, -1)
+    assert [contributors(2), contributors(5, 3), contributors(5, 1, 2)] == [1, 1, 1]
+    for make in (PolyaShares, SkellamShares):
+        assert make(1, 1, 1, Fraction(1, 10**6)).contributors == 1
+        for dimension, parties, contributing in ((3, 5, 6), (3, 5, 0), (0, 5, 5), (-1, 5, 5)):
+            with pytest.raises(InvalidParameter, match="do not make sense"):
+                make(dimension, parties, contributing, Fraction(1))
+        with pytest.raises(InvalidParameter, match="must be above 0"):
+            make(3, 5, 5, Fraction(0))
     with pytest.raises(InvalidParameter, match="scale"):
         PolyaShares(3, 5, 5, Fraction(0))
     with pytest.raises(InvalidParameter, match="variance"):

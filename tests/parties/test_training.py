@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import lambertw, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from psephos.parties.training import train_parties, votes, votes_in_blocks
+from psephos.parties.training import train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
 Floats = NDArray[np.float64]
@@ -206,6 +206,46 @@ def test_votes_refuse() -> None:
         votes(np.ones(3), np.ones((4, 3)))
     with pytest.raises(InvalidParameter):
         votes(np.ones((1, 257, 2)), np.ones((4, 2)))
+    assert votes(np.arange(512.0).reshape(1, 256, 2), np.ones((1, 2))).tolist() == [[255]]
+    with pytest.raises(DataError):
+        votes(np.ones((1, 2)), np.ones(2))
+    with pytest.raises(DataError):
+        votes(np.ones((1, 1, 1, 2)), np.ones((1, 2)))
+    with pytest.raises(DataError):
+        votes(np.ones((1, 3, 1)), np.ones((4, 2)))
+
+
+def test_limits() -> None:
+    """The squared norm of a row may exceed 1 by 1e-9, the rounding of whoever scaled it; a gradient norm be 1e-12."""
+    fine = {"classes": 2, "lam": 0.1}
+    for square, taken in ((1 + 0.9e-9, True), (1 + 1.1e-9, False)):
+        rows = np.array([[np.sqrt(square)], [0.5]])
+        if taken:
+            assert train_parties(rows, np.array([0, 1]), [1, 1], **fine).shape == (2, 1)  # type: ignore[arg-type]
+        else:
+            with pytest.raises(NormError):
+                train_parties(rows, np.array([0, 1]), [1, 1], **fine)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="at least 1e-12"):
+        train_parties(np.eye(2) / 2, np.array([0, 1]), [2], tolerance=0.99e-12, **fine)  # type: ignore[arg-type]
+    with pytest.raises(DataError):
+        train_parties(np.ones((2, 0)), np.array([0, 1]), [2], **fine)  # type: ignore[arg-type]
+    with pytest.raises(DataError):
+        train_parties(np.eye(2) / 2, np.array([[0], [1]]), [2], **fine)  # type: ignore[arg-type]
+    with pytest.raises(DataError):
+        train_parties(np.eye(2) / 2, np.array([0, 1]), [[2]], **fine)  # type: ignore[arg-type,list-item]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_whitened_training_is_the_same_objective_in_other_coordinates(classes: int) -> None:
+    """Also where z is longer than 1: one score a class, opposite ones for two; all times the longest that z can be."""
+    X, y, sizes = population([20, 30], 3, classes)
+    transform = np.diag([1.0, 10.0, 0.1])
+    W = train_whitened(X @ transform, y, sizes, classes=classes, transform=transform, lam=0.02)
+    assert W.shape == (2, classes, 3)
+    for ours, rows in zip(W, (slice(0, 20), slice(20, 50)), strict=True):
+        theirs = minimiser(X[rows] @ transform, y[rows], classes, 0.02)
+        expected = np.stack([-theirs, theirs]) if classes == 2 else theirs
+        assert np.allclose(ours / (10 * (1 + 1e-9)), expected, atol=1e-5)
 
 
 # -- bad input

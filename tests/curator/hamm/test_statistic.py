@@ -654,16 +654,17 @@ def test_as_few_classes_and_parties_as_there_can_be():
             st.plan_statistic(bad, 2, 5, epsilon=1.0)
 
 
-def test_a_grid_is_too_coarse_when_a_pitch_is_more_than_the_noise():
-    """Own data's pitch is 2^-24 of a vector, its noise 2/(M epsilon): at M = 2^25/epsilon they are alike, but for the
-    thirty bits that a sensitivity is rounded up to."""
+@pytest.mark.parametrize("epsilon", [0.25, 4.0])
+def test_a_grid_is_too_coarse_when_a_pitch_is_more_than_the_noise(epsilon):
+    """Own data's pitch is 2^-24 of a vector, its noise about 2/(M epsilon): they are alike at M = 2^25/epsilon."""
     X = problem(2, 1)[0]
-    for parties, fits in ((2**24, True), (2**27, False)):
-        for epsilon in (0.5, 1.0):
-            made = lambda p=parties, e=epsilon: st.plan_statistic(X, 2, p, epsilon=e, source="own-data")  # noqa: E731
-            if fits:
-                assert made().parties == parties
-            else:
-                with pytest.raises(GridTooCoarseError):
-                    made()
-    assert st.plan_statistic(X, 2, 2**27, epsilon=None, source="own-data").parties == 2**27
+    most = int(2**24 / epsilon)
+    assert st.plan_statistic(X, 2, most, epsilon=epsilon, source="own-data").parties == most
+    with pytest.raises(GridTooCoarseError):
+        st.plan_statistic(X, 2, 4 * most, epsilon=epsilon, source="own-data")
+    assert st.plan_statistic(X, 2, 4 * most, epsilon=None, source="own-data").parties == 4 * most
+
+
+def test_what_there_is_to_choose_from():
+    assert st.MECHANISMS == ("spherical-laplace", "discrete-laplace", "gaussian")
+    assert st.SOURCE_OF == {"statistic": "votes", "own-data": "own-data", "whitened": "whitened"}

@@ -10,8 +10,8 @@ from typing import Any
 import gmpy2
 import pytest
 
-from psephos.curator.pathak.curator import Collecting, Comparing, PathakConsumer, PathakCurator, Selected
-from psephos.protocol.errors import InvalidParameter, MessageError, PackingError, ShareRangeError
+from psephos.curator.pathak.curator import Collecting, Comparing, PathakConsumer, PathakCurator, Proposed, Selected
+from psephos.protocol.errors import InvalidParameter, MessageError, PackingError, ShareRangeError, WeakKeyError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.pathak.comparison import answer
@@ -83,6 +83,14 @@ def test_his_key_and_the_parties_must_hold_the_masked_shares(bits: int, fits: bo
         else:
             with pytest.raises(InvalidParameter, match="masked shares take"):
                 made()
+
+
+def test_a_short_key_of_the_parties_is_refused_where_nobody_says_it_is_a_test() -> None:
+    message = {"party 1": GroupKey(GROUP.public_key).encode(terms().digest)}
+    curator = PathakCurator(terms(), (KEY, COMPARISON))
+    with pytest.raises(WeakKeyError):
+        curator.take_group_key(Proposed(), message)
+    assert charlie().take_group_key(Proposed(), message).state == Collecting(GROUP.public_key)
 
 
 def test_his_keys_must_hold_the_noise_and_the_comparisons() -> None:

@@ -235,6 +235,7 @@ def test_a_descent_step_by_step() -> None:
     assert (walker.walking.steps, walker.curator.done(walker.state)) == (2, True)
     assert (walker.awaited(), walker.curator.complete(walker.state)) == ([], False)
     assert walker.curator.quiet(walker.state) is None
+    assert walker.opens(1) == (), "an answer that comes late is nobody's fault"
 
 
 def test_what_t_holders_publish_counts_whatever_the_curator_has_opened() -> None:

@@ -182,6 +182,8 @@ def test_what_does_not_fit_the_plan_is_refused(values: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
 def test_arrays_and_lists_pack_alike(dtype: Any) -> None:
     assert PLAN.pack(np.array([-2, 5, 0, 1], dtype=dtype)) == PLAN.pack([-2, 5, 0, 1])
+    wide = PackingPlan(2, 3, -128, 127, 128)  # 127 + 128 is no int8
+    assert wide.pack(np.array([127, -128], dtype=dtype)) == wide.pack([127, -128])
 
 
 def test_what_no_addends_sum_to_is_refused() -> None:
