@@ -362,8 +362,8 @@ def constants() -> dict[str, Any]:
     found = dict[str, Any]()
     for module in modules():
         text = Path(module.__file__ or "").read_text()
-        named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if " = " in line]
-        for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, named):
+        named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if re.match(r"[_A-Z].* = ", line)]
+        for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, ", ".join(named).split(", ")):
             found[f"{module.__name__}.{name}"] = getattr(module, name)
     return {
         name: value if isinstance(value, int | float | Fraction) else repr(value)

@@ -254,6 +254,7 @@ def test_shares_of_the_exponent_keep_their_commitments(batch: Opened) -> None:
             assert committed_share(said, j, n2) == gmpy2.powmod(4, evaluate(f, j), n2)
             assert evaluate(f, j) < share_bound(batch.terms)
     assert n.bit_length() == batch.terms.bits
+    assert repr(batch.whole) == "<Batch>"
 
 
 # -- replicated sharing

@@ -204,6 +204,8 @@ def test_only_a_product_of_this_round_is_read_again(election: Any, honest: list[
         BallotProduct.decode(bytes([0b101111]) + data[1:], election.round)
     assert BallotProduct.decode(bytes([0b11111]) + data[1:], election.round).parties == (0, 1, 2, 3, 4)
     assert BallotProduct(election.round).parties == ()
+    digest = election.round.digest.hex()[:12]
+    assert repr(BallotProduct.decode(data, election.round)) == f"<BallotProduct of 4 ballots, round {digest}>"
 
 
 def test_who_has_confirmed_what(election: Any) -> None:

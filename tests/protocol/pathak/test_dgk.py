@@ -184,6 +184,9 @@ def test_ciphertexts_and_keys_of_the_right_length(key: DgkPrivateKey) -> None:
         DgkPublicKey.decode(head + (2049).to_bytes(2, "big") + data[14:20] + bytes(3 * 2049), test_key=True)
     assert len({public.identifier, generate_dgk_key(192, comparison_bits=8, test_key=True).public_key.identifier}) == 2
     assert public != object()
+    assert repr(public) == f"<DgkPublicKey 256 bits, u = {public.u}, {public.identifier.hex()[:12]}>"
+    assert repr(key) == f"<DgkPrivateKey of {public!r}>"
+    assert hash(DgkPublicKey.decode(public.encode(), test_key=True)) == hash(public)
 
 
 def test_a_modulus_has_64_bits_at_least() -> None:

@@ -376,6 +376,8 @@ def test_keys_travel_in_one_encoding() -> None:
     long = secret.encode(TERMS.digest)[: HEADER_BYTES + 8] + (1025).to_bytes(2, "big") + bytes(2050)
     with pytest.raises(MessageError, match="too long"):
         GroupSecret.decode(long, TERMS, test_key=True)
+    with pytest.raises(InvalidParameter, match="two different primes"):  # of the largest length
+        GroupSecret.decode(long[: HEADER_BYTES + 8] + (1024).to_bytes(2, "big") + bytes(2048), TERMS, test_key=True)
 
 
 def test_a_proposal_is_made_for_its_own_terms() -> None:

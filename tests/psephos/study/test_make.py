@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -55,33 +54,6 @@ class Files:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("make"))
-
-
-def test_what_is_taken_where_nobody_says() -> None:
-    assert asdict(NewOptions()) == {
-        "title": "A study",
-        "curator": "",
-        "public": "",
-        "label": "",
-        "classes": (),
-        "ignore": (),
-        "text": (),
-        "protocol": "tally",
-        "method": None,
-        "parameters": (),
-        "epsilon": 1.0,
-        "delta": 0.0,
-        "minimum_ballots": None,
-        "closes": "",
-        "patience": 600,
-        "proofs": None,
-        "key_bits": 3072,
-        "degree": None,
-        "holders": 3,
-        "threshold": None,
-        "confirmations": None,
-        "trial": False,
-    }
 
 
 def test_a_tally_of_nothing_but_what_must_be_said(files: Files) -> None:
