@@ -516,6 +516,14 @@ class WinnerHidden(Batch):
         return [2 * value % n for value in values] if place == 7 else values
 
 
+class ConfirmationsMoved(Batch):
+    """Says something else only of the candidates that are tested again."""
+
+    def test_values(self, holder: int, numbers: Any, place: int, n: mpz, chosen: Any) -> list[mpz]:
+        values = super().test_values(holder, numbers, place, n, chosen)
+        return [2 * value % n for value in values] if len(values) > 1 else values
+
+
 def seeded(seed: int, kind: type[Batch] = Batch) -> tuple[Driver, list[Kind]]:
     """Holders with seeded coins, of which the second computes with its own kind of batch; what is said, as it is."""
     agreed, said = terms(), list[Kind]()
@@ -536,6 +544,20 @@ def test_the_rejected_are_looked_at_when_somebody_wins(kind: type[Batch], seed: 
     assert Kind.OPENED_SEEDS in said
     assert (Kind.EXPONENT_COMMITMENTS in said) == (kind is OtherExponent)
     assert Kind.EXPONENT_SHARES not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [(ProductsMoved, 1), (DifferencesMoved, 1), (ModuliMoved, 1), (ValuesMoved, 6), (ConfirmationsMoved, 6)],
+)
+def test_a_batch_without_a_winner_is_opened_at_once(kind: type[Batch], seed: int) -> None:
+    """And whatever was said in it is compared with its seeds: residues, moduli, the first values and the second."""
+    driver, said = seeded(seed, kind)
+    with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
+        driver.run()
+    assert said.count(Kind.OPENED_CANDIDATES) == said.count(Kind.RESIDUE_PRODUCTS) == 3
+    assert said.count(Kind.TEST_VALUES) == (6 if kind is ConfirmationsMoved else 3)
+    assert Kind.OPENED_SEEDS not in said
 
 
 @pytest.mark.parametrize("seed", [16, 211])

@@ -5,6 +5,7 @@ Seeds are fixed; thresholds are false-alarm rates of 1e-6.
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -164,6 +165,18 @@ def test_a_share_is_clipped_to_its_bound() -> None:
     drawn = [v for i in range(20) for v in shares.share(FarOut(i))]
     assert {abs(v) for v in drawn} <= {0, shares.bound}
     assert shares.bound in drawn
+
+
+@pytest.mark.parametrize("law", [PolyaShares, SkellamShares])
+def test_what_is_clipped_and_what_is_not(law: type[Any]) -> None:
+    """The same coins under a bound that is often reached: what lies within is as it was."""
+
+    class Tight(law):  # type: ignore[misc]
+        bound = 2
+
+    free, tight = (kind(60, 2, 1, Fraction(20)).share(SimulationRandomness(3)) for kind in (law, Tight))
+    assert max(free) > 2 > -2 > min(free)
+    assert tight == [max(-2, min(2, value)) for value in free]
 
 
 def test_bad_input() -> None:

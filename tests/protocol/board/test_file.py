@@ -439,6 +439,18 @@ def test_the_same_bytes_are_dropped_wherever_they_stand(tmp_path: Path) -> None:
     assert contents(copy) == []
 
 
+def test_a_file_that_is_damaged_says_so(tmp_path: Path) -> None:
+    board = BoardFile(tmp_path / "board")
+    for number in range(40):
+        board.post(bytes([number]) * 1000)
+    board.close()
+    with (tmp_path / "board").open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xaa" * 40_000)
+    with pytest.raises(BoardError, match=r"the board .* cannot be used: it is damaged"):
+        list(BoardFile(tmp_path / "board").read(0))
+
+
 def test_a_board_that_was_closed_is_not_used(tmp_path: Path) -> None:
     board = BoardFile(tmp_path / "board")
     board.close()

@@ -524,7 +524,7 @@ class Stream:
         assert name == f"psephos-{STUDY}"
         if self.config is None and self.added is None:
             raise js_errors.NotFoundError
-        return SimpleNamespace(config=self.config, state=self.state)
+        return SimpleNamespace(config=self.config or self.added, state=self.state)
 
     async def add_stream(self, config: Any) -> Any:
         self.added = config
@@ -567,8 +567,10 @@ def board(stream: Stream) -> Iterator[Offline]:
     opened = Offline("nats://host", stream, "party 3", KEY, patience=7.0)
     yield opened
     assert opened.timeouts == {7.0}
-    opened.close()
-    opened.close()
+    for _ in range(2):
+        opened.close()
+        assert opened._loop.is_closed()
+        assert not opened._thread.is_alive()
 
 
 def test_names_on_a_server() -> None:
@@ -667,6 +669,9 @@ def test_a_stream_that_keeps_less_is_named(stream: Stream, board: Offline, field
     stream.config = replace(stream.added, **{field_: value})
     with pytest.raises(BoardError, match=f"keeps not everything: {field_} is "):
         Offline("nats://host", stream, "party 3", KEY)
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("board at host")] == [
+        "board at host:4222"  # of the board that is open
+    ]
     stream.config = replace(stream.added, num_replicas=3, duplicate_window=1.0)
     Offline("nats://host", stream, "party 3", KEY).close()
     stream.config = stream.added = None
@@ -676,6 +681,11 @@ def test_a_stream_that_keeps_less_is_named(stream: Stream, board: Offline, field
 
 
 def test_what_is_published(stream: Stream, board: Offline) -> None:
+    reader = Offline("nats://host", stream)
+    with pytest.raises(BoardError, match="only a role of the study posts"):
+        reader.post(b"x")
+    reader.close()
+
     def name(data: bytes) -> str:
         return hashlib.sha256(KEY.sign(b"psephos nats\0" + hashlib.sha256(data).digest())).hexdigest()
 

@@ -118,7 +118,7 @@ def test_bernoulli_exp(numerator: int, denominator: int) -> None:
     assert stats.binomtest(hits, 10000, math.exp(-numerator / denominator)).pvalue > RATE
 
 
-@pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(10, 7)])
+@pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(10, 7), Fraction(16)])
 def test_poisson_stops_exactly_at_e_to_the_minus_mean(mean: Fraction) -> None:
     """A uniform one part in 2^600 above e^-mean is above it, and one as far below is below."""
     exact = gmpy2.context(precision=3000)
@@ -152,6 +152,18 @@ def test_large_poisson_is_normal_and_its_two_roads_agree() -> None:
                 decided += 1
                 assert quick == noise._poisson_exact(law, bits, sign, randomness)
     assert decided > 800
+
+
+def test_a_large_poisson_variable_may_be_0() -> None:
+    """Seldom: by a level of 2^-44, which only the exact decision looks at."""
+    law = noise._poisson_law(Fraction(17))
+    reach = 17 * law.peak
+    draws = [(1 << 64) - 1, int(math.exp(1 + law.peak / 2 - reach) * 2**64), 1 << 20]
+    assert noise._poisson_quick(law, draws, -1) is None
+    assert noise._poisson_exact(law, draws, -1, SimulationRandomness(1)) == (-17,)
+    further = [draws[0], int(math.exp(1 + law.peak / 2 - 18 * law.peak) * 2**64), draws[2]]
+    assert noise._poisson_exact(law, further, -1, SimulationRandomness(1)) == ()
+    assert noise._poisson_exact(law, further, 1, SimulationRandomness(1)) == (18,)
 
 
 def test_skellam() -> None:
@@ -304,6 +316,11 @@ def test_every_limit_is_in_and_what_lies_beyond_is_out() -> None:
         with pytest.raises(InvalidParameter, match=f"{entries} entries and the mechanism 3"):
             release([0] * entries, DiscreteLaplace(3, Fraction(1)))
     assert [poisson(mean) for mean in (Fraction(0), Fraction(-1))] == [0, 0]
+    assert skellam_delta(1e3, 1e3, 0.01, 1.0) == 1.0, "and no more than that"
+    assert snap(np.array([-1.5, -0.5, 0.5, 1.5]), 1.0) == [-1, 0, 1, 2]
+    for sensitivity, epsilon in ((7.0, 0.3), (1.0, 1.0), (1e6, 64.0)):
+        exact = Fraction(sensitivity) / Fraction(epsilon)
+        assert 0 <= DiscreteLaplace.for_epsilon(sensitivity, epsilon, 2, 1.0).scale_units - exact < Fraction(1, 2**20)
 
 
 def test_simulated_noise_has_the_laws_it_is_named_after() -> None:
