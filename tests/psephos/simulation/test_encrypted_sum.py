@@ -393,11 +393,11 @@ def test_what_workers_say_is_added_up(ceremony: Ceremony, wrong: dict[str, int])
 def test_memory_and_seconds_are_those_of_all_workers(ceremony: Ceremony, tmp_path: Path) -> None:
     """Of a worker the most that it held, of all of them together the sum; and an interrupted run's seconds stay."""
     here = encrypted_sum.peak_memory_mb()
-    told = {"process": ("elsewhere", 1), "memory_mb": 1e6, "processor": 500.0, "encrypt": 3.0, "aggregate": 1.0}
+    told = {"process": ("elsewhere", 1), "memory_mb": 1e6, "processor": 500.0, "encrypt": 3e6, "aggregate": 1e6}
     done = run(fresh_round(ceremony), ceremony, contribution(), engine=Recording(**told), present=range(2 * BATCH))
     assert 1e6 + here <= done.peak_memory_mb < 1e6 + 10 * here
     assert 1000 <= done.processor_seconds < 1100
-    assert done.seconds["encrypt"] / done.seconds["aggregate"] == pytest.approx(3.0, rel=0.5)
+    assert done.seconds["encrypt"] / done.seconds["aggregate"] == pytest.approx(3.0, rel=0.01)
     mine = {**told, "process": encrypted_sum._this_process(), "memory_mb": 0.0}
     alone = run(fresh_round(ceremony), ceremony, contribution(), engine=Recording(**mine), present=range(2 * BATCH))
     assert alone.processor_seconds < 500
@@ -410,8 +410,8 @@ def test_memory_and_seconds_are_those_of_all_workers(ceremony: Ceremony, tmp_pat
         state.seconds, state.memory_mb = {"encrypt": 1000.0, "aggregate": 2000.0}, 5e6
         kept.commit(state, [])
         done = run(round_, ceremony, contribution(), journal=journal, present=range(2 * BATCH))
-        assert 1000 < done.seconds["encrypt"] < 1100
-        assert 2000 < done.seconds["aggregate"] < 2100
+        assert 1000 < done.seconds["encrypt"] < 2000
+        assert 2000 < done.seconds["aggregate"] < 3000
         assert done.peak_memory_mb == 5e6
 
 
