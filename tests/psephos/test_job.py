@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -206,6 +207,10 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
     assert set(labels) == {"ill", "well"}
     assert (out / "card.md").read_text() == model_card(model, outcome, job.dealt, float(right))
     assert f"right on {right:.1%} of the public rows" in (out / "card.md").read_text()
+    always = msgspec.structs.replace(model, coefficients=((0.0,) * len(model.coefficients[0]),), intercepts=(-1.0,))
+    job.model = always  # says "ill" of everybody
+    job.write(tmp_path)
+    assert f"right on {(labels == 'ill').mean():.1%} of the public rows" in (tmp_path / "card.md").read_text()
     with pytest.raises(ModelError, match=f"{tmp_path / 'nowhere'}: No such file or directory"):
         job.write(tmp_path / "nowhere")
 
