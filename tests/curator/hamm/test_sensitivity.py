@@ -461,3 +461,11 @@ def test_norms_of_nothing_and_of_next_to_nothing_are_positive():
     for norm in (s.largest_row_norm, s.operator_norm):
         assert 0 < norm(np.zeros((3, 2))) < 3e-145
         assert 1e-300 <= norm(np.full((1, 1), 1e-300)) < 1e-290
+
+
+def test_an_eigenvalue_that_is_too_small_is_found_out_and_raised(monkeypatch):
+    """Whatever LAPACK says: Cholesky's factorisation does not come to its end below the true one."""
+    X = np.random.default_rng(7).normal(size=(30, 5))
+    right, said = s.operator_norm(X), np.linalg.eigvalsh
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda gram: said(gram) * (1 - 2.0**-30))
+    assert right * (1 - 2.0**-41) <= s.operator_norm(X) <= right * (1 + 2.0**-32)

@@ -353,9 +353,9 @@ def test_bad_input_is_named_before_anything_is_released():
             plan(epsilon=epsilon)
     with pytest.raises(InvalidParameter, match="delta"):
         plan(mechanism="gaussian", delta=0.0)
-    with pytest.raises(InvalidParameter, match="mechanism"):
+    with pytest.raises(InvalidParameter, match=r"^the mechanism is 'uniform'"):
         plan(mechanism="uniform")
-    with pytest.raises(InvalidParameter, match="source"):
+    with pytest.raises(InvalidParameter, match=r"^the source is 'gossip'"):
         plan(source="gossip")
     with pytest.raises(InvalidParameter, match="own rows"):
         st.release_statistic(counts, plan(source="own-data"))
@@ -423,20 +423,23 @@ def test_coordinates_for_learners_that_vote_are_twelve_or_a_tenth_of_the_rows():
     assert st.plan_statistic(X[:100], 2, 10, epsilon=None).rank == 10
 
 
+def loss_of(mechanism, r, classes, parties, epsilon, delta):
+    """E||noise||^2 by its law, for votes, plus (1 - 1/K)/(2 r)."""
+    D, S = (classes - 1) * r, math.sqrt(2) / parties
+    energy = {
+        "spherical-laplace": D * (D + 1) * (S / epsilon) ** 2,
+        "discrete-laplace": 2 * D * D * (S / epsilon) ** 2,
+        "gaussian": D * gaussian_sigma(S, epsilon, delta) ** 2,
+    }[mechanism]
+    return energy + (1 - 1 / classes) / (2 * r)
+
+
 @pytest.mark.parametrize("mechanism", st.MECHANISMS)
 @pytest.mark.parametrize(("classes", "parties"), [(2, 300), (7, 2000)])
 def test_the_rank_has_the_least_expected_loss(mechanism, classes, parties):
-    """E||noise||^2 by its law, plus (1 - 1/K)/(2 r); at least K/2 + 2, at most what there is."""
+    """At least K/2 + 2, at most what there is."""
     for epsilon in (0.05, 0.4, 2.0, 20.0):
-        losses = []
-        for r in range(1, 41):
-            D, b = (classes - 1) * r, math.sqrt(2) / parties / epsilon
-            energy = {
-                "spherical-laplace": D * (D + 1) * b**2,
-                "discrete-laplace": 2 * D * D * b**2,
-                "gaussian": D * gaussian_sigma(math.sqrt(2) / parties, epsilon, 1e-5) ** 2,
-            }[mechanism]
-            losses.append(energy + (1 - 1 / classes) / (2 * r))
+        losses = [loss_of(mechanism, r, classes, parties, epsilon, 1e-5) for r in range(1, 41)]
         best = 1 + int(np.argmin(losses))
         assert st.choose_rank(40, classes, parties, epsilon, 1e-5, mechanism) == max(best, classes // 2 + 2)
         assert st.choose_rank(2, classes, parties, epsilon, 1e-5, mechanism) == 2
@@ -444,16 +447,13 @@ def test_the_rank_has_the_least_expected_loss(mechanism, classes, parties):
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_the_quieter_noise_has_the_smaller_loss(joint):
-    X = np.random.default_rng(1).normal(size=(600, 40))
-    pure = "discrete-laplace" if joint else "spherical-laplace"
+    X = np.random.default_rng(1).normal(size=(400, 40))
     chosen = set()
-    for classes, epsilon, delta in ((2, 0.3, 1e-6), (3, 1.0, 1e-6), (4, 2.0, 1e-9), (6, 3.0, 1e-4), (10, 8.0, 1e-12)):
+    for classes, epsilon, delta in ((2, 0.3, 1e-6), (2, 1.0, 1e-6), (4, 1.0, 1e-9), (6, 3.0, 1e-4), (10, 8.0, 1e-12)):
         losses = {}
-        for mechanism in (pure, "gaussian"):
+        for mechanism in ("discrete-laplace" if joint else "spherical-laplace", "gaussian"):
             rank = st.choose_rank(40, classes, 200, epsilon, delta, mechanism)
-            plan = st.plan_statistic(X, classes, 200, epsilon=epsilon, delta=delta, mechanism=mechanism, rank=rank)
-            scale = math.sqrt(2) / 200 / (plan.l2.value * plan.unit)
-            losses[mechanism] = plan.noise * scale**2 + (1 - 1 / classes) / (2 * rank)
+            losses[mechanism] = loss_of(mechanism, rank, classes, 200, epsilon, delta)
         expected = min(losses, key=losses.__getitem__)
         assert st.quieter_noise(X, classes, 200, epsilon=epsilon, delta=delta, joint=joint) == expected
         chosen.add(expected)

@@ -77,7 +77,7 @@ def batch(request: pytest.FixtureRequest) -> Opened:
     return opened_batch(terms(*request.param))
 
 
-@pytest.mark.parametrize("bits", [128, 512])
+@pytest.mark.parametrize("bits", [128, 512, 3072])
 def test_numbers_next_to_a_multiple_of_the_step_are_recombined_exactly(bits: int) -> None:
     """Where floating point cannot tell on which side they are."""
     agreed, tops = terms(bits, 3), [0, 1, 5, 0, 2, 7]
@@ -85,6 +85,18 @@ def test_numbers_next_to_a_multiple_of_the_step_are_recombined_exactly(bits: int
     residues = np.array([[number % prime for number in below] for prime in agreed.primes])
     found = search._integers(search._recombined(agreed, residues, np.array(tops)))
     assert list(found) == [top * agreed.step + number for top, number in zip(tops, below, strict=True)]
+
+
+def test_limbs_carry_to_the_last() -> None:
+    """Sums of limbs, none reduced yet; and the largest top there is, at the length of a real key."""
+    limbs = np.array([[2**50, 1, 0, 2**48 - 1], [0, 65535, 2**17, 2**47], [0, 65535, 5, 2**15], [0, 3, 1, 7]])
+    expected = [sum(int(limb) << 16 * place for place, limb in enumerate(column)) for column in limbs.T]
+    assert list(search._integers(limbs)) == expected
+    agreed = CeremonyTerms(3072, 3, 2, bytes(32))
+    tops, residues = np.array([0, 2**agreed.top_bits - 1]), np.zeros((len(agreed.primes), 2), dtype=np.int64)
+    assert list(search._integers(search._recombined(agreed, residues, tops))) == [
+        top * agreed.step for top in tops.tolist()
+    ]
 
 
 def test_moduli_are_the_products(batch: Opened) -> None:

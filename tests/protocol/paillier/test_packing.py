@@ -197,6 +197,13 @@ def test_what_no_addends_sum_to_is_refused() -> None:
     with pytest.raises(PackingError, match="than 1 entries can sum to"):
         PLAN.unpack([mpz(8)], 1)  # 8 > 5 - (-2)
     assert PLAN.unpack([mpz(8)], 2) == [4, -4, -4, -4]
+    slots = PLAN.slots_per_plaintext
+    longer = PackingPlan(2 * slots + 3, 10, -2, 5, 128)
+    full, last = longer.radix**slots - 1, longer.radix**3 - 1
+    assert longer.unpack([full, full, last], 10) == [50] * (2 * slots + 3)
+    for bad, place in (([full + 1, full, last], 0), ([full, full + 1, last], 1), ([full, full, last + 1], 2)):
+        with pytest.raises(PackingError, match=f"plaintext {place} holds more than its"):
+            longer.unpack(bad, 10)
 
 
 def test_equal_plans_have_equal_digests_and_others_do_not() -> None:
