@@ -43,6 +43,8 @@ def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
     assert isinstance(holds.role, KeyHolder)
     assert (holds.role.name, holds.role.round) == ("holder 2", PLAY.round(KEY))  # type: ignore[attr-defined]
     assert holds._study == STUDY
+    holds.role._openings.first(b"round", b"", lambda: b"opened")
+    assert len(list(store.items("once holder 2"))) == 1
 
 
 def test_a_party_is_charged_when_it_plays_and_not_before() -> None:
@@ -71,6 +73,7 @@ def test_what_a_party_gives_once_is_in_its_own_ledger() -> None:
         role = party_role(PUBLIC, 3, CAST.made.keys["party 3"], CAST.own(3), store)
         said.append(role._stages[2](("all",), KEY).start().posts)
     assert said[0] == said[1] != said[2]
+    assert len(list(first.items("once party 3"))) == 1
 
 
 def test_the_curator_releases_once_what_it_came_to() -> None:
