@@ -578,6 +578,17 @@ def test_a_commitment_is_to_units() -> None:
     assert told == "holder 2 committed to a number that is no unit"
 
 
+def test_who_opens_something_that_is_no_ciphertext_is_named() -> None:
+    """0, say, of which nothing can be proved."""
+
+    def zero(post: Post) -> Sequence[Post]:
+        body = HEADER_BYTES + 5
+        return (replace(post, data=post.data[:body] + bytes(32) + post.data[body + 32 :]),)
+
+    (told,) = assert_all_name("holder 2", terms(), lie(Kind.TEST_DECRYPTION, zero))
+    assert told == "holder 2 opened the test ciphertexts with something else than its share"
+
+
 def test_what_came_early_is_forgotten_when_it_fails() -> None:
     agreed, holder = terms(), CeremonyHolder(terms(), 1)
     early = Entry(1, "holder 3", BOARD, written(agreed, Kind.SEED_CONTRIBUTIONS, 0, FIRST, bytes(9)))

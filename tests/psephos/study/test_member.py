@@ -25,7 +25,7 @@ from psephos.study.identity import Identity
 from psephos.study.member import Membership, Settings, sign
 from psephos.study.release import card, checked, released
 from psephos.study.samples import PublicSamples
-from tests.psephos.study.cast import Cast, fields_of
+from tests.psephos.study.cast import Cast, fields_of, shares_of
 
 NAMES = ("curator", "north", "south", "east", "west", "middle")
 
@@ -166,6 +166,26 @@ def test_each_role_is_the_one_of_its_name(house: House) -> None:
         "party 3": ("party 3", 3),
     }
     assert len(board.entries) == 4
+
+
+def test_every_role_keeps_what_happens_once_in_its_own_store(house: House) -> None:
+    study = house.study(parameters={"lam": 0.5})
+    shares = shares_of(study)
+    key = shares[0].threshold_key
+    opened = OpenedSum((1,) * 24, (0, 1, 2, 3))
+    for name, role, results in (
+        ("north", "party 0", ((), key)),
+        ("north", "holder 1", ((), shares[0], key)),
+        ("curator", "curator", ((), key, opened)),
+    ):
+        mine, store = house.member(name, study, voter=f"{__name__}:HOSPITAL"), Store()
+        made: Any = mine._role(role, store)
+        last = made._stages[-1](*results)
+        if role == "holder 1":
+            last.role._openings.first(b"round", b"", lambda: b"opened")
+        else:
+            last.start()
+        assert list(store.items(f"once {role}")), role
 
 
 def test_samples_that_are_missing_or_of_another_study(house: House) -> None:

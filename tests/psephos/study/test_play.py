@@ -415,6 +415,14 @@ def test_what_is_open_is_let_go_when_a_role_cannot_be_played(tmp_path: Path) -> 
         opened[0].get("play", b"since")
 
 
+def test_a_server_is_asked_in_the_name_of_the_role_with_the_members_key(tmp_path: Path) -> None:
+    """The key of an identity that has none is missed before anything is sent."""
+    member = Member(tmp_path, Dealt("average"))
+    member.settings.board, member.identity.key = "nats://127.0.0.1:1", SimpleNamespace()
+    with pytest.raises(AttributeError, match="verification_key"):
+        member.play(["party 1"], Clock())
+
+
 def test_what_is_seen_of_a_role_at_first() -> None:
     seat = Seated(None, None, None)  # type: ignore[arg-type]
     assert (seat.told, seat.refused, seat.moved, seat.done, seat.awaits) == ("", 0, 0.0, False, None)

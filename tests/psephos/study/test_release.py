@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -85,12 +86,12 @@ def test_two_classes_have_one_row(study: Study, samples: PublicSamples) -> None:
     [
         ({}, {"classes": ("a", "c", "b")}, "classes"),
         ({}, {"method": "vote"}, "method"),
-        ({"epsilon": 2.5}, {"epsilon": 2.5 * (1 + 1e-11)}, "epsilon"),
-        ({"epsilon": 2.5 * (1 + 5e-13)}, {"epsilon": None}, "epsilon"),
+        ({"epsilon": 2.5 * (1 + 1e-12)}, {"epsilon": math.nextafter(2.5 * (1 + 1e-12), 3)}, "epsilon"),
+        ({"epsilon": 2.5}, {"epsilon": None}, "epsilon"),
         ({"epsilon": 1e-3}, {"epsilon": 3.5}, "epsilon"),
         ({}, {"unit": "record"}, "unit of privacy"),
-        ({"delta": 1e-6}, {"delta": 1e-6 + 2.0**-49}, "delta"),
-        ({"delta": 1e-6 + 2.0**-51}, {"delta": None}, "delta"),
+        ({"delta": 1e-6 + 2.0**-50}, {"delta": math.nextafter(1e-6 + 2.0**-50, 1)}, "delta"),
+        ({"delta": 1e-6}, {"delta": None}, "delta"),
         ({"delta": 0.0}, {"delta": 1e-5}, "delta"),
         ({}, {"warnings": ()}, "warning"),
         ({}, {"warnings": ("Another.",)}, "warning"),
