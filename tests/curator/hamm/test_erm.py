@@ -261,7 +261,9 @@ def test_the_rounding_floor_by_hand(loss: Loss) -> None:
         score = (float(gamma_d) + np.sqrt(14) * u) * norm
         residual = loss.smoothness * score + 19 * u
         total = residual + float(gamma_n) * (loss.lipschitz + residual) + 4 * u * (loss.lipschitz + lam * norm)
-        assert rounding_floor(samples, features, classes, norm, lam, loss) == pytest.approx(1.001 * total, rel=1e-12)
+        assert rounding_floor(samples, features, classes, norm, lam, loss) == pytest.approx(
+            1.001 * total, rel=1e-12, abs=0
+        )
     floor = rounding_floor(50, 6, classes, norm_bound(loss, classes, lam), lam, loss)
     assert smallest_tolerance(50, 6, classes, lam, loss) == 8 * floor
     assert norm_bound(loss, classes, lam) == pytest.approx(np.sqrt(4 * loss.at_zero(classes)), rel=1e-15)

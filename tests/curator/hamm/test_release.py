@@ -70,7 +70,7 @@ def test_the_norm_is_gamma(draws: tuple[np.ndarray, list[Released]]) -> None:
     eta, released = draws
     one = released[0]
     assert eta.shape[1] == one.dimension
-    assert one.scale == pytest.approx(one.sensitivity.value / 0.7, rel=1e-12)
+    assert one.scale == pytest.approx(one.sensitivity.value / 0.7, rel=1e-12, abs=0)
     law = stats.gamma(one.dimension, scale=one.scale)
     assert stats.kstest(np.linalg.norm(eta, axis=1), law.cdf).pvalue > ALARM
     # The test has teeth: the law the paper's figures suggest, Gamma(1, b), and a neighbouring dimension are refused.
@@ -216,7 +216,7 @@ def test_the_certified_bound_is_the_table_and_the_papers_bound_is_theirs() -> No
     for (labels, name, classes), value in paper.items():
         loss = loss_named(name, classes)
         got = erm_sensitivity(labels, loss, 0.1, classes=classes, bound="paper", **kw)  # type: ignore[arg-type]
-        assert got.value == pytest.approx(value, rel=1e-12)
+        assert got.value == pytest.approx(value, rel=1e-12, abs=0)
         assert erm_sensitivity(labels, loss, 0.1, classes=classes, **kw).value < got.value  # type: ignore[arg-type]
 
 
@@ -247,7 +247,7 @@ def test_protecting_one_auxiliary_sample() -> None:
         with pytest.raises(InvalidParameter, match="too small"):
             erm_sensitivity(labels, Softmax(), 0.1, classes=3, bound="paper", **kw)  # type: ignore[arg-type]
     binary = erm_sensitivity("soft", Logistic(), 0.1, classes=2, bound="paper", **kw)
-    assert binary.value == pytest.approx(2 / (100 * 0.1) * 149 / 50, rel=1e-12)
+    assert binary.value == pytest.approx(2 / (100 * 0.1) * 149 / 50, rel=1e-12, abs=0)
     assert binary.value > erm_sensitivity("soft", Logistic(), 0.1, classes=2, **kw).value
     assert binary.source == "Hamm Theorem 3: 2/(M lambda), Hamm 4.5"
     majority_ = erm_sensitivity("majority", Logistic(), 0.1, classes=2, bound="paper", **kw)
@@ -321,7 +321,7 @@ def test_what_computing_adds_by_hand(shape: tuple[int, ...], value: float, inexa
     rounding = 1.01 * (shape[0] + 4) * 2.0**-53 * math.sqrt(shape[0] - 1) * 0.005 if len(shape) == 2 else 0.0
     covered = value * (1 + 2.0**-38) + 2 * (inexactness + rounding)
     pitch = choose_pitch(covered, dimension)
-    assert total.value == pytest.approx((covered + pitch * math.sqrt(dimension)) * (1 + 2.0**-44), rel=2e-15)
+    assert total.value == pytest.approx((covered + pitch * math.sqrt(dimension)) * (1 + 2.0**-44), rel=2e-15, abs=0)
     assert (total.unit, total.source, total.norm) == ("x", "y + inexactness + lattice", "l2")
     assert mechanism == SphericalLaplace.for_epsilon(total.value, 0.7, dimension, pitch)
     gaussian, same = mechanism_for(shape, inexactness, 0.005, bound, 0.7, noise="gaussian", delta=1e-5)

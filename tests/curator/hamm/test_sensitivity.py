@@ -339,7 +339,7 @@ TABLE = [
 @pytest.mark.parametrize(("bound", "value", "unit", "source"), TABLE, ids=lambda entry: str(entry)[:40])
 def test_every_row_of_the_table(bound, value, unit, source):
     assert (bound.norm, bound.unit, bound.source) == ("l2", unit, source)
-    assert bound.value == pytest.approx(value * (1 + 2.0**-44), rel=5e-16)
+    assert bound.value == pytest.approx(value * (1 + 2.0**-44), rel=5e-16, abs=0)
 
 
 def test_the_factor_of_hamm_4_5_by_hand():
@@ -354,7 +354,7 @@ def test_every_row_is_capped_where_lambda_is_small():
         (5, [s.multiclass_soft_private_auxiliary(1e-6, 1, 8, 5), s.multiclass_majority_private_auxiliary(1e-6, 8, 5)]),
     ):
         for row in rows:
-            assert row.value == pytest.approx(2 * s.radius(1e-6, classes) * (1 + 2.0**-44), rel=5e-16)
+            assert row.value == pytest.approx(2 * s.radius(1e-6, classes) * (1 + 2.0**-44), rel=5e-16, abs=0)
     assert s.radius(1e-6) == s.radius(1e-6, 2)
 
 

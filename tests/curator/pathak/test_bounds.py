@@ -76,7 +76,7 @@ def test_the_sensitivity_covers_the_longest_row_that_is_taken() -> None:
 def test_scales_of_the_noise_on_the_sum() -> None:
     printed = terms(epsilon=0.5, lam=2.0)
     paper = 5 * 2 / (400 * 0.5 * 2.0)  # K times the paper's scale
-    assert float(noise_scale(printed, 400)) * printed.pitch == pytest.approx(paper, rel=1e-12)
+    assert float(noise_scale(printed, 400)) * printed.pitch == pytest.approx(paper, rel=1e-12, abs=0)
     spherical = terms(noise="spherical", epsilon=0.5, lam=2.0)
     assert float(noise_scale(spherical, 400)) * spherical.pitch == pytest.approx((1 / (400 * 2.0)) / 0.5, rel=1e-4)
     assert float(noise_scale(spherical, 400)) * spherical.pitch > (1 / (400 * 2.0)) / 0.5
@@ -191,8 +191,8 @@ def test_what_a_run_proves_is_the_grids_sensitivity_over_the_scale() -> None:
     agreed = terms(features=9, largest_size=1000)
     epsilon, delta = proved_epsilon(agreed)
     l1 = 3 * record_sensitivity(agreed, 1000) / agreed.pitch + 9
-    assert epsilon / (l1 / float(noise_scale(agreed, 1000))) == pytest.approx(1 + 1e-12, rel=4e-16)
-    assert delta == pytest.approx((1 + math.exp(epsilon)) * 2.0**-159, rel=1e-14)
+    assert epsilon / (l1 / float(noise_scale(agreed, 1000))) == pytest.approx(1 + 1e-12, rel=4e-16, abs=0)
+    assert delta == pytest.approx((1 + math.exp(epsilon)) * 2.0**-159, rel=1e-14, abs=0)
     for law in LAWS[1:]:
         assert proved_epsilon(terms(**law)) == (1.0, (1 + math.e) * 2.0**-159)
 
@@ -200,7 +200,7 @@ def test_what_a_run_proves_is_the_grids_sensitivity_over_the_scale() -> None:
 def test_an_epsilon_beyond_all_numbers_costs_what_700_does() -> None:
     epsilon, delta = proved_epsilon(terms(features=1 << 20, parties=3, epsilon=64.0))
     assert epsilon > 10_000
-    assert delta == pytest.approx((1 + math.exp(700)) * 2.0**-159, rel=1e-12)
+    assert delta == pytest.approx((1 + math.exp(700)) * 2.0**-159, rel=1e-12, abs=0)
 
 
 def test_the_counterexample_at_another_ridge() -> None:

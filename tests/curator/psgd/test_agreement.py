@@ -139,7 +139,7 @@ def test_the_sensitivity_of_a_sum_holds_on_the_grid_and_in_floating_point(loss: 
     ):
         found = agreed((largest, 7), d, loss=loss, fraction_bits=bits, lam=1.0, **options)  # type: ignore[arg-type]
         assert found.series.bound == bound
-        assert found.sensitivity == pytest.approx(moved + snapped + rounding, rel=1e-14)
+        assert found.sensitivity == pytest.approx(moved + snapped + rounding, rel=1e-14, abs=0)
         assert found.series.step_scale == rounded_up(math.nextafter(found.sensitivity / 0.5, math.inf))
 
 
@@ -220,7 +220,7 @@ def test_the_walk_is_as_asked_for_or_as_it_must_be() -> None:
     assert plain.descent.step_sizes == StepSizes.default(ridge, 0.25)
     assert plain.descent.stopping == StoppingRule(0.0, 50)
     eta = 3 * plain.series.fixed_bound() * plain.series.pitch * 2
-    assert plain.descent.radius == pytest.approx((1 + eta / 200) / ridge, rel=1e-14)
+    assert plain.descent.radius == pytest.approx((1 + eta / 200) / ridge, rel=1e-14, abs=0)
     assert agreed(loss="huber").descent.smoothness == 1.0
     assert (plain.series.steps, plain.series.dimension, plain.series.fraction_bits) == (50, 4, 20)
     assert plain.series.nonce == bytes(16)
