@@ -30,14 +30,6 @@ def check_count(value: int, name: str, least: int = 1) -> int:
     return int(value)
 
 
-def check_probability(value: float, name: str) -> float:
-    """`value` as a float if it lies strictly between 0 and 1; InvalidParameter otherwise."""
-    _check_number(value, name)
-    if not 0 < value < 1:
-        raise InvalidParameter(f"{name} is a probability and must lie strictly between 0 and 1, not {value}")
-    return float(value)
-
-
 def rounded_up(value: float) -> float:
     """To 30 bits: whoever plans the same noise on another processor, with other last bits, comes to the same number."""
     mantissa, exponent = math.frexp(value)

@@ -140,7 +140,6 @@ class Tally(Observer):
 
     def _ask_first(self, state: Closed, holders: tuple[int, ...]) -> Step:
         product = self.product(state)
-        product.check_minimum()
         request = TallyRequest(self.round.digest, product.members, product.digest)
         return self._ask(Asked(product.members, product.columns, request), holders)
 

@@ -121,7 +121,7 @@ class CeremonyHolder(Conduct, Machine):
         except UnexpectedMessageError:
             raise
         except PsephosError as error:
-            after = replace(held, state=Over(str(error)), arrived=(), early=())
+            after = replace(held, state=Over(str(error)), arrived=())
             post = self._post(failure(self.terms, str(error)))
             return Step(after, (post,), (Refusal(run[-1], error),))
 

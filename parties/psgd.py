@@ -255,7 +255,7 @@ class Holding:
         walk: how far it is.
         inner: its state in the round of the step that was announced last.
         parts: the partial decryptions of that step's product, until it has published their sum.
-        published: the last step whose sum it has published.
+        published: that step, when it has published its sum.
     """
 
     walk: Walk
@@ -301,7 +301,7 @@ class SeriesHolder(Machine):
             raise AlreadyOpenedError(
                 f"{self.name} has followed another round of step {walk.announcement.step}"
             ) from None
-        return Step(Holding(walk, self._holder(walk).start().state, (), state.published))
+        return Step(Holding(walk, self._holder(walk).start().state))
 
     @takes(Holding, Kind.BALLOT, batch=True)
     @takes(Holding, Kind.CLOSE, batch=True)

@@ -83,7 +83,8 @@ def train_whitened(
 ) -> Floats:
     """Every party's classifier in public coordinates z = x @ transform of unit rows x: (M, K, r), also for two classes.
 
-    Z: (sum(sizes), r); transform: (d, r); all else and errors as in `train_parties`, whose objective this is, in z.
+    Z: (sum(sizes), r); transform: (d, r); all else and errors as in `train_parties`, whose objective this is, in z. Its
+    minimiser is returned times the largest singular value of `transform` (and 1 + 1e-9).
     """
     reach = float(np.linalg.norm(transform, 2)) * (1 + 1e-9)  # of the coordinates of a unit row
     W = train_parties(Z / reach, y, sizes, classes=classes, lam=lam / reach**2)

@@ -30,6 +30,7 @@ from psephos.curator.losses import loss_named
 from psephos.curator.pathak import bounds as pathak_bounds
 from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.agreement import DescentOptions, agree
+from psephos.job import JobOptions
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.protocol.ceremony.exponent import share_bound
 from psephos.protocol.ceremony.search import exponent_share_bits
@@ -49,7 +50,10 @@ from psephos.protocol.proofs import knowledge, opening, validity
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.wire import Kind
 from psephos.simulation import methods
-from psephos.simulation.pathak import make_terms
+from psephos.simulation.average import AverageOptions
+from psephos.simulation.pathak import PathakOptions, make_terms
+from psephos.simulation.psgd import PsgdOptions
+from psephos.simulation.tally import TallyOptions
 from psephos.testing.rounds import short_key
 
 _FILE = Path(__file__).with_name("numbers.json")
@@ -339,9 +343,9 @@ def _comparisons() -> dgk.DgkPublicKey:
 
 
 def modules() -> Iterator[ModuleType]:
-    """All of `protocol`, `parties` and `curator`."""
+    """All that is mutated: `protocol`, `parties`, `curator`, and what of `psephos` plays them."""
     root = Path(psephos.__file__).parent
-    for folder in ("protocol", "parties", "curator"):
+    for folder in ("protocol", "parties", "curator", "simulation", "study"):
         for path in sorted((root / folder).rglob("*.py")):
             yield import_module(".".join(("psephos", *path.relative_to(root).with_suffix("").parts)))
 
@@ -358,8 +362,8 @@ def constants() -> dict[str, Any]:
     found = dict[str, Any]()
     for module in modules():
         text = Path(module.__file__ or "").read_text()
-        named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if " = " in line]
-        for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, named):
+        named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if re.match(r"[_A-Z].* = ", line)]
+        for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, ", ".join(named).split(", ")):
             found[f"{module.__name__}.{name}"] = getattr(module, name)
     return {
         name: value if isinstance(value, int | float | Fraction) else repr(value)
@@ -381,6 +385,16 @@ def defaults() -> dict[str, str]:
                 if said:
                     found[f"{module.__name__}.{function.__qualname__}"] = repr(said)
     return found
+
+
+def options() -> dict[str, Any]:
+    """Of every option of a command, where its help stands and what that says of the default."""
+    return {
+        f"{kind.__module__}.{kind.__qualname__} {field.name}": [field.metadata["group"], field.metadata["shown"]]
+        for kind in (TallyOptions, AverageOptions, PathakOptions, PsgdOptions, JobOptions)
+        for field in fields(kind)
+        if field.metadata["help"]
+    }
 
 
 def kinds() -> dict[str, Any]:
@@ -420,6 +434,7 @@ GROUPS: dict[str, Callable[[], Any]] = {
     "hidden": hidden,
     "defaults": defaults,
     "kinds": kinds,
+    "options": options,
 }
 
 

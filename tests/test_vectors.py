@@ -42,9 +42,11 @@ _FILE = Path(__file__).with_name("vectors.json")
 
 
 def of_messages(messages: Iterable[Message]) -> dict[str, str]:
-    """By kind."""
+    """By kind; and of all of them in their order, who sent what to whom in which phase."""
     digests: dict[str, Any] = {}
     for message in messages:
+        way = (message.phase, message.sender, message.receiver, message.kind)
+        digests.setdefault("ways", hashlib.sha256()).update(repr(way).encode())
         if message.data is not None:
             digests.setdefault(message.kind, hashlib.sha256()).update(message.data)
     return {kind: digest.hexdigest()[:16] for kind, digest in digests.items()}

@@ -73,7 +73,7 @@ def _check_targets(targets: ArrayLike, samples: int, loss: Loss) -> Array:
     if array.shape[1] < 2 or (loss.binary and array.shape[1] != 2):
         raise DataError(f"targets have {array.shape[1]} column(s), which the {loss.name} loss cannot use")
     # A row is a probability vector up to the rounding of the fractions it is made of.
-    if not ((array >= 0).all() and (array <= 1).all() and (np.abs(array.sum(axis=1) - 1) < 1e-9).all()):
+    if not ((array >= 0).all() and (np.abs(array.sum(axis=1) - 1) < 1e-9).all()):
         raise DataError("every row of targets must be fractions between 0 and 1 that sum to 1")
     return array
 

@@ -278,7 +278,7 @@ class RiskClassifier(VoteClassifier):
             top = np.abs(rows).max(axis=1, keepdims=True)
             top[top == 0] = 1
             unit = rows / top
-            norms = np.linalg.norm(unit, axis=1, keepdims=True)
+            norms = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)  # they are, but for rows of zeros
             rows = np.where(norms * top > 1, unit / norms, rows)
         return rows
 
@@ -464,7 +464,7 @@ class OwnDataClassifier(StatisticClassifier):
         labels = self._labels_of(y)
         if self.auxiliary is None and self.epsilon is not None:
             raise InvalidParameter("own data is taken in public coordinates: give auxiliary=, features that are public")
-        owners = np.zeros(len(rows), dtype=int) if groups is None else np.asarray(groups)
+        owners = np.zeros(len(rows)) if groups is None else np.asarray(groups)
         if len(labels) != len(rows) or owners.shape != labels.shape:
             raise DataError(f"{len(rows)} rows, {len(labels)} labels and {len(owners)} owners; they must be as many")
         public = rows if self.auxiliary is None else np.asarray(self.auxiliary, dtype=np.float64)

@@ -28,11 +28,9 @@ def check_counts(counts: ArrayLike, parties: int | None = None) -> NDArray[np.in
         raise DataError(f"counts have {classes} class(es); a classifier needs at least two")
     if array.dtype.kind not in "iu":
         raise DataError(f"counts must be integers, not {array.dtype}; give the number of votes, not fractions")
-    if array.dtype == np.uint64 and (array > np.iinfo(np.int64).max).any():
-        raise DataError("counts beyond the range of a 64-bit signed integer are no votes")
     table = array.astype(np.int64)
-    if (table < 0).any():
-        raise DataError("a count is negative; votes are counted from zero")
+    if (table < 0).any():  # what was unsigned and 2^63 or more has become negative, too
+        raise DataError("a count is negative, or too large; votes are counted from zero")
     ballots = table[0].sum() if parties is None else parties
     if ballots < 1:
         raise DataError("the counts hold no ballot at all; at least one party must have voted")

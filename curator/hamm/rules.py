@@ -17,7 +17,6 @@ A parameter tuned on private accuracy would be a release of its own. The rules h
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -54,7 +53,7 @@ def ridge(sensitivity_at_one: Sensitivity, dimension: int, classes: int, epsilon
     if epsilon is None:
         return HAMM_LAMBDA
     wanted = (dimension * sensitivity_at_one.value / (epsilon * NOISE_SHARE * radius(1.0, classes))) ** 2
-    return min(max(wanted, HAMM_LAMBDA), LARGEST_RIDGE) if math.isfinite(wanted) else LARGEST_RIDGE
+    return min(max(wanted, HAMM_LAMBDA), LARGEST_RIDGE)
 
 
 def averaging_radius(lam: float, classes: int) -> float:

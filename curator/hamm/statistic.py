@@ -55,7 +55,6 @@ from psephos.protocol.privacy.mechanisms import (
     RoundedGaussian,
     Skellam,
     SphericalLaplace,
-    check_delta,
     check_epsilon,
     gaussian_sigma,
     simulate_gaussian,
@@ -345,8 +344,6 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
         )
     if epsilon is not None:
         epsilon = check_epsilon(epsilon)
-        if mechanism == "gaussian":
-            check_delta(delta)
     rows = _public_rows(X)
     axes = _whitened_axes(rows)
     most = _most_coordinates(axes, len(rows))
@@ -385,7 +382,7 @@ def _public_rows(X: Array) -> Array:
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.size == 0 or not np.all(np.isfinite(X)):
         raise DataError(f"auxiliary features must be a non-empty finite matrix (samples, width); got shape {X.shape}")
-    if len(X) < 2 or np.all(X[0] == X):
+    if np.all(X[0] == X):
         raise DataError("all auxiliary samples are the same, so no classifier can be learned from them; collect others")
     return unit_rows(X)
 

@@ -12,11 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from gmpy2 import mpz
-from numpy.typing import NDArray
 
-from psephos.protocol.errors import DataError, InvalidParameter, MessageError, ShareRangeError
+from psephos.protocol.errors import InvalidParameter, MessageError, ShareRangeError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
@@ -242,7 +240,7 @@ class PathakCurator(Machine):
         not_smaller = conclude(self._comparison_key, state.shares, answers, bits=KEYED_SIZE_BITS)
         lost = {pair[0 if larger else 1] for pair, larger in zip(state.pairs, not_smaller, strict=True)}
         standing = tuple(place for place in state.standing if place not in lost)
-        if not standing or (self.terms.comparisons == "all-pairs" and len(standing) != 1):
+        if not standing:  # nor can two be: of all pairs everybody but one has lost, and a tournament goes on
             raise MessageError("the comparisons contradict each other: no party has the smallest data set")
         if len(standing) > 1:
             return self._ask(replace(state, standing=standing, turn=state.turn + 1), [])
@@ -298,7 +296,7 @@ class Opened:
 
 
 class PathakConsumer(Machine):
-    """Dave (section 3.3): adds the published shares, divides by K, classifies. Anybody can be he.
+    """Dave (section 3.3): adds the published shares. Anybody can be he, divide by K, and classify.
 
     His result is K w_s, d integers in units of the grid.
     """
@@ -328,13 +326,3 @@ class PathakConsumer(Machine):
     def outcome(self, state: Waiting | Opened) -> tuple[int, ...] | None:
         """K w_s."""
         return state.total if isinstance(state, Opened) else None
-
-    @staticmethod
-    def classify(w: NDArray[np.float64], samples: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Labels 0/1, int64 (N,), of samples (N, d): 1 where the sigmoid of w . x exceeds 1/2, that is w . x > 0.
-
-        Section 3.3. Raises DataError when the samples are no matrix of as many columns as `w`, (d,), has entries.
-        """
-        if samples.ndim != 2 or samples.shape[1] != len(w):
-            raise DataError(f"samples of shape {samples.shape} do not fit {len(w)} parameters")
-        return (samples @ w > 0).astype(np.int64)

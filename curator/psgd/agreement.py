@@ -305,7 +305,7 @@ class _Asked:
 
     def _skellam(self, epsilon: float, delta: float, steps: int) -> _Fresh:
         l2 = self.sensitivity / self.pitch
-        l1 = min(math.sqrt(self.dimension) * l2, l2 * l2)
+        l1 = math.sqrt(self.dimension) * l2  # l2 * l2 is more: snapping alone moves a vector by sqrt(d) pitches
         reserve = 2.0**-60  # truncation and the sampler, multiplied by 1 + e^epsilon <= 1 + e^64 below
         spared = (1 + math.exp(epsilon)) * reserve
         if spared >= delta:

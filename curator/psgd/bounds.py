@@ -62,7 +62,7 @@ def compute_slack_party(
     left = epsilon - rank * math.log1p(m * c / (rank * n * lam))
     if left > 0:
         return Slack(0.0, left)
-    return Slack(max(0.0, m * c / (rank * n * math.expm1(epsilon / (2 * rank))) - lam), epsilon / 2)
+    return Slack(m * c / (rank * n * math.expm1(epsilon / (2 * rank))) - lam, epsilon / 2)
 
 
 # -- Procedure 3: sigma

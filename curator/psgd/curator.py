@@ -113,13 +113,12 @@ class GradientCurator(Machine):
         return state.walk.open and self._tally(state).complete(state.inner)
 
     def awaits(self, state: Any) -> Missing | None:
-        """As the `Tally` of the announced step; and then what the holders publish."""
+        """What the holders publish of the announced step."""
         walking: Walking = state.state
         if not walking.walk.open:
             return None
         said, holders = dict(walking.walk.said), range(1, self.terms.threshold_key.holders + 1)
-        missing = Missing(Kind.PUBLISHED_SUM, tuple(f"holder {number}" for number in holders if number not in said))
-        return self._tally(walking).awaits(walking.inner) or missing
+        return Missing(Kind.PUBLISHED_SUM, tuple(f"holder {number}" for number in holders if number not in said))
 
     def outcome(self, state: Walking) -> Walking:
         """How far it is."""

@@ -129,7 +129,7 @@ class FixedBaseComb:
     def exponent(self, drawn: bytes) -> mpz:
         """The exponent that was drawn, as a number: what a proof about it needs."""
         digits = np.frombuffer(drawn, dtype=np.uint16)
-        bits = (digits >> np.arange(self.shape.rows, dtype=np.uint16)[:, None]) & 1
+        bits = (digits >> np.arange(self.shape.rows)[:, None]) & 1
         return mpz.from_bytes(np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes(), "little")
 
     def _evaluate(self, digits: Array) -> list[mpz]:

@@ -99,7 +99,7 @@ class Store:
             raise JournalError(f"{self._path} is a database of another program; name another file")
         if version != _FORMAT:
             raise JournalError(f"{self._path} has format {version}, and this version of Psephos reads {_FORMAT}")
-        if self._path is not None and self._run("PRAGMA integrity_check(1)") != [("ok",)]:
+        if self._run("PRAGMA integrity_check(1)") != [("ok",)]:
             raise self._damaged()
         with self._named_errors():
             for row in self._connection.execute("SELECT space, name, content, digest FROM records"):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from psephos.curator.checks import check_positive
-from psephos.curator.hamm.erm import check_auxiliary, minimise
+from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import majority, one_hot
 from psephos.curator.hamm.release import Bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA
@@ -337,7 +337,6 @@ def populate(options: SumOptions, dealt: Split, progress: Progress) -> Populatio
     scaler = PublicScaler() if options.private_auxiliary else scaler_for(name)
     scaler.set_params(scaling=options.rows(name)).fit(dealt.X_auxiliary)
     public_rows, test = scaler.transform(dealt.X_auxiliary), _transformed(scaler, dealt.X_test)
-    check_auxiliary(public_rows)
     parameters, voters = _train(options, dealt, scaler, public_rows, progress)
     present = sorted(set(range(options.parties)) - set(options.away))
     return Population(dealt, scaler, public_rows, test, parameters, voters, present, options)

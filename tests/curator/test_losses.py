@@ -146,6 +146,12 @@ def test_losses_by_name() -> None:
     assert loss_named("logistic", 3) == Softmax()
     assert loss_named("softmax", 2) == Softmax()
     assert loss_named("huber", 2, half_width=0.2) == Huber(0.2)
+    assert loss_named("huber", 2) == Huber() == Huber(0.5)
+    assert [(loss.name, loss.binary) for loss in (Logistic(), Huber(), Softmax())] == [
+        ("logistic", True),
+        ("huber", True),
+        ("softmax", False),
+    ]
     for name, classes in (("huber", 3), ("hinge", 2), ("logistic", 1)):
         with pytest.raises(InvalidParameter):
             loss_named(name, classes)

@@ -12,11 +12,12 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.curator.tally import OpenedSum, Tally, open_product
+from psephos.curator.tally import Asked, OpenedSum, Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.errors import (
+    BoardError,
     CiphertextError,
     DuplicateBallotError,
     ForgedSignatureError,
@@ -25,13 +26,15 @@ from psephos.protocol.errors import (
     PsephosError,
     ThresholdError,
     TooFewBallotsError,
+    UnconfirmedError,
     UnexpectedMessageError,
     WrongPartialDecryptionError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.sharing import lagrange_numerators
-from psephos.protocol.roles import Entry
+from psephos.protocol.roles import BOARD, Entry, Post, Step
 from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
 from psephos.testing import Sends
 
 
@@ -320,3 +323,119 @@ def test_parts_that_open_different_sums_open_nothing_when_one_more_is_refused(th
 
 def test_the_opened_sum_hides_its_numbers(three_of_five: Closed) -> None:
     assert str(three_of_five.sums[0]) + "," not in repr(open_product(three_of_five.product, three_of_five.parts))
+
+
+# -- step by step: every post and every state, field by field
+
+
+class Curator:
+    """A tally that is told things one by one, and a product of ballots in its round."""
+
+    def __init__(self, election: Any, parties: int, confirmations: int = 0) -> None:
+        self.round = replace(election.round, confirmations=confirmations)
+        self.tally, self.election = Tally(self.round), replace(election, round=self.round)
+        self.state, self.number = self.tally.start().state, 0
+        ballots = [self.election.ballot(party, round_=self.round) for party in range(parties)]
+        self.product = self.election.product(ballots)
+        for party, ballot in enumerate(ballots):
+            self.hears(f"party {party}", ballot.encode(), BOARD)
+
+    def hears(self, sender: str, data: bytes, receiver: str = "curator") -> Step:
+        self.number += 1
+        step = self.tally.receive(self.state, [Entry(self.number, sender, receiver, data)])
+        for refusal in step.refused:
+            raise refusal.error
+        self.state = step.state
+        return step
+
+    def quiet(self) -> Step:
+        step = self.tally.quiet(self.state)
+        assert step is not None
+        self.state = step.state
+        return step
+
+    def closes(self) -> Step:
+        (close,) = self.quiet().posts
+        assert close == Post(BOARD, Close(self.round.digest).encode(), "votes: open")
+        return self.hears("curator", close.data, BOARD)
+
+    def part(self, holder: int) -> PartialDecryption:
+        values = self.election.shares[holder - 1].partially_decrypt(self.product.vector().ciphertexts)
+        return PartialDecryption(self.round.digest, holder, self.product.digest, values)
+
+    def asked(self, holders: tuple[int, ...], *parts: PartialDecryption) -> Asked:
+        request = TallyRequest(self.round.digest, self.product.members, self.product.digest)
+        return Asked(self.product.members, self.product.columns, request, holders, parts)
+
+    def requests(self, *holders: int) -> tuple[Post, ...]:
+        data = self.asked(()).request.encode(self.round)
+        return tuple(Post(f"holder {holder}", data, "votes: open", secret=False) for holder in holders)
+
+
+def test_the_curator_asks_t_holders_then_the_others_and_opens(election: Any) -> None:
+    """Three holders, of whom two open. Every message is the one that was meant, and nothing else is kept."""
+    curator = Curator(election, 4)
+    assert curator.tally.name == "curator"
+    assert curator.tally.reads == {Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION}
+    assert curator.tally.result(curator.state) is None
+    assert curator.closes().posts == curator.requests(1, 2)
+    assert curator.state.state == curator.asked((1, 2))
+    first, second, third = (curator.part(holder) for holder in (1, 2, 3))
+    assert curator.hears("holder 1", first.encode(curator.round)).posts == ()
+    assert curator.state.state == curator.asked((1, 2), first)
+    late = election.ballot(4, round_=curator.round).encode()
+    with pytest.raises(LateBallotError, match="party 4"):
+        curator.hears("party 4", late, BOARD)
+    confirmation = Confirmation(curator.round.digest, 3, bytes(32)).encode()
+    assert curator.hears("holder 3", confirmation, BOARD).posts == ()
+    assert curator.state.state == curator.asked((1, 2), first), "one more than were needed"
+    waiting = curator.state
+    assert curator.quiet().posts == curator.requests(3)
+    assert curator.state.state == curator.asked((1, 2, 3), first)
+    with pytest.raises(ThresholdError, match="1 are here"):
+        curator.quiet()
+    curator.hears("holder 3", third.encode(curator.round))
+    assert curator.state.state == curator.asked((1, 2, 3), first, third), "holder 2 may still answer"
+    assert curator.quiet().posts == ()
+    expected = OpenedSum(tuple(election.sums(range(4))), (0, 1, 2, 3))
+    assert curator.tally.result(curator.state) == expected
+    with pytest.raises(LateBallotError, match="party 4"):
+        curator.hears("party 4", late, BOARD)
+    assert curator.hears("holder 3", confirmation, BOARD).posts == ()
+    assert curator.tally.quiet(curator.state) is None
+    curator.state = waiting
+    assert curator.hears("holder 2", second.encode(curator.round)).posts == (), "both that were asked have answered"
+    assert curator.tally.result(curator.state) == expected
+
+
+def test_a_vote_is_not_closed_below_the_minimum_nor_twice(election: Any) -> None:
+    """The round's minimum is three of five; all that can vote have voted at five."""
+    few = Curator(election, 2)
+    with pytest.raises(TooFewBallotsError):
+        few.quiet()
+    for parties, full in ((4, False), (5, True)):
+        curator = Curator(election, parties)
+        assert curator.tally.complete(curator.state) is full
+        curator.quiet()
+        assert not curator.tally.complete(curator.state), "the end of the vote is on its way"
+        with pytest.raises(BoardError, match="does not stand on the board"):
+            curator.quiet()
+
+
+def test_the_curator_waits_for_confirmations_of_its_own_product(make_election: Any) -> None:
+    """Two of four must confirm it, and any one opens: who is asked is the first that has."""
+    curator = Curator(make_election(5, 4, 1), 5, confirmations=2)
+    assert curator.closes().posts == ()
+    for holder, digest in ((2, bytes(32)), (3, curator.product.digest)):
+        with pytest.raises(UnconfirmedError):
+            curator.tally.quiet(curator.state)
+        assert (
+            curator.hears(f"holder {holder}", Confirmation(curator.round.digest, holder, digest).encode()).posts == ()
+        )
+    with pytest.raises(
+        UnconfirmedError, match=r"^1 holders .* 2 must; .* confirmed by holder 2, and nothing by holder 1, holder 4$"
+    ):
+        curator.tally.quiet(curator.state)
+    fourth = Confirmation(curator.round.digest, 4, curator.product.digest).encode()
+    assert curator.hears("holder 4", fourth, BOARD).posts == curator.requests(3)
+    assert curator.state.state == curator.asked((3,))

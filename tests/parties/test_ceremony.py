@@ -17,12 +17,13 @@ import pytest
 from gmpy2 import mpz
 
 from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
-from psephos.parties.ceremony_states import FIRST, Searching
-from psephos.protocol.ceremony.messages import written
+from psephos.parties.ceremony_states import FIRST, Evidence, Over, Receiving, Searching
+from psephos.protocol.ceremony.messages import reason, written
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.errors import (
+    AgreementError,
     CheatingError,
     InvalidParameter,
     MessageError,
@@ -38,6 +39,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.threshold import KeyShare, combine
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
@@ -203,8 +205,8 @@ class Liar(CeremonyHolder):
         return self._twisted(super().receive(state, entries))
 
 
-def lie(kind: Kind, twist: Callable[[Post], Sequence[Post]]) -> Puppets:
-    return {"holder 2": lambda role: Liar(role, kind, twist)}  # type: ignore[arg-type]
+def lie(kind: Kind, twist: Callable[[Post], Sequence[Post]], who: str = "holder 2") -> Puppets:
+    return {who: lambda role: Liar(role, kind, twist)}  # type: ignore[arg-type]
 
 
 def flipped(at: int) -> Callable[[Post], Sequence[Post]]:
@@ -254,12 +256,23 @@ def test_a_message_of_another_length_ceremony_or_batch_is_refused(kind: Kind) ->
 def verdicts(agreed: CeremonyTerms, puppets: Puppets, error: type[PsephosError] = CheatingError) -> dict[str, str]:
     """Of a ceremony that fails: the one error that each holder comes to, and nobody has a share or a secret left."""
     roles = [CeremonyHolder(agreed, j) for j in range(1, agreed.holders + 1)]
-    driver = Driver(replaced(roles, puppets), strict=False)
+    told = dict[str, tuple[str, str, str]]()
+
+    def watch(phase: str, entry: Entry) -> None:
+        if entry.kind is Kind.FAILED_CEREMONY:
+            told[entry.sender] = (phase, entry.receiver, reason(agreed, entry.data))
+
+    driver = Driver(replaced(roles, puppets), strict=False, watch=watch)
     assert driver.run() == {}
     for name, role in driver.roles.items():
-        assert role.ended(driver.states[name].state)  # type: ignore[attr-defined]
+        held = driver.states[name]
+        assert role.ended(held.state)  # type: ignore[attr-defined]
+        assert (held.arrived, held.early) == ((), ())
     assert [type(refusal.error) for _, refusal in driver.refused] == [error] * agreed.holders
-    return {name: str(refusal.error) for name, refusal in driver.refused}
+    found = {name: str(refusal.error) for name, refusal in driver.refused}
+    assert {name: driver.states[name].state.why for name in found} == found
+    assert told == {name: ("key", BOARD, why) for name, why in found.items()}, "and those who hold nothing hear of it"
+    return found
 
 
 def assert_all_name(who: str, agreed: CeremonyTerms, puppets: Puppets) -> set[str]:
@@ -378,14 +391,51 @@ def test_strangers_do_not_complain() -> None:
     }
 
 
-def test_a_key_that_is_none_is_refused_by_all() -> None:
+@pytest.mark.parametrize("who", ["holder 1", "holder 2", "holder 3"])
+@pytest.mark.parametrize("place", [-32, -64])
+def test_a_key_that_is_none_is_refused_by_all(who: str, place: int) -> None:
     """Nothing could be sealed to it, and whoever tried would be the one that stops."""
 
     def zero(post: Post) -> Sequence[Post]:
-        return (replace(post, data=post.data[:-32] + bytes(32)),)
+        data = bytearray(post.data)
+        data[place : place + 32 or None] = bytes(32)
+        return (replace(post, data=bytes(data)),)
 
-    (told,) = assert_all_name("holder 2", terms(), lie(Kind.SEED_COMMITMENTS, zero))
-    assert told == "holder 2 published a key that is none"
+    (told,) = assert_all_name(who, terms(), lie(Kind.SEED_COMMITMENTS, zero, who))
+    assert told == f"{who} published a key that is none"
+
+
+class Suspicious(CeremonyHolder):
+    """Opens the winner's batch, though nothing was wrong with it."""
+
+    def _deal(self, state: Searching) -> Step:
+        return self._accuse(Evidence(state))
+
+
+def test_an_accusation_of_nobody_ends_it_all_the_same() -> None:
+    """The seeds are known then, and with them the modulus."""
+    agreed = terms()
+    puppets: Puppets = {name: lambda role: Suspicious(role.terms, role.number) for name in agreed.names}  # type: ignore[attr-defined]
+    told = set(verdicts(agreed, puppets, AgreementError).values())
+    assert told == {"the ceremony came to no key, and nobody is found to have lied: start another one"}
+
+
+def test_who_has_complained_waits_for_nobody() -> None:
+    """Its complaint ends the ceremony for everybody, itself among them, when it stands on the board."""
+    agreed, seen = terms(), dict[str, Any]()
+
+    def watch(phase: str, entry: Entry) -> None:
+        seen.setdefault(f"{entry.sender}: {entry.kind.title}", driver.states[entry.sender])
+
+    for kind, state in ((Kind.SEED_CONTRIBUTIONS, Searching), (Kind.EXPONENT_SHARES, Receiving)):
+        seen.clear()
+        roles = [CeremonyHolder(agreed, 1), Whisperer(CeremonyHolder(agreed, 2), kind), CeremonyHolder(agreed, 3)]
+        driver = Driver(roles, strict=False, watch=watch)
+        driver.run()
+        complaining = seen["holder 3: complaint"]
+        assert isinstance(complaining.state, state)
+        assert roles[2].awaits(complaining) is None
+        assert "holder 1: complaint" not in seen
 
 
 class ProductsMoved(Batch):
@@ -447,6 +497,109 @@ LIED = "said something else than follows from the seeds"
 def test_who_computes_something_else_is_named(kind: type[Batch]) -> None:
     with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
         play(terms(), {"holder 2": deviating(kind)})
+
+
+class OneModulusMoved(Batch):
+    """Says n + 1 for the first candidate."""
+
+    def modulus_share(self, holder: int, numbers: Any) -> Any:
+        shares = super().modulus_share(holder, numbers)
+        shares[0] = (shares[0] + 1) % (mpz(1) << self._terms.rest_bits)
+        return shares
+
+
+class WinnerHidden(Batch):
+    """Says something else of the candidate that would win, so that the next one does."""
+
+    def test_values(self, holder: int, numbers: Any, place: int, n: mpz, chosen: Any) -> list[mpz]:
+        values = super().test_values(holder, numbers, place, n, chosen)
+        return [2 * value % n for value in values] if place == 7 else values
+
+
+class ConfirmationsMoved(Batch):
+    """Says something else only of the candidates that are tested again."""
+
+    def test_values(self, holder: int, numbers: Any, place: int, n: mpz, chosen: Any) -> list[mpz]:
+        values = super().test_values(holder, numbers, place, n, chosen)
+        return [2 * value % n for value in values] if len(values) > 1 else values
+
+
+def seeded(seed: int, kind: type[Batch] = Batch) -> tuple[Driver, list[Kind]]:
+    """Holders with seeded coins, of which the second computes with its own kind of batch; what is said, as it is."""
+    agreed, said = terms(), list[Kind]()
+    holders = [CeremonyHolder(agreed, j, randomness=SimulationRandomness(seed, j)) for j in (1, 2, 3)]
+    holders[1]._batch = lambda state: kind(agreed, holders[1]._batch_seeds(state))  # type: ignore[method-assign]
+    return Driver(holders, watch=lambda phase, entry: said.append(entry.kind)), said
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [(OneModulusMoved, 6), (WinnerHidden, 211), (DifferencesMoved, 9), (DifferencesMoved, 14), (OtherExponent, 6)],
+)
+def test_the_rejected_are_looked_at_when_somebody_wins(kind: type[Batch], seed: int) -> None:
+    """In a batch with a winner: it is opened, all of it, and nobody gives a share of the exponent on."""
+    driver, said = seeded(seed, kind)
+    with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
+        driver.run()
+    assert Kind.OPENED_SEEDS in said
+    assert (Kind.EXPONENT_COMMITMENTS in said) == (kind is OtherExponent)
+    assert Kind.EXPONENT_SHARES not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [(ProductsMoved, 1), (DifferencesMoved, 1), (ModuliMoved, 1), (ValuesMoved, 6), (ConfirmationsMoved, 6)],
+)
+def test_a_batch_without_a_winner_is_opened_at_once(kind: type[Batch], seed: int) -> None:
+    """And whatever was said in it is compared with its seeds: residues, moduli, the first values and the second."""
+    driver, said = seeded(seed, kind)
+    with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
+        driver.run()
+    assert said.count(Kind.OPENED_CANDIDATES) == said.count(Kind.RESIDUE_PRODUCTS) == 3
+    assert said.count(Kind.TEST_VALUES) == (6 if kind is ConfirmationsMoved else 3)
+    assert Kind.OPENED_SEEDS not in said
+
+
+@pytest.mark.parametrize("seed", [16, 211])
+def test_who_comes_after_the_winner_was_not_lost(seed: int) -> None:
+    """With these coins another candidate passed the first test, too, and was tried no further."""
+    driver, said = seeded(seed)
+    assert len(driver.run()) == 3
+    assert Kind.OPENED_SEEDS not in said
+
+
+def test_a_commitment_is_to_units() -> None:
+    """Whoever commits to 0 is named for that, before any share is given on."""
+
+    def zero(post: Post) -> Sequence[Post]:
+        return (replace(post, data=post.data[:-32] + bytes(32)),)
+
+    (told,) = assert_all_name("holder 2", terms(), lie(Kind.EXPONENT_COMMITMENTS, zero))
+    assert told == "holder 2 committed to a number that is no unit"
+
+
+def test_who_opens_something_that_is_no_ciphertext_is_named() -> None:
+    """0, say, of which nothing can be proved."""
+
+    def zero(post: Post) -> Sequence[Post]:
+        body = HEADER_BYTES + 5
+        return (replace(post, data=post.data[:body] + bytes(32) + post.data[body + 32 :]),)
+
+    (told,) = assert_all_name("holder 2", terms(), lie(Kind.TEST_DECRYPTION, zero))
+    assert told == "holder 2 opened the test ciphertexts with something else than its share"
+
+
+def test_what_came_early_is_forgotten_when_it_fails() -> None:
+    agreed, holder = terms(), CeremonyHolder(terms(), 1)
+    early = Entry(1, "holder 3", BOARD, written(agreed, Kind.SEED_CONTRIBUTIONS, 0, FIRST, bytes(9)))
+    waiting = holder.receive(holder.start().state, [early]).state
+    assert waiting.early == (early,)
+    short = [
+        Entry(n, f"holder {n}", BOARD, written(agreed, Kind.SEED_COMMITMENTS, 0, FIRST, bytes(9))) for n in (1, 2, 3)
+    ]
+    step = holder.receive(waiting, short)
+    assert (step.state.early, step.state.arrived) == ((), ())
+    assert isinstance(step.state.state, Over)
 
 
 @pytest.mark.parametrize("kind", [Kind.MODULUS_SHARES, Kind.TEST_VALUES])

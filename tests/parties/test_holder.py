@@ -99,6 +99,7 @@ def test_it_opens_what_it_has_seen(election: Any, ballots: list[Ballot]) -> None
         assert part.holder == holder.number == share.holder
         assert part.values == share.partially_decrypt(product.vector().ciphertexts)
         assert part.product_digest == product.digest
+        assert (holder.result(asked.state), holder.listens(asked.state)) == (None, False), "nobody writes to it alone"
 
 
 def test_it_answers_the_curator_only(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
@@ -113,7 +114,9 @@ def test_it_answers_the_curator_only(election: Any, ballots: list[Ballot], unspe
 
 
 def test_a_ballot_it_has_not_observed(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    unspent.observe(*ballots[:4])
+    unspent.observe(*ballots[:3])
+    unspent.refuses(UnseenBallotError, request_for(election, ballots), "not observed the ballot of party 3")
+    unspent.observe(ballots[3])
     unspent.refuses(UnseenBallotError, request_for(election, ballots), "not observed the ballot of party 4")
     unspent.observe(ballots[4])
     assert unspent.ask(request_for(election, ballots))
@@ -123,6 +126,7 @@ def test_a_ballot_that_was_left_out(election: Any, ballots: list[Ballot], unspen
     """The difference of two openings would be one party's vector."""
     unspent.observe(*ballots)
     unspent.refuses(UnseenBallotError, request_for(election, ballots[:4]), "leaves out the ballot of party 4")
+    unspent.refuses(UnseenBallotError, request_for(election, ballots[2:]), "leaves out the ballot of party 0")
 
 
 def test_another_product_over_the_same_parties(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
@@ -142,6 +146,7 @@ def test_equivocation(election: Any, ballots: list[Ballot], unspent: Unspent) ->
 
 def test_too_few_ballots(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     assert election.round.minimum_ballots == 3
+    unspent.refuses(TooFewBallotsError, request_for(election, ballots), "0 ballots were seen")
     for count in range(3):
         unspent.refuses(TooFewBallotsError, request_for(election, ballots[:count]), f"{count} ballots")
         unspent.observe(ballots[count])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
@@ -164,6 +167,40 @@ def test_the_seed_reaches_into_a_pipeline() -> None:
 def test_seeds_scikit_learn_cannot_take(seed: int) -> None:
     with pytest.raises(InvalidParameter, match="seed"):
         make_learner("forest", classes=3, seed=seed)
+    X, y = clouds(each=3)
+    for taken in (0, 2**32 - 1):
+        make_learner(DecisionTreeClassifier(), classes=3, seed=taken).fit(X, y)
+
+
+def test_what_the_names_stand_for() -> None:
+    """scikit-learn's own defaults, but for what is said here; no more neighbours than there are samples."""
+    assert {name: type(make(9)).__name__ for name, make in LEARNERS.items()} == {
+        "tree": "DecisionTreeClassifier",
+        "knn": "KNeighborsClassifier",
+        "forest": "RandomForestClassifier",
+        "naive-bayes": "GaussianNB",
+        "svm": "SVC",
+        "logistic": "RidgeLogistic",
+        "whitened": "RidgeLogistic",
+    }
+    assert [LEARNERS["knn"](samples).n_neighbors for samples in (1, 4, 5, 6)] == [1, 4, 5, 5]
+    assert LEARNERS["forest"](9).n_estimators == 30
+    assert [LEARNERS[name](9).lam for name in ("logistic", "whitened")] == [1e-4, WHITENED_RIDGE]
+
+
+def test_ridge_logistic_is_given_its_tolerance_and_its_classes() -> None:
+    X, y = clouds(classes=2)
+    loose, tight = (RidgeLogistic(tolerance=tolerance).fit(X, y) for tolerance in (1e-1, 1e-10))
+    for model, tolerance in ((loose, 1e-1), (tight, 1e-10)):
+        expected = train_parties(X, y, [len(X)], classes=2, lam=1e-4, tolerance=tolerance)[0]
+        assert np.array_equal(model.coef_, expected)
+    assert not np.array_equal(loose.coef_, tight.coef_)
+    assert RidgeLogistic(n_classes=5).fit(X, y).coef_.shape == (5, 4)
+    assert RidgeLogistic(n_classes=5).fit(X, y).classes_.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(NotFittedError):
+        RidgeLogistic().predict(X)
+    with pytest.raises(ValueError, match="4 features"):
+        tight.predict(X[:, :2])
 
 
 def test_fitting_again_forgets() -> None:
@@ -251,11 +288,39 @@ def test_lambda_is_for_logistic() -> None:
         make_learner("logistic", classes=2, lam=-0.1).fit(np.eye(2), [0, 1])
 
 
-def test_a_classifier_that_invents_classes() -> None:
+@pytest.mark.parametrize("predicted", [[9, 9], [0, 2], [-1, 0], [0, 0.5], [0], [[0, 1]], [0, 1, 0]])
+def test_a_classifier_that_invents_classes(predicted: list[float]) -> None:
     class Inventor(DecisionTreeClassifier):
-        def predict(self, X: NDArray[np.float64], check_input: bool = True) -> NDArray[np.int64]:
-            return np.full(len(X), 9)
+        def predict(self, X: NDArray[np.float64], check_input: bool = True) -> NDArray[np.float64]:
+            return np.array(predicted)
 
     learner = LocalClassifier(lambda samples: Inventor(), classes=2).fit(np.eye(2), [0, 1])
     with pytest.raises(DataError, match="agreed"):
         learner.predict_votes(np.eye(2))
+
+
+def test_votes_on_nothing_and_numbers_of_classes() -> None:
+    X, y = clouds()
+    learner = make_learner("tree", classes=np.int64(3)).fit(X, y)
+    assert learner.classes == (0, 1, 2)
+    for fitted in (learner, make_learner("tree", classes=3).fit(X, y * 0 + 1)):
+        assert fitted.predict_votes(X[:0]).shape == (0,)
+        assert fitted.predict_votes(X[:1]).dtype == np.int64
+    assert repr(make_learner("tree", classes=3)) == "LocalClassifier(3 classes, not fitted)"
+    with pytest.raises(DataError, match="as many of each"):
+        learner.fit(X, y[1:])
+    with pytest.raises(InvalidParameter, match="lam belongs"):
+        make_learner(DecisionTreeClassifier(), classes=2, lam=0.1)
+
+
+def test_an_error_of_the_classifier_is_its_own_where_there_are_no_gaps() -> None:
+    class Broken(DecisionTreeClassifier):
+        def fit(self, X: Any, y: Any, **_: Any) -> Broken:
+            raise ValueError("out of order")
+
+    X, y = clouds()
+    with pytest.raises(ValueError, match="out of order"):
+        make_learner(Broken(), classes=3).fit(X, y)
+    X[0, 0] = np.nan
+    with pytest.raises(DataError, match="fills gaps first"):
+        make_learner(Broken(), classes=3).fit(X, y)

@@ -5,6 +5,7 @@ Seeds are fixed; thresholds are false-alarm rates of 1e-6.
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -139,7 +140,12 @@ def test_bounds_cut_less_than_the_charged_tail(contributing: int) -> None:
     thetas = np.linspace(1e-3, 20, 20001)
     chernoff = (2 * mean * (np.cosh(thetas) - 1) - thetas * skellam.bound).min()
     assert chernoff + math.log(2 * 1000 * 100) <= -161 * math.log(2)
-    assert polya.delta(64.0) <= 2.0**-64
+    for shares in (polya, skellam):
+        assert shares.delta(64.0) <= 2.0**-64
+        assert shares.delta(1.0) == pytest.approx((1 + math.e) * 2.0**-160)
+        for bad in (0.0, 64.1):
+            with pytest.raises(InvalidParameter, match="epsilon"):
+                shares.delta(bad)
 
 
 class FarOut(SimulationRandomness):
@@ -161,14 +167,34 @@ def test_a_share_is_clipped_to_its_bound() -> None:
     assert shares.bound in drawn
 
 
+@pytest.mark.parametrize("law", [PolyaShares, SkellamShares])
+def test_what_is_clipped_and_what_is_not(law: type[Any]) -> None:
+    """The same coins under a bound that is often reached: what lies within is as it was."""
+
+    class Tight(law):  # type: ignore[misc]
+        bound = 2
+
+    free, tight = (kind(60, 2, 1, Fraction(20)).share(SimulationRandomness(3)) for kind in (law, Tight))
+    assert max(free) > 2 > -2 > min(free)
+    assert tight == [max(-2, min(2, value)) for value in free]
+
+
 def test_bad_input() -> None:
     for parties, colluders, dropouts in ((5, 4, 0), (5, 2, 2), (1, 0, 0), (5, 10, 0)):
         with pytest.raises(InvalidParameter, match="leave nobody"):
             contributors(parties, colluders, dropouts)
     with pytest.raises(InvalidParameter, match="negative"):
         contributors(5, -1, 0)
-    with pytest.raises(InvalidParameter):
-        PolyaShares(3, 5, 6, Fraction(1))
+    with pytest.raises(InvalidParameter, match="negative"):
+        contributors(5, 0, -1)
+    assert [contributors(2), contributors(5, 3), contributors(5, 1, 2)] == [1, 1, 1]
+    for make in (PolyaShares, SkellamShares):
+        assert make(1, 1, 1, Fraction(1, 10**6)).contributors == 1
+        for dimension, parties, contributing in ((3, 5, 6), (3, 5, 0), (0, 5, 5), (-1, 5, 5)):
+            with pytest.raises(InvalidParameter, match="do not make sense"):
+                make(dimension, parties, contributing, Fraction(1))
+        with pytest.raises(InvalidParameter, match="must be above 0"):
+            make(3, 5, 5, Fraction(0))
     with pytest.raises(InvalidParameter, match="scale"):
         PolyaShares(3, 5, 5, Fraction(0))
     with pytest.raises(InvalidParameter, match="variance"):

@@ -24,6 +24,7 @@ from psephos.parties.pathak import (
     Resharing,
     Standing,
 )
+from psephos.parties.training import train_parties
 from psephos.protocol.errors import (
     AgreementError,
     DataError,
@@ -48,6 +49,7 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import ROW_SLACK, modulus_bits, weight_bound
 from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Step, _Held
 from psephos.protocol.wire import Kind, kind_of
@@ -144,6 +146,15 @@ def test_records_of_any_form() -> None:
     assert party(2, np.array([[1 + ROW_SLACK, 0.0]]), [1])._parameters[0] > 0
     assert party(2, X[:0], Y[:0])._parameters == (0, 0)
     assert [party(2, np.tile(X, (n, 1)), np.tile(Y, n))._size for n in (0, 1, 2, 20)] == [4, 4, 8, 40]
+
+
+def test_a_solver_stops_where_it_was_agreed() -> None:
+    loose, tight = (party(2, X, Y, terms(tolerance=tolerance)) for tolerance in (0.1, 1e-9))
+    for role in (loose, tight):
+        lam = role.terms.strong_convexity
+        (w,) = train_parties(X, Y, [4], classes=2, lam=lam, tolerance=role.terms.tolerance)
+        assert role._parameters == tuple(snap(w, role.terms.pitch))
+    assert loose._parameters != tight._parameters
 
 
 def test_parameters_stay_in_their_slot() -> None:

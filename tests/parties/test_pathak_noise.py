@@ -15,7 +15,7 @@ from psephos.parties.pathak_noise import noise_share, own_noise, rung_shares
 from psephos.protocol.errors import GridTooCoarseError
 from psephos.protocol.pathak.noise import noise_bound, noise_scale
 from psephos.protocol.pathak.terms import Terms
-from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.simulation.pathak import make_terms
 
 # Seeded throughout, so that verdicts are stable; each test's false-alarm rate over seeds is at most 1e-6.
@@ -96,6 +96,33 @@ def test_noise_stays_in_its_slot(variant: Any, noise: Any) -> None:
     agreed = terms(variant=variant, noise=noise, features=50)
     drawn = [own_noise(agreed, 4)] if variant == "printed" else rung_shares(agreed)
     assert max(abs(entry) for row in drawn for entry in row) <= noise_bound(agreed)
+
+
+class FarOut(Randomness):
+    """Coins of an exponential variable that goes on for 500 scales, of either sign in turn."""
+
+    def __init__(self) -> None:
+        self.turns, self.sign = 0, 0
+
+    def draw(self, count: int) -> bytes:
+        raise AssertionError
+
+    def bits(self, count: int) -> int:
+        self.sign ^= 1
+        return self.sign
+
+    def below(self, bound: int) -> int:
+        if bound == 2:  # in the middle of whether there is one scale more: only every 500th time there is not
+            self.turns += 1
+            return int(self.turns % 500 == 0)
+        return 2 if bound == 3 else 0
+
+
+def test_noise_that_leaves_its_slot_is_cut_off() -> None:
+    agreed = terms(features=4)
+    bound = noise_bound(agreed)
+    assert 500 * noise_scale(agreed, 4) > bound
+    assert own_noise(agreed, 4, FarOut()) == [-bound, bound] * 2
 
 
 def test_the_bound_covers_every_rung() -> None:

@@ -589,9 +589,14 @@ def test_a_holder_publishes_what_t_holders_open(ceremony: Ceremony, proofs: Any)
         assert post.receiver == BOARD, "with it everybody has the sum, as everybody has the points"
         parts.append(Entry(4, f"holder {place + 1}", BOARD, post.data))
     expected = tuple(sum(column) for column in zip(*vectors, strict=True))
+    late = hears(holders[2], states[2], [Entry(3, "curator", "holder 3", request)])
     for holder, state in zip(holders, states, strict=True):
-        (post,) = hears(holder, state, parts).posts
+        step = hears(holder, state, parts)
+        (post,) = step.posts
         assert PublishedSum.decode(post.data, terms) == PublishedSum(1, holder.number, expected)
+        after = hears(holder, step.state, [Entry(5, "holder 3", BOARD, late.posts[0].data)])
+        assert (after.posts, after.state) == ((), step.state), "one more than were needed"
+        assert not holder.listens(state)
     first = PartialDecryption.decode(parts[0].data, product.round)
     values = tuple(v * v % terms.threshold_key.key.ciphertext_modulus for v in first.values)
     lie = replace(parts[0], data=replace(first, values=values).encode(product.round))

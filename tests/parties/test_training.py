@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import lambertw, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from psephos.parties.training import train_parties, votes, votes_in_blocks
+from psephos.parties import training
+from psephos.parties.training import train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
 Floats = NDArray[np.float64]
@@ -177,6 +178,100 @@ def test_single_precision_samples_are_trained_in_double() -> None:
     assert gradient_norms(W, X.astype(np.float64), y, sizes, classes=2, lam=1e-3).max() <= 1e-8
 
 
+# -- one step of Newton's method on a batch, against each party by itself
+
+
+def batch(classes: int) -> tuple[Floats, Floats, Floats]:
+    """Three parties of 5, 4 and 3 samples, stacked."""
+    X, y, sizes = population([5, 4, 3], 3, classes, seed=4)
+    starts, counts = np.array([0, 5, 9]), np.array(sizes)
+    stacked, targets, weights = training._stack(X, y, starts, counts, 1 if classes == 2 else classes)
+    for at, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        assert np.array_equal(stacked[at, :size], X[start : start + size])
+        assert np.array_equal(targets[at, :size, -1], y[start : start + size] == classes - 1)
+        assert weights[at].tolist() == [1 / size] * size + [0] * (5 - size)
+    return stacked, targets, weights
+
+
+def risk(X: Floats, targets: Floats, weights: Floats, lam: float, V: Floats) -> float:
+    """Of one party, with coefficients (C, d)."""
+    Z = X @ V.T
+    if len(V) == 1:
+        losses = np.logaddexp(0, Z[:, 0]) - targets[:, 0] * Z[:, 0]
+    else:
+        losses = logsumexp(Z, axis=1) - (targets * Z).sum(axis=1)
+    return float(weights @ losses + lam / 2 * (V**2).sum())
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_steps_are_halved_until_they_lead_down_and_no_further(classes: int) -> None:
+    """Armijo's rule for each party by itself: the first of 1, 1/2, 1/4, ... at which it holds."""
+    X, targets, weights = batch(classes)
+    lam, columns = 0.05, targets.shape[2]
+    V = np.random.default_rng(5).normal(size=(3, columns, 3))
+    scores = X @ V.transpose(0, 2, 1)
+    gradient = training._gradient(X, targets, weights, lam, V, scores)
+    # The second party's step leads down by half of what the rule asks.
+    of, slope = (X[1], targets[1], weights[1], lam), float((gradient[1] ** 2).sum())
+    least = brentq(lambda t: risk(*of, V[1] - t * gradient[1]) - risk(*of, V[1]) + 0.5e-4 * t * slope, 1.0, 1e3)
+    step = -gradient * np.array([0.1, least, 1e4])[:, None, None]
+    along = X @ step.transpose(0, 2, 1)
+    found = training._backtrack(targets, weights, lam, V, scores, step, along, gradient)
+    values = training._values(targets, weights, lam, V, scores)
+    for at in range(3):
+        of = X[at], targets[at], weights[at], lam
+        before, slope = risk(*of, V[at]), float((gradient[at] * step[at]).sum())
+        assert values[at] == pytest.approx(before)
+
+        def falls(length: float) -> bool:
+            return risk(*of, V[at] + length * step[at]) <= before + 1e-4 * length * slope  # noqa: B023
+
+        expected = next(0.5**k for k in range(60) if falls(0.5**k))
+        assert found[at] == expected
+    assert found[0] == 1 > found[1] > found[2]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_both_ways_to_a_step_solve_the_newton_system(classes: int) -> None:
+    """One exactly, one up to the forcing term; the Hessian is that of the objective, by differences of its gradient."""
+    X, targets, weights = batch(classes)
+    lam, columns = 0.05, targets.shape[2]
+    V = np.random.default_rng(6).normal(size=(3, columns, 3))
+
+    def gradient_at(V: Floats) -> Floats:
+        return training._gradient(X, targets, weights, lam, V, X @ V.transpose(0, 2, 1))
+
+    P, gradient = training._probabilities(X @ V.transpose(0, 2, 1)), gradient_at(V)
+    assert np.allclose(P.sum(axis=2), 1) or columns == 1
+    for find, exact in ((training._direct_step, True), (training._conjugate_step, False)):
+        step = find(X, P, weights, lam, gradient)
+        curved = (gradient_at(V + 1e-5 * step) - gradient_at(V - 1e-5 * step)) / 2e-5
+        for at in range(3):
+            left, size = (float((each[at] ** 2).sum()) for each in (curved + gradient, gradient))
+            assert left <= (1e-14 if exact else 1.01 * size * min(1e-4, np.sqrt(size)))
+
+
+@given(
+    sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=40),
+    features=st.sampled_from([1, 8, 600]),
+    columns=st.sampled_from([1, 3, 40]),
+)
+def test_batches_hold_every_party_once(sizes: list[int], features: int, columns: int) -> None:
+    """The largest first; no party padded to twice its size; no arrays larger than a batch's, but for one party."""
+    counts, seen = np.array(sizes), list[int]()
+    for members in training._batches(counts, features, columns):
+        largest = sizes[members[0]]
+        assert [sizes[j] for j in members] == sorted((sizes[j] for j in members), reverse=True)
+        assert all(2 * sizes[j] > largest for j in members)
+        unknowns = min(columns * min(largest, features), 1500)
+        entries = max(largest * features, largest * columns**2, unknowns**2)
+        assert len(members) == 1 or len(members) * entries <= 1 << 22
+        seen += members.tolist()
+        rest = sorted(set(range(len(sizes))) - set(seen), key=lambda j: -sizes[j])
+        assert not rest or 2 * sizes[rest[0]] <= largest or (len(members) + 1) * entries > 1 << 22, "a batch too many"
+    assert sorted(seen) == list(range(len(sizes)))
+
+
 # -- votes
 
 
@@ -206,6 +301,46 @@ def test_votes_refuse() -> None:
         votes(np.ones(3), np.ones((4, 3)))
     with pytest.raises(InvalidParameter):
         votes(np.ones((1, 257, 2)), np.ones((4, 2)))
+    assert votes(np.arange(512.0).reshape(1, 256, 2), np.ones((1, 2))).tolist() == [[255]]
+    with pytest.raises(DataError):
+        votes(np.ones((1, 2)), np.ones(2))
+    with pytest.raises(DataError):
+        votes(np.ones((1, 1, 1, 2)), np.ones((1, 2)))
+    with pytest.raises(DataError):
+        votes(np.ones((1, 3, 1)), np.ones((4, 2)))
+
+
+def test_limits() -> None:
+    """The squared norm of a row may exceed 1 by 1e-9, the rounding of whoever scaled it; a gradient norm be 1e-12."""
+    fine = {"classes": 2, "lam": 0.1}
+    for square, taken in ((1 + 0.9e-9, True), (1 + 1.1e-9, False)):
+        rows = np.array([[np.sqrt(square)], [0.5]])
+        if taken:
+            assert train_parties(rows, np.array([0, 1]), [1, 1], **fine).shape == (2, 1)  # type: ignore[arg-type]
+        else:
+            with pytest.raises(NormError):
+                train_parties(rows, np.array([0, 1]), [1, 1], **fine)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="at least 1e-12"):
+        train_parties(np.eye(2) / 2, np.array([0, 1]), [2], tolerance=0.99e-12, **fine)  # type: ignore[arg-type]
+    with pytest.raises(DataError):
+        train_parties(np.ones((2, 0)), np.array([0, 1]), [2], **fine)  # type: ignore[arg-type]
+    with pytest.raises(DataError):
+        train_parties(np.eye(2) / 2, np.array([[0], [1]]), [2], **fine)  # type: ignore[arg-type]
+    with pytest.raises(DataError):
+        train_parties(np.eye(2) / 2, np.array([0, 1]), [[2]], **fine)  # type: ignore[arg-type,list-item]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_whitened_training_is_the_same_objective_in_other_coordinates(classes: int) -> None:
+    """Also where z is longer than 1: one score a class, opposite ones for two; all times the longest that z can be."""
+    X, y, sizes = population([20, 30], 3, classes)
+    transform = np.diag([1.0, 10.0, 0.1])
+    W = train_whitened(X @ transform, y, sizes, classes=classes, transform=transform, lam=0.02)
+    assert W.shape == (2, classes, 3)
+    for ours, rows in zip(W, (slice(0, 20), slice(20, 50)), strict=True):
+        theirs = minimiser(X[rows] @ transform, y[rows], classes, 0.02)
+        expected = np.stack([-theirs, theirs]) if classes == 2 else theirs
+        assert np.allclose(ours / (10 * (1 + 1e-9)), expected, atol=1e-5)
 
 
 # -- bad input

@@ -11,18 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import psephos
+from psephos import job as job_module
 from psephos.card import model_card
 from psephos.cli.main import build
 from psephos.data.tables import read_table
 from psephos.job import Job, JobOptions
-from psephos.protocol.errors import InvalidParameter
+from psephos.outcomes import Accuracy
+from psephos.protocol.errors import InvalidParameter, ModelError
+from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
+from psephos.testing.mutants import replaced
 
 SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
 WARDS = ("north", "south", "east")
@@ -158,6 +163,136 @@ def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
     assert job.answer.endswith("at epsilon 10.")
     assert job.dealt.sizes.tolist() == [40] * 8
     json.dumps(outcome.as_json(), allow_nan=False)
+
+
+def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
+    """What was read, what came of it, and where; the model, its card and the result say the same."""
+    kept, told, path = Transcript(), list[str](), patients(tmp_path / "t.csv", sick_at_first=0.9)
+    path.write_text(path.read_text() + "0;9;;;attic;well\n")  # a ward that no public row has
+    job = Job(options(path, method="avg", simulate_noise=True, seed=4))
+    first, *columns = job.said
+    held, remarks = len(job.dealt.test), [*job.dealt.cautions, *job.dealt.remarks]
+    assert first.startswith(
+        f"t.csv: 8 parties, 40 public rows, {321 - held} private ones and {held} held out to measure"
+    )
+    assert first.endswith("; classes ill, well")
+    assert [line.split(":")[0] for line in columns] == ["  pressure", "  seen", "  ward"] + ["WARNING"] * len(remarks)
+    assert columns[3:] == [f"WARNING: {text}" for text in remarks] != []
+    seen: list[str] = []
+
+    def keep(role: Role) -> Role:
+        seen.append(role.name)
+        return role
+
+    outcome = job.run(
+        job.options, transcript=kept, progress=lambda what, done, total: told.append(what), roles={"curator": keep}
+    )
+    assert (seen, bool(kept.messages), "train" in told) == (["curator"], True, True)
+    assert job.outcome is outcome
+    assert outcome.cautions == remarks
+    model = job.model
+    assert model is not None
+    assert (model.classes, model.method, model.parties) == (("ill", "well"), "avg", 8)
+    assert model.release == outcome.privacy["avg"]
+    assert model.warnings == tuple(replace(outcome, cautions=[]).page().warnings)
+    assert not set(model.warnings) & set(remarks), "what only who holds the private rows may know"
+    (out := tmp_path / "out").mkdir()
+    paths = job.write(out)
+    assert paths == [out / name for name in ("model.json", "card.md", "result.json")]
+    assert (out / "result.json").read_text() == json.dumps(outcome.as_json(), indent=1) + "\n"
+    assert psephos.load_model(out).model == model
+    public = job.dealt.auxiliary
+    labels = np.array(["ill", "well"])[job.dealt.dataset.y_train[public]]
+    right = (psephos.load_model(out).predict(job.dealt.dataset.X_train[public]) == labels).mean()
+    assert set(labels) == {"ill", "well"}
+    assert (out / "card.md").read_text() == model_card(model, outcome, job.dealt, float(right))
+    assert f"right on {right:.1%} of the public rows" in (out / "card.md").read_text()
+    always = msgspec.structs.replace(model, coefficients=((0.0,) * len(model.coefficients[0]),), intercepts=(-1.0,))
+    job.model = always  # says "ill" of everybody
+    job.write(tmp_path)
+    assert f"right on {(labels == 'ill').mean():.1%} of the public rows" in (tmp_path / "card.md").read_text()
+    with pytest.raises(ModelError, match=f"{tmp_path / 'nowhere'}: No such file or directory"):
+        job.write(tmp_path / "nowhere")
+
+
+def test_what_is_right_in_public_is_said_where_somebody_named_public_rows(tmp_path: Path) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), public=None, method="avg"))
+    job.run(job.options)
+    job.write(tmp_path)
+    assert "of the public rows, whose labels" not in (tmp_path / "card.md").read_text()
+
+
+def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
+    job.run(job.options)
+    assert job.outcome is not None
+    release, test = job.outcome.privacy["avg"], job.outcome.test
+    begun, more = (
+        "One avg classifier, private for each of 8 parties at epsilon",
+        "; more parties or a larger epsilon would help",
+    )
+    for right, usual, epsilon, delta, cost, helped in (
+        (0.75, 0.5, 10.0, 1e-6, "10, delta 1e-06", ""),
+        (0.5, 0.5, 0.5, 1e-15, "0.5", more),
+        (0.5, 0.6, 0.5, None, "0.5", more),
+        (None, 0.5, 2.0, 0.0, "2", None),
+        (0.5, None, 2.0, 0.0, "2", None),
+    ):
+        job.outcome = replace(
+            job.outcome,
+            accuracy={"avg": Accuracy(private=right), "majority": Accuracy(nonprivate=usual)},
+            privacy={"avg": replace(release, epsilon=epsilon, delta=delta)},
+        )
+        worth = ""
+        if right is not None and usual is not None:
+            worth = f": right on {right:.1%} of {test} held-out rows, of which {usual:.1%} are of one class{helped}"
+        assert job.answer == f"{begun} {cost}{worth}."
+    job.outcome = replace(job.outcome, accuracy={"avg": Accuracy(private=0.5)})
+    assert job.answer == f"{begun} 2."
+
+
+def test_a_model_of_too_many_features_is_not_written(tmp_path: Path) -> None:
+    """Each has its name in the file, and what stands for a gap."""
+    path, features = patients(tmp_path / "t.csv"), 5
+    for widest, there in ((features, True), (features - 1, False)):
+        with replaced([job_module], "WIDEST", job_module.WIDEST, widest):
+            job = Job(options(path, method="avg"))
+            assert job.dealt.dataset.features == features
+            job.run(job.options)
+        assert (job.model is not None) is there
+
+
+def test_the_features_of_a_published_data_set_are_numbers(tmp_path: Path) -> None:
+    """A gap stands for the median of the public rows."""
+    own = JobOptions(**SHORT, parties=6, method="avg", epsilon=(20.0,))
+    for dataset, names in (("synthetic", ("x1", "x2")), ("breast-cancer", ("mean radius", "mean texture"))):
+        job = Job(replace(own, dataset=dataset))
+        job.run(job.options)
+        assert job.model is not None
+        columns = job.model.encoding.columns
+        assert tuple(column.name for column in columns[:2]) == names
+        assert {column.kind for column in columns} == {"number"}
+        fills = [column.fill for column in columns]
+        np.testing.assert_allclose(fills, np.median(job.dealt.X_auxiliary, axis=0))
+
+
+def test_one_release_at_one_epsilon(tmp_path: Path) -> None:
+    JobOptions().check()
+    assert JobOptions().compares is False
+    for more in ({"draws": 2}, {"draws": None}, {"epsilon": (1.0, 2.0)}):
+        with pytest.raises(InvalidParameter, match="one release is drawn"):
+            JobOptions(**more).check()
+    with pytest.raises(InvalidParameter, match="method is one of auto, vote"):
+        JobOptions(method="best").check()  # type: ignore[arg-type]
+    asked: dict[Any, bool] = {("auto", "gaussian"): True, ("auto", None): False, ("soft", "gaussian"): False}
+    for (method, mechanism), quieter in asked.items():
+        assert JobOptions(method=method, mechanism=mechanism).quieter is quieter
+    found: dict[Any, str] = {(99, "logistic"): "whitened", (100, "logistic"): "own-data", (99, "tree"): "statistic"}
+    for (parties, learner), method in found.items():
+        job = Job(JobOptions(dataset="synthetic", parties=parties, learners=(learner,)))
+        assert (job.method, job.options.methods) == (method, (method,))
+        assert job.options.reveal == ("alpha" if method == "statistic" else "statistic")
+        assert (job.model, job.outcome) == (None, None)
 
 
 # -- the card

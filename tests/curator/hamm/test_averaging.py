@@ -28,7 +28,7 @@ def test_it_is_the_average_of_the_projections(classes: int) -> None:
     assert 5 < (norms > radius).sum() < 25  # both sides of the ball occur
     got = average_of(summed(parameters, radius), 30, radius, FIXED, features=5, classes=classes)
     shrunk = parameters * np.minimum(1, radius / norms).reshape((30,) + (1,) * len(shape))
-    assert got.w.shape == shape
+    assert (got.w.shape, got.radius, got.parties) == (shape, 3.0, 30)
     np.testing.assert_allclose(got.w, shrunk.mean(axis=0), atol=2.0**-30)
 
 
@@ -51,6 +51,14 @@ def test_it_does_not_show_itself() -> None:
     assert "0.123" not in text
 
 
+def test_what_is_public_about_an_average() -> None:
+    """Each entry is correctly rounded, within half a unit in the last place or of the least number there is."""
+    assert Average(np.zeros(2), 3.0, 4).norm_limit == 3 * (1 + 2.0**-50)
+    assert Average(np.zeros(2), 2.0**-947, 4).inexactness == 2.0**-1000 + 2.0**-1000
+    one = average_of([7, -7], 1, 2, FIXED, features=2)
+    assert (type(one.radius), type(one.parties), one.w.tolist()) == (float, int, [7 * 2.0**-30, -7 * 2.0**-30])
+
+
 def test_what_cannot_be_an_average() -> None:
     with pytest.raises(InvalidParameter):
         average_of([1, 2], 0, 1.0, FIXED, features=2)
@@ -58,5 +66,6 @@ def test_what_cannot_be_an_average() -> None:
         average_of([1, 2], 1, 1.0, FIXED, features=2, classes=3)
     unit = 2**30
     average_of([3 * unit, 0], 3, 1.0, FIXED, features=2)
+    average_of([6 * unit, 0], 3, 2.0, FIXED, features=2)
     with pytest.raises(DataError, match="did not project"):
         average_of([3 * unit, 1], 3, 1.0, FIXED, features=2)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -207,3 +210,140 @@ def test_width_and_norm() -> None:
 def test_targets_that_are_no_soft_labels(targets: list[list[float]]) -> None:
     with pytest.raises(DataError):
         minimise([[1.0], [0.5]], targets, 1.0, Logistic())
+
+
+# -- by their definitions
+
+
+class Counted(Logistic):
+    """The logistic loss, and how often its derivative was asked for."""
+
+    asked = 0
+
+    def derivative(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        type(self).asked += 1
+        return super().derivative(scores, targets)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Huber(), Softmax()], ids=repr)
+def test_a_step_undoes_the_gradient(loss: Loss) -> None:
+    """H s = g, H being what moves the gradient: in full where it is factored, to a tenth by conjugate gradients."""
+    table, targets = problem(29, samples=60, features=4, classes=2 if loss.binary else 3)
+    w, lam, h = np.random.default_rng(1).normal(size=4 if loss.binary else (3, 4)) / 10, 0.02, 1e-6
+    slope = gradient(table, targets, w, lam, loss)
+    product = erm._hessian_product(table, loss.curvature(table @ w.T, targets), lam, loss)
+    for step, most in (
+        (erm._direction(table, targets, w, slope, lam, loss), 1e-6),
+        (erm._conjugate_gradients(product, slope), 0.1 + 1e-6),
+    ):
+        ends = [gradient(table, targets, w + sign * h * step, lam, loss) for sign in (1, -1)]
+        moved = (ends[0] - ends[1]) / (2 * h)
+        assert step.shape == w.shape
+        assert np.linalg.norm(moved - slope) <= most * np.linalg.norm(slope)
+        np.testing.assert_allclose(product(step), moved, atol=1e-6 * float(np.linalg.norm(slope)))
+
+
+@pytest.mark.parametrize(("width", "lam", "most"), [(8, 1e-2, 6), (8, 1e-4, 8), (1025, 1e-2, 8), (1025, 1e-4, 10)])
+def test_a_minimiser_takes_few_steps(width: int, lam: float, most: int) -> None:
+    """One gradient at 0 and one a step: Newton's method doubles the digits, conjugate gradients take a tenth each."""
+    table, targets = problem(31)
+    Counted.asked = 0
+    minimise(np.pad(table, ((0, 0), (0, width - 8))), targets, lam, Counted())
+    assert Counted.asked <= most
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_the_rounding_floor_by_hand(loss: Loss) -> None:
+    """At sizes where every gamma is far from the number of its terms."""
+    u, norm, lam, classes = 2.0**-53, 3.0, 0.5, 7
+    for samples, features in ((2**50, 2**51), (2**51, 10), (10, 2**50), (1000, 30)):
+        gamma_d, gamma_n = (Fraction(n, 2**53) / (1 - Fraction(n, 2**53)) for n in (features, samples))
+        score = (float(gamma_d) + np.sqrt(14) * u) * norm
+        residual = loss.smoothness * score + 19 * u
+        total = residual + float(gamma_n) * (loss.lipschitz + residual) + 4 * u * (loss.lipschitz + lam * norm)
+        assert rounding_floor(samples, features, classes, norm, lam, loss) == pytest.approx(
+            1.001 * total, rel=1e-12, abs=0
+        )
+    floor = rounding_floor(50, 6, classes, norm_bound(loss, classes, lam), lam, loss)
+    assert smallest_tolerance(50, 6, classes, lam, loss) == 8 * floor
+    assert norm_bound(loss, classes, lam) == pytest.approx(np.sqrt(4 * loss.at_zero(classes)), rel=1e-15)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.25])
+def test_the_certificate_is_the_norm_and_what_rounding_adds(tilt: float) -> None:
+    """Of a gradient of 1000 entries: its norm, that many units in the last place, and the floor at the norm of w."""
+    table, targets = problem(37, samples=20, features=1000)
+    w, u = np.full(1000, 0.1), 2.0**-53
+    tilted = np.full(1000, tilt)
+    computed, bound = erm._certified(table, targets, w, 0.5, Logistic(), tilted)
+    np.testing.assert_array_equal(computed, gradient(table, targets, w, 0.5, Logistic()) + tilt)
+    norm, length = (float(np.linalg.norm(v)) for v in (computed, w))
+    floor = rounding_floor(20, 1000, 2, length * (1 + 1004 * u), 0.5, Logistic())
+    floor += 4 * u * float(np.linalg.norm(tilted))
+    assert (bound - norm) / (norm * 1004 * u + floor) == pytest.approx(1, abs=1e-3)
+
+
+def test_what_is_public_about_a_minimiser() -> None:
+    for shape, loss, classes in (((3,), Logistic(), 2), ((5, 3), Softmax(), 5)):
+        found = erm.Minimiser(np.zeros(shape), 0.0, 1e-3, 0.25, loss)
+        assert found.inexactness == 4e-3
+        assert found.norm_limit == norm_bound(loss, classes, 0.25) + 4e-3
+
+
+def test_a_softmax_step_leaves_no_mean_in_the_rows() -> None:
+    w = np.arange(6.0).reshape(2, 3)
+    assert erm._centred(w, Softmax()).tolist() == [[-1.5] * 3, [1.5] * 3]
+    assert erm._centred(w[0], Logistic()) is w[0] or erm._centred(w[0], Logistic()).tolist() == w[0].tolist()
+
+
+# -- what is taken, at its limits
+
+
+def test_features_are_taken_as_they_should_be() -> None:
+    found = check_auxiliary(np.asfortranarray([[0, 1], [1, 0]], dtype=np.int8), width=2)
+    assert found.dtype == np.float64
+    assert found.flags["C_CONTIGUOUS"]
+    assert check_auxiliary([[1 + 2.0**-40]]).tolist() == [[1 + 2.0**-40]]
+    with pytest.raises(NormError):
+        check_auxiliary([[1 + 2.0**-38]])
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        ([["a"]], "not a table of numbers"),
+        ([1.0], "1-dimensional"),
+        (np.zeros((0, 3)), "no auxiliary data"),
+        (np.zeros((3, 0)), "no features"),
+        ([[np.nan]], "NaN or infinite"),
+    ],
+)
+def test_features_that_are_none_are_told_why(table: Any, named: str) -> None:
+    with pytest.raises(DataError, match=named):
+        check_auxiliary(table)
+
+
+@pytest.mark.parametrize(
+    ("targets", "loss", "named"),
+    [
+        ([1.0, 0.0], Logistic(), "one row for each of the 2"),
+        ([[1.0, 0.0]], Logistic(), "one row for each of the 2"),
+        ([[1.0], [1.0]], Softmax(), "1 column"),
+        ([[0.5, 0.5, 0.0]] * 2, Logistic(), "3 column.* the logistic loss"),
+        ([[-0.1, 0.6, 0.5]] * 2, Softmax(), "between 0 and 1"),
+        ([[0.5, 0.5 + 2e-9]] * 2, Logistic(), "sum to 1"),
+        ([[0.5, 0.5 - 2e-9]] * 2, Logistic(), "sum to 1"),
+    ],
+)
+def test_targets_that_are_none_are_told_why(targets: Any, loss: Loss, named: str) -> None:
+    with pytest.raises(DataError, match=named):
+        minimise([[1.0], [0.5]], targets, 1.0, loss)
+
+
+def test_targets_at_their_limits_are_taken() -> None:
+    for targets, loss in (([[0.5, 0.5 + 1e-10]] * 2, Logistic()), ([[0.0, 1.0]] * 2, Softmax())):
+        assert minimise([[1.0], [0.5]], targets, 1.0, loss).lam == 1.0
+    with pytest.raises(InvalidParameter, match=r"^the solver's tolerance must"):
+        minimise([[1.0]], [[0.0, 1.0]], 1.0, Logistic(), tolerance=0.0)
+    with pytest.raises(InvalidParameter, match=r"^lambda must"):
+        minimise([[1.0]], [[0.0, 1.0]], 0.0, Logistic())

@@ -114,3 +114,21 @@ def test_labels_outside_the_agreed_classes_are_refused(labels: list[object]) -> 
 def test_entries_whose_sum_wraps_around_are_refused() -> None:
     with pytest.raises(DataError):
         check_counts([[1, 1, 1, 1], [2**62, 2**62, 2**62, 2**62 + 4]])  # 4 modulo 2^64, as the first row
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint8, np.uint64])
+def test_counts_and_labels_of_any_kind_of_integer_are_int64(kind: type) -> None:
+    counts = np.array([[3, 0, 1], [0, 4, 0]], dtype=kind)
+    for found in (check_counts(counts), majority(counts), majority(counts[:1, [0, 2]])):
+        assert found.dtype == np.int64
+    assert check_counts(np.array([[2**63 - 1, 0]], dtype=np.uint64)).tolist() == [[2**63 - 1, 0]]
+    assert one_hot(np.zeros(0, dtype=kind), 2).shape == (0, 2)
+
+
+def test_one_party_must_have_voted_and_one_sample_is_enough() -> None:
+    assert check_counts([[1, 0]]).tolist() == check_counts([[1, 0]], parties=1).tolist() == [[1, 0]]
+    for parties in (0, -1):
+        with pytest.raises(DataError, match="no ballot at all"):
+            check_counts([[0, 0]], parties=parties)
+    with pytest.raises(DataError, match="negative, or too large"):
+        check_counts(np.array([[2**63, 0]], dtype=np.uint64))

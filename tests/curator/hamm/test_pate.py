@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.hamm import pate
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, gaussian_delta
+from psephos.protocol.privacy.accounting import event_of
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, gaussian_delta, gaussian_sigma
 from psephos.protocol.randomness import SimulationRandomness
 from tests.curator.hamm import direct
 
@@ -61,6 +63,66 @@ def test_flip_rate_of_one_query_is_the_laws():
     assert stats.binomtest(flips, 4000, chance).pvalue > 1e-6
 
 
+def test_what_is_planned_where_nobody_says():
+    plan = pate.plan_pate(40, 2, 30, epsilon=2)
+    count = pate.choose_queries(40, 2, 30, 2.0, 1e-6, "gnmax")
+    assert plan.queries.tolist() == sorted(np.random.default_rng(0).permutation(40)[:count].tolist())
+    other = pate.plan_pate(40, 2, 30, epsilon=2, seed=1).queries
+    assert other.tolist() == sorted(np.random.default_rng(1).permutation(40)[:count].tolist())
+    assert (plan.classes, plan.parties, plan.epsilon, plan.delta) == (2, 30, 2.0, 1e-6)
+    bound = math.sqrt(2 * count) * (1 + 2.0**-50)
+    assert plan.sensitivity == pate.Sensitivity(bound, source="sqrt(2 Q) votes")
+    pitch = pate.choose_pitch(bound, count * 2)
+    assert plan.mechanism == RoundedGaussian.for_epsilon_delta(bound, 2.0, 1e-6, count * 2, pitch)
+    assert plan.event == event_of("pate", plan.mechanism, bound, 2.0)
+    laplace = pate.plan_pate(40, 3, 30, epsilon=2, aggregator="lnmax", queries=40)
+    assert laplace.sensitivity == pate.Sensitivity(80.0, norm="l1", source="2 Q votes")
+    assert laplace.mechanism == DiscreteLaplace.for_epsilon(80.0, 2.0, 120, 1.0)
+    assert (laplace.delta, laplace.queries.tolist()) == (0.0, list(range(40)))
+
+
+@pytest.mark.parametrize("aggregator", ["gnmax", "lnmax"])
+def test_the_query_rule_by_hand(aggregator):
+    """The noise on a count stays below M/5 or M/8; at least 2 K queries and at most N."""
+    for parties, epsilon in ((300, 1.0), (2000, 0.5)):
+        if aggregator == "gnmax":
+            most = (parties / 5 / gaussian_sigma(math.sqrt(2), epsilon, 1e-5)) ** 2
+        else:
+            most = parties / 8 * epsilon / (2 * math.sqrt(2))
+        assert most > 4
+        assert pate.choose_queries(10**9, 2, parties, epsilon, 1e-5, aggregator) == int(most)
+        assert pate.choose_queries(3, 2, parties, epsilon, 1e-5, aggregator) == 3
+        assert pate.choose_queries(10**9, 10**6, parties, epsilon, 1e-5, aggregator) == 2 * 10**6
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_student_is_ridge_regression_on_unit_rows(classes):
+    """Against scikit-learn; a row of zeros is no obstacle. For two classes w = 2 v makes the ridge half of it."""
+    X, truth, _ = votes(classes, 1, 60)
+    X[3] = 0
+    plan = pate.plan_pate(60, classes, 50, epsilon=2.0, queries=40)
+    assert 3 in plan.queries
+    W = pate.fit_student(X, pate.PateRelease(plan, truth[plan.queries]), 0.01)
+    Z = X[plan.queries] / np.maximum(np.linalg.norm(X[plan.queries], axis=1, keepdims=True), 1e-9)
+    strength = 1 / (40 * (0.005 if classes == 2 else 0.01))
+    solver = LogisticRegression(C=strength, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    reference = solver.fit(Z, truth[plan.queries]).coef_
+    np.testing.assert_allclose(W, reference[0] if classes == 2 else reference, atol=1e-3)
+    usual = pate.fit_student(X, pate.PateRelease(plan, truth[plan.queries]))
+    assert np.array_equal(usual, pate.fit_student(X, pate.PateRelease(plan, truth[plan.queries]), 1e-3))
+
+
+def test_answers_are_the_largest_noisy_counts():
+    """Of the same coins: count times steps plus noise, and of two alike the lower class."""
+    _, _, counts = votes(3, 30, 25)
+    plan = pate.plan_pate(25, 3, 30, epsilon=4.0, queries=20)
+    noise = plan.mechanism.sample(SimulationRandomness(8))
+    noisy = np.array(noise, dtype=float).reshape(20, 3) * plan.mechanism.pitch + counts[plan.queries]
+    released = pate.release_pate(counts, plan, SimulationRandomness(8))
+    assert released.answers.tolist() == noisy.argmax(axis=1).tolist() != counts[plan.queries].argmax(axis=1).tolist()
+    assert (released.answers.dtype, released.plan) == (np.int64, plan)
+
+
 def test_query_rule():
     wanted = [pate.choose_queries(1352, 6, 1000, e, 1e-6, "gnmax") for e in (10, 1, 0.3, 0.1, 0.001)]
     assert wanted == sorted(wanted, reverse=True)
@@ -98,8 +160,14 @@ def test_enormous_parameters_keep_their_direction():
 def test_bad_input():
     with pytest.raises(InvalidParameter, match="aggregator"):
         pate.plan_pate(10, 2, 5, epsilon=1.0, aggregator="max")
-    with pytest.raises(InvalidParameter, match="queries"):
-        pate.plan_pate(10, 2, 5, epsilon=1.0, queries=11)
+    for queries in (0, 11):
+        with pytest.raises(InvalidParameter, match="queries"):
+            pate.plan_pate(10, 2, 5, epsilon=1.0, queries=queries)
+    for samples, classes, parties in ((0, 2, 1), (1, 1, 1), (1, 2, 0)):
+        with pytest.raises(InvalidParameter, match="at least one auxiliary sample"):
+            pate.plan_pate(samples, classes, parties, epsilon=1.0, queries=1)
+    assert len(pate.plan_pate(1, 2, 1, epsilon=1.0, queries=1).queries) == 1
+    assert pate.plan_pate(10, 2, 5, epsilon=1.0, delta=0.0, aggregator="lnmax").delta == 0.0
     with pytest.raises(InvalidParameter, match="epsilon"):
         pate.plan_pate(10, 2, 5, epsilon=math.nan)
     with pytest.raises(InvalidParameter, match="delta"):
@@ -107,6 +175,9 @@ def test_bad_input():
     plan = pate.plan_pate(10, 2, 5, epsilon=1.0, queries=10)
     with pytest.raises(DataError, match="fit"):
         pate.release_pate(np.full((9, 2), [5, 0]), plan)
+    with pytest.raises(DataError, match="fit"):
+        pate.release_pate(np.full((10, 3), [5, 0, 0]), plan)
+    assert len(pate.release_pate(np.full((10, 2), [5, 0]), plan).answers) == 10
     with pytest.raises(DataError, match="ballots"):
         pate.release_pate(np.zeros((10, 2), dtype=int), plan)
     with pytest.raises(DataError, match="negative"):

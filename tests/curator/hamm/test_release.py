@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +18,20 @@ from psephos.curator.hamm import sensitivity as table
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
-from psephos.curator.hamm.release import Released, Unreleased, erm_sensitivity, mechanism_for, perturb
+from psephos.curator.hamm.release import (
+    Released,
+    Unreleased,
+    erm_sensitivity,
+    mechanism_for,
+    noise_dimension,
+    perturb,
+)
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Huber, Logistic, Loss, Softmax, loss_named
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.accounting import event_of
+from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, choose_pitch, release
 from psephos.protocol.randomness import SimulationRandomness
 
 ALARM = 1e-7
@@ -60,7 +70,7 @@ def test_the_norm_is_gamma(draws: tuple[np.ndarray, list[Released]]) -> None:
     eta, released = draws
     one = released[0]
     assert eta.shape[1] == one.dimension
-    assert one.scale == pytest.approx(one.sensitivity.value / 0.7, rel=1e-12)
+    assert one.scale == pytest.approx(one.sensitivity.value / 0.7, rel=1e-12, abs=0)
     law = stats.gamma(one.dimension, scale=one.scale)
     assert stats.kstest(np.linalg.norm(eta, axis=1), law.cdf).pvalue > ALARM
     # The test has teeth: the law the paper's figures suggest, Gamma(1, b), and a neighbouring dimension are refused.
@@ -194,6 +204,7 @@ def test_the_certified_bound_is_the_table_and_the_papers_bound_is_theirs() -> No
     assert erm_sensitivity("soft", Logistic(), 0.1, classes=2, **kw) == table.binary_soft(0.1, 100, rho)
     assert erm_sensitivity("soft", Huber(), 0.1, classes=2, **kw) == table.binary_soft(0.1, 100, rho, "lipschitz")
     assert erm_sensitivity("majority", Logistic(), 0.1, classes=2, **kw) == table.binary_majority(0.1, rho)
+    assert erm_sensitivity("majority", Huber(), 0.1, classes=2, **kw) == table.binary_majority(0.1, rho, "lipschitz")
     assert erm_sensitivity("soft", Softmax(), 0.1, classes=3, **kw) == table.multiclass_soft(0.1, 100, 3, rho)
     assert erm_sensitivity("majority", Softmax(), 0.1, classes=3, **kw) == table.multiclass_majority(0.1, 3, rho)
     paper = {
@@ -205,17 +216,25 @@ def test_the_certified_bound_is_the_table_and_the_papers_bound_is_theirs() -> No
     for (labels, name, classes), value in paper.items():
         loss = loss_named(name, classes)
         got = erm_sensitivity(labels, loss, 0.1, classes=classes, bound="paper", **kw)  # type: ignore[arg-type]
-        assert got.value == pytest.approx(value, rel=1e-12)
+        assert got.value == pytest.approx(value, rel=1e-12, abs=0)
         assert erm_sensitivity(labels, loss, 0.1, classes=classes, **kw).value < got.value  # type: ignore[arg-type]
 
 
 def test_protecting_one_auxiliary_sample() -> None:
     x = np.random.default_rng(0).normal(size=(50, 4)) / 10
     kw = {"parties": 100, "features": x, "protect_auxiliary": True}
+    rows = {
+        ("majority", "logistic"): table.binary_majority_private_auxiliary(0.1, 50),
+        ("majority", "huber"): table.binary_majority_private_auxiliary(0.1, 50, "lipschitz"),
+        ("majority", "softmax"): table.multiclass_majority_private_auxiliary(0.1, 50, 3),
+        ("soft", "logistic"): table.binary_soft_private_auxiliary(0.1, 100, 50),
+        ("soft", "huber"): table.binary_soft_private_auxiliary(0.1, 100, 50, "lipschitz"),
+        ("soft", "softmax"): table.multiclass_soft_private_auxiliary(0.1, 100, 50, 3),
+    }
     for labels in ("majority", "soft"):
         for loss, classes in ((Logistic(), 2), (Huber(), 2), (Softmax(), 3)):
             got = erm_sensitivity(labels, loss, 0.1, classes=classes, **kw)  # type: ignore[arg-type]
-            assert got.unit == "party and one auxiliary sample"
+            assert got == rows[labels, loss.name]
             other = erm_sensitivity(
                 labels,
                 loss,
@@ -228,8 +247,14 @@ def test_protecting_one_auxiliary_sample() -> None:
         with pytest.raises(InvalidParameter, match="too small"):
             erm_sensitivity(labels, Softmax(), 0.1, classes=3, bound="paper", **kw)  # type: ignore[arg-type]
     binary = erm_sensitivity("soft", Logistic(), 0.1, classes=2, bound="paper", **kw)
-    assert binary.value == pytest.approx(2 / (100 * 0.1) * 149 / 50, rel=1e-12)
+    assert binary.value == pytest.approx(2 / (100 * 0.1) * 149 / 50, rel=1e-12, abs=0)
     assert binary.value > erm_sensitivity("soft", Logistic(), 0.1, classes=2, **kw).value
+    assert binary.source == "Hamm Theorem 3: 2/(M lambda), Hamm 4.5"
+    majority_ = erm_sensitivity("majority", Logistic(), 0.1, classes=2, bound="paper", **kw)
+    assert majority_ == replace(
+        table.hamm_theorem_1(0.1), unit=binary.unit, source=f"{table.hamm_theorem_1(0.1).source}, Hamm 4.5"
+    )
+    assert binary.unit == "party and one auxiliary sample"
 
 
 @pytest.mark.parametrize("labels", ["majority", "soft"])
@@ -280,6 +305,73 @@ def test_the_factor_of_hamm_4_5_is_too_small_for_the_softmax_loss() -> None:
         paper = table.hamm_b3(100.0, parties).value * table.hamm_4_5_factor(parties, 1)
         assert moved > 1.3 * paper
         assert moved <= table.multiclass_soft_private_auxiliary(100.0, parties, 1, 10).value
+
+
+# -- what the noise must cover, to the last bits
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (5, 4)])
+@pytest.mark.parametrize(("value", "inexactness"), [(0.5, 0.0), (1e-13, 0.0), (1e-13, 1e-13)])
+def test_what_computing_adds_by_hand(shape: tuple[int, ...], value: float, inexactness: float) -> None:
+    """Rows longer than 1 by 2^-39, a stop short of the minimiser, the change of coordinates, and the lattice."""
+    bound = Sensitivity(value, unit="x", source="y")
+    mechanism, total = mechanism_for(shape, inexactness, 0.005, bound, 0.7)
+    dimension = math.prod(shape) - (shape[1] if len(shape) == 2 else 0)
+    assert (mechanism.dimension, noise_dimension(shape)) == (dimension, dimension)
+    rounding = 1.01 * (shape[0] + 4) * 2.0**-53 * math.sqrt(shape[0] - 1) * 0.005 if len(shape) == 2 else 0.0
+    covered = value * (1 + 2.0**-38) + 2 * (inexactness + rounding)
+    pitch = choose_pitch(covered, dimension)
+    assert total.value == pytest.approx((covered + pitch * math.sqrt(dimension)) * (1 + 2.0**-44), rel=2e-15, abs=0)
+    assert (total.unit, total.source, total.norm) == ("x", "y + inexactness + lattice", "l2")
+    assert mechanism == SphericalLaplace.for_epsilon(total.value, 0.7, dimension, pitch)
+    gaussian, same = mechanism_for(shape, inexactness, 0.005, bound, 0.7, noise="gaussian", delta=1e-5)
+    assert same == total
+    assert gaussian == RoundedGaussian.for_epsilon_delta(total.value, 0.7, 1e-5, dimension, pitch)
+    usual, _ = mechanism_for(shape, inexactness, 0.005, bound, 0.7, noise="gaussian")
+    assert usual == RoundedGaussian.for_epsilon_delta(total.value, 0.7, 1e-6, dimension, pitch)
+
+
+def test_parameters_may_be_2_to_the_60_steps_long_and_no_longer() -> None:
+    pitch = choose_pitch(1 + 2.0**-38, 3)
+    mechanism_for((3,), 0.0, pitch * 2.0**60 * (1 - 2.0**-53), Sensitivity(1.0), 1.0)
+    with pytest.raises(InvalidParameter, match="too small to be true"):
+        mechanism_for((3,), 0.0, pitch * 2.0**60, Sensitivity(1.0), 1.0)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 2)])
+@pytest.mark.parametrize("noise", ["spherical-laplace", "gaussian"])
+def test_a_release_is_what_it_says_it_is(shape: tuple[int, ...], noise: Any) -> None:
+    """The snapped vector, in contrasts where there are several classes, with the noise of the same coins."""
+    w = np.arange(float(math.prod(shape))).reshape(shape) / 7
+    classifier = Average(w - w.mean(axis=0) if len(shape) == 2 else w, 9.0, 10)
+    released = perturb(
+        classifier, Sensitivity(0.3), 2, noise=noise, delta=1e-4, randomness=SimulationRandomness(6, "release")
+    )
+    mechanism, total = mechanism_for(
+        shape, classifier.inexactness, classifier.norm_limit, Sensitivity(0.3), 2, noise=noise, delta=1e-4
+    )
+    vector = classifier.w if len(shape) == 1 else contrast_basis(shape[0]) @ classifier.w
+    expected = release(vector.ravel(), mechanism, SimulationRandomness(6, "release"))
+    if len(shape) == 2:
+        expected = contrast_basis(shape[0]).T @ expected.reshape(-1, shape[1])
+    assert np.array_equal(released.w, expected)
+    scale = mechanism.sigma if isinstance(mechanism, RoundedGaussian) else mechanism.scale
+    assert released == replace(
+        Released(released.w, 2.0, 1e-4, total, scale, mechanism.dimension, mechanism.pitch, mechanism),
+        delta=1e-4 if noise == "gaussian" else mechanism.delta(2.0),
+    )
+    assert type(released.epsilon) is float
+    event = replace(released, sensitivity=replace(total, unit="record")).event("soft")
+    assert (event.name, event.epsilon, event.unit) == ("soft", 2.0, "record")
+    assert event == event_of("soft", mechanism, total.value, 2.0, "record")
+
+
+def test_a_release_is_spherical_laplace_where_nobody_says_otherwise() -> None:
+    assert isinstance(perturb(minimiser(np.zeros(3)), Sensitivity(0.5), 1.0).mechanism, SphericalLaplace)
+    gaussian = perturb(minimiser(np.zeros(3)), Sensitivity(0.5), 1.0, noise="gaussian")
+    assert gaussian.delta == 1e-6
+    with pytest.raises(InvalidParameter, match="no output noise named 'uniform'"):
+        perturb(minimiser(np.zeros(3)), Sensitivity(0.5), 1.0, noise="uniform")  # type: ignore[arg-type]
 
 
 # -- bad input

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.curator.hamm.rules import HAMM_LAMBDA, LARGEST_RIDGE, NOISE_SHARE, averaging_radius, ridge
-from psephos.curator.hamm.sensitivity import multiclass_soft, radius
+from psephos.curator.hamm.rules import HAMM_LAMBDA, LARGEST_RIDGE, NOISE_SHARE, averaging_radius, choose_method, ridge
+from psephos.curator.hamm.sensitivity import Sensitivity, multiclass_soft, radius
 from psephos.protocol.errors import InvalidParameter
 
 
@@ -42,8 +42,30 @@ def test_the_averaging_ball_is_a_tenth_of_the_longest_minimiser() -> None:
     assert averaging_radius(1e-4, 2) == pytest.approx(math.sqrt(0.27846 / 1e-4) / 10, rel=1e-4)
 
 
+@pytest.mark.parametrize("linear", [["logistic"], ["whitened"], ["whitened", "logistic", "logistic"]])
+def test_the_method_follows_from_learners_and_parties(linear: list[str]) -> None:
+    """Votes for whatever is not linear; below a hundred parties classifiers, from there on directions of own rows."""
+    assert [choose_method(linear, parties) for parties in (2, 99, 100, 5000)] == ["whitened"] * 2 + ["own-data"] * 2
+    assert {choose_method([*linear, "tree"], parties) for parties in (2, 5000)} == {"statistic"}
+    with pytest.raises(InvalidParameter, match="no learner"):
+        choose_method([], 5)
+
+
+def test_the_ridge_by_hand() -> None:
+    """(D S/(0.3 epsilon R(1)))^2 between its ends: for two classes R(1)^2 is 0.27846."""
+    for dimension, value in ((1, 0.01), (5, 0.004)):
+        wanted = (dimension * value / (0.3 * 2)) ** 2 / 0.27846454276
+        assert ridge(Sensitivity(value), dimension, 2, 2.0) == pytest.approx(wanted, rel=1e-9)
+    assert ridge(Sensitivity(1e100), 1, 2, 1e-9) == LARGEST_RIDGE == 0.03
+    assert ridge(Sensitivity(1e-100), 1, 2, 64.0) == HAMM_LAMBDA == 1e-4
+
+
 def test_bad_input() -> None:
-    with pytest.raises(InvalidParameter):
-        ridge(multiclass_soft(1.0, 10, 3), 0, 3, 1.0)
-    with pytest.raises(InvalidParameter):
+    for dimension in (0, -1):
+        for epsilon in (1.0, None):
+            with pytest.raises(InvalidParameter, match="at least one dimension"):
+                ridge(multiclass_soft(1.0, 10, 3), dimension, 3, epsilon)
+    with pytest.raises(InvalidParameter, match="lambda"):
         averaging_radius(0.0, 2)
+    with pytest.raises(InvalidParameter, match="classes"):
+        averaging_radius(1.0, 1)

@@ -302,3 +302,170 @@ def test_bad_input():
     for X in (np.zeros((0, 3)), np.zeros(3), np.array([[math.nan]]), np.array([[math.inf]])):
         with pytest.raises(DataError):
             s.rho(X)
+
+
+# -- every row by hand: lambda = 2, M = 4, N = 8, rho = 1/2, where no cap binds; and all of them where it does
+
+BOTH = "party and one auxiliary sample"
+ROOT = math.sqrt(2)
+TABLE = [
+    (s.binary_majority(2, 0.5), 1 / 4, "party", "min(rho/lambda, 2 R); Hamm (27)"),
+    (s.binary_majority(2, 0.5, "lipschitz"), 1 / 2, "party", "2 rho/lambda; Hamm Theorem 1"),
+    (s.binary_soft(2, 4, 0.5), 1 / 16, "party", "min(rho/(M lambda), 2 R); Hamm (30), l'(t) + l'(-t) = -1"),
+    (s.binary_soft(2, 4, 0.5, "lipschitz"), 1 / 8, "party", "2 rho/(M lambda); Hamm Theorem 3"),
+    (s.multiclass_majority(2, 3, 0.5), ROOT / 4, "party", "min(sqrt(2) rho/lambda, 2 R); Hamm B.2"),
+    (s.multiclass_soft(2, 4, 3, 0.5), ROOT / 16, "party", "min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3"),
+    (s.average(3, 4), 3 / 2, "party", "2 C/M"),
+    (s.binary_soft_private_auxiliary(2, 4, 8), 15 / 64, BOTH, "(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected"),
+    (s.binary_soft_private_auxiliary(2, 4, 8, "lipschitz"), 22 / 64, BOTH, "2 (N + M - 1)/(N M lambda); Hamm 4.5"),
+    (s.binary_majority_private_auxiliary(2, 8), 9 / 16, BOTH, "min((N + 1)/(N lambda), 2 R)"),
+    (s.binary_majority_private_auxiliary(2, 8, "lipschitz"), 1.0, BOTH, "2/lambda; Hamm 4.5"),
+    (
+        s.multiclass_soft_private_auxiliary(2, 4, 8, 3),
+        15 * ROOT / 64,
+        BOTH,
+        "sqrt(2) (N + 2M - 1)/(N M lambda); Hamm 4.5 corrected",
+    ),
+    (s.multiclass_majority_private_auxiliary(2, 8, 3), 9 * ROOT / 16, BOTH, "min(sqrt(2) (N + 1)/(N lambda), 2 R)"),
+    (s.hamm_theorem_1(2), 1.0, "party", "Hamm Theorem 1: 2/lambda"),
+    (s.hamm_theorem_3(2, 4), 1 / 4, "party", "Hamm Theorem 3: 2/(M lambda)"),
+    (s.hamm_b2(2), ROOT / 2, "party", "Hamm B.2: sqrt(2)/lambda"),
+    (s.hamm_b3(2, 4), ROOT / 8, "party", "Hamm B.3: sqrt(2)/(M lambda)"),
+    (s.hamm_b4(2, 4), ROOT / 4, "party", "Hamm B.4: 2 sqrt(2)/(M lambda)"),
+    (s.hamm_b4_binary(2, 4), 1 / 4, "party", "Hamm B.4, binary: 2/(M lambda)"),
+]
+
+
+@pytest.mark.parametrize(("bound", "value", "unit", "source"), TABLE, ids=lambda entry: str(entry)[:40])
+def test_every_row_of_the_table(bound, value, unit, source):
+    assert (bound.norm, bound.unit, bound.source) == ("l2", unit, source)
+    assert bound.value == pytest.approx(value * (1 + 2.0**-44), rel=5e-16, abs=0)
+
+
+def test_the_factor_of_hamm_4_5_by_hand():
+    assert s.hamm_4_5_factor(4, 8) == 11 / 8
+
+
+def test_every_row_is_capped_where_lambda_is_small():
+    for classes, rows in (
+        (2, [s.binary_majority(1e-6), s.binary_soft(1e-6, 1), s.binary_soft_private_auxiliary(1e-6, 1, 8)]),
+        (2, [s.binary_majority_private_auxiliary(1e-6, 8)]),
+        (5, [s.multiclass_majority(1e-6, 5), s.multiclass_soft(1e-6, 1, 5)]),
+        (5, [s.multiclass_soft_private_auxiliary(1e-6, 1, 8, 5), s.multiclass_majority_private_auxiliary(1e-6, 8, 5)]),
+    ):
+        for row in rows:
+            assert row.value == pytest.approx(2 * s.radius(1e-6, classes) * (1 + 2.0**-44), rel=5e-16, abs=0)
+    assert s.radius(1e-6) == s.radius(1e-6, 2)
+
+
+def test_rho_is_1_where_nobody_says():
+    for with_rho, without in (
+        (s.binary_majority(2, 1.0), s.binary_majority(2)),
+        (s.binary_soft(2, 4, 1.0), s.binary_soft(2, 4)),
+        (s.multiclass_majority(2, 3, 1.0), s.multiclass_majority(2, 3)),
+        (s.multiclass_soft(2, 4, 3, 1.0), s.multiclass_soft(2, 4, 3)),
+    ):
+        assert with_rho == without
+
+
+ARGUMENTS = {
+    s.radius: {"lam": 2, "classes": 3},
+    s.binary_majority: {"lam": 2, "rho": 0.5},
+    s.binary_soft: {"lam": 2, "parties": 4, "rho": 0.5},
+    s.multiclass_majority: {"lam": 2, "classes": 3, "rho": 0.5},
+    s.multiclass_soft: {"lam": 2, "parties": 4, "classes": 3, "rho": 0.5},
+    s.average: {"projection_radius": 3.0, "parties": 4},
+    s.binary_soft_private_auxiliary: {"lam": 2, "parties": 4, "samples": 8},
+    s.binary_majority_private_auxiliary: {"lam": 2, "samples": 8},
+    s.multiclass_soft_private_auxiliary: {"lam": 2, "parties": 4, "samples": 8, "classes": 3},
+    s.multiclass_majority_private_auxiliary: {"lam": 2, "samples": 8, "classes": 3},
+    s.hamm_theorem_1: {"lam": 2},
+    s.hamm_theorem_3: {"lam": 2, "parties": 4},
+    s.hamm_b2: {"lam": 2},
+    s.hamm_b3: {"lam": 2, "parties": 4},
+    s.hamm_b4: {"lam": 2, "parties": 4},
+    s.hamm_b4_binary: {"lam": 2, "parties": 4},
+}
+SAID = {
+    "lam": "lambda",
+    "rho": "rho",
+    "parties": "the number of parties",
+    "samples": "the number of auxiliary samples",
+    "classes": "the number of classes",
+    "projection_radius": "the projection radius",
+}
+
+
+@pytest.mark.parametrize("function", ARGUMENTS, ids=lambda function: function.__name__)
+def test_every_argument_out_of_range_is_named(function):
+    good = ARGUMENTS[function]
+    function(**good)
+    for name in good:
+        for wrong in (0, -1, math.nan, math.inf, *((1,) if name == "classes" else ())):
+            with pytest.raises(InvalidParameter, match=f"^{SAID[name]} must be"):
+                function(**good | {name: wrong})
+    if "classes" in good:
+        function(**good | {"classes": 2})
+
+
+def test_a_sensitivity_is_a_positive_number_of_some_unit():
+    plain = s.Sensitivity(0.5)
+    assert (plain.norm, plain.unit, plain.source) == ("l2", "party", "")
+    for value in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InvalidParameter, match=r"^a sensitivity must be"):
+            s.Sensitivity(value)
+    for norm, added in (("l2", 4), ("l1", 16)):
+        found = s.with_lattice(s.Sensitivity(0.5, norm=norm, unit="record", source="x"), 2.0**-10, 16)
+        assert (found.norm, found.unit, found.source) == (norm, "record", "x + lattice")
+        assert found.value == (0.5 + added * 2.0**-10) * (1 + 2.0**-44)
+    with pytest.raises(InvalidParameter, match=r"^the pitch must be"):
+        s.with_lattice(plain, 0.0, 4)
+
+
+# -- what a certificate adds to a norm of 1, in units of 2^-53, where all of its arithmetic is exact
+
+
+def corner(samples, width):
+    """One entry of 1 among zeros."""
+    X = np.zeros((samples, width))
+    X[-1, 0] = 1
+    return X
+
+
+def excess(value):
+    return (value - 1) * 2.0**53
+
+
+@pytest.mark.parametrize("width", [1, 3, 1021])
+def test_what_a_certified_row_norm_adds(width):
+    """Half of gamma_{d + 3}, and the last bit of the root."""
+    found = excess(s.largest_row_norm(corner(2, width)))
+    assert abs(found - (width + 3) / 2) <= 1
+
+
+@pytest.mark.parametrize(("samples", "width"), [(1, 1), (1022, 1), (512, 512), (1000, 300), (3, 600)])
+def test_what_a_certified_operator_norm_adds(samples, width):
+    """2^-41 above the eigenvalue, half the errors of forming X'X, those of Cholesky on the other diagonal entries."""
+    long, wide = max(samples, width), min(samples, width)
+    expected = 2.0**12 + (long + 2) / 2 + (wide + 3) * (wide - 1 + 2.0**-40) + 2 + 8
+    assert excess(s.operator_norm(corner(samples, width))) == pytest.approx(expected, rel=1e-4, abs=1.1)
+
+
+def test_rho_is_the_operator_norm_over_the_root_of_the_samples_rounded_up():
+    X = np.eye(4)
+    assert s.rho(X) == s.operator_norm(X) / 2 * (1 + 2.0**-50)
+    assert s.rho(corner(1, 1)) == s.largest_row_norm(corner(1, 1)) < s.operator_norm(corner(1, 1))
+
+
+def test_norms_of_nothing_and_of_next_to_nothing_are_positive():
+    for norm in (s.largest_row_norm, s.operator_norm):
+        assert 0 < norm(np.zeros((3, 2))) < 3e-145
+        assert 1e-300 <= norm(np.full((1, 1), 1e-300)) < 1e-290
+
+
+def test_an_eigenvalue_that_is_too_small_is_found_out_and_raised(monkeypatch):
+    """Whatever LAPACK says: Cholesky's factorisation does not come to its end below the true one."""
+    X = np.random.default_rng(7).normal(size=(30, 5))
+    right, said = s.operator_norm(X), np.linalg.eigvalsh
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda gram: said(gram) * (1 - 2.0**-30))
+    assert right * (1 - 2.0**-41) <= s.operator_norm(X) <= right * (1 + 2.0**-32)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.hamm import statistic as st
@@ -12,8 +13,19 @@ from psephos.curator.losses import Logistic, Softmax
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.statistic import entry_range, noisy_contribution, own_vector
 from psephos.parties.training import WHITENED_RIDGE
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
+from psephos.protocol.privacy.mechanisms import (
+    DiscreteLaplace,
+    RoundedGaussian,
+    Skellam,
+    SphericalLaplace,
+    gaussian_sigma,
+    simulate_gaussian,
+    simulate_laplace,
+    simulate_spherical_laplace,
+)
 from psephos.protocol.randomness import SimulationRandomness
 
 
@@ -341,9 +353,9 @@ def test_bad_input_is_named_before_anything_is_released():
             plan(epsilon=epsilon)
     with pytest.raises(InvalidParameter, match="delta"):
         plan(mechanism="gaussian", delta=0.0)
-    with pytest.raises(InvalidParameter, match="mechanism"):
+    with pytest.raises(InvalidParameter, match=r"^the mechanism is 'uniform'"):
         plan(mechanism="uniform")
-    with pytest.raises(InvalidParameter, match="source"):
+    with pytest.raises(InvalidParameter, match=r"^the source is 'gossip'"):
         plan(source="gossip")
     with pytest.raises(InvalidParameter, match="own rows"):
         st.release_statistic(counts, plan(source="own-data"))
@@ -369,3 +381,290 @@ def test_bad_input_is_named_before_anything_is_released():
         _ = plan(epsilon=None).event
     with pytest.raises(InvalidParameter, match="leave nobody"):
         contributors(10, 5, 4)
+
+
+# -- by their definitions
+
+
+def whitened(rows):
+    """The eigenvectors of the rows' second moment over the roots of the moments, raised as Ledoit and Wolf say."""
+    moments, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+    share = ledoit_wolf_shrinkage(rows, assume_centered=True)
+    raised = np.maximum(moments, (1 - share) * moments + share * moments.mean())
+    largest_first = np.argsort(-moments)
+    vectors = (
+        vectors[:, largest_first] * np.sign(vectors[np.abs(vectors).argmax(axis=0), range(len(moments))])[largest_first]
+    )
+    return vectors / np.sqrt(raised[largest_first])
+
+
+@pytest.mark.parametrize("samples", [15, 400])
+def test_the_coordinates_are_whitened_principal_directions(samples):
+    """Of few rows, where shrinking shows, and of many; a direction that no row has is left out."""
+    X = np.random.default_rng(3).normal(size=(samples, 6)) * [3.0, 1.0, 1.0, 0.5, 0.1, 0.0] + 0.2
+    X[:, 5] = X[:, 0] - X[:, 1]
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    assert st.plan_statistic(X, 2, 10, epsilon=None, rank=5).transform == pytest.approx(whitened(rows)[:, :5])
+    with pytest.raises(DataError, match="5 independent"):
+        st.plan_statistic(X, 2, 10, epsilon=None, rank=6)
+    with pytest.raises(DataError, match="0 coordinates"):
+        st.plan_statistic(X, 2, 10, epsilon=None, rank=0)
+
+
+def test_coordinates_for_learners_that_vote_are_twelve_or_a_tenth_of_the_rows():
+    X = np.random.default_rng(4).normal(size=(300, 20))
+    axes = st.plan_statistic(X, 2, 10, epsilon=None, rank=20).transform
+    for rows, rank, expected in ((300, 12, 12), (300, 40, 20), (300, 3, 3), (59, 12, 5), (9, 12, 1)):
+        found = st.public_coordinates(X[:rows], rank)
+        assert found.shape == (20, expected)
+        assert rows < 300 or np.array_equal(found, axes[:, :expected])
+    assert st.public_coordinates(X).shape == (20, 12)
+    assert st.plan_statistic(X, 2, 10, epsilon=None).rank == 20
+    assert st.plan_statistic(X[:100], 2, 10, epsilon=None).rank == 10
+
+
+def loss_of(mechanism, r, classes, parties, epsilon, delta):
+    """E||noise||^2 by its law, for votes, plus (1 - 1/K)/(2 r)."""
+    D, S = (classes - 1) * r, math.sqrt(2) / parties
+    energy = {
+        "spherical-laplace": D * (D + 1) * (S / epsilon) ** 2,
+        "discrete-laplace": 2 * D * D * (S / epsilon) ** 2,
+        "gaussian": D * gaussian_sigma(S, epsilon, delta) ** 2,
+    }[mechanism]
+    return energy + (1 - 1 / classes) / (2 * r)
+
+
+@pytest.mark.parametrize("mechanism", st.MECHANISMS)
+@pytest.mark.parametrize(("classes", "parties"), [(2, 300), (7, 2000)])
+def test_the_rank_has_the_least_expected_loss(mechanism, classes, parties):
+    """At least K/2 + 2, at most what there is."""
+    for epsilon in (0.05, 0.4, 2.0, 20.0):
+        losses = [loss_of(mechanism, r, classes, parties, epsilon, 1e-5) for r in range(1, 41)]
+        best = 1 + int(np.argmin(losses))
+        assert st.choose_rank(40, classes, parties, epsilon, 1e-5, mechanism) == max(best, classes // 2 + 2)
+        assert st.choose_rank(2, classes, parties, epsilon, 1e-5, mechanism) == 2
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_the_quieter_noise_has_the_smaller_loss(joint):
+    X = np.random.default_rng(1).normal(size=(400, 40))
+    chosen = set()
+    for classes, epsilon, delta in ((2, 0.3, 1e-6), (2, 1.0, 1e-6), (4, 1.0, 1e-9), (6, 3.0, 1e-4), (10, 8.0, 1e-12)):
+        losses = {}
+        for mechanism in ("discrete-laplace" if joint else "spherical-laplace", "gaussian"):
+            rank = st.choose_rank(40, classes, 200, epsilon, delta, mechanism)
+            losses[mechanism] = loss_of(mechanism, rank, classes, 200, epsilon, delta)
+        expected = min(losses, key=losses.__getitem__)
+        assert st.quieter_noise(X, classes, 200, epsilon=epsilon, delta=delta, joint=joint) == expected
+        chosen.add(expected)
+    assert len(chosen) == 2
+
+
+def taught(plan, T, noise):
+    """The student by the words of its docstring; and whether it was taken."""
+    rows, every, K = plan.student.rows, plan.student.transform, len(T)
+    first = T @ plan.transform.T
+
+    def labels(W):
+        return np.eye(K)[np.argmax(rows @ W.T, axis=1)]
+
+    def discriminant(W):
+        said = labels(W)
+        Z, sizes = rows @ every, np.maximum(said.sum(axis=0), 1)
+        means = np.array([Z[said[:, k] == 1].sum(axis=0) / sizes[k] for k in range(K)])
+        shares = said.mean(axis=0)
+        within = np.eye(Z.shape[1]) - 0.8 * sum(shares[k] * np.outer(means[k], means[k]) for k in range(K))
+        found = np.array([np.linalg.solve(within, mean) for mean in means]) @ every.T
+        return found - found.mean(axis=0)
+
+    def at_variance_1(W):
+        return W / np.std(rows @ W.T)
+
+    signal = max(0.0, 1 - noise / np.sum(T**2))
+    own = (labels(discriminant(first)) - 1 / K).T @ rows @ plan.transform
+    own -= own.mean(axis=0)
+    cosine = np.sum(own * T) / np.linalg.norm(own) / np.linalg.norm(T)
+    if cosine < 0.9 * math.sqrt(signal):
+        return first, False
+    learned, a = first, signal**2 / 2
+    for _ in range(5):
+        learned = a * at_variance_1(first) + (1 - a) * at_variance_1(discriminant(learned))
+    return learned, True
+
+
+def test_the_student_is_as_it_is_described():
+    """From no noise to ten times the energy, which is said to be as much or (and then it is not taken) none at all."""
+    generator, taken = np.random.default_rng(5), []
+    X, labels, _, _ = problem(4, 1, samples=300, width=6, seed=2)
+    plan, rows = st.plan_statistic(X, 4, 500, epsilon=1.0, rank=4), X / np.linalg.norm(X, axis=1, keepdims=True)
+    T = (np.eye(4)[labels] - 1 / 4).T @ (rows @ plan.transform) / 300
+    for spread in (0.0, 0.2, 0.5, 1.0, 3.0, 10.0):
+        noise = spread * np.sum(T**2)
+        noisy = T + generator.normal(size=T.shape) * math.sqrt(noise / T.size)
+        noisy -= noisy.mean(axis=0)
+        for said in (noise, 0.0):
+            expected, learned = taught(plan, noisy, said)
+            assert plan.student.learn(noisy, plan.transform, said) == pytest.approx(expected, abs=1e-9)
+            taken.append(learned)
+    assert np.isfinite(plan.student.learn(0 * T, plan.transform, 1.0)).all()
+    assert set(taken) == {True, False}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_classifier_is_what_its_statistic_teaches(classes):
+    X, _, _, counts = problem(classes, 60)
+    for epsilon in (None, 2.0):
+        plan = st.plan_statistic(X, classes, 60, epsilon=epsilon)
+        released = st.release_statistic(counts, plan, SimulationRandomness(5))
+        noise = 0.0 if epsilon is None else plan.noise
+        expected = taught(plan, released.T, noise)[0] if classes > 2 else np.diff(released.T @ plan.transform.T, axis=0)
+        assert st.fit_statistic(released) == pytest.approx(expected.squeeze(), abs=1e-9)
+
+
+# -- plans and releases, field by field
+
+
+def test_a_release_says_where_its_noise_is_from_and_of_how_many_it_is_the_mean():
+    X, _, _, counts = problem(3, 20)
+    bare, noisy = (st.plan_statistic(X, 3, 20, epsilon=epsilon, rank=4) for epsilon in (None, 1.0))
+    total, rows = bare.grid.total(counts), X / np.linalg.norm(X, axis=1, keepdims=True)
+    T = (counts / 20 - 1 / 3).T @ (rows @ bare.transform) / len(X)
+    few = st.release_total(noisy, total, 10)  # as if ten parties had said all of it
+    np.testing.assert_allclose(few.T, 2 * T, atol=1e-5)
+    for plan in (bare, noisy):
+        whole, curator = st.release_total(plan, total), st.release_sum(total, plan, SimulationRandomness(1))
+        assert (whole.private, whole.noise_source, whole.plan) == (plan is noisy, "shares", plan)
+        assert (curator.private, curator.noise_source, curator.plan) == (plan is noisy, "system", plan)
+        np.testing.assert_allclose(whole.T, T, atol=1e-5)
+        simulated = st.simulate_release(counts, plan, np.random.default_rng(1))
+        assert (simulated.private, simulated.noise_source, simulated.plan) == (False, "simulated", plan)
+        for release in (lambda t, p=plan: st.release_total(p, t), lambda t, p=plan: st.release_sum(t, p)):
+            with pytest.raises(DataError, match="entries and the plan"):
+                release(total[:-1])
+    noise = noisy.mechanism.sample(SimulationRandomness(1))
+    by_hand = st.release_total(noisy, [a + b for a, b in zip(total, noise, strict=True)])
+    assert np.array_equal(curator.T, by_hand.T)
+
+
+@pytest.mark.parametrize("mechanism", [*st.MECHANISMS, "skellam"])
+def test_simulated_noise_is_drawn_from_the_generator_at_the_scale_of_the_law(mechanism):
+    X, _, _, counts = problem(3, 50)
+    joint = mechanism == "skellam"
+    named = "gaussian" if joint else mechanism
+    plan = st.plan_statistic(X, 3, 50, epsilon=0.5, delta=1e-6, mechanism=named, joint=joint)
+    law, generator = plan.mechanism, np.random.default_rng(6)
+    drawn = {
+        "spherical-laplace": lambda: simulate_spherical_laplace(plan.dimension, law.scale, generator),
+        "discrete-laplace": lambda: simulate_laplace(plan.dimension, float(law.scale_units), generator),
+        "gaussian": lambda: simulate_gaussian(plan.dimension, law.sigma, generator),
+        "skellam": lambda: simulate_gaussian(plan.dimension, math.sqrt(law.variance), generator),
+    }[mechanism]()
+    total = [t + round(e) for t, e in zip(plan.grid.total(counts), drawn.tolist(), strict=True)]
+    simulated = st.simulate_release(counts, plan, np.random.default_rng(6))
+    assert np.array_equal(simulated.T, st.release_total(plan, total).T)
+
+
+def test_the_grids_own_sensitivity_where_all_of_it_is_exact():
+    one = StatisticGrid(np.array([[4]]), np.array([[-1, 1]]))
+    l1, l2 = st.grid_sensitivity(one)
+    assert l1.value == l2.value == 8 * (1 + 2.0**-50)
+    assert (l1.norm, l2.norm) == ("l1", "l2")
+    assert (l1.source, l2.source) == (
+        "min(sqrt(D) L2, sum of L1 norms) on the grid",
+        "max ||B(e_a - e_b)|| sqrt(N) ||Z||_op on the grid",
+    )
+    ball = OwnDataGrid(np.eye(2), 3)
+    l1, l2 = st.grid_sensitivity(ball)
+    assert (l1.value, l2.value) == (2.0**26 * (1 + 2.0**-50), 2.0**25)
+    assert (l1.norm, l1.source) == ("l1", "sqrt(D) 2/M, two points of the unit ball")
+    assert (l2.norm, l2.source) == ("l2", "2/M, two points of the unit ball")
+    st.grid_sensitivity(StatisticGrid(np.array([[2**53 - 1]]), np.array([[-1, 1]])))
+    with pytest.raises(InvalidParameter, match=r"pass 2\^53"):
+        st.grid_sensitivity(StatisticGrid(np.array([[2**53]]), np.array([[-1, 1]])))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_a_grids_sensitivity_is_the_longest_contrast_times_its_points(classes):
+    """In L2 by singular values, in L1 the smaller of two bounds: both occur."""
+    generator, smaller = np.random.default_rng(classes), set()
+    contrast = np.rint(np.random.default_rng(0).normal(size=(classes - 1, classes)) * 100).astype(np.int64)
+    for points in (generator.integers(-50, 50, size=(9, 3)), np.tile(generator.integers(1, 50, size=(1, 3)), (9, 1))):
+        l1, l2 = st.grid_sensitivity(StatisticGrid(points, contrast))
+        steps = [contrast[:, a] - contrast[:, b] for a in range(classes) for b in range(classes) if a != b]
+        exact = max(np.linalg.norm(step) for step in steps) * 3 * np.linalg.norm(points.astype(float), 2)
+        direct, spread = max(np.abs(step).sum() for step in steps) * np.abs(points).sum(), math.sqrt(3 * classes - 3)
+        assert l1.value == pytest.approx(min(direct, spread * exact), rel=1e-8)
+        assert l2.value == pytest.approx(min(exact, l1.value), rel=1e-8)
+        assert l2.value >= min(exact, direct) * (1 - 1e-14)
+        smaller.add(direct < spread * exact)
+    assert smaller
+
+
+def test_coordinates_that_were_agreed_on_are_taken_as_they_are():
+    X = problem(3, 1)[0]
+    agreed = np.random.default_rng(0).normal(size=(4, 2))
+    plan = st.plan_statistic(X, 3, 10, epsilon=1.0, transform=agreed)
+    assert np.array_equal(plan.transform, agreed)
+    assert (plan.rank, plan.dimension, plan.classes, plan.parties) == (2, 4, 3, 10)
+    assert plan.student.transform.shape == (4, 4)
+    for wrong in (agreed[0], agreed[:3], np.zeros((5, 2))):
+        with pytest.raises(DataError, match="not those of 4 features"):
+            st.plan_statistic(X, 3, 10, epsilon=1.0, transform=wrong)
+
+
+@pytest.mark.parametrize("source", st.SOURCE_OF.values())
+def test_what_a_plan_is_in_numbers(source):
+    """Points in units of 2^-24 of the power of two above 1 or the largest of them, contrasts of 2^-16."""
+    X = problem(3, 1)[0]
+    plan = st.plan_statistic(X, 3, 10, epsilon=1.0, source=source, rank=2, delta=0.0)
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    assert (plan.source, plan.epsilon, plan.delta, plan.joint) == (source, 1.0, 0.0, False)
+    if source == "votes":
+        Z = rows @ plan.transform
+        pitch = 2.0 ** (min(0, math.frexp(np.abs(Z).max())[1]) - 24)
+        assert np.abs(plan.grid.points - Z / pitch).max() <= 0.5 + 1e-6
+        assert np.abs(plan.grid.contrast - contrast_basis(3) * 2**16).max() <= 0.5
+        assert plan.unit == pitch / (2**16 * len(X) * 10)
+    else:
+        assert plan.unit == 1 / (2**24 * 10)
+    assert [bound.value for bound in st.grid_sensitivity(plan.grid)] <= [plan.l1.value, plan.l2.value]
+    assert (plan.l1.norm, plan.l2.norm) == ("l1", "l2")
+    assert plan.sensitivity.value == plan.l2.value * plan.unit
+    assert plan.mechanism == SphericalLaplace.for_epsilon(plan.l2.value, 1.0, 4, 1.0)
+    assert plan.noise == pytest.approx(4 * 5 * plan.sensitivity.value**2)
+    discrete = st.plan_statistic(X, 3, 10, epsilon=1.0, source=source, rank=2, mechanism="discrete-laplace")
+    assert discrete.mechanism == DiscreteLaplace.for_epsilon(plan.l1.value, 1.0, 4, 1.0)
+    assert discrete.sensitivity.value == plan.l1.value * plan.unit
+    gaussian = st.plan_statistic(X, 3, 10, epsilon=1.0, source=source, rank=2, mechanism="gaussian")
+    assert gaussian.mechanism == RoundedGaussian.for_epsilon_delta(plan.l2.value, 1.0, 1e-6, 4, 1.0)
+    assert gaussian.delta == 1e-6
+    bare = st.plan_statistic(X, 3, 10, epsilon=None, source=source)
+    assert (bare.mechanism, bare.noise, bare.epsilon, bare.rank) == (None, 0.0, None, 4)
+
+
+def test_as_few_classes_and_parties_as_there_can_be():
+    X = problem(2, 1)[0]
+    assert st.plan_statistic(X, 2, 1, epsilon=1.0).parties == 1
+    for classes, parties in ((1, 1), (2, 0)):
+        with pytest.raises(InvalidParameter, match="at least 2 classes and 1 party"):
+            st.plan_statistic(X, classes, parties, epsilon=1.0)
+    assert st.plan_statistic(X[:2], 2, 5, epsilon=1.0).rank == 1
+    for bad in (X[:1], X[0], X[:0], np.where(X > 0, np.inf, X)):
+        with pytest.raises(DataError, match="auxiliary"):
+            st.plan_statistic(bad, 2, 5, epsilon=1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 4.0])
+def test_a_grid_is_too_coarse_when_a_pitch_is_more_than_the_noise(epsilon):
+    """Own data's pitch is 2^-24 of a vector, its noise about 2/(M epsilon): they are alike at M = 2^25/epsilon."""
+    X = problem(2, 1)[0]
+    most = int(2**24 / epsilon)
+    assert st.plan_statistic(X, 2, most, epsilon=epsilon, source="own-data").parties == most
+    with pytest.raises(GridTooCoarseError):
+        st.plan_statistic(X, 2, 4 * most, epsilon=epsilon, source="own-data")
+    assert st.plan_statistic(X, 2, 4 * most, epsilon=None, source="own-data").parties == 4 * most
+
+
+def test_what_there_is_to_choose_from():
+    assert st.MECHANISMS == ("spherical-laplace", "discrete-laplace", "gaussian")
+    assert st.SOURCE_OF == {"statistic": "votes", "own-data": "own-data", "whitened": "whitened"}

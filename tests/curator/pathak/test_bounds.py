@@ -76,7 +76,7 @@ def test_the_sensitivity_covers_the_longest_row_that_is_taken() -> None:
 def test_scales_of_the_noise_on_the_sum() -> None:
     printed = terms(epsilon=0.5, lam=2.0)
     paper = 5 * 2 / (400 * 0.5 * 2.0)  # K times the paper's scale
-    assert float(noise_scale(printed, 400)) * printed.pitch == pytest.approx(paper, rel=1e-12)
+    assert float(noise_scale(printed, 400)) * printed.pitch == pytest.approx(paper, rel=1e-12, abs=0)
     spherical = terms(noise="spherical", epsilon=0.5, lam=2.0)
     assert float(noise_scale(spherical, 400)) * spherical.pitch == pytest.approx((1 / (400 * 2.0)) / 0.5, rel=1e-4)
     assert float(noise_scale(spherical, 400)) * spherical.pitch > (1 / (400 * 2.0)) / 0.5
@@ -139,12 +139,80 @@ def test_theorems_by_hand() -> None:
     assert alone == pytest.approx(0.48)  # equation (4): 2 d^2 (lambda + 1)/(n^2 eps^2 lambda^2) log^2(d/delta)
 
 
-def test_bad_parameters_are_refused() -> None:
-    with pytest.raises(InvalidParameter):
-        theorem_4_2(parties=5, smallest=0, lam=1)
-    with pytest.raises(InvalidParameter):
+GOOD: list[tuple[Any, dict[str, float]]] = [
+    (printed_epsilon, {"epsilon": 1.0, "features": 2, "parties": 5}),
+    (theorem_4_2, {"parties": 5, "smallest": 9, "lam": 0.5}),
+    (theorem_4_3, {"parties": 5, "smallest": 9, "lam": 0.5, "features": 2, "epsilon": 1.0, "delta": 0.1}),
+    (counterexample, {"copies": 3, "lam": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("function", "good"), GOOD)
+def test_bad_parameters_are_refused_by_name(function: Any, good: dict[str, float]) -> None:
+    function(**good)
+    for name in good:
+        for wrong in (0, -1.0, math.nan):
+            with pytest.raises(InvalidParameter, match=name):
+                function(**good | {name: wrong})
+
+
+def test_a_delta_of_one_and_another_regulariser_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="delta"):
         theorem_4_3(parties=5, smallest=1, lam=1, features=2, epsilon=1, delta=1)
-    with pytest.raises(InvalidParameter):
+    with pytest.raises(InvalidParameter, match="regulariser"):
         printed_epsilon(epsilon=1, features=2, parties=5, regulariser="half")  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameter):
-        counterexample(0)
+
+
+LAWS: list[dict[str, Any]] = [
+    {"variant": "printed"},
+    {"variant": "printed", "noise": "spherical"},
+    {"variant": "repaired"},
+    {"variant": "public-bound"},
+]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("smallest", [3, 16, 100, 2**21])
+def test_a_partys_epsilon_is_its_reach_over_the_noise_of_the_counted_size(law: dict[str, Any], smallest: int) -> None:
+    """2 (R + tau/mu)/g in L2, sqrt(d) of it in L1 and one unit of the grid an entry, over the scale for that size."""
+    agreed = terms(features=9, lam=0.05, tolerance=1e-3, **law)
+    mu = 0.1
+    reach = 2 * (math.sqrt(0.27846454276 / mu) + 1e-3 / mu) / agreed.pitch
+    size: Any = {"public-bound": 16, "repaired": agreed.ladder[agreed.rung(smallest)]}.get(
+        law["variant"], min(max(smallest, 16), 2**20)
+    )
+    scale = float(noise_scale(agreed, size))
+    expected = (reach + 3) / scale if law.get("noise") == "spherical" else (3 * reach + 9) / scale
+    assert party_level_epsilon(agreed, smallest) == pytest.approx(expected, rel=1e-9)
+
+
+def test_what_a_run_proves_is_the_grids_sensitivity_over_the_scale() -> None:
+    """Printed, at the largest size; rounded up by 1e-12. What drawing costs is (1 + e^epsilon) times its distance."""
+    agreed = terms(features=9, largest_size=1000)
+    epsilon, delta = proved_epsilon(agreed)
+    l1 = 3 * record_sensitivity(agreed, 1000) / agreed.pitch + 9
+    assert epsilon / (l1 / float(noise_scale(agreed, 1000))) == pytest.approx(1 + 1e-12, rel=4e-16, abs=0)
+    assert delta == pytest.approx((1 + math.exp(epsilon)) * 2.0**-159, rel=1e-14, abs=0)
+    for law in LAWS[1:]:
+        assert proved_epsilon(terms(**law)) == (1.0, (1 + math.e) * 2.0**-159)
+
+
+def test_an_epsilon_beyond_all_numbers_costs_what_700_does() -> None:
+    epsilon, delta = proved_epsilon(terms(features=1 << 20, parties=3, epsilon=64.0))
+    assert epsilon > 10_000
+    assert delta == pytest.approx((1 + math.exp(700)) * 2.0**-159, rel=1e-12, abs=0)
+
+
+def test_the_counterexample_at_another_ridge() -> None:
+    """Where the derivatives vanish, by their signs just beside: mean of -y x/(1 + e^(y w x)) + 2 lambda w."""
+
+    def slope(points: list[tuple[float, float]], w: float, lam: float) -> float:
+        return sum(-y * x / (1 + math.exp(y * w * x)) for x, y in points) / len(points) + 2 * lam * w
+
+    assert counterexample(7) == counterexample(7, lam=0.01)
+    for lam in (0.003, 0.2):
+        found = counterexample(4, lam=lam)
+        both = [(1.0, 1.0), (0.1, -1.0)]
+        assert slope(both, found.pooled - 1e-9, lam) < 0 < slope(both, found.pooled + 1e-9, lam)
+        assert found.distance == abs(found.average - found.pooled)
+        assert found.bound == pytest.approx(1 / (4 * lam))

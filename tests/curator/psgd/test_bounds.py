@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, localcontext
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +81,7 @@ def test_slack_pays_for_the_determinant(epsilon: float, lam: float, n: int, c: f
     cost = 2 * math.log1p(c / (n * (lam + slack.ridge)))
     assert slack.epsilon > 0
     assert slack.ridge >= 0
-    assert slack.epsilon + cost <= epsilon * (1 + 1e-9)
+    assert slack.epsilon + cost == pytest.approx(epsilon, rel=1e-6), "and no less: nothing is thrown away"
 
 
 @given(st.floats(1e-3, 5), st.floats(1e-6, 10), st.integers(1, 1000), st.floats(0.01, 4), st.integers(1, 50))
@@ -88,7 +90,49 @@ def test_party_level_slack(epsilon: float, lam: float, n: int, c: float, d: int)
     slack = bounds.compute_slack_party(epsilon, lam, n, c, party_records=m, dimension=d)
     rank = min(m, d)
     assert slack.epsilon > 0
-    assert slack.epsilon + rank * math.log1p(m * c / (rank * n * (lam + slack.ridge))) <= epsilon * (1 + 1e-9)
+    cost = rank * math.log1p(m * c / (rank * n * (lam + slack.ridge)))
+    assert slack.epsilon + cost == pytest.approx(epsilon, rel=1e-6), "and no less: nothing is thrown away"
+    assert slack.ridge >= 0
+
+
+@pytest.mark.parametrize(
+    ("function", "good"),
+    [
+        (bounds.compute_slack, {"epsilon": 1.0, "lam": 0.1, "records": 9, "smoothness": 0.25}),
+        (
+            bounds.compute_slack_party,
+            {"epsilon": 1.0, "lam": 0.1, "records": 9, "smoothness": 0.25, "party_records": 3, "dimension": 2},
+        ),
+        (bounds.sigma_from_density_ratio, {"dimension": 3, "epsilon": 1.0, "delta": 0.1, "sensitivity": 2.0}),
+        (bounds.sigma_as_printed, {"dimension": 3, "epsilon": 1.0, "delta": 0.1}),
+        (bounds.pure_composition, {"epsilon": 1.0, "steps": 3, "delta": 0.1}),
+        (bounds.skellam_epsilon, {"variance": 1e4, "l1": 9.0, "l2": 9.0, "steps": 3, "delta": 0.1}),
+        (bounds.skellam_variance, {"epsilon": 1.0, "delta": 0.1, "l1": 9.0, "l2": 9.0, "steps": 3}),
+    ],
+)
+def test_an_argument_out_of_range_is_refused_by_name(function: Any, good: dict[str, float]) -> None:
+    said = {
+        "lam": "lambda",
+        "records": "the number of records",
+        "smoothness": "c",
+        "party_records": "a party's number of records",
+        "dimension": "the dimension",
+        "sensitivity": "the sensitivity",
+        "steps": "the number of steps",
+        "variance": "the variance",
+    }
+    function(**good)
+    for name in good.keys() - {"l1", "l2"} - ({"steps"} if function is bounds.skellam_epsilon else set()):
+        with pytest.raises(InvalidParameter, match=f"^{said.get(name, name)} (must|is) "):
+            function(**good | {name: 0})
+
+
+def test_no_finite_noise() -> None:
+    with pytest.raises(InvalidParameter, match="no finite sigma"):
+        bounds.sigma_from_density_ratio(10, 1e-9, 0.05, sensitivity=1e308)
+    with pytest.raises(InvalidParameter, match="no Skellam noise makes 9 steps"):
+        bounds.skellam_variance(1e-9, 1e-9, 1e15, 1e15, 9)
+    assert bounds.skellam_variance(1.0, 0.1, 1e10, 1e10, 1) < 2.0**100
 
 
 @pytest.mark.parametrize("m", [1, 3, 8])
@@ -198,3 +242,22 @@ def test_skellam_variance_is_the_least() -> None:
     # Close to the Gaussian: 100 steps of multiplier s are one of s/10.
     gaussian = gaussian_sigma(1000.0 * 10, 1.0, 1e-5)
     assert 1 < math.sqrt(variance) / gaussian < 1.2
+    assert bounds.skellam_epsilon(variance * (1 - 1e-8), 4000.0, 1000.0, 100, 1e-5) > 1.0
+
+
+def test_the_orders_of_the_renyi_curve() -> None:
+    """Every integer to 64, every eighth to 256, every 64th to 1024, and then twice the one before."""
+    first, rest = bounds.ORDERS[:62], bounds.ORDERS[62:]
+    assert first == tuple(range(2, 64))
+    gaps = [b - a for a, b in pairwise(rest)]
+    assert rest[0] == 64
+    assert gaps == [8] * 24 + [64] * 12 + [1024, 2048, 4096, 8192]
+
+
+def test_one_randomised_answer_is_pure_and_a_great_delta_buys_everything() -> None:
+    """At delta = 0.5 nothing is left of two answers at 0.001; of one at 3 as much as its own hockey stick leaves."""
+    assert bounds.pure_composition(0.001, 2, 0.5) == 0.0
+    p = math.exp(3) / (1 + math.exp(3))
+    assert bounds.pure_composition(3.0, 1, 0.01) == pytest.approx(math.log((p - 0.01) / (1 - p)), rel=1e-12, abs=0)
+    assert bounds.pure_composition(3.0, 1, 1e-300) == 3.0
+    assert bounds.pure_composition(0.5, 2, 1e-300) == 1.0

@@ -13,14 +13,22 @@ from psephos.curator.hamm.erm import risk
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
-from psephos.curator.psgd.curator import GradientCurator
+from psephos.curator.psgd.curator import GradientCurator, Walking
 from psephos.curator.psgd.gop import perturbed_minimiser
+from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.gradients import LocalLoss
-from psephos.protocol.errors import DivergenceError, InvalidParameter
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import DivergenceError, InvalidParameter, PartyVanishedError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.psgd.descent import StepSizes, StoppingRule
 from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import BOARD
+from psephos.protocol.roles import BOARD, Entry, Post
+from psephos.protocol.wire import Kind
 from psephos.simulation.ceremony import hold_ceremony
 from psephos.simulation.psgd import clear_descent
 
@@ -131,18 +139,120 @@ def test_stopping_rule() -> None:
         StoppingRule(-1.0)
 
 
-def test_the_curator_announces_the_origin_first() -> None:
-    """And what it announces is the next step of the agreed terms; the rest of its walk is tested on the whole run."""
-    coins = SimulationRandomness(4, "curator")
-    ceremony = hold_ceremony(3, key_bits=256, holders=3, threshold=2, test_key=True, randomness=coins)
-    agreement = agreement_for(fraction_bits=4)
-    terms = Terms(agreement.series, agreement.descent, ceremony.threshold_key, ceremony.roster, test_key=True)
-    curator = GradientCurator(terms, randomness=coins)
-    first = curator.start()
-    ((post,), walking) = first.posts, curator.result(first.state)
-    announcement = Announcement.decode(post.data, terms)
-    assert (post.receiver, announcement.step, announcement.point) == (BOARD, 1, (0.0,) * 4)
-    assert (walking.steps, walking.opened, walking.walk.announcement) == (0, None, announcement)
+class Walker:
+    """A curator that is told things one by one, in a series of two steps under a key of test size."""
+
+    def __init__(self) -> None:
+        coins = SimulationRandomness(4, "curator")
+        self.ceremony = hold_ceremony(3, key_bits=256, holders=3, threshold=2, test_key=True, randomness=coins)
+        agreement, key = agreement_for(fraction_bits=4, steps=2), self.ceremony.threshold_key
+        self.terms = Terms(agreement.series, agreement.descent, key, self.ceremony.roster, test_key=True)
+        self.curator = GradientCurator(self.terms, randomness=SimulationRandomness(5, "nonces"))
+        self.nonces, self.number = SimulationRandomness(5, "nonces"), 0
+        self.posts, self.state = (first := self.curator.start()).posts, first.state
+        self.product = BallotProduct(self.round)
+
+    @property
+    def walking(self) -> Walking:
+        return self.curator.result(self.state)  # type: ignore[no-any-return]
+
+    @property
+    def round(self) -> Round:
+        assert self.walking.walk.announcement is not None
+        return self.terms.round(self.walking.walk.announcement)
+
+    def hears(self, sender: str, data: bytes, receiver: str = BOARD) -> tuple[Post, ...]:
+        self.number += 1
+        step = self.curator.receive(self.state, [Entry(self.number, sender, receiver, data)])
+        for refusal in step.refused:
+            raise refusal.error
+        self.state = step.state
+        return step.posts
+
+    def announces(self, step: int, point: tuple[float, ...]) -> tuple[Post, ...]:
+        """What it posts at a step, its nonces being the next of its coins."""
+        announcement = Announcement.create(self.terms, step, point, self.nonces)
+        return (Post(BOARD, announcement.encode(), "gradients: announce"),)
+
+    def vote(self, vectors: list[list[int]]) -> tuple[Post, ...]:
+        """All parties answer, and the curator closes; what it asks the holders."""
+        round_, ballots = self.round, list[bytes]()
+        for party, values in enumerate(vectors):
+            assert not self.curator.complete(self.state)
+            vector = EncryptedVector.encrypt(Encryptor(round_.key), round_.plan, values)
+            ballots.append(Ballot.sign(round_, party, vector, self.ceremony.signing_keys[party]).encode())
+            assert self.hears(f"party {party}", ballots[-1]) == ()
+        self.product, _ = BallotProduct(round_).add_all(ballots)
+        assert self.curator.complete(self.state)
+        step = self.curator.quiet(self.state)
+        assert step is not None
+        self.state = step.state
+        assert not self.curator.complete(self.state)
+        assert step.posts == (Post(BOARD, Close(round_.digest).encode(), "gradients: open"),)
+        return self.hears("curator", step.posts[0].data)
+
+    def opens(self, holder: int) -> tuple[Post, ...]:
+        values = self.ceremony.shares[holder - 1].partially_decrypt(self.product.vector().ciphertexts)
+        part = PartialDecryption(self.round.digest, holder, self.product.digest, values)
+        return self.hears(f"holder {holder}", part.encode(self.round), "curator")
+
+    def publishes(self, holder: int, sums: tuple[int, ...]) -> tuple[Post, ...]:
+        said = PublishedSum(self.walking.steps + 1, holder, sums)
+        return self.hears(f"holder {holder}", said.encode(self.terms))
+
+    def awaited(self) -> list[str]:
+        missing = self.curator.awaits(self.state)
+        assert missing is None or missing.kind is Kind.PUBLISHED_SUM
+        return [] if missing is None else list(missing.senders)
+
+
+def test_a_descent_step_by_step() -> None:
+    """Every post and what is known after it: the first sum opened by the curator, too, the last one published only."""
+    walker, origin = Walker(), (0.0,) * 4
+    assert walker.curator.name == "curator"
+    assert walker.curator.reads == Tally.reads | {Kind.PUBLISHED_SUM}
+    assert walker.posts == walker.announces(1, origin)
+    assert (walker.walking.steps, walker.walking.opened, walker.walking.w.tolist()) == (0, None, list(origin))
+    asked = TallyRequest(walker.round.digest, 0b111, bytes(32))
+    posts = walker.vote([[1, 2, 3, 4], [10, 20, 30, 40], [-100, 0, 0, 5]])
+    request = replace(asked, product_digest=walker.product.digest).encode(walker.round)
+    assert posts == tuple(Post(f"holder {n}", request, "gradients: open", secret=False) for n in (1, 2))
+    sums = (-89, 22, 33, 49)
+    assert walker.awaited() == ["holder 1", "holder 2", "holder 3"]
+    assert walker.publishes(3, (0, 22, 33, 49)) == ()
+    assert walker.awaited() == ["holder 1", "holder 2"]
+    assert walker.opens(1) == walker.opens(2) == walker.publishes(1, sums) == ()
+    assert (walker.walking.steps, walker.walking.opened, walker.curator.done(walker.state)) == (0, None, False)
+    noisy = np.array(sums) * walker.terms.series.pitch
+    point = walker.terms.descent.step(np.array(origin), noisy, 0)
+    assert walker.publishes(2, sums) == walker.announces(2, tuple(point.tolist()))
+    assert (walker.walking.steps, walker.walking.w.tolist()) == (1, point.tolist())
+    assert walker.walking.opened == OpenedSum(sums, (0, 1, 2), (3,))
+    assert walker.awaited() == ["holder 1", "holder 2", "holder 3"]
+    walker.vote([[0] * 4, [7] * 4, [0] * 4])
+    assert walker.publishes(2, (7,) * 4) == walker.publishes(3, (7,) * 4) == ()
+    assert walker.walking.opened == OpenedSum((7,) * 4, (0, 1, 2))
+    assert (walker.walking.steps, walker.curator.done(walker.state)) == (2, True)
+    assert (walker.awaited(), walker.curator.complete(walker.state)) == ([], False)
+    assert walker.curator.quiet(walker.state) is None
+    assert walker.opens(1) == (), "an answer that comes late is nobody's fault"
+
+
+def test_what_t_holders_publish_counts_whatever_the_curator_has_opened() -> None:
+    walker = Walker()
+    walker.vote([[1] * 4, [2] * 4, [3] * 4])
+    walker.opens(1)
+    walker.opens(2)
+    walker.publishes(1, (9,) * 4)
+    walker.publishes(3, (9,) * 4)
+    assert walker.walking.opened == OpenedSum((9,) * 4, (0, 1, 2))
+
+
+def test_a_step_that_too_few_answer_is_kept() -> None:
+    walker = Walker()
+    with pytest.raises(PartyVanishedError, match=r"step 1: 0 ballots .* At most 0 of 3 parties"):
+        walker.curator.quiet(walker.state)
+    assert walker.vote([[1] * 4] * 3), "with them back, it goes on"
 
 
 # -- what is promised

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.checks import check_positive
-from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary, gradient, risk
+from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary, gradient, risk, rounding_floor
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import Huber, Logistic, Loss, Softmax
 from psephos.curator.psgd import gop
@@ -220,3 +220,31 @@ def test_eta_must_fit() -> None:
     X, y, _ = problem()
     with pytest.raises(InvalidParameter, match="eta"):
         perturbed_minimiser(X, y, ridge=0.1, eta=np.zeros(4), loss=Logistic())
+    for eta in (np.full(5, np.nan), np.full(5, np.inf), np.zeros((5, 1))):
+        with pytest.raises(InvalidParameter, match="eta"):
+            perturbed_minimiser(X, y, ridge=0.1, eta=eta, loss=Logistic())
+
+
+def test_labels_must_fit() -> None:
+    X, y, eta = problem()
+    for labels in (y[:-1], y[:, None], np.where(y > 0, 2, -1), np.where(y > 0, 1, 0), np.where(y > 0, 1, -2)):
+        with pytest.raises(DataError, match="labels are -1 and"):
+            perturbed_minimiser(X, labels, ridge=0.1, eta=eta, loss=Logistic())
+    with pytest.raises(InvalidParameter, match="binary losses"):
+        perturbed_minimiser(X, y, ridge=0.1, eta=eta, loss=Softmax())
+    integers = [int(label) for label in y]
+    one, two = (perturbed_minimiser(X, z, ridge=0.1, eta=[1, 2, 3, 4, 5], loss=Logistic()) for z in (y, integers))
+    assert (one.w == two.w).all()
+    assert (one.lam, one.tolerance) == (0.1, 1e-9)
+
+
+def test_the_tolerance_that_rounding_leaves_grows_with_eta() -> None:
+    """Eight floors at the longest minimiser, (L + ||eta||/N)/ridge, with one addition more."""
+    X, y, eta = problem()
+    tilt = float(np.linalg.norm(eta / 200))
+    floor = rounding_floor(200, 5, 2, (1 + tilt) / 0.01, 0.01, Logistic())
+    least = 8 * (floor + 4 * 2.0**-53 * tilt)
+    options = {"ridge": 0.01, "eta": eta, "loss": Logistic()}
+    assert perturbed_minimiser(X, y, **options, tolerance=least * (1 + 1e-12)).gradient_norm <= least * (1 + 1e-12)
+    with pytest.raises(InvalidParameter, match="must be at least"):
+        perturbed_minimiser(X, y, **options, tolerance=least * (1 - 1e-12))

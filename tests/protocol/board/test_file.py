@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.protocol.board import MOST_BYTES, MemoryBoard
-from psephos.protocol.board.file import BoardFile, export
+from psephos.protocol.board.file import BoardFile, Carried, export
+from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.errors import BoardError, MessageError
 
 
@@ -286,3 +289,192 @@ def test_a_damaged_file_is_taken_in_whole_or_not_at_all(
         far.import_(folder / "out")
     assert contents(far) == []
     far.close()
+
+
+def carried(path: Path, kind: bytes, head: Head, *entries: bytes, end: bytes = b"") -> Path:
+    """A file of entries, written by hand."""
+    data = b"PSEPHOS CARRIED\x01" + kind + head.size.to_bytes(8, "big") + head.root
+    data += b"".join(len(entry).to_bytes(4, "big") + entry for entry in entries) + b"\xff" * 4
+    path.write_bytes(data + (end or hashlib.sha256(data).digest()))
+    return path
+
+
+def head_of(*entries: bytes) -> Head:
+    history = History()
+    for entry in entries:
+        history.append(leaf_hash(entry))
+    return history.head
+
+
+def test_what_is_carried_byte_by_byte(tmp_path: Path) -> None:
+    board, copy = BoardFile(tmp_path / "board"), BoardFile(tmp_path / "copy", copy=True)
+    for data in (b"one", b"", b"three"):
+        board.post(data)
+    assert export(board, tmp_path / "all") == 3
+    meant = carried(tmp_path / "meant", b"L", Head(), b"one", b"", b"three")
+    assert (tmp_path / "all").read_bytes() == meant.read_bytes()
+    assert export(board, tmp_path / "late", after=2) == 1
+    meant = carried(tmp_path / "meant", b"L", head_of(b"one", b""), b"three")
+    assert (tmp_path / "late").read_bytes() == meant.read_bytes()
+    assert export(board, tmp_path / "nothing", after=3) == 0
+    for data in (b"mine", b"again"):
+        copy.post(data)
+    assert export(copy, tmp_path / "posts", after=1) == 2
+    meant = carried(tmp_path / "meant", b"P", Head(), b"mine", b"again")
+    assert (tmp_path / "posts").read_bytes() == meant.read_bytes()
+    with pytest.raises(BoardError, match="the board has 3 entries, and those after 4 were asked for"):
+        export(board, tmp_path / "beyond", 4)
+    with pytest.raises(BoardError, match="cannot be written: No such file or directory; name a new file"):
+        export(board, tmp_path / "no" / "folder")
+
+
+class Breaks(MemoryBoard):
+    """Ends in an error after one entry."""
+
+    def read(self, after: int) -> Iterator[tuple[int, bytes]]:
+        yield after + 1, b"one"
+        raise BoardError("gone")
+
+
+def test_half_a_file_is_not_left(tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match="gone"):
+        export(Breaks(), tmp_path / "half")
+    assert not (tmp_path / "half").exists()
+
+
+def test_a_copy_that_has_some_of_it(tmp_path: Path) -> None:
+    """What overlaps must be the same, in its place; what is new is counted, and waits no more."""
+    copy = BoardFile(tmp_path / "copy", copy=True)
+    for data in (b"c", b"x"):
+        copy.post(data)
+    assert copy.import_(carried(tmp_path / "one", b"L", Head(), b"a", b"b")) == 2
+    assert copy.import_(carried(tmp_path / "two", b"L", head_of(b"a"), b"b", b"c", b"d")) == 2
+    assert contents(copy) == [b"a", b"b", b"c", b"d"]
+    assert list(copy.waiting()) == [b"x"]
+    four = (b"a", b"b", b"c", b"d")
+    for wrong, said in (
+        (carried(tmp_path / "other", b"L", head_of(b"a"), b"b", b"C", b"d", b"e"), "they differ"),
+        (carried(tmp_path / "other2", b"L", head_of(b"a", b"B"), b"c"), "they differ"),
+        (carried(tmp_path / "five", b"L", Head(5, bytes(32)), b"f"), "begins after entry 5, and .* ends with 4"),
+        (carried(tmp_path / "four", b"L", Head(4, bytes(32)), b"e"), "they differ"),
+    ):
+        with pytest.raises(BoardError, match=said):
+            copy.import_(wrong)
+        assert contents(copy) == list(four)
+    assert copy.import_(carried(tmp_path / "five!", b"L", head_of(*four), b"e")) == 1
+    board = BoardFile(tmp_path / "board")
+    posts = carried(tmp_path / "posts", b"P", Head(), b"y", b"z", b"y")
+    assert board.import_(posts) == 2
+    assert board.import_(posts) == 0
+    assert contents(board) == [b"y", b"z"]
+    with pytest.raises(BoardError, match="what stands on another one is imported into a copy"):
+        board.import_(carried(tmp_path / "log", b"L", Head(), b"y"))
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda p: carried(p, b"X", Head(), b"a"), "no file of entries, or one of another version"),
+        (lambda p: carried(p, b"P", Head(), b"a", end=bytes(32)), "is damaged, or was not carried whole"),
+        (lambda p: p.write_bytes(carried(p, b"P", Head(), b"a").read_bytes() + b"\0"), "is damaged"),
+        (lambda p: p.write_bytes(b"PSEPHOS CARRIED\x02L" + bytes(40)), "or one of another version"),
+        (lambda p: p.write_bytes(b"PSEPHOS CARRIED\x01P" + bytes(40) + b"\4\0\0\1" + bytes(9)), "is damaged"),
+        (lambda p: p.mkdir(), "cannot be read: "),
+        (lambda p: None, "cannot be read: No such file"),
+    ],
+)
+def test_files_that_carry_nothing(tmp_path: Path, made: Callable[[Path], object], said: str) -> None:
+    board = BoardFile(tmp_path / "board")
+    made(tmp_path / "file")
+    with pytest.raises(BoardError, match=said):
+        board.import_(tmp_path / "file")
+    assert contents(board) == []
+
+
+class Asked(Carried):
+    """Knows how much was asked for."""
+
+    most = 0
+
+    def _take(self, count: int) -> bytes:
+        self.most = max(self.most, count)
+        return super()._take(count)
+
+
+def test_a_longer_entry_is_not_even_begun(tmp_path: Path) -> None:
+    """64 MiB are read where a file says so; a byte more is not asked for."""
+    head = b"PSEPHOS CARRIED\x01P" + bytes(40)
+    for length, most in ((MOST_BYTES, MOST_BYTES), (MOST_BYTES + 1, 32)):
+        (tmp_path / "file").write_bytes(head + length.to_bytes(4, "big") + b"x" * 100)
+        with Asked.open(tmp_path / "file") as file:
+            with pytest.raises(BoardError, match="is damaged"):
+                list(file.entries())
+            assert file.most == most  # type: ignore[attr-defined]
+
+
+def test_a_file_is_what_it_was_made_as(tmp_path: Path) -> None:
+    BoardFile(tmp_path / "board").close()
+    BoardFile(tmp_path / "copy", copy=True).close()
+    assert not BoardFile(tmp_path / "board", copy=True).copy
+    assert BoardFile(tmp_path / "copy").copy
+    assert repr(BoardFile(tmp_path / "board")) == str(tmp_path / "board")
+    with sqlite3.connect(tmp_path / "board") as raw:
+        found = [
+            raw.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version", "journal_mode")
+        ]
+        assert found == [(0x50534542,), (1,), ("wal",)]
+    raw.close()
+    with sqlite3.connect(tmp_path / "empty") as raw:
+        raw.execute("PRAGMA user_version = 1")
+    raw.close()
+    with pytest.raises(BoardError, match="is no board but a database of another program"):
+        BoardFile(tmp_path / "empty")
+
+
+def test_the_same_bytes_are_dropped_wherever_they_stand(tmp_path: Path) -> None:
+    copy = BoardFile(tmp_path / "copy", copy=True)
+    for data in (b"x", b"y", b"x"):
+        copy.post(data)
+    assert list(copy.waiting()) == [b"x", b"y"]
+    assert contents(copy) == []
+
+
+def test_a_file_that_is_damaged_says_so(tmp_path: Path) -> None:
+    board = BoardFile(tmp_path / "board")
+    for number in range(40):
+        board.post(bytes([number]) * 1000)
+    board.close()
+    with (tmp_path / "board").open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xaa" * 40_000)
+    with pytest.raises(BoardError, match=r"the board .* cannot be used: it is damaged"):
+        list(BoardFile(tmp_path / "board").read(0))
+
+
+def test_a_board_that_was_closed_is_not_used(tmp_path: Path) -> None:
+    board = BoardFile(tmp_path / "board")
+    board.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        board.post(b"x")
+    with pytest.raises(BoardError, match="cannot be used: unable to open"):
+        BoardFile(tmp_path)
+
+
+def test_an_error_while_writing_leaves_no_lock_behind(tmp_path: Path) -> None:
+    board = BoardFile(tmp_path / "board")
+    with pytest.raises(BoardError):
+        board.import_(carried(tmp_path / "posts", b"P", Head(), b"y", end=bytes(32)))
+    other = BoardFile(tmp_path / "board", wait=0.0)
+    other.post(b"x")
+    board.post(b"z")
+    assert contents(board) == [b"x", b"z"]
+
+
+def test_a_board_in_memory_keeps_everything_in_order() -> None:
+    board = MemoryBoard()
+    for data in (b"a", b"a", b"b"):
+        board.post(data)
+    assert list(board.read(0)) == [(1, b"a"), (2, b"a"), (3, b"b")]
+    assert list(board.read(2)) == [(3, b"b")]
+    assert list(board.read(9)) == []
+    board.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import hashlib
 import json
 import os
@@ -10,6 +12,7 @@ import re
 import secrets
 import shutil
 import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -17,16 +20,20 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import nats.errors
 import pytest
-from nats.js.api import RawStreamMsg
+from nats.js import errors as js_errors
+from nats.js.api import DiscardPolicy, RawStreamMsg, RetentionPolicy, StorageType, StreamConfig
 
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.address import open_board
 from psephos.protocol.board.file import BoardFile
-from psephos.protocol.board.nats import NatsBoard
+from psephos.protocol.board.nats import NatsBoard, inbox, nkey, stream_of, subject_of
 from psephos.protocol.board.seat import Members
 from psephos.protocol.board.server import NATS_SERVER, start_server, trial_certificates, write_server
 from psephos.protocol.errors import BoardError, InvalidParameter, MessageError
@@ -494,3 +501,332 @@ def test_a_servers_folder_is_its_owners_alone(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "server").stat().st_mode) == 0o700
+
+
+# -- without a server: addresses, names, what is asked for and what is made of the answers
+
+SESSION, KEY = bytes(range(32)), SigningKey(bytes(range(32)))
+STUDY = "0001020304050607"
+
+
+class Stream:
+    """What JetStream is asked, and what it answers."""
+
+    def __init__(self) -> None:
+        self.messages: dict[int, RawStreamMsg] = {}
+        self.state = SimpleNamespace(last_seq=0, first_seq=1, deleted=None, num_deleted=None)
+        self.config: Any = None
+        self.added: Any = None
+        self.published: list[tuple[Any, ...]] = []
+        self.asked: list[int] = []
+
+    async def stream_info(self, name: str) -> Any:
+        assert name == f"psephos-{STUDY}"
+        if self.config is None and self.added is None:
+            raise js_errors.NotFoundError
+        return SimpleNamespace(config=self.config or self.added, state=self.state)
+
+    async def add_stream(self, config: Any) -> Any:
+        self.added = config
+        return SimpleNamespace(config=replace(config))
+
+    async def publish(self, subject: str, data: bytes, *, stream: str, headers: Any) -> Any:
+        self.published.append((subject, data, stream, headers))
+        return SimpleNamespace(seq=len(self.published))
+
+    async def get_msg(self, stream: str, number: int, *, direct: bool) -> RawStreamMsg:
+        assert (stream, direct) == (f"psephos-{STUDY}", True)
+        self.asked.append(number)
+        if number not in self.messages:
+            raise js_errors.NotFoundError
+        return self.messages[number]
+
+
+class Offline(NatsBoard):
+    """A board whose server is a `Stream` in this process."""
+
+    def __init__(self, url: str, stream: Stream, name: str = "", key: SigningKey | None = None, **more: Any) -> None:
+        self.stream, self.timeouts = stream, set[float]()
+        super().__init__(url, SESSION, name, key, **more)
+
+    async def _connect(self) -> None:
+        def jetstream(timeout: float) -> Stream:
+            self.timeouts.add(timeout)
+            return self.stream
+
+        self._client = SimpleNamespace(jetstream=jetstream, is_connected=False)  # type: ignore[assignment]
+
+
+@pytest.fixture
+def stream() -> Stream:
+    return Stream()
+
+
+@pytest.fixture
+def board(stream: Stream) -> Iterator[Offline]:
+    opened = Offline("nats://host", stream, "party 3", KEY, patience=7.0)
+    yield opened
+    assert opened.timeouts == {7.0}
+    for _ in range(2):
+        opened.close()
+        assert opened._loop.is_closed()
+        assert not opened._thread.is_alive()
+
+
+def test_names_on_a_server() -> None:
+    assert stream_of(SESSION) == f"psephos-{STUDY}"
+    assert subject_of(SESSION, "party 3") == f"psephos.{STUDY}.party-3"
+    assert inbox("somebody") == "_INBOX.somebody"
+    raw = KEY.verification_key.raw
+    written = nkey(KEY.verification_key)
+    assert written[0] == "U"
+    assert len(written) == 56
+    decoded = base64.b32decode(written)
+    assert decoded[:-2] == bytes([0xA0]) + raw
+    assert binascii.crc_hqx(decoded[:-2], 0).to_bytes(2, "little") == decoded[-2:]
+
+
+@pytest.mark.parametrize(
+    ("url", "where", "address", "user", "replicas"),
+    [
+        ("nats://host", "host:4222", "nats://host", "anybody", 1),
+        ("nats://host:77?replicas=3", "host:77", "nats://host:77", "anybody", 3),
+        ("nats://me:word@host:1", "host:1", "nats://me:word@host:1", "me", 1),
+        ("tls://host:65535/", "host:65535", "tls://host:65535", "anybody", 1),
+    ],
+)
+def test_what_an_address_says(stream: Stream, url: str, where: str, address: str, user: str, replicas: int) -> None:
+    opened = Offline(url, stream, "party 3", KEY)
+    found = (opened._where, opened._address, opened._replicas, opened._secure, opened._patience)
+    assert found == (where, address, replicas, url.startswith("tls"), 10.0)
+    assert (opened._stream, opened._subject, opened._session) == (
+        stream_of(SESSION),
+        f"psephos.{STUDY}.party-3",
+        SESSION,
+    )
+    assert opened._user == nkey(KEY.verification_key)
+    assert (opened._trusted is not None) is url.startswith("tls")
+    assert repr(opened) == f"<NatsBoard psephos-{STUDY} at {where}>"
+    assert opened._thread.name == f"board at {where}"
+    assert stream.added.num_replicas == replicas
+    opened.close()
+    stream.config = stream.added
+    reader = Offline(url, stream)
+    assert reader._user == user
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://host",
+        "nats:///x",
+        "nats://host:0",
+        "nats://host:65536",
+        "nats://host?ca=x&b=1",
+        "nats://host?replicas=-1",
+    ],
+)
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(InvalidParameter, match="no address of a board"):
+        Offline(url, Stream())
+
+
+def test_a_stream_is_made_to_keep_everything(stream: Stream, board: Offline) -> None:
+    assert stream.added == StreamConfig(
+        name=f"psephos-{STUDY}",
+        subjects=[f"psephos.{STUDY}.>"],
+        retention=RetentionPolicy.LIMITS,
+        discard=DiscardPolicy.NEW,
+        storage=StorageType.FILE,
+        num_replicas=1,
+        max_msgs=-1,
+        max_bytes=-1,
+        max_age=0,
+        deny_delete=True,
+        deny_purge=True,
+        allow_direct=True,
+        duplicate_window=3600.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("field_", "value"),
+    [
+        ("subjects", ["psephos.>"]),
+        ("retention", RetentionPolicy.INTEREST),
+        ("discard", DiscardPolicy.OLD),
+        ("storage", StorageType.MEMORY),
+        ("max_msgs", 1),
+        ("max_bytes", 1),
+        ("max_age", 1),
+        ("deny_delete", False),
+        ("deny_purge", False),
+        ("allow_direct", False),
+    ],
+)
+def test_a_stream_that_keeps_less_is_named(stream: Stream, board: Offline, field_: str, value: Any) -> None:
+    stream.config = replace(stream.added, **{field_: value})
+    with pytest.raises(BoardError, match=f"keeps not everything: {field_} is "):
+        Offline("nats://host", stream, "party 3", KEY)
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("board at host")] == [
+        "board at host:4222"  # of the board that is open
+    ]
+    stream.config = replace(stream.added, num_replicas=3, duplicate_window=1.0)
+    Offline("nats://host", stream, "party 3", KEY).close()
+    stream.config = stream.added = None
+    with pytest.raises(BoardError, match=f"nobody has begun the board psephos-{STUDY} at host:4222"):
+        Offline("nats://host", stream)
+    stream.config = None
+
+
+def test_what_is_published(stream: Stream, board: Offline) -> None:
+    reader = Offline("nats://host", stream)
+    with pytest.raises(BoardError, match="only a role of the study posts"):
+        reader.post(b"x")
+    reader.close()
+
+    def name(data: bytes) -> str:
+        return hashlib.sha256(KEY.sign(b"psephos nats\0" + hashlib.sha256(data).digest())).hexdigest()
+
+    own, short, long = f"psephos.{STUDY}.party-3", bytes(1_000_000), secrets.token_bytes(1_000_001)
+    for data in (short, long):
+        board.post(data)
+    whole = hashlib.sha256(long).digest() + (2).to_bytes(8, "big") + (3).to_bytes(8, "big")
+    sent = [("entry", short), ("part", long[:1_000_000]), ("part", long[1_000_000:]), ("parts", whole)]
+    assert stream.published == [
+        (f"{own}.{what}", data, f"psephos-{STUDY}", {"Nats-Msg-Id": name(data)}) for what, data in sent
+    ]
+
+
+def test_what_is_read_in_windows(stream: Stream, board: Offline) -> None:
+    for number in range(1, 71):
+        stream.messages[number] = RawStreamMsg(subject="psephos.0.x.entry", seq=number, data=b"%d" % number)
+    stream.messages[5] = RawStreamMsg(subject="psephos.0.x.part", seq=5, data=b"a part")
+    stream.messages[6] = RawStreamMsg(subject="psephos.0.x.entry", seq=6, data=None)
+    digest = hashlib.sha256(b"a part").digest()
+    stream.messages[7] = RawStreamMsg(subject="psephos.0.x.parts", seq=7, data=digest + (5).to_bytes(8, "big"))
+    stream.state.last_seq = 70
+    found = dict(board.read(0))
+    assert list(found) == list(range(1, 71))
+    assert (found[4], found[5], found[6], found[7], found[70]) == (b"4", b"", b"", b"a part", b"70")
+    assert sorted(stream.asked) == sorted([*range(1, 71), 5])
+    stream.asked.clear()
+    assert list(board.read(69)) == [(70, b"70")]
+    assert stream.asked == [70]
+    assert list(board.read(70)) == []
+    reading = iter(board.read(0))
+    stream.asked.clear()
+    next(reading)
+    assert max(stream.asked, default=0) <= 64, "one window ahead and no more"
+    with pytest.raises(BoardError, match="has 70 entries, and 71 were read from it: it was set back"):
+        list(board.read(71))
+    for wrong in ({"first_seq": 2}, {"deleted": [3]}, {"num_deleted": 1}):
+        stream.state = SimpleNamespace(**{"last_seq": 70, "first_seq": 1, "deleted": None, "num_deleted": None} | wrong)
+        with pytest.raises(BoardError, match="at host:4222 has dropped entries"):
+            list(board.read(0))
+    stream.state = SimpleNamespace(last_seq=71, first_seq=0, deleted=None, num_deleted=0)
+    with pytest.raises(BoardError, match="does not have entry 71 at hand"):
+        list(board.read(70))
+
+
+class Kept(Pieces):
+    """A server that has these pieces."""
+
+    def __init__(self, **pieces: RawStreamMsg) -> None:
+        self.pieces = {int(name[1:]): piece for name, piece in pieces.items()}
+        self.asked = 0
+
+    async def _message(self, number: int) -> RawStreamMsg:
+        self.asked += 1
+        return self.pieces.get(number) or RawStreamMsg(subject="a.b.part", data=bytes(1_000_000))
+
+
+def whole(kept: Kept, data: bytes | None, seq: int | None = 100, subject: str | None = "a.b.parts") -> bytes:
+    return asyncio.run(kept._whole(RawStreamMsg(subject=subject, seq=seq, data=data)))
+
+
+def listing(entry: bytes, *numbers: int) -> bytes:
+    return hashlib.sha256(entry).digest() + b"".join(number.to_bytes(8, "big") for number in numbers)
+
+
+def test_pieces_that_are_an_entry_and_pieces_that_are_none() -> None:
+    kept = Kept(
+        _1=RawStreamMsg(subject="a.b.part", data=b"one"),
+        _99=RawStreamMsg(subject="a.b.part", data=b"two"),
+        _3=RawStreamMsg(subject="a.c.part", data=b"one"),
+        _4=RawStreamMsg(subject="a.b.entry", data=b"one"),
+        _5=RawStreamMsg(subject="a.b.part", data=None),
+    )
+    right = listing(b"onetwo", 1, 99)
+    assert whole(kept, right) == b"onetwo"
+    assert whole(kept, listing(b"onetwo", 1, 5, 99)) == b"onetwo"
+    assert whole(kept, listing(b"", 5)) == b""
+    asked = kept.asked
+    for wrong, seq in ((listing(b"onetwo", 0, 1), 100), (right, 99), (right, None), (listing(b"", *[1] * 69), 100)):
+        assert whole(kept, wrong, seq) == wrong
+    assert kept.asked == asked, "nothing is fetched for a listing that is none"
+    for wrong in (listing(b"onetwo", 99, 1), listing(b"onetwo", 3, 99), listing(b"onetwo", 4, 99), b"short", b""):
+        assert whole(kept, wrong) == wrong
+    assert whole(kept, None) == b""
+    assert whole(kept, right, subject=None) == right
+    most = bytes(MOST_BYTES)
+    rest = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000))
+    kept = Kept(_1=rest)
+    assert whole(kept, listing(most, *range(2, 69), 1)) == most
+    kept.pieces[1] = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000 + 1))
+    long = listing(most + b"\0", *range(2, 69), 1)
+    assert whole(kept, long) == long
+
+
+def test_what_a_server_has_signed(board: Offline) -> None:
+    signed = board._sign("aZ09_-" + "x" * 34)
+    assert b"=" not in signed
+    KEY.verification_key.verify(base64.urlsafe_b64decode(signed + b"=="), ("aZ09_-" + "x" * 34).encode())
+    for nonce in ("", "x" * 41, "a b", "a\n", "\u00e9"):
+        with pytest.raises(BoardError, match="the server at host:4222 wants something signed"):
+            board._sign(nonce)
+
+
+def test_each_trouble_has_its_name(board: Offline) -> None:
+    api = js_errors.APIError(code=1, description="no room")
+    certificate = ssl.SSLCertVerificationError()
+    certificate.verify_message = "it has expired."
+    for error, said in (
+        (certificate, "host:4222 shows a certificate that is not trusted here: it has expired. It is another"),
+        (ssl.SSLError("odd"), "not trusted here: .*odd"),
+        (nats.errors.Error("Authorization Violation"), "the server at host:4222 does not know this identity"),
+        (js_errors.NoStreamResponseError(), f"the server at host:4222 keeps no board psephos-{STUDY}"),
+        (api, "the server at host:4222 refuses: no room"),
+        (js_errors.APIError(code=7), "the server at host:4222 refuses: "),
+        (nats.errors.NoServersError(), "no answer from the board at host:4222: nobody listens there"),
+        (OSError("gone"), "no answer from the board at host:4222: gone"),
+    ):
+        found = board._named(error)
+        assert isinstance(found, BoardError)
+        assert re.search(said, str(found))
+
+
+def test_what_happens_to_the_connection_ends_what_is_being_done(board: Offline) -> None:
+    async def waits(trouble: Any) -> None:
+        asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(trouble()))
+        await asyncio.sleep(60)
+
+    async def nothing() -> int:
+        return 7
+
+    with pytest.raises(BoardError, match="no answer from the board at host:4222: the connection ended"):
+        board._do(waits(board._hung_up))
+    assert board._do(nothing()) == 7, "and nothing after it"
+    allowed = Exception("nats: Permissions Violation for x")
+    with pytest.raises(BoardError, match="at host:4222 does not allow this role that: nats: Permissions"):
+        board._do(waits(lambda: board._note(allowed)))
+    board._do(board._note(Exception("something else")))
+    board._do(board._hung_up())
+    assert board._do(nothing()) == 7
+
+    async def fails() -> None:
+        raise TimeoutError("late")
+
+    with pytest.raises(BoardError, match="no answer from the board at host:4222: late"):
+        board._do(fails())

@@ -77,7 +77,7 @@ def batch(request: pytest.FixtureRequest) -> Opened:
     return opened_batch(terms(*request.param))
 
 
-@pytest.mark.parametrize("bits", [128, 512])
+@pytest.mark.parametrize("bits", [128, 512, 3072])
 def test_numbers_next_to_a_multiple_of_the_step_are_recombined_exactly(bits: int) -> None:
     """Where floating point cannot tell on which side they are."""
     agreed, tops = terms(bits, 3), [0, 1, 5, 0, 2, 7]
@@ -85,6 +85,18 @@ def test_numbers_next_to_a_multiple_of_the_step_are_recombined_exactly(bits: int
     residues = np.array([[number % prime for number in below] for prime in agreed.primes])
     found = search._integers(search._recombined(agreed, residues, np.array(tops)))
     assert list(found) == [top * agreed.step + number for top, number in zip(tops, below, strict=True)]
+
+
+def test_limbs_carry_to_the_last() -> None:
+    """Sums of limbs, none reduced yet; and the largest top there is, at the length of a real key."""
+    limbs = np.array([[2**50, 1, 0, 2**48 - 1], [0, 65535, 2**17, 2**47], [0, 65535, 5, 2**15], [0, 3, 1, 7]])
+    expected = [sum(int(limb) << 16 * place for place, limb in enumerate(column)) for column in limbs.T]
+    assert list(search._integers(limbs)) == expected
+    agreed = CeremonyTerms(3072, 3, 2, bytes(32))
+    tops, residues = np.array([0, 2**agreed.top_bits - 1]), np.zeros((len(agreed.primes), 2), dtype=np.int64)
+    assert list(search._integers(search._recombined(agreed, residues, tops))) == [
+        top * agreed.step for top in tops.tolist()
+    ]
 
 
 def test_moduli_are_the_products(batch: Opened) -> None:
@@ -157,6 +169,79 @@ def test_good_keys_are_recognised() -> None:
         assert not is_good(agreed, p, other)
 
 
+def prime(agreed: CeremonyTerms, factor: int = 1, start: int = 6) -> mpz:
+    """Of the form that terms agree on, but for one factor of (p - 1)/2."""
+    small, p = (
+        odd_primorial(agreed.form_bound),
+        (mpz(start) << agreed.prime_bits - 3) // (12 * factor) * 12 * factor + 1,
+    )
+    while not (p % 12 == 11 and gmpy2.is_prime(p) and gmpy2.gcd(p >> 1, small * factor) == factor):
+        p += 2 * factor
+    return p
+
+
+LARGE = int(gmpy2.next_prime(2**20))
+FORMS = [("clean", 1, 1, True), ("251 in one", 1, 251, False), ("251 in the other", 251, 1, False)]
+FORMS += [("one large factor each", LARGE, int(gmpy2.next_prime(LARGE)), True), ("a common one", LARGE, LARGE, False)]
+
+
+@pytest.mark.parametrize(("one", "other", "good"), [form[1:] for form in FORMS], ids=[form[0] for form in FORMS])
+def test_every_condition_of_the_form_is_looked_at(one: int, other: int, good: bool) -> None:
+    """By the numbers themselves, and by random multiples of phi in shares, of which two may share a factor with 251."""
+    agreed = terms(128, 3)
+    assert 251 < agreed.form_bound <= 257
+    p, q = prime(agreed, one), prime(agreed, other, 7)
+    assert is_good(agreed, p, q) == is_good(agreed, q, p) == good
+    if good:
+        assert not is_good(agreed, p, q * 13)
+        assert not is_good(agreed, q * 13, p)
+    n, phi = p * q, (p - 1) * (q - 1)
+    modulus = search.form_modulus(agreed, n)
+    for masks in ([1, 1, 1], [251, 251, 1], [1, 251 * LARGE, 251], [int(n) + 2, 5, 251]):
+        shares = [[mpz(7) ** 30 % modulus] * 3, [(c * phi - mpz(7) ** 30) % modulus for c in masks]]
+        assert search.good_form(agreed, n, shares) == good
+    assert not search.good_form(agreed, n, [[251 * phi] * 3])
+
+
+def test_moduli_of_the_right_length_without_small_factors_survive() -> None:
+    """One by one and many together, at both sides of every sieve."""
+    agreed = terms(128, 3)
+
+    def with_factor(factor: int) -> mpz:
+        rest = gmpy2.next_prime((mpz(3) << 126) // factor)
+        return mpz(factor * rest)
+
+    first = int(gmpy2.next_prime(2**20))
+    short, long = (gmpy2.next_prime(mpz(1) << bits) for bits in (126, 128))
+    others = (2 * short, short, long)  # even, and of 127 and 129 bits
+    clean = [mpz(gmpy2.next_prime((mpz(3) << 62) + 10**9 * k)) * gmpy2.next_prime(mpz(7) << 61) for k in range(60)]
+    small = [3, 5, 4093, 4099, 16381, 16411, 131071, 131101, 1048573]  # the primes around 2^12, 2^14, 2^17, before 2^20
+    candidates = [*clean, *map(with_factor, small), with_factor(first), *others]
+    expected = [
+        k for k, n in enumerate(candidates) if n.bit_length() == 128 and gmpy2.gcd(n, 2 * odd_primorial(2**20)) == 1
+    ]
+    assert expected == [*range(60), 60 + len(small)]
+    assert search.survivors(agreed, candidates) == tuple(expected)
+    assert search.survivors(agreed, candidates[::-1]) == tuple(sorted(len(candidates) - 1 - k for k in expected))
+    for k in range(60, len(candidates)):
+        assert search.survivors(agreed, candidates[k : k + 1]) == ((0,) if k in expected else ())
+
+
+def test_a_candidate_is_made_of_the_first_good_draws() -> None:
+    agreed = terms(128, 3)
+    generator = np.random.default_rng(1)
+    products, differences = (generator.integers(0, 3, sum(agreed.draws)) for _ in range(2))
+    chosen = choose(agreed, products, differences)
+    for place, start in enumerate(np.cumsum((0, *agreed.draws))[:-1]):
+        good = [k for k in range(start, start + agreed.draws[place]) if products[k] and differences[k]]
+        assert chosen[:, place].tolist() == good[: len(chosen)]
+        products[good[5:]] = 0 if place == 1 else products[good[5:]]
+    assert chosen.shape[1] == len(agreed.primes)
+    assert len(choose(agreed, products, differences)) == 5
+    everything = np.ones(sum(agreed.draws), dtype=np.int64)
+    assert len(choose(agreed, everything, everything)) == agreed.batch
+
+
 def test_the_shared_exponent_is_a_multiple_of_phi(batch: Opened) -> None:
     n = batch.moduli[0]
     shares = [batch.own[j].exponent_share(j, batch.numbers[j], 0, n) for j in batch.holders]
@@ -170,6 +255,31 @@ def test_the_shared_exponent_is_a_multiple_of_phi(batch: Opened) -> None:
     assert max(abs(share) for share in shares) >> (bits - 2 * len(batch.terms.subsets).bit_length() - 24) > 0
 
 
+def test_every_share_is_masked_by_a_zero_of_its_own(batch: Opened) -> None:
+    """What is said less the product in it: for each holder and time another number, all of them together zero."""
+    agreed, n = batch.terms, batch.moduli[0]
+    modulus = search.form_modulus(agreed, n)
+    bits, size = agreed.bits + 128, (modulus.bit_length() + 128 + 7) // 8
+
+    def drawn(own: Batch, label: str, count: int) -> dict[int, mpz]:
+        return {s: mpz.from_bytes(stream(seed, label, count), "little") for s, seed in own._seeds.items()}
+
+    zeros = []
+    for j in batch.holders:
+        own, numbers = batch.own[j], batch.numbers[j]
+        phi = own._phi(numbers, 0, n)
+        masks = [{s: c % modulus for s, c in drawn(own, f"mask {t} of form 0", size).items()} for t in range(3)]
+        found = [
+            (said - product_share(agreed, j, mask, phi)) % modulus
+            for said, mask in zip(own.form_share(j, numbers, 0, n), masks, strict=True)
+        ]
+        beta = {s: b >> (8 - bits % 8) for s, b in drawn(own, "beta of d 0", bits // 8 + 1).items()}
+        zeros.append([*found, own.exponent_share(j, numbers, 0, n) - product_share(agreed, j, beta, phi)])
+    for kind, column in enumerate(zip(*zeros, strict=True)):
+        assert sum(column) % modulus == 0 if kind < 3 else sum(column) == 0
+    assert len({int(zero) for row in zeros for zero in row} - {0}) == 4 * agreed.holders
+
+
 def test_shares_of_the_exponent_keep_their_commitments(batch: Opened) -> None:
     n, n2, t = batch.moduli[0], batch.moduli[0] ** 2, batch.terms.threshold
     bits = exponent_share_bits(batch.terms)
@@ -181,6 +291,7 @@ def test_shares_of_the_exponent_keep_their_commitments(batch: Opened) -> None:
             assert committed_share(said, j, n2) == gmpy2.powmod(4, evaluate(f, j), n2)
             assert evaluate(f, j) < share_bound(batch.terms)
     assert n.bit_length() == batch.terms.bits
+    assert repr(batch.whole) == "<Batch>"
 
 
 # -- replicated sharing
@@ -221,6 +332,16 @@ def test_residues_are_uniform(prime: int) -> None:
         drawn = search._uniform(agreed, seed.to_bytes(32, "big"), "a")
         seen.update(drawn[start : start + agreed.draws[place]].tolist())
     assert chisquare([seen[r] for r in range(prime)]).pvalue > 1e-6
+
+
+def test_of_all_words_as_many_give_one_residue_as_another() -> None:
+    """Every residue, exactly: what is drawn again is the least that must be."""
+    primes, biased = search._words(terms(512, 3))
+    assert len(primes) == len(flat_primes(terms(512, 3)))
+    for prime, least in {(int(p), int(b)) for p, b in zip(primes, biased, strict=True)}:
+        scaled = np.arange(2**16) * prime
+        taken = scaled[(scaled & 0xFFFF) >= least] >> 16
+        assert set(np.bincount(taken, minlength=prime)) == {2**16 // prime}
 
 
 def test_streams_have_labels_of_their_own() -> None:

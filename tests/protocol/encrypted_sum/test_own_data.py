@@ -50,6 +50,7 @@ def test_coordinates_and_classes_that_make_no_grid() -> None:
     with pytest.raises(ValueError, match="read-only"):
         grid.transform[0, 0] = 1
     assert (grid.length, grid.maximum, grid.minimum) == (4, 2**24, -(2**24))
+    assert repr(grid) == "<OwnDataGrid (own-data) of 3 features, 3 classes>"
 
 
 def test_grids_are_told_apart() -> None:
@@ -66,6 +67,8 @@ def test_a_vector_is_the_direction_of_its_statistic() -> None:
     expected = contrast_basis(3) @ S
     expected = expected / np.linalg.norm(expected) * 2**24
     assert np.abs(np.array(GRID.contribution(rows, labels)) - expected.ravel()).max() <= 1
+    small = replace(GRID, transform=TRANSFORM / 1024)  # only the direction counts
+    assert small.contribution(rows, labels) == GRID.contribution(rows, labels)
     W = np.array([[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]])
     given: list[Any] = []
 

@@ -13,8 +13,8 @@ from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.product import BallotProduct, Rejection
+from psephos.protocol.encrypted_sum.messages import Ballot, Confirmation
+from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Rejection
 from psephos.protocol.errors import (
     BallotError,
     CiphertextError,
@@ -22,12 +22,15 @@ from psephos.protocol.errors import (
     ForgedSignatureError,
     MessageError,
     PsephosError,
+    ThresholdError,
     TooFewBallotsError,
+    UnexpectedMessageError,
     UnknownPartyError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.ciphertexts import encode_ciphertexts
 from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.roles import Entry
 
 
 def resigned(election: Any, party: int, ciphertexts: tuple[mpz, ...]) -> Ballot:
@@ -189,6 +192,33 @@ def test_a_product_travels_between_processes(election: Any, honest: list[Ballot]
     again = pickle.loads(pickle.dumps(product))  # noqa: S301
     assert again == product == BallotProduct.decode(product.encode(), election.round)
     assert isinstance(add(again, honest[:1])[1][0].error, DuplicateBallotError)
+
+
+def test_only_a_product_of_this_round_is_read_again(election: Any, honest: list[Ballot]) -> None:
+    data = take(election, honest)[0].encode()
+    assert data[0] == 0b1111
+    for bad in (b"", data[:-1], data + b"\0", data[:1] + bytes(len(data) - 1)):
+        with pytest.raises(CiphertextError):
+            BallotProduct.decode(bad, election.round)
+    with pytest.raises(MessageError, match="not on the roster"):
+        BallotProduct.decode(bytes([0b101111]) + data[1:], election.round)
+    assert BallotProduct.decode(bytes([0b11111]) + data[1:], election.round).parties == (0, 1, 2, 3, 4)
+    assert BallotProduct(election.round).parties == ()
+    digest = election.round.digest.hex()[:12]
+    assert repr(BallotProduct.decode(data, election.round)) == f"<BallotProduct of 4 ballots, round {digest}>"
+
+
+def test_who_has_confirmed_what(election: Any) -> None:
+    closed = Closed(0, ())
+    for holder, digest in ((3, b"a" * 32), (1, b"b" * 32), (2, b"a" * 32)):
+        data = Confirmation(election.round.digest, holder, digest).encode()
+        entry = Entry(1, f"holder {holder}", "board", data)
+        with pytest.raises(ThresholdError, match=f"in the name of holder {holder}"):
+            closed.with_confirmation(election.round, replace(entry, sender="holder 4"))
+        closed = closed.with_confirmation(election.round, entry)
+        with pytest.raises(UnexpectedMessageError, match=f"holder {holder} has confirmed"):
+            closed.with_confirmation(election.round, entry)
+    assert (closed.agreeing(b"a" * 32), closed.agreeing(b"b" * 32), closed.agreeing(bytes(32))) == ([3, 2], [1], [])
 
 
 def test_too_few_ballots_give_no_vector(election: Any, honest: list[Ballot]) -> None:

@@ -20,6 +20,7 @@ from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import (
     _statement,
     check_opening,
+    check_proofs,
     encrypt_with_proof,
     proof_bytes,
     prove_opening,
@@ -205,6 +206,28 @@ def test_proofs_have_a_length(election: Any, proofs: Proofs) -> None:
         data = signed(election, round_, 0, vector.ciphertexts, wrong)
         with pytest.raises(MessageError):
             Ballot.decode(data, round_)
+
+    assert Ballot.encoded_length(round_) == len(signed(election, round_, 0, vector.ciphertexts, bytes(most)))
+    for length in {least, most}:
+        data = signed(election, round_, 0, vector.ciphertexts, bytes(length))
+        assert Ballot.decode(data, round_).proof == bytes(length)  # what it says is looked at where it is counted
+
+
+@pytest.mark.parametrize("proofs", ["knowledge", "valid"])
+def test_whose_proof_does_not_hold_is_said(election: Any, proofs: Proofs) -> None:
+    round_ = round_of(election, proofs)
+    ballots = [Ballot.decode(cast(election, round_, party), round_) for party in range(3)]
+    honest = [(ballot.party, ballot.ciphertexts, ballot.proof) for ballot in ballots]
+    check_proofs(round_, honest)
+    check_proofs(round_, [])
+    garbage = b"\xff" * len(honest[0][2])
+    for liar, one in enumerate(honest):
+        for proof in (honest[(liar + 1) % 3][2], garbage):
+            spoiled = [*honest[:liar], (one[0], one[1], proof), *honest[liar + 1 :]]
+            with pytest.raises(ProofError, match=f"party {liar}"):
+                check_proofs(round_, spoiled)
+            with pytest.raises(ProofError, match=f"party {liar}"):
+                check_proofs(round_, [(one[0], one[1], proof)])
 
 
 def test_rounds_differ_by_their_proofs(election: Any) -> None:

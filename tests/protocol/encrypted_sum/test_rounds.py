@@ -67,6 +67,26 @@ def test_two_rounds_over_the_same_things_differ(election: Any) -> None:
     assert seeded[0].digest == seeded[1].digest
 
 
+def test_a_round_is_made_of_what_it_was_given(election: Any) -> None:
+    r: Round = election.round
+    given: tuple[Any, ...] = (r.threshold_key, r.plan, r.roster)
+    made = Round.create("votes", *given, context=r.context, test_key=True)
+    assert (made.kind, made.threshold_key, made.plan, made.roster) == ("votes", *given)
+    assert (made.minimum_ballots, made.context, len(made.nonce)) == (3, r.context, 16)
+    assert (made.test_key, made.proofs, made.group, made.confirmations) == (True, "none", 1, 0)
+    other = Round.create(
+        "votes", *given, context=r.context, minimum_ballots=5, test_key=True, proofs="knowledge", group=2
+    )
+    assert (other.minimum_ballots, other.proofs, other.group) == (5, "knowledge", 2)
+    assert made == Round("votes", *given, 3, r.context, made.nonce, True)
+    for small in (
+        lambda: Round.create("votes", *given, context=r.context),
+        lambda: Round("votes", *given, 3, r.context, r.nonce),
+    ):
+        with pytest.raises(WeakKeyError):
+            small()
+
+
 @pytest.mark.parametrize(("parties", "minimum"), [(2, 2), (3, 2), (4, 2), (5, 3), (10, 5), (11, 6)])
 def test_half_of_the_parties_by_default_and_never_one(make_election: Any, parties: int, minimum: int) -> None:
     assert make_election(parties, 2, 2).round.minimum_ballots == minimum

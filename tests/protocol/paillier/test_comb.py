@@ -126,6 +126,21 @@ def test_the_best_shape_fits(bits: int, powers: int, entry_bytes: int, memory: i
     assert shape.rows == 1 or shape.table_entries * entry_bytes <= memory
 
 
+@pytest.mark.parametrize("bits", [1, 13, 60, 255, 700, 1536, 4095])
+@pytest.mark.parametrize("memory", [0, 64 * 148, 1024 * 148, 50_000_000])
+def test_no_other_shape_costs_less(bits: int, memory: int) -> None:
+    """Of up to 13 rows and 64 columns, each as many tables as it takes; 48 bytes an entry besides the number."""
+    cuts = [(rows, columns, -(-bits // rows)) for rows in range(1, 14) for columns in range(1, 65)]
+    every = [CombShape(r, -(-width // c), c) for r, c, width in cuts if c <= width]
+    fit = [shape for shape in every if shape.rows == 1 or shape.table_entries * (100 + 48) <= memory]
+    for powers in (0, 1, 2, 3, 50, 10**5):
+        cost = min(shape.table_entries + max(powers, 1) * shape.multiplications for shape in fit)
+        cheapest = [s for s in fit if s.table_entries + max(powers, 1) * s.multiplications == cost]
+        found = best_shape(bits, powers=powers, entry_bytes=100, memory=memory)
+        assert found in cheapest
+        assert found.table_entries == min(shape.table_entries for shape in cheapest)
+
+
 @pytest.mark.parametrize("bits", [0, -3])
 def test_an_exponent_has_bits(bits: int) -> None:
     with pytest.raises(InvalidParameter):

@@ -118,6 +118,7 @@ def test_full_uses_a_uniform_unit_to_the_n(private_key: PrivateKey) -> None:
     unit = random_unit(private_key.public_key, SimulationRandomness(4))
     assert residue.value == pow(int(unit), n, n * n)
     assert residue.root() == unit
+    assert repr(residue) == "<Residue>"
 
 
 def test_random_units_are_uniform(tiny_private_key: PrivateKey) -> None:
@@ -236,6 +237,8 @@ def test_an_exhausted_pool_takes_nothing(private_key: PrivateKey) -> None:
         pool.take(3)
     assert len(pool) == 2
     assert pool.take(0) == []
+    key = private_key.public_key
+    assert repr(pool) == f"<RandomizerPool of 2 for <Encryptor half under {key!r}>>"
 
 
 @modes

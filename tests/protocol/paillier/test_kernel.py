@@ -182,7 +182,7 @@ def test_what_montgomery_or_the_vectors_cannot_do_is_gmpy2s(modulus: mpz, name: 
         *((bits, 1, fast) for bits, fast in ((999, False), (1000, True), (51998, True), (51999, False))),
         *((1000, digits, fast) for digits, fast in ((8, True), (9, False))),
         *((13000, digits, fast) for digits, fast in ((6, True), (7, False))),
-        *((bits, 2, fast) for bits, fast in ((500, False), (501, True))),
+        *((bits, 2, fast) for bits, fast in ((500, False), (501, True), (1000, True))),
     ],
 )
 def test_who_computes_what(bits: int, digits: int, fast: bool) -> None:
@@ -190,7 +190,9 @@ def test_who_computes_what(bits: int, digits: int, fast: bool) -> None:
     with use("ifma"):
         assert (type(ring(mpz(1) << bits - 1 | 1, digits)) is not Ring) == fast
     with use("gmpy2"):
-        assert type(ring(mpz(1) << bits - 1 | 1, digits)) is Ring
+        slow = ring(mpz(1) << bits - 1 | 1, digits)
+        assert type(slow) is Ring
+        assert slow.array([mpz(1)]).shape == (1, digits if digits > 2 and bits >= 1000 else 1)
 
 
 @needs_ifma

@@ -181,6 +181,10 @@ def test_the_identifier_tells_modulus_and_form_apart(private_key: PrivateKey, ot
     assert ours != other
     assert ours != 5
     assert ours == phe.PaillierPublicKey(ours.n)
+    assert ours != phe.PaillierPublicKey(other.n)
+    assert repr(ours) == f"<PublicKey 512 bits, psephos, {ours.identifier.hex()[:12]}>"
+    second = PublicKey(ours.n, degree=2)
+    assert repr(second) == f"<PublicKey 512 bits, degree 2, foreign, {second.identifier.hex()[:12]}>"
     assert PublicKey.from_phe(ours) is ours
     assert not hasattr(ours, "nothing")
     assert hash(ours) == hash(foreign)

@@ -182,6 +182,8 @@ def test_what_does_not_fit_the_plan_is_refused(values: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
 def test_arrays_and_lists_pack_alike(dtype: Any) -> None:
     assert PLAN.pack(np.array([-2, 5, 0, 1], dtype=dtype)) == PLAN.pack([-2, 5, 0, 1])
+    wide = PackingPlan(2, 3, -128, 127, 128)  # 127 + 128 is no int8
+    assert wide.pack(np.array([127, -128], dtype=dtype)) == wide.pack([127, -128])
 
 
 def test_what_no_addends_sum_to_is_refused() -> None:
@@ -195,6 +197,13 @@ def test_what_no_addends_sum_to_is_refused() -> None:
     with pytest.raises(PackingError, match="than 1 entries can sum to"):
         PLAN.unpack([mpz(8)], 1)  # 8 > 5 - (-2)
     assert PLAN.unpack([mpz(8)], 2) == [4, -4, -4, -4]
+    slots = PLAN.slots_per_plaintext
+    longer = PackingPlan(2 * slots + 3, 10, -2, 5, 128)
+    full, last = longer.radix**slots - 1, longer.radix**3 - 1
+    assert longer.unpack([full, full, last], 10) == [50] * (2 * slots + 3)
+    for bad, place in (([full + 1, full, last], 0), ([full, full + 1, last], 1), ([full, full, last + 1], 2)):
+        with pytest.raises(PackingError, match=f"plaintext {place} holds more than its"):
+            longer.unpack(bad, 10)
 
 
 def test_equal_plans_have_equal_digests_and_others_do_not() -> None:

@@ -68,4 +68,5 @@ def test_phe_s_keys_and_ours_belong_together(private_key: PrivateKey) -> None:
         private_key.check_owns(second.public_key)
     with pytest.raises(DegreeError, match="degree 1 only"):
         second.to_phe()
+    assert repr(second) == f"<PrivateKey of {second.public_key!r}>"
     assert second.public_key == PublicKey(theirs.public_key.n, form="psephos", degree=2)

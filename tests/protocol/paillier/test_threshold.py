@@ -339,6 +339,7 @@ def test_a_share_is_not_pickled_or_copied(private_key: PrivateKey) -> None:
     for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError):
             duplicate(shares[0])
+    assert repr(shares[1]) == f"<KeyShare of holder 2 of {shares[0].threshold_key!r}>"
 
 
 def test_a_ceremony_can_be_replayed_and_is_fresh(private_key: PrivateKey) -> None:

@@ -146,9 +146,28 @@ def test_bad_input_is_refused() -> None:
     answers = answer(KEY.public_key, [1, 2], questions, bits=8)
     with pytest.raises(MessageError):
         conclude(KEY, [1, 2], answers[:1], bits=8)
-    zeros = Answer(KEY.public_key.encrypt([0] * 9), 0)
-    with pytest.raises(MessageError):
-        conclude(KEY, [1, 2], [zeros, zeros], bits=8)
+    for zeros in ([0] * 9, [0, 1, 0] + [1] * 6, [1] * 8, [1] * 10, [0]):
+        wrong = Answer(KEY.public_key.encrypt(zeros), 0)
+        with pytest.raises(MessageError, match="two zeros or of another length"):
+            conclude(KEY, [1, 2], [answers[0], wrong], bits=8)
+    assert SMALL.public_key.largest_comparison == 2
+    for bits in (1, 2):
+        assert len(ask(SMALL.public_key, [1], bits=bits)[0]) == bits
+    for bits in (0, 3):
+        with pytest.raises(InvalidParameter, match="compares integers of 1 to 2 bits"):
+            answer(SMALL.public_key, [1], [(mpz(1),) * bits], bits=bits)
+
+
+def test_what_an_answer_says_in_the_clear() -> None:
+    """The bit is that of x' above the compared ones, turned by the coin; and a zero is there when it should be."""
+    for coin in (0, 1):
+        for x, y in ((5, 9), (9, 5), (7, 7), (-3, 4)):
+            question = ask(KEY.public_key, [y], bits=4)
+            (said,) = answer(KEY.public_key, [x], question, bits=4, randomness=Coin(coin))
+            assert said.bit == ((x + 16) >> 4 & 1) ^ coin
+            assert len(said.ciphertexts) == 5
+            zeros = sum(KEY.is_zero(c) for c in said.ciphertexts)
+            assert zeros == (((x + 16) % 16 < y % 16) ^ coin)
 
 
 PAILLIER = generate_private_key(256, test_key=True)
@@ -172,7 +191,9 @@ def test_the_mask_is_wide_and_the_ciphertext_new() -> None:
     n2 = PAILLIER.public_key.ciphertext_modulus
     bare = left * gmpy2.invert(right, n2)
     assert all(c != bare * (1 + m * PAILLIER.public_key.modulus) % n2 for c, m in draws), "not re-randomised"
+    mask_encrypted_difference(PAILLIER.public_key, left, right, bits=256 - 82)
     with pytest.raises(PackingError):
-        mask_encrypted_difference(PAILLIER.public_key, left, right, bits=200)
+        mask_encrypted_difference(PAILLIER.public_key, left, right, bits=256 - 81)
+    assert all(1 << 8 <= mask < (1 << 8) + (1 << 88) for _, mask in draws)
     with pytest.raises(CiphertextError):
         mask_encrypted_difference(PAILLIER.public_key, mpz(0), right, bits=8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import gmpy2
 import pytest
@@ -10,6 +11,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError, PsephosError, WeakKeyError
 from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey, _check_size, generate_dgk_key, plaintext_modulus
+from psephos.protocol.randomness import SimulationRandomness
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +113,80 @@ def test_the_private_half_shows_nothing(key: DgkPrivateKey) -> None:
     other = generate_dgk_key(256, comparison_bits=8, test_key=True)
     with pytest.raises(InvalidParameter):
         DgkPrivateKey(key.public_key, int(other._p), int(other._v_p))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({name: value} for name in ("g", "h") for value in (0, 1, "n", "p", "p times 7")),
+        *({"u": u} for u in (7, 10, 12, 15)),
+        *({"subgroup_bits": t} for t in (15, 128, 200)),
+    ],
+    ids=str,
+)
+def test_numbers_that_make_no_key(key: DgkPrivateKey, change: dict[str, Any]) -> None:
+    public, named = key.public_key, {"n": int(key.public_key.n), "p": int(key._p), "p times 7": 7 * int(key._p)}
+    numbers = {"g": int(public.g), "h": int(public.h), "u": public.u, "subgroup_bits": public.subgroup_bits}
+    assert DgkPublicKey(int(public.n), **numbers) == public
+    for fits in ({"u": 11}, {"subgroup_bits": 16}, {"subgroup_bits": 127}, {"g": int(public.n) - 1}, {"h": 2}):
+        DgkPublicKey(int(public.n), **{**numbers, **fits})
+    with pytest.raises(InvalidParameter, match="no DGK key"):
+        DgkPublicKey(int(public.n), **{**numbers, **{name: named.get(value, value) for name, value in change.items()}})
+
+
+def test_numbers_that_make_no_private_half(key: DgkPrivateKey) -> None:
+    """Each of the three conditions by itself."""
+    public, p, v = key.public_key, int(key._p), int(key._v_p)
+    q = int(public.n) // p
+    for wrong in ((p + 2, v), (q, v), (p, v + 2), (p, public.u * v), (p, p - 1)):
+        with pytest.raises(InvalidParameter, match="not the private half"):
+            DgkPrivateKey(public, *wrong)
+    assert DgkPrivateKey(public, p, v).is_zero(public.encrypt([0])[0])
+
+
+@pytest.mark.parametrize(("bits", "comparison_bits"), [(130, 2), (130, 2**31), (160, 8), (192, 64)])
+def test_the_smallest_keys_have_their_parts(bits: int, comparison_bits: int) -> None:
+    for seed in range(4):
+        coins = SimulationRandomness(seed, "dgk")
+        made = generate_dgk_key(bits, comparison_bits=comparison_bits, test_key=True, randomness=coins)
+        public, p, v_p = made.public_key, made._p, made._v_p
+        q, u = public.n // p, public.u
+        assert (public.bits, public.subgroup_bits, u) == (bits, bits // 8, plaintext_modulus(comparison_bits))
+        assert p.bit_length() == q.bit_length() == bits // 2
+        assert p >> bits // 2 - 2 == q >> bits // 2 - 2 == 3
+        assert v_p.bit_length() == bits // 8
+        assert gmpy2.is_prime(v_p)
+        for prime in (p, q):  # g and h of full order modulo both
+            v = v_p if prime == p else (prime - 1) // (2 * u)
+            assert gmpy2.powmod(public.g, (prime - 1) // u, prime) != 1 or prime == q
+            assert gmpy2.powmod(public.h, v, prime) == 1
+            assert gmpy2.powmod(public.g, u, prime) != 1
+            assert public.h % prime != 1
+
+
+@pytest.mark.parametrize(("bits", "comparison_bits"), [(126, 2), (120, 2), (130, 2**32), (161, 8), (2049, 8)])
+def test_sizes_without_room_are_refused(bits: int, comparison_bits: int) -> None:
+    with pytest.raises(InvalidParameter, match="too few or odd"):
+        generate_dgk_key(bits, comparison_bits=comparison_bits, test_key=True)
+
+
+def test_ciphertexts_and_keys_of_the_right_length(key: DgkPrivateKey) -> None:
+    public = key.public_key
+    public.check((mpz(1), public.n - 1))
+    public.check(())
+    data = public.encode()
+    head, size = data[:12], public.ciphertext_bytes
+    assert data[12:14] == size.to_bytes(2, "big")
+    longer = [number.to_bytes(size + 1, "big") for number in (public.n, public.g, public.h)]
+    with pytest.raises(MessageError, match="canonical"):
+        DgkPublicKey.decode(head + (size + 1).to_bytes(2, "big") + data[14:20] + b"".join(longer), test_key=True)
+    with pytest.raises(MessageError, match="of this version"):
+        DgkPublicKey.decode(head + (2049).to_bytes(2, "big") + data[14:20] + bytes(3 * 2049), test_key=True)
+    assert len({public.identifier, generate_dgk_key(192, comparison_bits=8, test_key=True).public_key.identifier}) == 2
+    assert public != object()
+    assert repr(public) == f"<DgkPublicKey 256 bits, u = {public.u}, {public.identifier.hex()[:12]}>"
+    assert repr(key) == f"<DgkPrivateKey of {public!r}>"
+    assert hash(DgkPublicKey.decode(public.encode(), test_key=True)) == hash(public)
 
 
 def test_a_modulus_has_64_bits_at_least() -> None:

@@ -8,22 +8,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.protocol.errors import (
     AgreementError,
+    CiphertextError,
     InvalidParameter,
     MessageError,
     PsephosError,
     ShareRangeError,
+    WeakKeyError,
     WrongRoundError,
 )
+from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.pathak.comparison import Answer
 from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.messages import (
     KEYED_SIZE_BITS,
+    LENT_BITS,
+    MASK_BITS,
     STAGES,
     Answers,
     Ciphertexts,
@@ -37,6 +43,7 @@ from psephos.protocol.pathak.messages import (
     Share,
     SizeShare,
     centred,
+    check_room,
     post,
 )
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_addends, noise_bound, noise_plan, weight_bound
@@ -262,6 +269,125 @@ def test_centred_values() -> None:
     for bad in (256, GROUP.n - 256):
         with pytest.raises(ShareRangeError):
             centred(bad, GROUP, 8)
+
+
+def test_centred_values_on_both_sides_of_half() -> None:
+    half = GROUP.n // 2
+    assert centred(half, GROUP, 400) == half
+    assert centred(half + 1, GROUP, 400) == half + 1 - GROUP.n
+    assert centred(0, GROUP, 1) == 0
+
+
+def test_a_key_has_room_for_masked_shares() -> None:
+    check_room(PublicKey(2 ** (MASK_BITS + 3) + 1))
+    with pytest.raises(InvalidParameter, match="the masked shares take"):
+        check_room(PublicKey(2 ** (MASK_BITS + 2) + 1))
+
+
+@pytest.mark.parametrize(
+    ("opponents", "why"),
+    [
+        ((), "no proper list"),
+        ((3, 1), "no proper list"),
+        ((1, 1), "no proper list"),
+        ((1, 2), "no proper list"),  # party 2 itself
+        ((0, 1), "takes no part"),
+        ((1, 5), "takes no part"),
+    ],
+)
+def test_opponents_are_other_parties_in_order(opponents: tuple[int, ...], why: str) -> None:
+    with pytest.raises(MessageError, match=why):
+        Opponents.decode(Opponents(0, opponents).encode(TERMS.digest), TERMS, 2)
+    questions = Questions(0, opponents, (), DGK).encode(TERMS.digest)
+    with pytest.raises(MessageError, match=why):
+        Questions.decode(questions, TERMS, 2, DGK)
+    good = Opponents(1, (1, 3, 4))
+    assert Opponents.decode(good.encode(TERMS.digest), TERMS, 2) == good
+
+
+def test_lent_shares_and_shares_are_in_their_range() -> None:
+    for value in (0, (1 << LENT_BITS) - 1):
+        assert LentShare.decode(LentShare(1, value).encode(TERMS.digest), TERMS, 1).value == value
+    with pytest.raises(ShareRangeError, match="a lent share"):
+        LentShare.decode(LentShare(1, 1 << LENT_BITS).encode(TERMS.digest), TERMS, 1)
+    bits = modulus_bits(TERMS)
+    last = Share(Kind.RESHARE, (0, (1 << bits) - 1), bits)
+    assert Share.decode(last.encode(TERMS.digest), Kind.RESHARE, TERMS) == last
+    with pytest.raises(ShareRangeError):
+        Share.decode(replace(last, values=(0, 1 << bits)).encode(TERMS.digest), Kind.RESHARE, TERMS)
+    for values in ((0,), (0, 1, 2)):
+        with pytest.raises(MessageError):
+            Share.decode(replace(last, values=values).encode(TERMS.digest), Kind.RESHARE, TERMS)
+
+
+def test_another_key_than_was_agreed_is_named() -> None:
+    one = Ciphertexts(Kind.SELECTION, GROUP, (mpz(1),) * 4).encode(TERMS.digest)
+    with pytest.raises(AgreementError, match="another key than was agreed"):
+        Ciphertexts.decode(one, Kind.SELECTION, TERMS, replaced_key(GROUP), 4)
+    with pytest.raises(MessageError):
+        Ciphertexts.decode(one, Kind.SELECTION, TERMS, GROUP, 3)
+    sent = IndexedShare(mpz(1), mpz(2), GROUP, CHARLIE).encode(TERMS.digest)
+    assert IndexedShare.decode(sent, TERMS, GROUP, CHARLIE, "party 2").encrypted == 1
+    with pytest.raises(AgreementError, match="party 2 encrypts under another group key"):
+        IndexedShare.decode(sent, TERMS, replaced_key(GROUP), CHARLIE, "party 2")
+    for bad in (mpz(KEYS.group.factors()[0]), GROUP.modulus):
+        with pytest.raises(CiphertextError):
+            IndexedShare.decode(
+                IndexedShare(bad, mpz(2), GROUP, CHARLIE).encode(TERMS.digest), TERMS, GROUP, CHARLIE, "party 2"
+            )
+        with pytest.raises(CiphertextError):
+            Ciphertexts.decode(
+                Ciphertexts(Kind.SELECTION, GROUP, (mpz(1), bad)).encode(TERMS.digest), Kind.SELECTION, TERMS, GROUP, 2
+            )
+
+
+def replaced_key(key: PublicKey) -> PublicKey:
+    """Of the same length, and another one."""
+    return PublicKey(key.n, form="foreign" if key.form == "psephos" else "psephos")
+
+
+def test_keys_travel_in_one_encoding() -> None:
+    for key in (GROUP, replaced_key(GROUP)):
+        data = GroupKey(key).encode(TERMS.digest)
+        assert GroupKey.decode(data, TERMS, test_key=True).key == key
+        with pytest.raises(WeakKeyError):
+            GroupKey.decode(data, TERMS, test_key=False)
+    body, size = GroupKey(GROUP).encode(TERMS.digest)[HEADER_BYTES:], (GROUP.bits + 7) // 8
+    digits = body[3:]
+    assert body[:3] == size.to_bytes(2, "big") + b"\1"
+    for bad in (
+        body[:2] + b"\2" + digits,
+        (size + 1).to_bytes(2, "big") + b"\1\0" + digits,
+        (2049).to_bytes(2, "big") + b"\1\1" + bytes(2047) + b"\1",
+        bytes(2) + b"\1",
+        body + b"\0",
+        body[:-1],
+    ):
+        with pytest.raises(MessageError):
+            GroupKey.decode(frame(Kind.GROUP_KEY, TERMS.digest, bad), TERMS, test_key=True)
+    secret = GroupSecret((1, 0, 3, 2), KEYS.group)
+    with pytest.raises(WeakKeyError):
+        GroupSecret.decode(secret.encode(TERMS.digest), TERMS, test_key=False)
+    found = GroupSecret.decode(secret.encode(TERMS.digest), TERMS, test_key=True)
+    assert (found.permutation, found.private_key.factors()) == ((1, 0, 3, 2), KEYS.group.factors())
+    for places in ((0, 0, 1, 2), (1, 2, 3, 4)):
+        with pytest.raises(InvalidParameter):
+            GroupSecret.decode(replace(secret, permutation=places).encode(TERMS.digest), TERMS, test_key=True)
+    long = secret.encode(TERMS.digest)[: HEADER_BYTES + 8] + (1025).to_bytes(2, "big") + bytes(2050)
+    with pytest.raises(MessageError, match="too long"):
+        GroupSecret.decode(long, TERMS, test_key=True)
+    with pytest.raises(InvalidParameter, match="two different primes"):  # of the largest length
+        GroupSecret.decode(long[: HEADER_BYTES + 8] + (1024).to_bytes(2, "big") + bytes(2048), TERMS, test_key=True)
+
+
+def test_a_proposal_is_made_for_its_own_terms() -> None:
+    keys = (CHARLIE, DGK)
+    data = Proposal(TERMS, keys).encode(TERMS.digest)
+    assert Proposal.decode(data, test_key=True) == Proposal(TERMS, keys)
+    with pytest.raises(WrongRoundError, match="for other terms"):
+        Proposal.decode(Proposal(TERMS, keys).encode(bytes(32)), test_key=True)
+    with pytest.raises(WeakKeyError):
+        Proposal.decode(data, test_key=False)
 
 
 def test_answers_of_another_count_are_refused() -> None:

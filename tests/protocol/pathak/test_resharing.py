@@ -64,8 +64,16 @@ def test_shares_out_of_range_are_refused() -> None:
     for bad in ([-1, 0], [4, 0], [0]):
         with pytest.raises(ShareRangeError):
             check_shares(bad, 2, 2)
-    with pytest.raises(InvalidParameter):
-        split_vector([1], 1, 8)
+    for bad in ([0, 0, 0], [0, -1], [0, 4], []):
+        with pytest.raises(ShareRangeError):
+            check_shares(bad, 2, 2)
+    check_shares([0, 3], 2, 2)
+    for parts, bits in ((1, 8), (0, 8), (2, 0)):
+        with pytest.raises(InvalidParameter):
+            split_vector([1], parts, bits)
+    assert [sum(column) % 2 for column in zip(*split_vector([1, 0], 2, 1), strict=True)] == [1, 0]
+    assert open_shares([[127, 128, 129], [0, 0, 0]], 8) == [127, -128, -127]
+    assert add_shares([[200, 1], [100, 2]], 8) == [44, 3]
 
 
 @given(

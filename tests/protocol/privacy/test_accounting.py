@@ -111,12 +111,29 @@ def test_a_large_distance_is_charged_in_a_composition_too():
         {"distance": -1.0},
         {"multiplier": math.nan},
         {"multiplier": 0.0},
+        {"multiplier": math.inf},
+        {"delta": math.inf},
+        {"distance": 1.1},
     ],
 )
 def test_no_event_without_numbers(numbers):
     """A NaN compares as spent with nothing, and would pass every budget."""
     with pytest.raises(InvalidParameter):
         PrivacyEvent("x", **{"epsilon": 0.5, "delta": 0.0, **numbers})
+
+
+def test_numbers_at_their_limits():
+    assert PrivacyEvent("x", 64.0, 0.0, distance=1.0).distance == 1.0
+    assert PrivacyEvent("x", 1e-9, 1.5, multiplier=5e-324).delta == 1.5, "a sum may pass 1, and says nothing then"
+    for make in (pure_event, lambda name, e: approximate_event(name, e, 0.5), lambda n, e: gaussian_event(n, 1, 1, e)):
+        for bad in (0.0, 64.1):
+            with pytest.raises(InvalidParameter, match="epsilon"):
+                make("x", bad)
+    for delta in (-1e-9, 1.0, math.nan):
+        with pytest.raises(InvalidParameter, match="at least 0 and below 1"):
+            compose([], delta)
+    assert compose([pure_event("x", 0.5)] * 3, 0.0) == 1.5
+    assert compose([approximate_event("s", 0.4, 1e-7)], 0.0) == math.inf
 
 
 def test_a_party_s_budget_takes_no_record_level_event():
@@ -132,6 +149,8 @@ def test_budget_refuses_before_anything_changes():
     assert budget.after(pure_event("second", 0.3)) == pytest.approx(0.9)
     assert len(budget.events) == 1, "a dry run changes nothing"
     assert not budget.allows(pure_event("second", 0.5))
+    assert budget.allows(pure_event("second", 0.4)), "to its last bit, and the rounding of a sum"
+    assert not budget.allows(pure_event("second", 0.4 + 1e-11))
     with pytest.raises(BudgetExceededError, match=r"second.*1\.1.*budget is 1 .*0\.6 spent"):
         budget.charge(pure_event("second", 0.5))
     assert budget.spent() == pytest.approx(0.6)

@@ -118,7 +118,7 @@ def test_bernoulli_exp(numerator: int, denominator: int) -> None:
     assert stats.binomtest(hits, 10000, math.exp(-numerator / denominator)).pvalue > RATE
 
 
-@pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(10, 7)])
+@pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(10, 7), Fraction(16)])
 def test_poisson_stops_exactly_at_e_to_the_minus_mean(mean: Fraction) -> None:
     """A uniform one part in 2^600 above e^-mean is above it, and one as far below is below."""
     exact = gmpy2.context(precision=3000)
@@ -152,6 +152,18 @@ def test_large_poisson_is_normal_and_its_two_roads_agree() -> None:
                 decided += 1
                 assert quick == noise._poisson_exact(law, bits, sign, randomness)
     assert decided > 800
+
+
+def test_a_large_poisson_variable_may_be_0() -> None:
+    """Seldom: by a level of 2^-44, which only the exact decision looks at."""
+    law = noise._poisson_law(Fraction(17))
+    reach = 17 * law.peak
+    draws = [(1 << 64) - 1, int(math.exp(1 + law.peak / 2 - reach) * 2**64), 1 << 20]
+    assert noise._poisson_quick(law, draws, -1) is None
+    assert noise._poisson_exact(law, draws, -1, SimulationRandomness(1)) == (-17,)
+    further = [draws[0], int(math.exp(1 + law.peak / 2 - 18 * law.peak) * 2**64), draws[2]]
+    assert noise._poisson_exact(law, further, -1, SimulationRandomness(1)) == ()
+    assert noise._poisson_exact(law, further, 1, SimulationRandomness(1)) == (18,)
 
 
 def test_skellam() -> None:
@@ -247,6 +259,79 @@ def test_skellam_calibration_is_close_to_the_gaussian() -> None:
 def test_the_charged_delta_stays_below_two_to_the_minus_64() -> None:
     assert SphericalLaplace(3000, 1.0, 2.0**-40).delta(noise.MAX_EPSILON) <= 2.0**-64
     assert DiscreteLaplace(3, Fraction(2)).delta(1.0) == 0.0
+    assert SphericalLaplace(3, 1.0, 2.0**-40).delta(1.0) == pytest.approx((1 + math.e) * 2.0**-160)
+    for bad in (0.0, 64.1):
+        with pytest.raises(InvalidParameter, match="epsilon"):
+            Skellam(3, Fraction(2)).delta(bad)
+
+
+def test_every_limit_is_in_and_what_lies_beyond_is_out() -> None:
+    assert [noise.check_epsilon(e) for e in (1e-9, 64, "2")] == [1e-9, 64.0, 2.0]  # type: ignore[arg-type]
+    assert noise.check_delta(5e-324) > 0
+    for bad in (math.nextafter(1e-9, 0), math.nextafter(64, 65), None, "many", [1]):
+        with pytest.raises(InvalidParameter, match="epsilon"):
+            noise.check_epsilon(bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="delta is a number"):
+        noise.check_delta(None)  # type: ignore[arg-type]
+    largest = 1 << 20
+    # At a power of two, and as far beyond it as rounding may have come, the smaller one.
+    assert [choose_pitch(s, 1) for s in (1.0, 1 + 2.0**-39.5, 1 + 2.0**-39, 1.99)] == [2.0**-21] * 2 + [2.0**-20] * 2
+    assert choose_pitch(1.0, largest) == 2.0**-31
+    for dimension in (1, largest):
+        assert SphericalLaplace(dimension, 2.0**96, 1.0).dimension == dimension
+    for dimension in (0, largest + 1):
+        for make in (lambda d: SphericalLaplace(d, 1.0, 1.0), lambda d: choose_pitch(1.0, d)):
+            with pytest.raises(InvalidParameter, match="dimension"):
+                make(dimension)
+    for scale in (math.nextafter(2.0**96, math.inf), 2.0**100):
+        with pytest.raises(InvalidParameter, match="2\\^96 steps"):
+            SphericalLaplace(1, scale, 1.0)
+    for law in (SphericalLaplace, RoundedGaussian):
+        assert law(2, 0.5, 0.5).pitch == 0.5
+        with pytest.raises(GridTooCoarseError):
+            law(2, math.nextafter(0.5, 0), 0.5)
+        with pytest.raises(InvalidParameter, match="power of two"):
+            law(2, math.inf, math.inf)
+    for exact in (DiscreteLaplace(2, Fraction(1, 9)), Skellam(2, Fraction(1, 9))):
+        assert exact.pitch == 1.0, "an integer law may be narrower than its grid"
+    for sensitivity in (0.0, -1.0, math.nan, math.inf):
+        for refuse in (lambda s: choose_pitch(s, 3), lambda s: gaussian_sigma(s, 1.0, 1e-6)):
+            with pytest.raises(InvalidParameter, match="sensitivity"):
+                refuse(sensitivity)
+    sampler = (1 + math.e) * 2.0**-160
+    assert RoundedGaussian.for_epsilon_delta(1.0, 1.0, 2 * sampler, 1, 2.0**-20).sigma > 1
+    for delta in (sampler, sampler / 2):
+        with pytest.raises(InvalidParameter, match="below what the sampler costs"):
+            RoundedGaussian.for_epsilon_delta(1.0, 1.0, delta, 1, 2.0**-20)
+    assert skellam_variance(1.0, 1.0, 1.0, 1e-6) > 1
+    for l1, l2 in ((1.0, 0.0), (1.0, -1.0), (1.0, 1.1), (math.inf, 1.0), (math.nan, 1.0), (0.0, 0.0)):
+        with pytest.raises(InvalidParameter, match="one integer vector"):
+            skellam_variance(l1, l2, 1.0, 1e-6)
+    edge = 2.0**62
+    assert snap(np.array([math.nextafter(edge, 0), math.nextafter(-edge, 0)]), 1.0) == [2**62 - 512, 512 - 2**62]
+    for value in (edge, -edge):
+        with pytest.raises(InvalidParameter, match="too large"):
+            snap(np.array([value]), 1.0)
+    for entries in (2, 4):
+        with pytest.raises(InvalidParameter, match=f"{entries} entries and the mechanism 3"):
+            release([0] * entries, DiscreteLaplace(3, Fraction(1)))
+    assert [poisson(mean) for mean in (Fraction(0), Fraction(-1))] == [0, 0]
+    assert skellam_delta(1e3, 1e3, 0.01, 1.0) == 1.0, "and no more than that"
+    assert snap(np.array([-1.5, -0.5, 0.5, 1.5]), 1.0) == [-1, 0, 1, 2]
+    for sensitivity, epsilon in ((7.0, 0.3), (1.0, 1.0), (1e6, 64.0)):
+        exact = Fraction(sensitivity) / Fraction(epsilon)
+        assert 0 <= DiscreteLaplace.for_epsilon(sensitivity, epsilon, 2, 1.0).scale_units - exact < Fraction(1, 2**20)
+
+
+def test_simulated_noise_has_the_laws_it_is_named_after() -> None:
+    """In floating point, of a seeded generator."""
+    generator = np.random.default_rng(11)
+    assert stats.kstest(noise.simulate_gaussian(3000, 0.7, generator), stats.norm(scale=0.7).cdf).pvalue > RATE
+    assert stats.kstest(noise.simulate_laplace(3000, 0.7, generator), stats.laplace(scale=0.7).cdf).pvalue > RATE
+    draws = np.array([noise.simulate_spherical_laplace(3, 0.7, generator) for _ in range(2000)])
+    norms = np.linalg.norm(draws, axis=1)
+    assert stats.kstest(norms, stats.gamma(3, scale=0.7).cdf).pvalue > RATE
+    assert stats.kstest(draws[:, 0] / norms, stats.uniform(-1, 2).cdf).pvalue > RATE, "Archimedes: uniform on the axis"
 
 
 def test_bad_parameters_are_named() -> None:

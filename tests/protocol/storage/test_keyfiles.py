@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import stat
@@ -126,15 +127,16 @@ def test_a_key_that_was_written_is_on_the_disk(
     private_key: PrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file's content, and its name in the folder: the operating system is asked for both."""
-    synced, fsync = set[int](), os.fsync
+    synced, fsync = dict[int, int](), os.fsync
 
     def noted(descriptor: int) -> None:
-        synced.add(os.fstat(descriptor).st_ino)
+        synced[os.fstat(descriptor).st_ino] = os.fstat(descriptor).st_size
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
     write_private_key(tmp_path / "key", private_key)
-    assert synced == {(tmp_path / "key").stat().st_ino, tmp_path.stat().st_ino}
+    assert synced.keys() == {(tmp_path / "key").stat().st_ino, tmp_path.stat().st_ino}
+    assert synced[(tmp_path / "key").stat().st_ino] == (tmp_path / "key").stat().st_size, "all of it"
 
 
 def test_a_missing_file_and_a_missing_folder(secret_file: SecretFile, tmp_path: Path) -> None:
@@ -224,6 +226,76 @@ def test_round_trips(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -
     assert again.threshold_key == share.threshold_key
     assert (again.holder, again.share()) == (share.holder, share.share())
     assert read_signing_key(tmp_path / "signing.json").seed() == signing_key.seed()
+
+
+def based(number: int) -> str:
+    """Of RFC 7518, section 6.3.1: big-endian, without padding."""
+    raw = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def test_what_stands_in_the_files(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -> None:
+    """phe's fields and ours, line by line, as files that were written before have them."""
+    signing_key, key, threshold_key = SigningKey(bytes(range(32))), private_key.public_key, share.threshold_key
+    public = {
+        "kty": "DAJ",
+        "alg": "PAI-GN1",
+        "key_ops": ["encrypt"],
+        "n": based(int(key.n)),
+        "kid": "Paillier public key written by psephos",
+        "psephos_form": "psephos",
+    }
+    p, q = private_key.factors()
+    private = {"kty": "DAJ", "key_ops": ["decrypt"], "p": based(p), "q": based(q), "pub": public}
+    written: dict[str, tuple[Callable[[Path], None], dict[str, Any]]] = {
+        "public": (lambda path: write_public_key(path, key), public),
+        "private": (
+            lambda path: write_private_key(path, private_key),
+            private | {"kid": "Paillier private key written by psephos"},
+        ),
+        "share": (
+            lambda path: write_key_share(path, share),
+            {
+                "kty": "psephos key share",
+                "holder": 2,
+                "holders": 3,
+                "threshold": 2,
+                "ceremony": threshold_key.ceremony.hex(),
+                "verification_base": based(int(threshold_key.verification_base)),
+                "verification_values": [based(int(value)) for value in threshold_key.verification_values],
+                "theta": based(threshold_key.theta),
+                "pub": public,
+                "share": based(share.share()),
+            },
+        ),
+        "signing": (
+            lambda path: write_signing_key(path, signing_key),
+            {"kty": "psephos signing key", "seed": bytes(range(32)).hex()},
+        ),
+    }
+    before = os.umask(0)
+    try:
+        for name, (write, document) in written.items():
+            write(tmp_path / name)
+            assert (tmp_path / name).read_text() == json.dumps(document, indent=1) + "\n"
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == (0o644 if name == "public" else 0o600)
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("degree", [2, 3, 4])
+def test_keys_of_higher_degree(private_key: PrivateKey, tmp_path: Path, degree: int) -> None:
+    """They have a name of their own, which phe refuses; no further one is known."""
+    key = PrivateKey(*private_key.factors(), degree)
+    write_private_key(tmp_path / "private", key)
+    write_public_key(tmp_path / "public", key.public_key)
+    assert read_private_key(tmp_path / "private").public_key == read_public_key(tmp_path / "public") == key.public_key
+    content = (tmp_path / "public").read_text()
+    assert json.loads(content)["alg"] == f"DAJ-GN1-S{degree}"
+    for unknown in ("DAJ-GN1-S0", "DAJ-GN1-S1", "DAJ-GN1-S5", "PAI-GN2"):
+        (tmp_path / "public").write_text(content.replace(f"DAJ-GN1-S{degree}", unknown))
+        with pytest.raises(KeyFileError, match="no valid public key"):
+            read_public_key(tmp_path / "public")
 
 
 def test_a_public_key_file_is_public(private_key: PrivateKey, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,50 @@ def test_what_is_committed_is_on_the_disk(tmp_path: Path) -> None:
         assert store._run("PRAGMA synchronous") == [(2,)]
 
 
+def test_how_long_it_waits_for_another(tmp_path: Path) -> None:
+    for wait, milliseconds in (({}, 60_000), ({"wait": 0}, 0), ({"wait": 7.5}, 7_500)):
+        with Store(tmp_path / "store", **wait) as store:
+            assert store._run("PRAGMA busy_timeout") == [(milliseconds,)]
+
+
+def test_what_stands_in_the_file(tmp_path: Path) -> None:
+    """As files of this format have it, for ever: another digest or order of the parts would be another format."""
+    with Store(tmp_path / "one" / "folder" / "store", {"b": [1], "a": None}) as store:
+        store.put("space", b"name", b"content")
+        OnceLedger(store, "me").first(b"claim", b"about", lambda: b"answer")
+        assert OnceLedger(store).first(b"claim", b"other", lambda: b"") == b""
+        rows = {
+            (space, name): (content, digest) for space, name, content, digest in store._run("SELECT * FROM records")
+        }
+    assert rows["store", b"identity"][0] == b'{"b": [1], "a": null}'
+    assert rows["space", b"name"] == (b"content", sha256(b"5 4 spacenamecontent").digest())
+    assert rows["once me", b"claim"][0] == b"\0\0\0\5aboutanswer"
+    assert rows["once ", b"claim"][0] == b"\0\0\0\5other"
+
+
+def test_a_store_that_was_refused_holds_no_lock(tmp_path: Path) -> None:
+    """Nor does one that is looked at while another object of this process has it: SQLite's locks are the process's."""
+    path = tmp_path / "store"
+    Store(path, {"role": "holder 1"}).close()
+    with pytest.raises(JournalError, match="of another run") as kept:  # with all that its frames refer to
+        Store(path, {"role": "holder 2"}, alone=True)
+    with Store(path, {"role": "holder 1"}, alone=True, wait=0) as opened:
+        opened.put("a", b"x", b"1")
+        with pytest.raises(JournalError, match="another run is writing"):
+            Store(path, wait=0)
+        program = "import sys; from psephos.protocol.storage.store import Store; Store(sys.argv[1], wait=0)"
+        other = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False)
+    assert "another run is writing" in other.stderr
+    assert kept.value
+
+
+def test_a_closed_store_is_a_mistake_and_no_damage(store: Store) -> None:
+    store.close()
+    for use in (lambda: store.get("a", b"x"), lambda: store.put("a", b"x", b"")):
+        with pytest.raises(sqlite3.ProgrammingError):
+            use()
+
+
 def test_a_store_of_another_run_is_refused(tmp_path: Path) -> None:
     Store(tmp_path / "store", {"role": "holder 1", "round": "ab"}).close()
     Store(tmp_path / "store", {"round": "ab", "role": "holder 1"}).close()
@@ -321,13 +366,16 @@ def test_files_of_other_programs_and_formats(tmp_path: Path) -> None:
             continue
         with pytest.raises(JournalError, match=words):
             Store(path)
-    path = tmp_path / "foreign"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE records (x)")
-    connection.close()
-    path.chmod(0o600)
-    with pytest.raises(JournalError, match="a database of another program"):
-        Store(path)
+    for place, statement in enumerate(
+        ("CREATE TABLE records (x)", "PRAGMA application_id = 7", "PRAGMA user_version = 2")
+    ):
+        path = tmp_path / f"foreign {place}"
+        with sqlite3.connect(path) as connection:
+            connection.execute(statement)
+        connection.close()
+        path.chmod(0o600)
+        with pytest.raises(JournalError, match="a database of another program"):
+            Store(path)
 
 
 @pytest.mark.parametrize(
@@ -338,6 +386,7 @@ def test_files_of_other_programs_and_formats(tmp_path: Path) -> None:
         "UPDATE records SET digest = 7 WHERE name = x'05'",
         "UPDATE records SET name = x'55' WHERE name = x'05'",
         "UPDATE records SET space = 'b' WHERE name = x'05'",
+        "UPDATE records SET space = x'61' WHERE name = x'05'",
         "UPDATE records SET content = (SELECT content FROM records WHERE name = x'06'), "
         "digest = (SELECT digest FROM records WHERE name = x'06') WHERE name = x'05'",
         "DELETE FROM records WHERE space = 'store'",
@@ -391,6 +440,28 @@ def test_a_damaged_file_is_refused_or_says_what_was_written(tmp_path: Path) -> N
 
 
 # -- disks that are full
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("PRAGMA max_page_count = 9", "no room to write .* make room and run again"),
+        ("PRAGMA query_only = ON", "cannot be written .* what was kept before is there still"),
+    ],
+)
+def test_what_cannot_be_written_leaves_what_was_there(store: Store, statement: str, words: str) -> None:
+    store.put("a", b"x", b"before")
+    store._run(statement)
+
+    def both() -> None:
+        with store.transaction():
+            store.put("a", b"x", b"after")
+            store.put("a", b"y", os.urandom(100_000))
+
+    with pytest.raises(JournalError, match=words):
+        both()
+    store._run("PRAGMA query_only = OFF")
+    assert dict(store.items("a")) == {b"x": b"before"}
 
 
 _FILL = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import cbor2
@@ -136,6 +137,11 @@ def record(name: str, parts: Any) -> bytes:
         (cbor2.dumps({(1, 2): 1}), "cannot be read again"),
         (cbor2.dumps(cbor2.CBORTag(50_601, b"x")), "cannot be read again"),
         (cbor2.dumps(cbor2.CBORTag(50_602, 7)), "cannot be read again"),
+        (cbor2.dumps(cbor2.CBORTag(50_603, 7)), "cannot be read again"),
+        (cbor2.dumps(cbor2.CBORTag(50_601, True)), "cannot be read again"),
+        (cbor2.dumps(cbor2.CBORSimpleValue(99)), "cannot be read again"),
+        (cbor2.dumps({1}), "cannot be read again"),
+        (cbor2.dumps(datetime(2026, 11, 22, tzinfo=UTC)), "cannot be read again"),
         (cbor2.dumps(cbor2.CBORTag(50_602, [[], {}])), "this version has none"),
         (record("os.system", {"command": "true"}), r"a os\.system was written down"),
         (record(f"{__name__}.Stranger", {}), "this version has none"),

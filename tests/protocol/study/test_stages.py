@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,12 +11,31 @@ from typing import Any
 import pytest
 
 from psephos.protocol.ceremony.messages import failure
+from psephos.protocol.errors import AgreementError, MessageError, UnexpectedMessageError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.paillier.threshold import deal
-from psephos.protocol.roles import BOARD, Entry, Step
-from psephos.protocol.study.stages import Keyed, NoKey, encode_key
+from psephos.protocol.paillier.threshold import ThresholdKey, deal
+from psephos.protocol.roles import BOARD, Entry, Missing, Post, Refusal, Role, Step
+from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.study.stages import (
+    Agreed,
+    At,
+    Comparing,
+    Joining,
+    Keyed,
+    NoKey,
+    Published,
+    Publishing,
+    Staged,
+    Until,
+    UntilResult,
+    Waiting,
+    beginning,
+    decode_key,
+    encode_key,
+)
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame
+from psephos.testing.rounds import Sends, short_key
 from psephos.testing.studies import trial
 
 
@@ -60,3 +80,299 @@ def test_what_is_no_reason_is_not_believed_of_anybody(said: bytes | None) -> Non
     step: Any = heard(study, [(name, data) for name in study.holders])
     assert not isinstance(step.state.state, NoKey)
     assert len(step.refused) == 3
+
+
+# -- one stage after another
+
+
+class Stage(Role):
+    """Takes ballots until it has `wanted`, then comes to what it was made from and those; says so when it begins."""
+
+    reads = frozenset({Kind.BALLOT})
+
+    def __init__(self, name: str, wanted: int, *before: Any) -> None:
+        self.name, self.wanted, self.before = name, wanted, before
+
+    def start(self) -> Step:
+        return Step((), (Post(BOARD, f"begins with {self.before}".encode()),))
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        refused = tuple(Refusal(e, UnexpectedMessageError("no")) for e in entries if e.sender == "party 4")
+        taken = tuple(entry.number for entry in entries if entry.sender != "party 4")
+        return Step((*state, taken), (Post(BOARD, b"took %d" % len(taken)),), refused)
+
+    def quiet(self, state: Any) -> Step | None:
+        return None if len(state) > self.wanted else Step((*state, "quiet"), (Post(BOARD, b"hushed"),))
+
+    def complete(self, state: Any) -> bool:
+        return len(state) == 1
+
+    def listens(self, state: Any) -> bool:
+        return len(state) == 0
+
+    def awaits(self, state: Any) -> Missing | None:
+        return Missing(Kind.BALLOT, (f"{len(state)} of {self.wanted}",))
+
+    def result(self, state: Any) -> Any:
+        return (*self.before, state) if len(state) >= self.wanted else None
+
+
+class Keys(Stage):
+    """The same of public keys."""
+
+    reads = frozenset({Kind.PUBLIC_KEY})
+
+
+def entry(number: int, kind: Kind, sender: str = "party 0", receiver: str = BOARD) -> Entry:
+    return Entry(number, sender, receiver, frame(kind, bytes(32), bytes([number])))
+
+
+def said(step: Step) -> list[bytes]:
+    return [post.data for post in step.posts]
+
+
+def two() -> Staged:
+    return Staged("x", lambda: Stage("x", 2), lambda first: Keys("x", 1, first), lambda a, b: Stage("x", 9, a, b))
+
+
+def test_each_stage_is_made_from_what_the_ones_before_came_to() -> None:
+    role = two()
+    assert (role.name, role.reads) == ("x", frozenset(Kind))
+    step = role.start()
+    assert (step.state, said(step)) == (At(0, ()), [b"begins with ()"])
+    assert role.stage(step.state).before == ()  # type: ignore[attr-defined]
+    step = role.receive(step.state, [entry(1, Kind.BALLOT), entry(2, Kind.CLOSE), entry(3, Kind.BALLOT)])
+    assert step.state == At(1, (), (((1,), (3,)),))
+    assert said(step) == [b"took 1", b"took 1", b"begins with ((((1,), (3,)),),)"]
+    assert role.result(step.state) is None
+    again = two()  # of a state that was written down
+    assert (again.stage(step.state).before) == ((((1,), (3,)),),)  # type: ignore[attr-defined]
+    last = again.receive(step.state, [entry(4, Kind.PUBLIC_KEY)])
+    assert last.state.stage == 2
+    assert again.stage(last.state).before == ((((1,), (3,)),), (((((1,), (3,)),)), ((4,),)))  # type: ignore[attr-defined]
+    assert two().result(At(2, ((1,),) * 9, last.state.before)) is not None
+    assert two().result(At(0, ((1,),) * 9)) is None, "not that of another stage"
+
+
+def test_entries_alike_in_a_row_are_given_together_and_refusals_are_kept() -> None:
+    role = Staged("x", lambda: Stage("x", 9), lambda first: Stage("x", 1, first))
+    ballots = [entry(1, Kind.BALLOT), entry(2, Kind.BALLOT, "party 4"), entry(3, Kind.BALLOT)]
+    alone = entry(4, Kind.CLOSE, receiver="x")
+    step = role.receive(role.start().state, [*ballots, alone, entry(5, Kind.BALLOT), entry(6, Kind.CLOSE)])
+    assert step.state == At(0, ((1, 3), (4,), (5,)))
+    assert [refusal.entry.number for refusal in step.refused] == [2]
+    assert said(step) == [b"took 2", b"took 1", b"took 1"]
+    last = Staged("x", lambda: Stage("x", 9))
+    step = last.receive(last.start().state, [*ballots, alone, entry(5, Kind.BALLOT), Entry(6, "a", BOARD, b"junk")])
+    assert step.state == At(0, ((1, 3, 4, 5),)), "the last stage is given all that it reads at once"
+    assert last.receive(step.state, [entry(7, Kind.CLOSE)]) == Step(step.state)
+
+
+def test_public_keys_that_come_early_are_kept_once_for_each_sender() -> None:
+    role = two()
+    keys = [entry(1, Kind.PUBLIC_KEY, "a"), entry(2, Kind.PUBLIC_KEY, "b"), entry(3, Kind.PUBLIC_KEY, "a")]
+    step = role.receive(role.start().state, [*keys, entry(4, Kind.CLOSE), entry(5, Kind.BALLOT)])
+    assert step.state == At(0, ((5,),), (), (keys[0], keys[1]))
+    assert said(step) == [b"took 1"]
+    step = role.receive(step.state, [entry(6, Kind.BALLOT), entry(7, Kind.BALLOT, "party 4")])
+    assert step.state.stage == 2
+    assert step.state.before == (((5,), (6,)), ((1, 2),))
+    assert step.state.early == ()
+    assert [data[:6] for data in said(step)] == [b"took 1", b"begins", b"took 2", b"begins"]
+    assert step.refused[0].entry.number == 7
+
+
+def test_a_stage_that_refuses_what_came_early_says_so() -> None:
+    role = Staged("x", lambda: Stage("x", 1), lambda first: Keys("x", 2, first), lambda *before: Stage("x", 9))
+    early = [entry(1, Kind.PUBLIC_KEY, "party 4"), entry(2, Kind.PUBLIC_KEY)]
+    step = role.receive(role.start().state, [*early, entry(3, Kind.BALLOT)])
+    assert (step.state.stage, step.state.state, step.state.early) == (1, ((2,),), ())
+    assert [refusal.entry.number for refusal in step.refused] == [1]
+
+
+def test_what_a_stage_is_asked_is_what_its_role_says() -> None:
+    role = two()
+    begun, later = At(0, ()), At(1, (), (((1,), (3,)),))
+    assert [role.listens(at) for at in (begun, At(0, ((1,),)))] == [True, False]
+    assert [role.complete(at) for at in (begun, At(0, ((1,),)))] == [False, True]
+    assert role.awaits(later) == Missing(Kind.BALLOT, ("0 of 1",))
+    hushed = role.quiet(begun)
+    assert hushed is not None
+    assert (hushed.state, said(hushed)) == (At(0, ("quiet",)), [b"hushed"])
+    hushed = two().quiet(At(0, ("quiet",)))
+    assert hushed is not None
+    assert hushed.state == At(1, (), (("quiet", "quiet"),)), "on to the next stage"
+    assert said(hushed) == [b"hushed", b"begins with ((('quiet', 'quiet'),),)"]
+    assert two().quiet(At(2, ((),) * 10, (((1,), (3,)), ((4,),)))) is None
+
+
+def test_a_state_shows_where_it_is_and_nothing_of_it() -> None:
+    assert repr(At(1, "state", ("before",), (entry(1, Kind.BALLOT),))) == "At(stage=1)"
+    assert "content" not in repr(Published(b"secret"))
+    assert repr(Until("state")) == "Until(published=None)"
+
+
+# -- joining, the key, the result
+
+
+def test_who_has_joined_and_who_is_waited_for() -> None:
+    role = Joining("x", ["b", "a", "c"])
+    held = role.start().state
+    assert (role.name, held.state) == ("x", Waiting(()))
+    for number, name, left in ((1, "b", "a, c"), (2, "stranger", "a, c"), (3, "a", "c")):
+        assert role.result(held) is None
+        held = role.receive(held, [entry(number, Kind.JOINED, name)]).state
+        assert role.awaits(held) == Missing(Kind.JOINED, tuple(left.split(", ")))
+    held = role.receive(held, [entry(4, Kind.JOINED, "c")]).state
+    assert role.awaits(held) is None
+    assert role.result(held) == ("b", "stranger", "a", "c")
+
+
+def dealt(study: Study) -> ThresholdKey:
+    key = short_key(bits=study.key_bits, degree=study.degree)
+    return deal(key, holders=len(study.holders), threshold=study.threshold)[0]
+
+
+def test_a_key_is_published_as_its_numbers_one_after_another() -> None:
+    study = replace(study_of(3, 2), degree=2)
+    key = dealt(study)
+    size = 3 * 256 // 8
+    numbers = (key.theta, key.verification_base, *key.verification_values)
+    body = int(key.key.n).to_bytes(size, "big") + key.ceremony + b"".join(int(n).to_bytes(size, "big") for n in numbers)
+    data = encode_key(study, key)
+    assert data == frame(Kind.PUBLIC_KEY, study.digest, body)
+    again = decode_key(study, data)
+    assert again == key
+    assert (again.key.form, again.key.degree, type(again.theta)) == ("psephos", 2, int)
+    for wrong in (data[:-1], data + b"\0"):
+        with pytest.raises(MessageError):
+            decode_key(study, wrong)
+    with pytest.raises(WrongRoundError):
+        decode_key(study_of(3, 2), data)
+    less, _ = deal(short_key(bits=254, degree=2), holders=3, threshold=2)
+    numbers = (less.theta, less.verification_base, *less.verification_values)
+    body = int(less.key.n).to_bytes(size, "big") + key.ceremony
+    small = frame(Kind.PUBLIC_KEY, study.digest, body + b"".join(int(n).to_bytes(size, "big") for n in numbers))
+    with pytest.raises(AgreementError, match="another size"):
+        decode_key(study, small)
+
+
+def test_holders_publish_one_key_and_everybody_waits_for_it() -> None:
+    study = study_of(3, 2)
+    key, other = dealt(study), dealt(study)
+    said = encode_key(study, key)
+    holder = Keyed("holder 2", study, key)
+    assert holder.start().posts == (Post(BOARD, said, "key"),)
+    assert Keyed("party 5", study).start() == Step(holder.start().state)
+    assert [role.listens(None) for role in (holder, Keyed("party 5", study))] == [False, True]
+    keys = [Entry(n, name, BOARD, said) for n, name in enumerate(study.holders, 1)]
+    for role in (holder, Keyed("party 5", study)):
+        held = role.receive(role.start().state, keys[:2]).state
+        assert role.result(held) is None
+        assert role.awaits(held) == Missing(Kind.PUBLIC_KEY, ("holder 3",))
+        held = role.receive(held, keys[2:]).state
+        assert (held.state, role.result(held), role.done(held)) == (Agreed(key), key, True)
+    assert key != other
+    liar = Keyed("holder 2", study, other)
+    held = liar.receive(liar.start().state, keys).state
+    assert held.state == NoKey(
+        "the holders do not publish the one key of this study: not the one that holder 2 has a share of"
+    )
+    assert liar.result(held) is None
+    short = [replace(each, data=frame(Kind.PUBLIC_KEY, study.digest, b"short")) for each in keys]
+    held = holder.receive(holder.start().state, short).state
+    assert held.state.why.startswith("the holders do not publish the one key of this study: ")
+
+
+def test_in_which_words_a_ceremony_failed() -> None:
+    told = Comparing((("holder 1", "one"), ("holder 2", "two"), ("holder 3", "one"))).told()
+    assert told == 'the ceremony has failed, according to holder 1 and holder 3 ("one"), holder 2 ("two")'
+    study = study_of(3, 2)
+    step = heard(study, failing(study, ["party 1", "holder 1", "holder 1"]))
+    assert [str(refusal.error) for refusal in step.refused] == [
+        f"party 5: {name} says a ceremony failed, as holders may, once" for name in ("party 1", "holder 1")
+    ]
+    assert step.state.state == Comparing((("holder 1", "holder 1 lied"),))
+
+
+def test_the_stages_of_whoever_holds_no_share() -> None:
+    study = study_of(3, 2)
+    joining, keyed = beginning("party 5", study)
+    assert isinstance(joining(), Joining)
+    assert joining().name == "party 5"
+    assert joining().awaits(joining().start().state) == Missing(Kind.JOINED, tuple(sorted(study.needed)))  # type: ignore[attr-defined]
+    role = keyed(("all",))
+    assert isinstance(role, Keyed)
+    assert (role.name, role.study, role.listens(None)) == ("party 5", study, True)
+    parties = tuple(replace(member, holder=0) for member in study.parties)
+    none: dict[str, Any] = {"key_bits": 0, "threshold": 0, "confirmations": 0, "parties": parties}
+    assert len(beginning("party 5", replace(study, protocol="pathak", **none))) == 1
+
+
+def test_a_release_is_made_once_and_published() -> None:
+    study, made = study_of(3, 2), []
+
+    def make() -> bytes:
+        made.append(b"content")
+        return b"content"
+
+    store = Store()
+    for _ in range(2):
+        role = Publishing(study, make, OnceLedger(store, "curator"))
+        step = role.start()
+        assert step.posts == (Post(BOARD, frame(Kind.RESULT, study.digest, b"content"), "release"),)
+        assert role.result(step.state) == Published(b"content")
+    assert made == [b"content"]
+    assert (role.name, Published(b"content").digest) == ("curator", hashlib.sha256(b"content").digest())
+    other = Publishing(replace(study, title="Another"), make, OnceLedger(store, "curator"))
+    other.start()
+    assert len(made) == 2, "of one study each"
+
+
+def result_of(study: Study, number: int, content: bytes, sender: str = "curator") -> Entry:
+    return Entry(number, sender, BOARD, frame(Kind.RESULT, study.digest, content))
+
+
+def test_a_role_is_done_when_the_curator_has_published() -> None:
+    study = study_of(3, 2)
+    role = UntilResult(study, Stage("x", 1))
+    assert (role.name, role.reads) == ("x", frozenset({Kind.BALLOT, Kind.RESULT}))
+    step = role.start()
+    assert (step.state, said(step)) == (Until(()), [b"begins with ()"])
+    assert role.awaits(step.state) == Missing(Kind.BALLOT, ("0 of 1",))
+    hushed = role.quiet(step.state)
+    assert hushed is not None
+    assert (hushed.state, said(hushed)) == (Until(("quiet",)), [b"hushed"])
+    assert role.quiet(Until(((1,), (2,)))) is None
+    assert [role.complete(Until(state)) for state in ((), ((1,),))] == [False, True]
+    assert [role.listens(Until(state)) for state in ((), ((1,),))] == [True, False]
+    entries = [
+        entry(1, Kind.BALLOT, "party 4"),
+        result_of(study, 2, b"a lie", "party 3"),
+        entry(3, Kind.BALLOT),
+        Entry(4, "curator", BOARD, frame(Kind.RESULT, bytes(32), b"of another study")),
+        result_of(study, 5, b"content"),
+        result_of(study, 6, b"again"),
+    ]
+    after = role.receive(step.state, entries)
+    assert after.state == Until(((3,),), Published(b"content"))
+    assert [(refusal.entry.number, type(refusal.error)) for refusal in after.refused] == [
+        (1, UnexpectedMessageError),
+        (2, UnexpectedMessageError),
+        (4, WrongRoundError),
+        (6, UnexpectedMessageError),
+    ]
+    assert str(after.refused[1].error) == "x: party 3 published a result, and is not the curator"
+    assert str(after.refused[3].error) == "x: the curator published a second result"
+    assert said(after) == [b"took 1"]
+    assert role.result(after.state) == Published(b"content")
+    assert role.result(step.state) is None
+    assert role.awaits(after.state) is None
+    assert not role.listens(Until((), Published(b"content")))
+    only = role.receive(step.state, [result_of(study, 1, b"content")])
+    assert (only.state, only.posts) == (Until((), Published(b"content")), ())
+
+
+def test_what_is_waited_for_last_is_the_result() -> None:
+    role = UntilResult(study_of(3, 2), Sends("x", b"y"))
+    assert role.awaits(role.start().state) == Missing(Kind.RESULT, ("curator",))

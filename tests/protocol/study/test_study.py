@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from psephos.protocol.errors import StudyError
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.errors import AgreementError, StudyError
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.study.study import Member, Study, safe_confirmations
+from psephos.protocol.study.study import Member, Study, plain, safe_confirmations
+from psephos.testing.rounds import short_key
 from psephos.testing.studies import trial
 
 STUDY = trial().study
@@ -170,3 +177,281 @@ def test_a_study_has_one_ceremony_of_its_own() -> None:
     other = replace(STUDY, title="Another")
     assert STUDY.ceremony().digest != other.ceremony().digest
     assert STUDY.ceremony().digest == Study.parse(STUDY.text()).ceremony().digest
+
+
+# -- every field on both sides of its limits, and in its place in the file
+
+KEYS = [SigningKey.generate(SimulationRandomness(k, "key")) for k in range(4)]
+FIXED = Study(
+    title="Hearts",
+    nonce=bytes(range(16)),
+    protocol="statistic",
+    method="own-data",
+    epsilon=2,  # type: ignore[arg-type]  # as somebody may write it
+    delta=1e-6,
+    parameters={"dropouts": 1, "coordinates": "AA==", "flag": True, "x": 0.5},
+    classes=("a", "b"),
+    features=("w", "x"),
+    label="class",
+    auxiliary=b"\x17" * 32,
+    samples=9,
+    minimum_ballots=2,
+    proofs="valid",
+    public=True,
+    closes="2026-12-01T12:00Z",
+    patience=61,
+    key_bits=256,
+    degree=2,
+    threshold=2,
+    confirmations=3,
+    trial=True,
+    curator=KEYS[3].verification_key,
+    parties=tuple(Member(f"H{k}", key.verification_key, (2, 3, 1)[k]) for k, key in enumerate(KEYS[:3])),
+)
+
+
+def raw(number: int) -> str:
+    return KEYS[number].verification_key.raw.hex()
+
+
+def test_every_field_has_its_place_in_the_file() -> None:
+    text = f"""psephos_study = 1
+title = "Hearts"
+nonce = "000102030405060708090a0b0c0d0e0f"
+party = [
+    {{ name = "H0", key = "{raw(0)}", holder = 2 }},
+    {{ name = "H1", key = "{raw(1)}", holder = 3 }},
+    {{ name = "H2", key = "{raw(2)}", holder = 1 }},
+]
+
+[release]
+protocol = "statistic"
+method = "own-data"
+epsilon = 2.0
+delta = 1e-06
+public = true
+
+[release.parameters]
+coordinates = "AA=="
+dropouts = 1
+flag = true
+x = 0.5
+
+[data]
+label = "class"
+classes = [
+    "a",
+    "b",
+]
+features = [
+    "w",
+    "x",
+]
+auxiliary = "{"17" * 32}"
+samples = 9
+
+[vote]
+minimum_ballots = 2
+proofs = "valid"
+closes = "2026-12-01T12:00Z"
+patience = 61
+
+[key]
+bits = 256
+degree = 2
+threshold = 2
+confirmations = 3
+trial = true
+
+[curator]
+key = "{raw(3)}"
+"""
+    assert tomllib.loads(text) == tomllib.loads(FIXED.text())
+    assert Study.parse(text) == FIXED
+    assert Study.parse(FIXED.text()).digest == FIXED.digest
+    assert FIXED.digest == hashlib.sha256(b"psephos study\0" + FIXED.text().encode()).digest()
+    assert "degree" not in replace(FIXED, degree=1).text()
+    assert Study.parse(replace(FIXED, degree=1).text()).degree == 1
+    assert list(tomllib.loads(FIXED.text())["release"]["parameters"]) == ["coordinates", "dropouts", "flag", "x"]
+
+
+def test_what_is_said_of_nothing() -> None:
+    needed = ("title", "nonce", "protocol", "method", "epsilon", "delta", "classes", "features", "auxiliary", "samples")
+    needed += ("minimum_ballots", "threshold", "confirmations", "curator", "parties")
+    least = Study(**{name: getattr(STUDY, name) for name in needed}, trial=True, key_bits=256)
+    found = (least.parameters, least.label, least.proofs, least.public, least.closes, least.patience, least.degree)
+    assert found == ({}, "", "knowledge", False, "", 600, 1)
+    assert Study(**{name: getattr(STUDY, name) for name in needed}).key_bits == 3072
+    assert not Study(**{name: getattr(STUDY, name) for name in needed}).trial
+    assert Member("x", STUDY.curator).holder == 0
+
+
+def test_what_follows_from_it() -> None:
+    assert FIXED.holders == ("holder 1", "holder 2", "holder 3")
+    assert FIXED.roster == tuple(key.verification_key for key in KEYS[:3])
+    assert FIXED.members.session == FIXED.digest
+    assert list(FIXED.members.keys.items()) == [
+        ("curator", KEYS[3].verification_key),
+        *((f"party {k}", KEYS[k].verification_key) for k in range(3)),
+        *((f"holder {holder}", KEYS[k].verification_key) for k, holder in ((0, 2), (1, 3), (2, 1))),
+    ]
+    assert FIXED.needed == ("curator", "holder 1", "holder 2", "holder 3")
+    assert FIXED.roles_of(KEYS[2].verification_key) == ["party 2", "holder 1"]
+    with pytest.raises(StudyError, match=STUDY.curator.raw.hex()[:12]):
+        FIXED.roles_of(STUDY.curator)
+    about = hashlib.sha256(b"psephos study ceremony\0" + FIXED.digest).digest()
+    assert FIXED.ceremony() == CeremonyTerms(256, 3, 2, about, True, 2)
+    assert FIXED.ceremony(b"x" * 32) == CeremonyTerms(256, 3, 2, b"x" * 32, True, 2)
+    key, _ = deal(short_key(bits=256, degree=2), holders=3, threshold=2)
+    for given, about, digest in ((key, {}, key.digest), (None, {"about": "series"}, b"")):
+        word = about.get("about", "round").encode()
+        whole = hashlib.sha256(b"psephos study nonce\0" + FIXED.digest + digest + word).digest()
+        assert FIXED.nonce_for(given, **about) == whole[:16]
+    assert FIXED.keyed
+
+
+def test_a_study_without_a_key_needs_everybody_and_has_no_holders() -> None:
+    none: dict[str, Any] = {"key_bits": 0, "threshold": 0, "confirmations": 0, "degree": 1}
+    parties = tuple(replace(member, holder=0) for member in FIXED.parties)
+    study = replace(FIXED, protocol="pathak", parties=parties, **none)
+    assert (study.keyed, study.holders) == (False, ())
+    assert study.needed == ("curator", "party 0", "party 1", "party 2")
+    for wrong in ({"key_bits": 256}, {"confirmations": 0, "threshold": -1}, {"parties": FIXED.parties}):
+        with pytest.raises(StudyError, match=r"no key is made for pathak|is confirmed by at least"):
+            replace(study, **wrong)
+    one = (replace(parties[0], holder=1), *parties[1:])
+    for wrong in ({"parties": one}, {"parties": one, "confirmations": 1}, {"parties": one, "threshold": 1}):
+        with pytest.raises(StudyError, match=r"no key is made for pathak|is confirmed by at least"):
+            replace(study, **wrong)
+
+
+@pytest.mark.parametrize(("bits", "degree", "holders", "threshold"), [(258, 2, 3, 2), (256, 1, 3, 2), (256, 2, 4, 2)])
+def test_a_key_that_is_not_the_studys(bits: int, degree: int, holders: int, threshold: int) -> None:
+    right, _ = deal(short_key(bits=256, degree=2), holders=3, threshold=2)
+    FIXED.check_key(right)
+    with pytest.raises(AgreementError, match="another size or other holders"):
+        FIXED.check_key(deal(short_key(bits=bits, degree=degree), holders=holders, threshold=threshold)[0])
+    with pytest.raises(AgreementError, match="another size or other holders"):
+        FIXED.check_key(deal(short_key(bits=256, degree=2), holders=3, threshold=3)[0])
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "message"),
+    [
+        ({"title": "x" * 100}, {"title": "x" * 101}, "title of one line"),
+        ({"title": "x"}, {"title": ""}, "title of one line"),
+        ({"title": "x y"}, {"title": " x"}, "title of one line"),
+        ({"nonce": bytes(16)}, {"nonce": bytes(15)}, "nonce has 16"),
+        ({"nonce": bytes(16)}, {"nonce": bytes(17)}, "nonce has 16"),
+        ({"epsilon": MIN_EPSILON}, {"epsilon": MIN_EPSILON * 0.999}, "epsilon lies"),
+        ({"epsilon": MAX_EPSILON}, {"epsilon": MAX_EPSILON * 1.001}, "epsilon lies"),
+        ({"delta": 0.0}, {"delta": -1e-300}, "delta in"),
+        ({"delta": 1 - 2**-53}, {"delta": 1.0}, "delta in"),
+        ({"classes": ("a", "b")}, {"classes": ("a",)}, "two or more classes"),
+        ({"classes": ("a", "b", "c")}, {"classes": ("a", "b", "a")}, "two or more classes"),
+        ({"features": ("w",)}, {"features": ("w", "w")}, "feature has a name"),
+        ({"samples": 1}, {"samples": 0}, "auxiliary samples"),
+        ({"auxiliary": bytes(32)}, {"auxiliary": bytes(33)}, "auxiliary samples"),
+        ({"auxiliary": bytes(32)}, {"auxiliary": bytes(31)}, "auxiliary samples"),
+        ({"public": True, "protocol": "statistic"}, {"public": True, "protocol": "tally"}, "no epsilon would hold"),
+        ({"public": False, "protocol": "average"}, {"public": True, "protocol": "average"}, "no epsilon would hold"),
+        ({"proofs": "knowledge"}, {"proofs": "none"}, "prove knowledge"),
+        ({"minimum_ballots": 2}, {"minimum_ballots": 1}, "between 2 and 3, not 1"),
+        ({"minimum_ballots": 3}, {"minimum_ballots": 4}, "between 2 and 3, not 4"),
+        ({"threshold": 2, "confirmations": 2}, {"threshold": 3, "confirmations": 2}, "at least the 3 holders"),
+        ({"confirmations": 3}, {"confirmations": 4}, "at most by all"),
+        ({"patience": 1}, {"patience": 0}, "patience"),
+        ({"closes": ""}, {"closes": "2026-12-01T12:00"}, "no time"),
+        ({"closes": "2026-12-01T12:00+02:00"}, {"closes": "2026-13-01T12:00Z"}, "no time"),
+        ({"parameters": {"x": -1e308}}, {"parameters": {"x": math.inf}}, "no finite number"),
+        ({"parameters": {"x": "t"}}, {"parameters": {"x": "t\n"}}, "texts of one line"),
+        ({"parameters": {"x": "t"}}, {"parameters": {"x\n": "t"}}, "texts of one line"),
+        ({"label": "class"}, {"label": "cl\nass"}, "texts of one line"),
+        ({"method": "own-data"}, {"method": "own\ndata"}, "texts of one line"),
+        ({"classes": ("a", "b")}, {"classes": ("a", "b\n")}, "texts of one line"),
+        ({"threshold": 2}, {"threshold": 1}, "more than half"),
+        ({"key_bits": 256}, {"key_bits": 256, "trial": False}, "protects nothing"),
+        ({"degree": 4}, {"degree": 5}, "degree"),
+    ],
+)
+def test_both_sides_of_every_limit(good: dict[str, Any], bad: dict[str, Any], message: str) -> None:
+    replace(FIXED, **good)
+    with pytest.raises(StudyError, match=message):
+        replace(FIXED, **bad)
+
+
+def test_a_study_of_two_parties_of_whom_none_is_left_out() -> None:
+    parties = tuple(replace(member, holder=0) for member in FIXED.parties)
+    none: dict[str, Any] = {"protocol": "pathak", "key_bits": 0, "threshold": 0, "confirmations": 0, "degree": 1}
+    replace(FIXED, parties=parties[:2], **none)
+    for wrong in (parties[:1], (parties[0], replace(parties[1], key=parties[0].key))):
+        with pytest.raises(StudyError, match=r"two parties|identity of its own"):
+            replace(FIXED, parties=wrong, **none)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"w"', "7", "features of .data. are texts"),
+        ("samples = 9", "samples = 9223372036854775808", "samples of .data. is no number of 64 bits"),
+        ("dropouts = 1", "dropouts = 9223372036854775808", "dropouts of parameters is"),
+        ("dropouts = 1", "dropouts = [1]", "parameters are numbers, texts and flags"),
+        ("flag = true", "flag = 2026-01-01", "parameters are numbers, texts and flags"),
+        ("holder = 2", "holder = true", r"holder of \[\[party\]\] 0 is True, and should be of type int"),
+        ("holder = 3", 'holder = "x"', r"holder of \[\[party\]\] 1 is 'x'"),
+        ("holder = 2", "holder = 2\nalso = 1", r"\[\[party\]\] 0 has a field that this version does not know: also"),
+        ("[curator]", "[curator]\nb = 1\na = 2", r"\[curator\] has a field that this version does not know: a"),
+        ("[vote]", "[vote]\nb = 1", r"\[vote\] has a field"),
+        ("[key]", "[key]\nb = 1", r"\[key\] has a field"),
+        ("[release]", "[release]\nb = 1", r"\[release\] has a field"),
+        ("[data]", "[data]\nb = 1", r"\[data\] has a field"),
+        ("psephos_study = 1", "psephos_study = 1\nb = 1", "the study has a field"),
+        ("psephos_study = 1", "psephos_study = true", "psephos_study of the study is True"),
+        ("proofs =", "proof =", r"\[vote\] says nothing of proofs"),
+        ('nonce = "00', 'nonce = "0', "nonce of the study is not written in hexadecimal digits"),
+        (raw(3), raw(3)[:-2], "key"),
+        (raw(0), raw(0)[:-2], "key"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named_with_its_table(old: str, new: str, message: str) -> None:
+    text = FIXED.text()
+    assert old in text
+    with pytest.raises(StudyError, match=message):
+        Study.parse(text.replace(old, new, 1))
+
+
+def test_parties_that_are_no_tables() -> None:
+    text = FIXED.text()
+    without = text[: text.index("[[party]]")]
+    with pytest.raises(StudyError, match="party of the study are tables"):
+        Study.parse(f"party = [1, 2]\n{without}")
+    with pytest.raises(StudyError, match="the study says nothing of party"):
+        Study.parse(without)
+
+
+def test_the_largest_numbers_of_a_file() -> None:
+    most = 2**63 - 1
+    for old, new in (("dropouts = 1", f"dropouts = {most}"), ("patience = 61", f"patience = {most}")):
+        assert str(most) in Study.parse(FIXED.text().replace(old, new)).text()
+    assert Study.parse(FIXED.text().replace("delta = 1e-06", "delta = 0")).delta == 0.0
+    assert type(Study.parse(FIXED.text().replace("epsilon = 2.0", "epsilon = 2")).epsilon) is float
+
+
+def test_where_no_study_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="cannot be written: No such file"):
+        FIXED.write(tmp_path / "nowhere" / "study.toml")
+    FIXED.write(tmp_path / "study.toml")
+    assert (tmp_path / "study.toml").read_text(encoding="utf-8") == FIXED.text()
+    assert Study.read(tmp_path / "study.toml") == FIXED
+
+
+@pytest.mark.parametrize(
+    ("name", "fine"),
+    [("x" * 100, True), ("x" * 101, False), ("", False), ("x ", False), ("a\tb", False), ("\u00e9", True)],
+)
+def test_plain_names(name: str, fine: bool) -> None:
+    assert plain(name) is fine
+
+
+def test_as_few_confirmations_as_are_safe() -> None:
+    assert [safe_confirmations(n, t) for n, t in ((3, 2), (5, 3), (5, 4), (9, 5))] == [3, 4, 5, 7]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 
-from psephos.curator.checks import check_count, check_positive, check_probability
+from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.mechanisms import check_delta
 
 __all__ = ["equation_11", "lemma_5", "lemma_6", "theorem_4"]
 
@@ -25,7 +26,7 @@ def lemma_5(shape: int, scale: float, delta: float) -> float:
     but with probability delta/k each.) Raises InvalidParameter for an argument out of range, as all bounds here.
     """
     k = check_count(shape, "the shape of the Gamma variable")
-    return k * check_positive(scale, "the scale") * math.log(k / check_probability(delta, "delta"))
+    return k * check_positive(scale, "the scale") * math.log(k / check_delta(delta))
 
 
 def lemma_6(
@@ -75,7 +76,7 @@ def theorem_4(  # wide: what the theorem is stated in
     Raises InvalidParameter when the probabilities of failure add up to 1 or more, or a hypothesis cannot hold.
     """
     lam = check_positive(lam, "lambda")
-    if check_probability(delta_p, "delta_p") + check_probability(delta_s, "delta_s") >= 1:
+    if check_delta(delta_p) + check_delta(delta_s) >= 1:
         raise InvalidParameter("delta_p + delta_s must be below 1, or the bound promises nothing")
     if not (math.isfinite(reference_norm) and reference_norm >= 0):
         raise InvalidParameter(

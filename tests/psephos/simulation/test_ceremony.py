@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 from gmpy2 import mpz
 
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.errors import InvalidParameter, WeakKeyError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.ceremony import Keys, hold_ceremony, register
+from psephos.protocol.wire import Kind
+from psephos.simulation.ceremony import Keys, SigningKeys, hold_ceremony, play_ceremony, register
 
 
 @pytest.mark.parametrize(("keys", "dealt"), [("dealer", True), ("ceremony", False)])
@@ -56,3 +60,86 @@ def test_parties_sign_with_the_keys_of_the_roster() -> None:
     assert repr(keys) == "SigningKeys()"
     with pytest.raises(TypeError):
         pickle.dumps(keys)
+
+
+@pytest.mark.parametrize(("parties", "holders", "threshold"), [(2, 1, 1), (2, 2, 2), (5, 5, 1), (5, 5, 5), (9, 2, 2)])
+def test_the_fewest_and_the_most_holders(parties: int, holders: int, threshold: int) -> None:
+    coins = SimulationRandomness(2, "dealt")
+    house = hold_ceremony(parties, key_bits=128, holders=holders, threshold=threshold, test_key=True, randomness=coins)
+    key = house.threshold_key
+    assert (key.holders, key.threshold, key.key.bits, key.key.degree) == (holders, threshold, 128, 1)
+    assert [share.holder for share in house.shares] == list(range(1, holders + 1))
+    assert len(house.roster) == len(house.signing_keys) == parties
+
+
+@pytest.mark.parametrize(
+    ("parties", "holders", "threshold", "words"),
+    [
+        (1, 1, 1, "at least 2 parties, not 1"),
+        (4, 5, 3, "5 holders need as many parties, and there are 4"),
+        (5, 5, 0, "between 1 and the 5 holders, not 0"),
+        (5, 4, 5, "between 1 and the 4 holders, not 5"),
+    ],
+)
+@pytest.mark.parametrize("keys", ["dealer", "ceremony"])
+def test_holders_that_cannot_be(keys: Keys, parties: int, holders: int, threshold: int, words: str) -> None:
+    """Refused before a key is made, whoever makes it."""
+
+    class Untouched(SimulationRandomness):
+        def draw(self, count: int) -> bytes:
+            pytest.fail("something was drawn")
+
+    with pytest.raises(InvalidParameter, match=words):
+        hold_ceremony(
+            parties, key_bits=128, holders=holders, threshold=threshold, keys=keys, test_key=True,
+            randomness=Untouched(0, "none"),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "degree"), [("dealer", 1), ("dealer", 3), ("ceremony", 2)])
+def test_everything_is_drawn_from_the_coins(keys: Keys, degree: int) -> None:
+    asked: dict[str, Any] = {"key_bits": 128, "holders": 3, "threshold": 2, "degree": degree, "keys": keys}
+    one, same, other = (
+        hold_ceremony(4, **asked, test_key=True, randomness=SimulationRandomness(seed, "house")) for seed in (1, 1, 2)
+    )
+    assert one.threshold_key == same.threshold_key
+    assert one.threshold_key.key.degree == degree
+    assert [share.share() for share in one.shares] == [share.share() for share in same.shares]
+    assert one.signing_keys.seeds == same.signing_keys.seeds
+    assert one.threshold_key != other.threshold_key
+    assert one.signing_keys.seeds != other.signing_keys.seeds
+    with pytest.raises(WeakKeyError):
+        hold_ceremony(4, **asked, randomness=SimulationRandomness(1, "house"))
+    first, second = (register(2)[1].seeds for _ in range(2))
+    assert first != second
+
+
+def test_a_holder_may_be_played_by_somebody_else_and_says_how_far_it_is() -> None:
+    """A batch of candidates is one message of the first holder's."""
+    terms = CeremonyTerms(128, 3, 2, bytes(32), True)
+    told, seen, transcript = list[tuple[str, int, int]](), list[str](), Transcript()
+
+    def keep(role: Role) -> Role:
+        seen.append(role.name)
+        return role
+
+    shares = play_ceremony(
+        terms, roles={"holder 2": keep}, transcript=transcript, progress=lambda *far: told.append(far)
+    )
+    assert [share.holder for share in shares] == [1, 2, 3]
+    assert seen == ["holder 2"]
+    batches = [m for m in transcript.messages if m.kind == Kind.MODULUS_SHARES.title and m.sender == "holder 1"]
+    tried = [terms.batch * (k + 1) for k in range(len({message.digest for message in batches}))]
+    assert told == [("key candidates", n, max(n, round(1 / terms.success))) for n in tried]
+    with pytest.raises(InvalidParameter, match="there is no holder 4"):
+        play_ceremony(terms, roles={"holder 4": keep})
+
+
+def test_signing_keys_are_a_sequence() -> None:
+    keys = register(5, SimulationRandomness(3, "keys"))[1]
+    assert isinstance(keys[1:3], SigningKeys)
+    assert [key.seed() for key in keys[::-2]] == [keys.seed(number) for number in (4, 2, 0)]
+    assert keys[-5].seed() == keys.seed(0) == keys.seeds[:32]
+    for outside in (5, -6):
+        with pytest.raises(IndexError):
+            keys[outside]

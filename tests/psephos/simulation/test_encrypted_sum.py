@@ -6,13 +6,16 @@ import importlib.util
 import json
 import os
 import pickle
+import platform
 import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,6 +42,7 @@ from psephos.simulation.encrypted_sum import (
 )
 from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
+from psephos.testing.rounds import short_key
 
 # Worker processes inherit the path, and find there what they are to import.
 sys.path.insert(0, str(Path(__file__).parent / "workers"))
@@ -335,6 +339,113 @@ def test_what_a_worker_sends_back_does_not_grow_with_the_roster(ceremony: Ceremo
     numbers = range(BATCH, 2 * BATCH)
     sent = pickle.dumps(encrypted_sum._work(shared, encrypted_sum._batch(whole, ceremony, numbers, numbers)))
     assert not [key for key in ceremony.roster if key.raw in sent]
+
+
+# -- what is handed to a worker, and what it answers
+
+
+class Recording:
+    """An engine of this process that notes what it is given, and tells another story of what it took."""
+
+    workers = 3
+
+    def __init__(self, **told: Any) -> None:
+        self.shared: Any = None
+        self.batches: list[Any] = []
+        self._told = told
+
+    def run(self, function: Any, shared: Any, tasks: Any) -> Any:
+        self.shared = shared
+        for task in tasks:
+            self.batches.append(task())
+            yield replace(function(shared, self.batches[-1]), **self._told)
+
+
+def test_a_worker_is_given_what_its_batch_needs_and_no_more(ceremony: Ceremony) -> None:
+    """All that is secret belongs to the batch; what is shared is sent once, and has nobody's classifier in it."""
+    engine, round_, whole = Recording(), fresh_round(ceremony), contribution()
+    present = [number for number in range(PARTIES) if not BATCH <= number < 2 * BATCH and number != 3]
+    check_ = run(round_, ceremony, whole, engine=engine, present=present, mode="short")
+    assert check_.opened.parties == tuple(present)
+    assert [batch.first for batch in engine.batches] == [0, 2 * BATCH, 3 * BATCH]
+    assert [number for batch in engine.batches for number in batch.numbers] == present
+    for batch in engine.batches:
+        assert batch.seeds == [ceremony.signing_keys.seed(number) for number in batch.numbers]
+        assert list(batch.own) == whole.voters[batch.first : batch.first + BATCH]
+    shared = engine.shared
+    assert (shared.round, shared.mode, shared.holders, shared.contribution.voters) == (round_, "short", 3, ())
+    assert shared.expected == -(-len(present) * round_.plan.ciphertexts // 3)
+    run(round_, ceremony, whole, engine=engine, expected=77)
+    assert engine.shared.expected == 77
+
+
+@pytest.mark.parametrize("wrong", [{"clear": 1}, {"parties": 0}])
+def test_what_workers_say_is_added_up(ceremony: Ceremony, wrong: dict[str, int]) -> None:
+    """The clear sum of the workers is what the opened one is compared with; who did how much is told as they did it."""
+    round_, seen = fresh_round(ceremony), list[int]()
+    told = {"clear": np.ones(round_.plan.length, dtype=np.int64)} if "clear" in wrong else {"parties": 7}
+    done = run(round_, ceremony, contribution(), engine=Recording(**told), progress=seen.append)
+    assert list(done.opened.sums) == COUNTS
+    assert done.equals_plaintext is ("clear" not in wrong)
+    assert seen == ([0, BATCH, BATCH, BATCH, 5] if "clear" in wrong else [0, 7, 7, 7, 7])
+
+
+def test_memory_and_seconds_are_those_of_all_workers(ceremony: Ceremony, tmp_path: Path) -> None:
+    """Of a worker the most that it held, of all of them together the sum; and an interrupted run's seconds stay."""
+    here = encrypted_sum.peak_memory_mb()
+    told = {"process": ("elsewhere", 1), "memory_mb": 1e6, "processor": 500.0, "encrypt": 3e6, "aggregate": 1e6}
+    done = run(fresh_round(ceremony), ceremony, contribution(), engine=Recording(**told), present=range(2 * BATCH))
+    assert 1e6 + here <= done.peak_memory_mb < 1e6 + 10 * here
+    assert 1000 <= done.processor_seconds < 1100
+    assert done.seconds["encrypt"] / done.seconds["aggregate"] == pytest.approx(3.0, rel=0.01)
+    mine = {**told, "process": encrypted_sum._this_process(), "memory_mb": 0.0}
+    alone = run(fresh_round(ceremony), ceremony, contribution(), engine=Recording(**mine), present=range(2 * BATCH))
+    assert alone.processor_seconds < 500
+    assert here <= alone.peak_memory_mb < 10 * here
+    assert encrypted_sum._this_process() == (platform.node(), os.getpid())
+    with Journal(tmp_path / "journal", {}) as journal:
+        round_ = fresh_round(ceremony)
+        kept = journal.sum_of(round_)
+        state = kept.load(3)
+        state.seconds, state.memory_mb = {"encrypt": 1000.0, "aggregate": 2000.0}, 5e6
+        kept.commit(state, [])
+        done = run(round_, ceremony, contribution(), journal=journal, present=range(2 * BATCH))
+        assert 1000 < done.seconds["encrypt"] < 2000
+        assert 2000 < done.seconds["aggregate"] < 3000
+        assert done.peak_memory_mb == 5e6
+
+
+def test_a_journal_of_other_batches_is_refused(ceremony: Ceremony, tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal", {}) as journal:
+        round_ = fresh_round(ceremony)
+        kept = journal.sum_of(round_)
+        state = kept.load(3)
+        product = encrypted_sum._work(
+            encrypted_sum._Shared(round_, contribution().with_own(()), "half", 100, 3, watched=False),
+            encrypted_sum._batch(contribution(), ceremony, range(10), range(10)),
+        ).products[0]
+        state.products = [BallotProduct(round_, *product)] * 4
+        kept.commit(state, [])
+        with pytest.raises(JournalError, match="some, but not all, of the parties 0 to 31"):
+            run(round_, ceremony, contribution(), journal=journal)
+
+
+def test_clear_sums_are_exact_on_both_sides_of_a_word() -> None:
+    """As numpy's integers while no sum of all addends reaches 2^62, as Python's from there on."""
+    key = short_key().public_key
+    for largest, kind in ((2**62 // 4 - 1, np.int64), (2**62 // 4, object)):
+        for low, high in ((0, largest), (-largest, 0)):
+            plan = PackingPlan.for_key(key, length=2, addends=4, minimum=low, maximum=high)
+            round_ = SimpleNamespace(plan=plan)
+            total = encrypted_sum._clear_sum(round_, [[low, high]] * 4)  # type: ignore[arg-type]
+            assert (total.tolist(), total.dtype) == ([4 * low, 4 * high], kind)
+            assert encrypted_sum._clear_sum(round_, []).tolist() == [0, 0]  # type: ignore[arg-type]
+
+
+def test_the_most_memory_of_this_process() -> None:
+    """In MB, as the kernel says it of this process alone."""
+    said = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+    assert encrypted_sum.peak_memory_mb() == pytest.approx(said / 1024, rel=0.05)
 
 
 # -- Dask

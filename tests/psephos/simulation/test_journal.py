@@ -19,6 +19,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.storage.store import Store
+from psephos.protocol.storage.values import encode
 from psephos.protocol.transcript import BOARD, Message
 from psephos.simulation.ceremony import Ceremony, hold_ceremony
 from psephos.simulation.journal import Journal, SumState
@@ -196,3 +197,57 @@ def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: Ceremon
 def test_forgetting_removes_the_secrets(written: Path) -> None:
     Journal(written, IDENTITY).forget()
     assert not written.exists()
+
+
+def test_it_shows_where_it_is_and_no_more(written: Path, ceremony: Ceremony) -> None:
+    with Journal(written, IDENTITY) as journal:
+        assert repr(journal) == f"<Journal {written}>"
+        kept = journal.sum_of(round_of(ceremony))
+        assert repr(kept).startswith("<SumJournal of parameters in ")
+        for secret in (*(share.share() for share in ceremony.shares), *ceremony.signing_keys.seeds[:4]):
+            assert str(secret) not in repr(kept).split(" in ")[0]
+
+
+def test_nothing_committed_is_nobody_counted(tmp_path: Path, ceremony: Ceremony) -> None:
+    with Journal(tmp_path / "journal", IDENTITY) as journal:
+        kept = journal.sum_of(round_of(ceremony))
+        state = kept.load(HOLDERS)
+        assert [product.parties for product in state.products] == [()] * (1 + HOLDERS)
+        assert (state.clear.tolist(), state.clear.dtype) == ([0] * 4, np.int64)
+        assert (state.parties, state.seconds, state.memory_mb) == (frozenset(), {}, 0.0)
+        assert kept.messages() == []
+
+
+def test_small_sums_and_messages_of_many_batches(tmp_path: Path, ceremony: Ceremony) -> None:
+    """More than a byte counts, in their order."""
+    with Journal(tmp_path / "journal", IDENTITY) as journal:
+        kept = journal.sum_of(round_of(ceremony))
+        state = kept.load(HOLDERS)
+        state.clear = np.array([2**62, -(2**62), 0, -1], dtype=np.int64)
+        journal.store.put("messages of sum of parameters", (254).to_bytes(8, "big"), encode(()))  # as if after many
+        for batch in range(3):
+            kept.commit(state, messages([batch]))
+        found = kept.load(HOLDERS)
+        assert (found.clear.tolist(), found.clear.dtype) == ([2**62, -(2**62), 0, -1], np.int64)
+        assert kept.messages() == messages([0, 1, 2])
+
+
+def test_sums_of_other_names_keep_apart(tmp_path: Path, ceremony: Ceremony) -> None:
+    """A sum is named after its round's kind unless somebody names it."""
+    with Journal(tmp_path / "journal", IDENTITY) as journal:
+        round_ = round_of(ceremony)
+        first, second = journal.sum_of(round_), journal.sum_of(round_of(ceremony), "another")
+        assert first.round == round_
+        assert first.round.nonce != second.round.nonce
+        first.commit(state_of(ceremony, first.round, [0, 1]), messages([0, 1]))
+        assert second.load(HOLDERS).parties == frozenset()
+        assert second.messages() == []
+        assert journal.sum_of(round_of(ceremony), "parameters").round.nonce == round_.nonce
+        assert journal.sum_of(round_of(ceremony), "another").round.nonce == second.round.nonce
+
+
+def test_an_empty_folder_will_do(tmp_path: Path) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir(mode=0o700)
+    Journal(str(folder), IDENTITY).close()
+    Journal(folder, IDENTITY).close()

@@ -14,6 +14,7 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from psephos.data.datasets import load
 from psephos.outcomes import PathakOutcome
 from psephos.parties.pathak import PathakParty
 from psephos.parties.training import train_parties
@@ -38,11 +39,15 @@ from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, MASK_BITS, STAGES,
 from psephos.protocol.pathak.messages import post as posted
 from psephos.protocol.pathak.noise import noise_addends, noise_bound, record_sensitivity
 from psephos.protocol.pathak.terms import Terms, role
+from psephos.protocol.privacy.mechanisms import choose_pitch
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.security.pathak_runs import AddsNothing, World
+from psephos.simulation.measure import Kept
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
+from tests.psephos.simulation import runs
 from tests.security.lab.puppets import Change, tampering
 
 KEYS = PathakKeys(
@@ -545,6 +550,100 @@ def test_the_job_refuses_what_no_run_can_have() -> None:
     for bad in ({"lam": 0.0}, {"epsilon": -1.0}, {"parties": 2}, {"excluded": 5}, {"smallest_size": 0}):
         with pytest.raises(InvalidParameter):
             PathakOptions(**bad).check()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", runs.RUNS["pathak"])
+def test_whole_runs_are_as_they_were(name: str) -> None:
+    runs.check("pathak", name)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"lam": 0.0}, "lambda must be positive and finite, not 0.0"),
+        ({"lam": float("inf")}, "lambda must be positive and finite, not inf"),
+        ({"lam": float("nan")}, "lambda must be positive and finite, not nan"),
+        ({"largest_size": 0}, "sizes and features are positive"),
+        ({"smallest_size": 0}, "sizes and features are positive"),
+        ({"features": 0}, "sizes and features are positive"),
+    ],
+)
+def test_terms_that_no_run_can_have(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        terms_for([4, 5, 6], **change)
+    assert terms_for([4] * 3, features=1, smallest_size=1, largest_size=1, variant="public-bound").smallest_size == 1
+
+
+def test_the_grid_is_for_the_finest_noise() -> None:
+    """That of the largest size; of the smallest where it is public. mu is lambda, or twice that."""
+    agreed = {"parties": 3, "features": 4, "lam": 0.1, "epsilon": 1, "smallest_size": 8, "largest_size": 4096}
+    for variant, regulariser, mu, size in (
+        ("public-bound", "lambda", 0.2, 8),
+        ("public-bound", "lambda/2", 0.1, 8),
+        ("repaired", "lambda/2", 0.1, 4096),
+    ):
+        terms = make_terms(**agreed, variant=variant, regulariser=regulariser)  # type: ignore[arg-type]
+        assert terms.pitch <= choose_pitch(2 / (size * mu), 4) < 2 * terms.pitch
+        assert (terms.variant, terms.strong_convexity) == (variant, mu)
+    assert make_terms(**agreed | {"lam": 1e-30}).pitch_exponent == 0  # type: ignore[arg-type]
+    terms = make_terms(**agreed, randomness=SimulationRandomness(1, "terms"))  # type: ignore[arg-type]
+    assert terms.nonce == SimulationRandomness(1, "terms").draw(16).hex()
+    assert len({make_terms(**agreed).nonce for _ in range(2)}) == 2  # type: ignore[arg-type]
+    assert (terms.variant, terms.noise, terms.comparisons, terms.regulariser) == (
+        "public-bound", "laplace", "tournament", "lambda"
+    )  # fmt: skip
+    assert (terms.classes, terms.tolerance, terms.excluded) == (("0", "1"), 1e-9, 1)
+    assert [type(one) for one in (terms.lam, terms.epsilon)] == [float, float]
+
+
+def test_keys_are_as_long_as_they_were_asked_for() -> None:
+    keys = PathakKeys.generate(512, test_key=True)
+    lengths = [
+        keys.curator.public_key.bits,
+        keys.group.public_key.bits,
+        keys.comparison.public_key.n.bit_length(),
+    ]
+    assert lengths == [512] * 3
+    assert keys.curator.public_key != keys.group.public_key
+    with pytest.raises(WeakKeyError):
+        PathakKeys.generate(512)
+
+
+def test_what_a_role_is_given_is_in_its_view() -> None:
+    """Whoever looks at a view must know all that its owner knew."""
+    transcript = Transcript(secrets=True)
+    play([4, 5, 6], variant="printed", transcript=transcript)
+    given = {name: set(transcript.view(name).inputs) for name in ("curator", "party 1", "party 2")}
+    assert given["curator"] >= {"curator key", "comparison key"}
+    assert given["party 1"] >= {"records", "group key"}
+    assert given["party 2"] >= {"records"}
+    assert "group key" not in given["party 2"]
+
+
+def test_as_many_parties_as_the_terms_are_for() -> None:
+    with pytest.raises(InvalidParameter, match="the terms are for 3 parties and 2 brought data"):
+        run_protocol(records([4, 5]), terms_for([4, 5, 6], variant="public-bound"))
+
+
+def test_the_job_on_data_that_is_handed_in() -> None:
+    """The smallest public size is what the split deals, unless somebody names one; the paper's variants have a rung."""
+    options = PathakOptions(parties=3, sizes="30,40,50", epsilon=8.0, simulate_noise=True)
+    kept, outcome = Kept(), simulate_pathak(options)
+    again = simulate_pathak(options, data=load("breast-cancer"), kept=kept)
+    assert again.accuracy == outcome.accuracy
+    assert len(kept.sums["published"]) == 1
+    simulate_pathak(replace(options, epsilon=2.0), data=load("breast-cancer"), kept=kept)
+    assert [one.method for one in kept.measured] == ["majority", "batch", "indiv", "pathak", "pathak", "pathak"]
+    assert len(kept.sums["published"]) == 2
+    for variant, asked, smallest in (("public-bound", None, 30), ("printed", None, 16), ("public-bound", 7, 7)):
+        chosen = replace(options, variant=variant, smallest_size=asked)  # type: ignore[arg-type]
+        assert chosen.terms(4, ("a", "b"), 30).smallest_size == smallest
+    with pytest.raises(InvalidParameter, match="nobody can be absent"):
+        replace(options, absent=0.4).check()
+    with pytest.raises(WeakKeyError):
+        replace(options, key_bits=512).check()
+    with pytest.raises(InvalidParameter, match="at least 2 parties"):
+        replace(options, parties=1).check()
 
 
 # -- liars (issue 14, item 6)

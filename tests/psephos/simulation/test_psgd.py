@@ -18,6 +18,7 @@ from psephos.outcomes import Outcome
 from psephos.parties.gradients import LocalLoss
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.errors import (
+    DataError,
     DivergenceError,
     GradientBoundError,
     InvalidParameter,
@@ -26,13 +27,24 @@ from psephos.protocol.errors import (
     PartyVanishedError,
     WeakKeyError,
 )
+from psephos.protocol.psgd.series import Terms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.simulation.ceremony import Ceremony, hold_ceremony
-from psephos.simulation.psgd import Descended, PsgdOptions, descend, psgd_roles, simulate_psgd
+from psephos.simulation.psgd import (
+    Descended,
+    PsgdOptions,
+    _cautions,
+    clear_descent,
+    descend,
+    psgd_roles,
+    signed_labels,
+    simulate_psgd,
+)
+from tests.psephos.simulation import runs
 
 SIZES = (5, 9, 2, 14)
 OPTIONS = PsgdOptions(parties=5, steps=6, key_bits=1024, test_key=True, delta=1e-3, simulate_noise=True, seed=3)
@@ -389,3 +401,111 @@ def test_what_is_clipped_or_weak_is_said() -> None:
 def test_bad_input(change: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         simulate_psgd(replace(OPTIONS, **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"parties": 1}, "at least 2 parties"),
+        ({"absent": 0.2}, "1 parties are absent: with --dropouts 1 they may be"),
+        ({"absent": 0.4, "dropouts": 1}, "2 parties are absent"),
+        ({"keys": "mine"}, "keys is one of dealer, ceremony, not 'mine'"),
+        ({"randomness": "none"}, "randomness is one of full, half, short, not 'none'"),
+        ({"proofs": "valid"}, "proofs is one of none, knowledge, not 'valid'"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_before_anything_is_dealt(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        replace(OPTIONS, **change).check()
+    replace(OPTIONS, absent=0.2, dropouts=1).check()
+
+
+@pytest.mark.parametrize("name", runs.RUNS["psgd"])
+def test_whole_runs_are_as_they_were(name: str) -> None:
+    runs.check("psgd", name)
+
+
+def test_labels_have_signs() -> None:
+    found = signed_labels([0, 1, 1])
+    assert (found.tolist(), found.dtype) == ([-1, 1, 1], np.int64)
+    for other in ([0, 1, 2], [-1, 1], [0.5]):
+        with pytest.raises(DataError, match="binary"):
+            signed_labels(other)
+
+
+def test_what_makes_it_this_run_and_no_other() -> None:
+    """Where data is and the journal lies does not; everything else does."""
+    identity = replace(OPTIONS, journal="there", data_dir="elsewhere").identity()
+    assert identity == replace(OPTIONS, journal="here").identity()
+    assert identity["protocol"] == "psgd"
+    assert vars(OPTIONS).keys() - identity.keys() == {"journal", "data_dir"}
+
+
+def test_terms_are_as_they_were_agreed_on(ceremony: Ceremony) -> None:
+    agreement = agreed()
+    found = replace(SMALL, proofs="knowledge").terms(agreement, ceremony)
+    key = ceremony.threshold_key
+    assert found == Terms(agreement.series, agreement.descent, key, ceremony.roster, True, "knowledge")
+    assert replace(SMALL, test_key=False).terms(agreement, ceremony).test_key is False
+
+
+def test_every_party_holds_records(ceremony: Ceremony) -> None:
+    with pytest.raises(InvalidParameter, match="4 parties are registered and 3 hold records"):
+        descend(SMALL, private()[:3], agreed(), ceremony)
+
+
+@pytest.mark.parametrize("share", [0.999, 1.0])
+def test_a_delta_that_a_single_record_may_cost_is_said(share: float) -> None:
+    """1/N is where publishing one record outright begins to satisfy it."""
+    agreement = agreed()
+    options = replace(SMALL, delta=share / agreement.descent.records)
+    assert [text.split(":")[0] for text in _cautions(options, agreement)] == (
+        [] if share < 1 else ["delta = 0.0333333 is not below 1/N = 0.033"]
+    )
+
+
+# -- the same walk without encryption
+
+
+def pooled() -> LocalLoss:
+    parts = private()
+    return LocalLoss(np.concatenate([p.X for p in parts]), np.concatenate([p.y for p in parts]), "logistic")
+
+
+def test_the_clear_walk_without_noise_is_gradient_descent() -> None:
+    agreement, records = agreed(replace(SMALL, steps=300)), pooled()
+    w = np.zeros(4)
+    for t in range(300):  # more than one block of noise
+        w = agreement.descent.step(w, records.gradient(w), t)
+    coins = np.random.default_rng(1)
+    quiet = clear_descent(records, agreement, coins, eta=np.zeros(4), step_noise=False)
+    np.testing.assert_array_equal(quiet, w)
+    few = clear_descent(records, agreement, coins, eta=np.zeros(4), steps=1, step_noise=False)
+    np.testing.assert_array_equal(few, agreement.descent.step(np.zeros(4), records.gradient(np.zeros(4)), 0))
+    moved = clear_descent(records, agreement, coins, eta=np.ones(4), steps=1, step_noise=False)
+    np.testing.assert_array_equal(moved, agreement.descent.step(np.zeros(4), records.gradient(np.zeros(4)) + 1, 0))
+
+
+@pytest.mark.parametrize("variant", ["paper", "halving", "gaussian"])
+def test_the_clear_walk_has_the_noise_of_the_parties(variant: Any) -> None:
+    """Drawn 400 times, what one step adds has the variance of all shares together, and no mean; the fixed noise too.
+
+    d E[norm^2]: for the spherical Laplace of scale b, K shares of d (d + 1) b^2. Standard deviations of the means are
+    under a tenth of what is allowed, so that a false alarm is a matter of under 10^-20.
+    """
+    agreement, records = agreed(replace(SMALL, variant=variant)), pooled()
+    series, coins = agreement.series, np.random.default_rng(3)
+    if series.step_law == "skellam":
+        expected = 4 * len(SIZES) * series.step_scale * series.pitch**2
+    else:
+        expected = len(SIZES) * 4 * 5 * series.scale_at(1) ** 2
+    start = records.gradient(np.zeros(4))
+    plain = agreement.descent.step(np.zeros(4), start, 0)
+    unit = agreement.descent.step(np.zeros(4), start + 1, 0) - plain
+    drawn = [clear_descent(records, agreement, coins, eta=np.zeros(4), steps=1) for _ in range(400)]
+    noise = (np.array(drawn) - plain) / unit
+    assert 0.5 < (noise**2).sum(axis=1).mean() / expected < 2
+    fixed = [clear_descent(records, agreement, coins, steps=1, step_noise=False) for _ in range(400)]
+    noise = (np.array(fixed) - plain) / unit
+    assert 0.5 * agreement.sigma**2 <= (noise**2).mean() <= 2 * agreement.sigma**2

@@ -9,10 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_score
+from sklearn.tree import DecisionTreeClassifier
 
 from psephos.cli.show import show
+from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
 from psephos.data.datasets import Dataset
 from psephos.outcomes import Outcome
+from psephos.parties.noise import PolyaShares, SkellamShares
+from psephos.parties.statistic import entry_range
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     DataSetMissingError,
     InvalidParameter,
@@ -20,16 +25,21 @@ from psephos.protocol.errors import (
     TooFewBallotsError,
     WeakKeyError,
 )
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.ceremony import hold_ceremony
 from psephos.simulation.dealing import dealt_by
 from psephos.simulation.measure import Kept
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import TallyOptions, shares_of, simulate_tally, statistic_round
 from psephos.testing.mutants import replaced
+from tests.psephos.simulation import runs
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
+JOINT = {"reveal": "statistic"}
 METHODS = ("vote", "soft", "avg", "statistic", "own-data", "whitened", "pate")
 
 
@@ -148,7 +158,6 @@ def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
         {"min_ballots": 1},
         {"learners": ("oracle",)},
         {"learners": ()},
-        {"dataset": "mnist"},
         {"randomness": "none"},
         {"bound": "hopeful"},
         {"workers": 0},
@@ -169,7 +178,6 @@ def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
         {"sizes": "alphabetical"},
         {"sizes": "3,4"},
         {"sizes": "5,5,5,5,5,5,5", "samples_per_party": 5},
-        {"sizes": "dirichlet", "concentration": 0.0},
         {"absent": 1.0},
         {"absent": -0.1},
         {"reveal": "statistic", "absent": 0.3, "dropouts": 1},
@@ -183,7 +191,110 @@ def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
 )
 def test_bad_options_are_refused_by_name(wrong: dict) -> None:
     with pytest.raises(InvalidParameter):
+        replace(SMALL, **wrong).check()
+
+
+@pytest.mark.parametrize("wrong", [{"dataset": "mnist"}, {"sizes": "dirichlet", "concentration": 0.0}], ids=str)
+def test_data_that_cannot_be_dealt_is_refused_by_name(wrong: dict) -> None:
+    with pytest.raises(InvalidParameter):
         run_tally(replace(SMALL, **wrong))
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        ({"reveal": "everything"}, "reveal is one of alpha, statistic"),
+        ({"loss": "hinge"}, "loss is one of logistic, huber"),
+        ({"learners": ("logistic", "oracle")}, "not oracle"),
+        ({"learners": ()}, "not none"),
+        ({"learners": ("logistic", object())}, "a learner is a name or a scikit-learn classifier"),
+        ({"protect_auxiliary": True, "learners": ("tree", "whitened")}, "coordinates from auxiliary samples"),
+        ({"colluders": 1}, "use them with --reveal statistic"),
+        ({"dropouts": 1}, "use them with --reveal statistic"),
+        ({**JOINT, "loss": "huber"}, "not huber"),
+        ({**JOINT, "protect_auxiliary": True}, "use --reveal alpha"),
+        ({**JOINT, "colluders": 4, "dropouts": 2}, "nobody's noise"),
+        ({**JOINT, "min_ballots": 6}, "only with 7 ballots; with 0 parties absent and a minimum of 6"),
+        ({**JOINT, "dropouts": 2, "min_ballots": 4}, "only with 5 ballots; with 0 parties absent and a minimum of 4"),
+        ({**JOINT, "dropouts": 1, "absent": 0.3}, "only with 6 ballots; with 2 parties absent and a minimum of 6"),
+    ],
+    ids=str,
+)
+def test_what_a_tally_cannot_be_asked_for(one: dict, words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        replace(SMALL, **one).check()
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        {"protect_auxiliary": True, "learners": ("tree",)},
+        {"learners": ("whitened",)},
+        {"learners": (DecisionTreeClassifier(),)},
+        {**JOINT, "colluders": 5},
+        {**JOINT, "dropouts": 2, "min_ballots": 5},
+        {**JOINT, "dropouts": 2, "min_ballots": 7},
+        {**JOINT, "dropouts": 2, "absent": 0.3},
+    ],
+    ids=str,
+)
+def test_what_a_tally_can_just_be_asked_for(one: dict) -> None:
+    replace(SMALL, **one).check()
+
+
+def test_what_can_be_released_of_a_tally() -> None:
+    assert SMALL.available == METHODS
+    assert replace(SMALL, **JOINT).available == ("statistic", "own-data", "whitened")
+    assert replace(SMALL, protect_auxiliary=True).available == ("vote", "soft", "avg")
+    assert replace(SMALL, loss="huber").available == ("vote", "soft", "avg", "pate")
+    assert SMALL.quieter is False
+
+
+def shared(dimension: int, mechanism: str, joint: bool = True) -> StatisticPlan:
+    X = np.linalg.qr(np.random.default_rng(0).normal(size=(30, dimension)))[0]
+    return plan_statistic(X, 2, 9, epsilon=2.0, delta=1e-5, mechanism=mechanism, joint=joint)  # type: ignore[arg-type]
+
+
+def test_shares_leave_the_whole_law_to_those_who_are_left() -> None:
+    polya, skellam = shared(4, "discrete-laplace"), shared(4, "gaussian")
+    assert shares_of(polya, colluders=2, dropouts=1) == PolyaShares(
+        polya.dimension,
+        9,
+        5,
+        polya.mechanism.scale_units,  # type: ignore[union-attr]
+    )
+    assert shares_of(skellam, colluders=1, dropouts=3) == SkellamShares(
+        skellam.dimension,
+        9,
+        4,
+        skellam.mechanism.variance,  # type: ignore[union-attr]
+    )
+    assert shares_of(polya).contributors == 8
+    with pytest.raises(InvalidParameter, match="nobody's noise"):
+        shares_of(polya, colluders=8)
+    with pytest.raises(InvalidParameter, match="joint=True"):
+        shares_of(shared(4, "spherical-laplace", joint=False))
+
+
+def test_the_round_of_a_joint_statistic() -> None:
+    """Its slots hold every entry with its share of the noise; its context is the grid that it is on."""
+    plan, ceremony = shared(4, "discrete-laplace"), hold_ceremony(9, key_bits=256, test_key=True)
+    shares, coins = shares_of(plan), SimulationRandomness(1, "round")
+    made = statistic_round(
+        ceremony, plan, shares, minimum_ballots=8, test_key=True, proofs="knowledge", randomness=coins
+    )
+    low, high = entry_range(plan.grid, shares)
+    key = ceremony.threshold_key
+    packed = PackingPlan.for_key(key.key, length=plan.dimension, addends=9, minimum=low, maximum=high)
+    nonce = SimulationRandomness(1, "round").draw(16)
+    assert made == Round("statistic", key, packed, ceremony.roster, 8, plan.grid.digest, nonce, True, "knowledge")
+    with pytest.raises(WeakKeyError):
+        statistic_round(ceremony, plan, shares, minimum_ballots=8)
+
+
+@pytest.mark.parametrize("name", runs.RUNS["tally"])
+def test_whole_runs_are_as_they_were(name: str) -> None:
+    runs.check("tally", name)
 
 
 @pytest.mark.parametrize(("keys", "proofs"), [("dealer", "knowledge"), ("dealer", "valid"), ("ceremony", "knowledge")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,17 +15,20 @@ from psephos.curator.hamm.statistic import plan_statistic
 from psephos.parties.statistic import own_vector
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
-from psephos.protocol.board import Board
+from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import Role
+from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.study import CURATOR
+from psephos.protocol.study.stages import Staged
+from psephos.protocol.study.study import CURATOR, Study
 from psephos.simulation.average import FRACTION_BITS
 from psephos.study.protocols import Play, Public, coordinates, play_of
 from psephos.study.roles import curator_role, holder_role, party_role
+from psephos.testing.rounds import short_key
 from psephos.testing.studies import Trial, trial
 
 SAMPLES, FEATURES, STEPS = 12, 4, 2
@@ -219,3 +222,55 @@ class Cast:
 
 def _summed(vectors: Any) -> list[int]:
     return [sum(column) for column in zip(*vectors, strict=True)]
+
+
+class Given(Role):
+    """In place of the ceremony: a share that was dealt."""
+
+    def __init__(self, name: str, share: KeyShare) -> None:
+        self.name, self._share = name, share
+
+    def start(self) -> Step:
+        return Step(())
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        return Step(state)
+
+    def result(self, state: Any) -> KeyShare:
+        return self._share
+
+
+def shares_of(study: Study) -> Sequence[KeyShare]:
+    """Of a key that was dealt."""
+    key = short_key(bits=study.key_bits, degree=study.degree)
+    return deal(key, holders=len(study.holders), threshold=study.threshold)[1]
+
+
+def given(role: Role, share: KeyShare) -> Staged:
+    """A holder's role that makes no key but has this share of one."""
+    assert isinstance(role, Staged)
+    joining, _, keyed, holds = role._stages
+    return Staged(role.name, joining, lambda joined: Given(role.name, share), keyed, holds)
+
+
+@dataclass
+class Dealt(Cast):
+    """The same under a key that was dealt, in a fraction of a second."""
+
+    @cached_property
+    def shares(self) -> Sequence[KeyShare]:
+        return shares_of(self.made.study)
+
+    def role(self, name: str, store: Store) -> Role:
+        role = super().role(name, store)
+        return given(role, self.shares[int(name[7:]) - 1]) if name.startswith("holder") else role
+
+    def played(self, names: Sequence[str] = (), board: Board | None = None) -> tuple[Board, dict[str, Agent]]:
+        """By everybody, or those named, until nobody moves; the curator closes the vote when all have voted."""
+        board = MemoryBoard() if board is None else board
+        agents = {name: self.agent(name, board, Store()) for name in names or self.names}
+        while True:
+            if not any([agent.step() for agent in agents.values()]):  # noqa: C419 - all of them take a turn
+                curator = agents.get(CURATOR)
+                if curator is None or not curator.role.complete(curator.state) or not curator.hush():
+                    return board, agents

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -714,10 +715,29 @@ def test_a_trial_ends_with_whoever_fails_in_it(tmp_path: Path) -> None:
 def test_a_trial_of_processes(tmp_path: Path) -> None:
     """`psephos study try`, with a short key: a process for every member, and a server where there is one, to a verified
     model."""
-    command = [sys.executable, "-m", "psephos", "study", "try", "--roles", "4", "--key-bits", "256", "--output", "t"]
-    command += [] if NATS_SERVER is None else ["--nats"]
+    command = [sys.executable, "-m", "psephos", "study", "try", "--roles", "4", "--key-bits", "256", "--output", "a/t"]
+    nats = NATS_SERVER is not None
+    command += ["--nats"] if nats else []
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "All 4 members have the model that stands on the board" in done.stderr
-    logged = [json.loads(line) for line in (tmp_path / "t/party-0.log").read_text().splitlines() if line[0] == "{"]
+    study = Study.read(tmp_path / "a/t/study.toml")
+    for said in (
+        "A trial in a/t: a curator and 3 parties, three of whom make the key that nobody will have.",
+        "Each plays in a process of its own, which joins and does every step as it falls due",
+        f"The model and its card are in a/t/curator/{study.digest.hex()[:16]}/released. To look on:",
+        "  psephos watch a/t/study.toml --board",
+        *(
+            ["nats-server, with the board, at tls://127.0.0.1:", "  nats-server -c a/t/server/nats.conf &"]
+            if nats
+            else []
+        ),
+    ):
+        assert said in done.stderr
+    assert (tmp_path / "a/t/board.sqlite").exists() is not nats
+    if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
+        assert re.search(r"http://\S+ shows it while it runs", done.stderr)
+    found = (study.title, study.epsilon, study.trial, study.minimum_ballots, study.patience, study.key_bits)
+    assert found == ("A trial", 10.0, True, 3, 60, 256)
+    logged = [json.loads(line) for line in (tmp_path / "a/t/party-0.log").read_text().splitlines() if line[0] == "{"]
     assert {line["role"] for line in logged} >= {"party 0", "holder 1"}

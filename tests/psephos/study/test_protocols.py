@@ -2,29 +2,74 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from psephos.curator.hamm.averaging import average_of
+from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_total
+from psephos.curator.losses import loss_named
+from psephos.curator.pathak.bounds import proved_epsilon
+from psephos.curator.psgd.agreement import DescentOptions, agree
+from psephos.curator.psgd.curator import Walking
+from psephos.curator.tally import OpenedSum
+from psephos.outcomes import Release
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_states import Searching, Told
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
+from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import EquivocationError, StudyError
+from psephos.protocol.paillier.packing import PackingPlan, best_degree
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, Skellam, SphericalLaplace
-from psephos.protocol.psgd.walk import PublishedSum
+from psephos.protocol.psgd.walk import PublishedSum, Walk
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
-from psephos.protocol.storage.store import Store
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
+from psephos.simulation.average import parameters_context
+from psephos.simulation.methods import (
+    Request,
+    average_method,
+    erm_method,
+    ledger_entry,
+    own_data_method,
+    statistic_method,
+)
+from psephos.simulation.pathak import make_terms
+from psephos.simulation.tally import shares_of
 from psephos.study import verify
-from psephos.study.protocols import Psgd, Public, play_of
+from psephos.study.protocols import (
+    PLAYS,
+    Pathak,
+    Play,
+    Psgd,
+    Public,
+    SharedSum,
+    Sum,
+    _Planned,
+    _Tally,
+    coordinates,
+    play_of,
+    unit_of,
+)
 from psephos.study.roles import holder_role, party_role
 from psephos.study.words import described
 from psephos.testing.adversary import Adversary
-from tests.psephos.study.cast import ALL, AUXILIARY, Cast, fields_of
+from psephos.testing.rounds import short_key
+from tests.psephos.study.cast import ALL, AUXILIARY, EVERY, FEATURES, Cast, Dealt, fields_of
 
 
 def play(cast: Cast, agents: Callable[[str], Agent]) -> None:
@@ -238,3 +283,372 @@ def test_the_noise_is_of_the_law_that_the_study_pays_for(what: str, delta: float
     plan = play_of(Public(replace(Cast(what).made.study, delta=delta), AUXILIARY)).plan
     assert type(plan.mechanism) is law
     assert plan.delta == delta
+
+
+# -- under a key that was dealt: every term that follows from a study, and every release, beside what was meant
+
+
+@pytest.mark.parametrize("what", ALL)
+def test_a_study_under_a_dealt_key_comes_to_what_its_parties_put_in(what: str) -> None:
+    cast = Dealt(what)
+    _, agents = cast.played()
+    check(cast, agents)
+    result = agents["curator"].state.before[-1]
+    assert cast.play.ballots(agents["curator"].role._made[agents["curator"].state.stage - 1].result(result)) == 5  # type: ignore[attr-defined]
+
+
+ROUNDS: dict[str, tuple[str, tuple[int, int, int], str, int]] = {
+    "tally": ("votes", (24, 0, 1), "valid", 2),
+    "statistic": ("statistic", (6, -1, 1), "knowledge", 1),
+    "statistic, gaussian": ("statistic", (6, -1, 1), "knowledge", 1),
+    "statistic, own data": ("statistic", (6, -1, 1), "knowledge", 1),
+    "average": ("parameters", (12, -(2 << 24), 2 << 24), "knowledge", 1),
+    "average, own data": ("parameters", (6, -1, 1), "knowledge", 1),
+    "average, whitened": ("parameters", (6, -1, 1), "knowledge", 1),
+}
+"""Kind; length of the vectors and their range, where no noise is in them; proofs and group of the ballots."""
+
+
+@pytest.mark.parametrize("what", ROUNDS)
+def test_the_round_of_a_study_is_the_one_that_it_says(what: str) -> None:
+    cast, (kind, vectors, proofs, group) = Dealt(what), ROUNDS[what]
+    play, study = cast.play, cast.made.study
+    assert isinstance(play, Sum)
+    if isinstance(play, _Planned) and what != "average":
+        grid = play.plan.grid
+        context, vectors = grid.digest, (6, grid.minimum, grid.maximum)
+        assert grid.minimum < 0 < grid.maximum
+        if play.joint:
+            bound = play.shares.bound  # type: ignore[attr-defined]
+            assert bound > 0
+            vectors = (6, grid.minimum - bound, grid.maximum + bound)
+    else:
+        context = parameters_context(2.0) if what == "average" else AUXILIARY.context(range(3))
+    assert play.vectors == vectors
+    key = cast.shares[0].threshold_key
+    plan = PackingPlan.for_key(key.key, length=vectors[0], addends=5, minimum=vectors[1], maximum=vectors[2])
+    least = {"tally": 3, "average": 3, "statistic, gaussian": 4}.get(what, 5)
+    terms: Any = (kind, key, plan, study.roster, least, context, study.nonce_for(key), True, proofs, group, 3)
+    assert play.round(key) == Round(*terms)
+    wanted = {"length": vectors[0], "addends": 5, "minimum": vectors[1], "maximum": vectors[2]}
+    assert play.best_degree == best_degree(256, **wanted)
+    holder = play.holder(cast.shares[0], OnceLedger(Store(), "holder 1"))
+    assert (holder.round, holder._public) == (play.round(key), what == "statistic")  # type: ignore[attr-defined]
+
+
+def test_best_degrees() -> None:
+    """Many entries are cheaper under a larger key; what is opened at every step, and what has no key, are not asked."""
+    cast = Cast("tally")
+    large = replace(cast.made.study, samples=300)
+    many = _Tally(SimpleNamespace(study=large))  # type: ignore[arg-type]
+    assert many.vectors == (600, 0, 1)
+    assert many.best_degree == best_degree(256, length=600, addends=5, minimum=0, maximum=1) > 1
+    assert {Cast(what).play.best_degree for what in ("psgd", "pathak")} == {1}
+
+
+def test_which_notion_an_epsilon_is_of_and_who_adds_the_noise() -> None:
+    assert {name: (kind.unit, kind.joint, kind.methods) for name, kind in PLAYS.items()} == {
+        "tally": ("party", False, ("statistic", "soft", "vote")),
+        "statistic": ("party", True, ("statistic", "own-data", "whitened")),
+        "average": ("party", False, ("avg", "own-data", "whitened")),
+        "psgd": ("record", True, ("psgd",)),
+        "pathak": ("record", True, ("pathak",)),
+    }
+    assert {what: unit_of(Cast(what).made.study) for what in EVERY} == {name: kind.unit for name, kind in PLAYS.items()}
+    psgd = Cast("psgd").made.study
+    assert unit_of(replace(psgd, parameters=psgd.parameters | {"unit": "party"})) == "party"
+    pathak = Cast("pathak").made.study
+    assert unit_of(replace(pathak, parameters={**pathak.parameters, "unit": "party"})) == "record"
+
+
+def test_the_parameters_that_a_study_may_give() -> None:
+    """As docs/study.md lists them; a type in the place of a default has none."""
+    assert {name: dict(kind.parameters) for name, kind in PLAYS.items()} == {
+        "tally": {"lam": 0.0},
+        "statistic": {"coordinates": str, "colluders": 0, "dropouts": 0},
+        "average": {"coordinates": "", "radius": 0.0, "lam": 0.0},
+        "psgd": {
+            "sizes": str,
+            "variant": "gaussian",
+            "unit": "record",
+            "party_bound": 0.0,
+            "on_excess": "refuse",
+            "colluders": 0,
+            "dropouts": 0,
+            "loss": "logistic",
+            "lam": 0.1,
+            "steps": 200,
+            "first_step": 0.0,
+            "step_offset": 0.0,
+            "step_power": 1.0,
+            "radius": 0.0,
+            "stop_tolerance": 0.0,
+            "stop_window": 50,
+            "fraction_bits": 20,
+        },
+        "pathak": {"lam": float, "smallest_size": int, "largest_size": 1 << 20, "excluded": 1, "tolerance": 1e-9},
+    }
+
+
+OPENED = {
+    "tally": ((1, 0, 2, 3, 0, 5, 1, 1, 2, 0, 4, 0, 1, 0, 2, 3, 0, 5, 1, 1, 2, 0, 4, 0), (0, 1, 2, 3, 4)),
+    "statistic": ((9, -4, 5, 30, -20, 11), (0, 1, 2, 3, 4)),
+    "average": ((1 << 20, 0, -(1 << 19), 7, 0, 0, 1, 2, 3, -4, 5, 1 << 18), (0, 2, 3, 4)),
+}
+
+
+def seeded() -> SimulationRandomness:
+    return SimulationRandomness(3, "a release")
+
+
+@pytest.mark.parametrize(
+    ("what", "method", "delta", "noise"),
+    [
+        ("tally", "statistic", 0.0, "spherical-laplace"),
+        ("tally", "statistic", 1e-6, "gaussian"),
+        ("tally", "soft", 0.0, "spherical-laplace"),
+        ("tally", "soft", 1e-6, "gaussian"),
+        ("tally", "vote", 0.0, "spherical-laplace"),
+        ("average", "avg", 0.0, "spherical-laplace"),
+        ("average", "avg", 1e-6, "gaussian"),
+    ],
+)
+def test_what_the_curator_adds_noise_to_is_released_as_by_psephos_run(
+    what: str, method: str, delta: float, noise: Any
+) -> None:
+    cast = Cast(what)
+    settings: dict[str, Any] = {"method": method, "delta": delta, "epsilon": 1.25}
+    if method == "soft":
+        settings["parameters"] = {"lam": 1}  # a whole number where a number is asked for
+    play = play_of(Public(replace(cast.made.study, **settings), AUXILIARY))
+    opened = OpenedSum(*OPENED[what])
+    counts = VoteLayout(12, 3).decode(*OPENED["tally"][:1], 5)
+    lam = {"soft": 1.0, "avg": 0.1}.get(method)
+    request = Request(1.25, delta, noise, lam, "certified", False)
+    assert play.request == request  # type: ignore[attr-defined]
+    if method == "statistic":
+        meant = statistic_method(counts, AUXILIARY.samples, request)
+    elif method == "avg":
+        average = average_of(opened.sums, 4, 2.0, FixedPoint(24), features=4, classes=3)
+        meant = average_method(average, 0.1, request)
+    else:
+        labels: Any = {"soft": "soft", "vote": "majority"}[method]
+        meant = erm_method(labels, counts, AUXILIARY.samples, loss_named("logistic", 3), request)
+    w, paid = play.release(opened, seeded())
+    assert paid == meant.ledger_entry
+    assert (w == meant.draw(seeded())).all()
+    if method != "statistic":  # of which few samples have few outcomes
+        assert (w != play.release(opened)[0]).any(), "of the system's randomness unless it is given other"
+    assert play.ballots(opened) == len(opened.parties)
+
+
+@pytest.mark.parametrize("what", [what for what in ROUNDS if what not in ("tally", "average")])
+def test_what_is_linear_in_the_sum_is_released_in_the_agreed_coordinates(what: str) -> None:
+    cast = Cast(what)
+    study, play, opened = cast.made.study, cast.play, OpenedSum(*OPENED["statistic"])
+    assert isinstance(play, _Planned)
+    text = str(study.parameters["coordinates"])
+    transform = np.frombuffer(base64.b64decode(text), "<f4").astype(np.float64).reshape(FEATURES, 3)
+    joint = study.protocol == "statistic"
+    law: Any = "gaussian" if study.delta else "discrete-laplace" if joint else "spherical-laplace"
+    source: Any = {"statistic": "votes"}.get(study.method, study.method)
+    plan = plan_statistic(
+        AUXILIARY.samples,
+        3,
+        5,
+        epsilon=1.0,
+        delta=study.delta,
+        mechanism=law,
+        source=source,
+        transform=transform,
+        joint=joint,
+    )
+    assert (play.plan.grid.digest, play.plan.mechanism) == (plan.grid.digest, plan.mechanism)
+    assert (play.plan.unit, play.plan.classes, play.plan.parties) == (plan.unit, 3, 5)
+    w, paid = play.release(opened, seeded())
+    if joint:
+        dropouts = 1 if what == "statistic, gaussian" else 0
+        assert play.shares == shares_of(plan, colluders=0, dropouts=dropouts)  # type: ignore[attr-defined]
+        assert (w == fit_statistic(release_total(plan, list(opened.sums), ballots=5))).all()
+        name = "Skellam shares" if study.delta else "discrete Laplace in shares"
+        assert paid == ledger_entry(plan.event, plan.sensitivity, name, {"rank": 3})
+    else:
+        meant = own_data_method(list(opened.sums), plan)
+        assert paid == meant.ledger_entry
+        assert (w == meant.draw(seeded())).all()
+
+
+def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
+    cast = Dealt("psgd")
+    play, study = cast.play, cast.made.study
+    assert isinstance(play, Psgd)
+    sizes = [6, 7, 8, 9, 10]
+    options = DescentOptions(variant="gaussian", delta=1e-3, steps=2, lam=0.5, fraction_bits=12)
+    assert play.options == options
+    agreed = agree(options, sizes, 4, bytes(16))
+    key = cast.shares[0].threshold_key
+    terms = play.terms(key)
+    assert terms.series == replace(agreed.series, nonce=study.nonce_for(key, "series"))
+    rest = (terms.descent, terms.threshold_key, terms.roster, terms.test_key, terms.proofs, terms.confirmations)
+    assert rest == (agreed.descent, key, study.roster, True, "knowledge", 3)
+    walk = Walk.start(terms)
+    w, paid = play.release(Walking(walk, OpenedSum((1,) * 4, (0, 1, 4))))
+    assert list(w) == list(walk.point)
+    cost = agreed.guarantee.epsilon_transcript
+    assert paid == Release(
+        "skellam",
+        cost,
+        1e-3,
+        "record",
+        agreed.sensitivity,
+        "l2",
+        "one step's gradients; epsilon is that of all steps",
+        chosen={"steps": 0, "lam": 0.5},
+    )
+    assert play.ballots(Walking(walk, OpenedSum((1,) * 4, (0, 1, 4)))) == 3
+
+
+def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
+    study = Cast("psgd").made.study
+    parameters = study.parameters | {"variant": "halving", "party_bound": 12, "first_step": 0.5, "on_excess": "clip"}
+    play = play_of(Public(replace(study, parameters=parameters), AUXILIARY))
+    assert isinstance(play, Psgd)
+    chosen: dict[str, Any] = {"party_bound": 12.0, "first_step": 0.5, "on_excess": "clip"}
+    options = DescentOptions(variant="halving", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, **chosen)
+    assert play.options == options
+    agreed = agree(options, [6, 7, 8, 9, 10], 4, bytes(16))
+    assert 0 < agreed.guarantee.delta_samplers < 1e-9
+    key = deal(short_key(bits=256), holders=3, threshold=2)[0]
+    paid = play.release(Walking(Walk.start(play.terms(key)), None))[1]
+    assert paid.delta == agreed.guarantee.delta_samplers
+    assert paid.epsilon == agreed.guarantee.epsilon_transcript
+    assert play.party(0, SigningKey.generate(), Cast("psgd").own(0), OnceLedger(Store(), "x"), key)._clip is True  # type: ignore[attr-defined]
+
+
+def test_what_is_shared_among_all_parties_is_a_multiple_of_the_pitch() -> None:
+    cast = Cast("pathak")
+    play, study = cast.play, cast.made.study
+    assert isinstance(play, Pathak)
+    terms = make_terms(parties=5, features=4, classes=("a", "b"), epsilon=1.0, lam=0.1, smallest_size=6)
+    assert play.terms == replace(terms, nonce=study.nonce_for(None, "pathak").hex())
+    assert (terms.largest_size, terms.excluded, terms.tolerance) == (1 << 20, 1, 1e-9)
+    w, paid = play.release(SharedSum((5, -10, 0, 1)))
+    assert list(w) == [total * (terms.pitch / 5) for total in (5, -10, 0, 1)]
+    epsilon, delta = proved_epsilon(terms)
+    where = (record_sensitivity(terms, 6), "l2", "one party's parameters")
+    assert paid == Release("laplace in shares", epsilon, delta, "record", *where, chosen={"lam": 0.1})
+    assert play.ballots(SharedSum(())) == 5
+    with pytest.raises(StudyError, match="no key is shared"):
+        play.holder(deal(short_key(bits=256), holders=3, threshold=2)[1][0], OnceLedger(Store(), "x"))
+
+
+def changed(what: str, **fields: Any) -> Study:
+    study = Cast(what).made.study
+    if "parameters" in fields:
+        fields["parameters"] = {**study.parameters, **fields["parameters"]}
+    return replace(study, **fields)
+
+
+@pytest.mark.parametrize(
+    ("what", "good", "bad", "said"),
+    [
+        ("tally", {"lam": 999_999.0}, {"lam": 1e6}, "lam is a positive number, not 1000000"),
+        ("tally", {"lam": 5e-324}, {"lam": 0.0}, "lam is a positive number"),
+        ("tally", {"lam": 7}, {"lam": True}, "lam is True, and should be of type float"),
+        ("tally", {"ignore": "x", "text": "y"}, {"ignore": 1}, "ignore is 1, and should be of type str"),
+        ("average", {"radius": 999_999.0}, {"radius": 1e6}, "radius is a positive number"),
+        ("average", {"lam": 999_999.0}, {"lam": 1e6}, "lam is a positive number"),
+        ("average", {"lam": 5e-324}, {"lam": -5e-324}, "lam is a positive number"),
+        ("average", {"lam": 1.0}, {"lam": 0.0}, "an average by avg says its lam"),
+        ("average", {}, {"radius": 0.0}, "an average by avg says its radius"),
+        ("average, own data", {}, {"coordinates": ""}, "an average by own-data says its coordinates"),
+        ("average, own data", {"lam": 2e6}, {"coordinates": "AAAA"}, "no float32"),
+        ("statistic", {}, {"coordinates": "A"}, "no float32"),
+        ("statistic", {}, {"coordinates": ""}, "not those of 4 features"),
+        ("statistic", {}, {"coordinates": coordinates(np.ones((3, 1)))}, "not those of 4 features"),
+        ("statistic", {}, {"coordinates": coordinates(np.full((4, 1), np.inf))}, "not those of 4 features"),
+        ("statistic", {}, {"colluders": 1.0}, "colluders is 1.0, and should be of type int"),
+        ("statistic", {"colluders": 1}, {"surprise": 1}, "surprise is no parameter of statistic"),
+        ("psgd", {"sizes": "1 1 1 1 1"}, {"sizes": "1 1 1 1 x"}, "whole numbers with spaces"),
+        ("psgd", {}, {"sizes": "6 7 8 9 10 11"}, "5 parties and says 6 sizes"),
+        ("psgd", {"steps": 3}, {"steps": 0}, "steps"),
+        ("pathak", {"smallest_size": 1}, {"smallest_size": 0}, "positive"),
+    ],
+)
+def test_parameters_on_both_sides_of_their_limits(
+    what: str, good: dict[str, Any], bad: dict[str, Any], said: str
+) -> None:
+    look(changed(what, parameters=good))
+    with pytest.raises(StudyError, match=said):
+        look(changed(what, parameters=bad))
+
+
+def look(study: Study) -> Play:
+    """Its protocol, and its coordinates, which are otherwise looked at when they are used."""
+    play = play_of(Public(study, AUXILIARY))
+    if isinstance(play, _Planned) and study.method != "avg":
+        assert play.plan.rank
+    return play
+
+
+@pytest.mark.parametrize(
+    ("what", "good", "bad", "said"),
+    [
+        ("statistic, gaussian", {"minimum_ballots": 5}, {"minimum_ballots": 3}, "whole from 4 ballots on"),
+        ("average, own data", {}, {"minimum_ballots": 4}, "the minimum is all of them"),
+        ("average", {"minimum_ballots": 4}, {"method": "soft"}, "released by one of avg, own-data, whitened"),
+        ("psgd", {"delta": 1e-3}, {"minimum_ballots": 4}, "sized for 0 dropouts: the minimum of ballots is 5, not 4"),
+        ("psgd", {}, {"classes": ("a", "b", "c")}, "two classes"),
+        ("pathak", {}, {"minimum_ballots": 4}, "all of them"),
+    ],
+)
+def test_studies_on_both_sides_of_their_limits(what: str, good: dict[str, Any], bad: dict[str, Any], said: str) -> None:
+    look(changed(what, **good))
+    with pytest.raises(StudyError, match=said):
+        look(changed(what, **bad))
+
+
+def test_a_descent_that_costs_more_than_its_study_says() -> None:
+    """Epsilon of the classifier alone, as the paper has it, is not that of the sums that stand on the board."""
+    with pytest.raises(StudyError, match=r"all of them together cost epsilon .*, not 1: the variants"):
+        look(changed("psgd", parameters={"variant": "paper"}))
+
+
+def test_a_party_takes_part_with_the_rows_that_the_study_says() -> None:
+    play = Cast("psgd").play
+    for number, rows in enumerate((6, 7, 8, 9, 10)):
+        play.fits(number, rows)
+        for other in (rows - 1, rows + 1):
+            with pytest.raises(StudyError, match=f"party {number} has {rows} rows, and these are {other}"):
+                play.fits(number, other)
+    Cast("tally").play.fits(0, 7)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"samples": 11}, {"samples": 13}, {"features": ("x", "y", "z")}, {"auxiliary": bytes(32)}], ids=str
+)
+def test_samples_that_are_not_the_studys(fields: dict[str, Any]) -> None:
+    study = replace(Cast("tally").made.study, **fields)
+    with pytest.raises(
+        StudyError, match=r"12 samples of 4|11 samples|13 samples|samples of 3 features|not the auxiliary"
+    ):
+        Public(study, AUXILIARY)
+
+
+def test_what_a_party_is_made_of() -> None:
+    """Of the study's classes, with the ledger that it was given, by what its own rows or classifier say."""
+    key = deal(short_key(bits=256), holders=3, threshold=2)[0]
+    for what in ROUNDS:
+        cast, once = Dealt(what), OnceLedger(Store(), "party 2")
+        role: Any = cast.play.party(2, cast.made.keys["party 2"], cast.own(2), once, key)
+        assert role.name == "party 2"
+        member = role.party if hasattr(role, "party") else role._party
+        assert (member.number, list(member.classes), member._once) == (2, [0, 1, 2], once)
+
+
+def test_coordinates_are_written_in_single_precision() -> None:
+    given = np.arange(12.0).reshape(4, 3) / 7
+    text = coordinates(given)
+    assert base64.b64decode(text) == given.astype("<f4").tobytes()
+    study = changed("statistic", parameters={"coordinates": text})
+    assert (look(study).plan.transform == given.astype("<f4").astype(np.float64)).all()  # type: ignore[attr-defined]

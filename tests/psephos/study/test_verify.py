@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,28 +23,22 @@ from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.file import BoardFile
-from psephos.protocol.errors import MessageError
+from psephos.protocol.board.history import History, leaf_hash
+from psephos.protocol.errors import MessageError, StudyError
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import encode_key
+from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
 from psephos.study.release import released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import Check, verify
+from psephos.study.verify import Check, as_text, verify
 from psephos.testing.adversary import Adversary
 from psephos.testing.studies import Trial, trial
+from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
 
 PARTIES, SAMPLES = 5, 12
-
-
-class FixedVotes:
-    def __init__(self, votes: Any) -> None:
-        self._votes = votes
-
-    def predict_votes(self, X: Any) -> Any:
-        return self._votes
 
 
 Release = Callable[[OpenedSum], bytes]
@@ -64,8 +59,10 @@ class Played:
     def study(self) -> Study:
         return self.made.study
 
-    def play(self, release: Release, puppets: Puppets) -> None:
-        public = Public(self.study, self.samples.auxiliary)
+    def play(self, release: Release, puppets: Puppets, *, ceremony: bool = False) -> None:
+        """With a key that the holders make, or that was dealt, in a fraction of the time."""
+        public, protocol = Public(self.study, self.samples.auxiliary), self.study.protocol
+        shares = [] if ceremony or not self.study.keyed else shares_of(self.study)
         votes = np.random.default_rng(7).integers(0, 3, size=(PARTIES, SAMPLES))
         for name, key in self.made.keys.items():
             store = self.stores[name] = Store()
@@ -74,8 +71,12 @@ class Played:
                 role: Role = curator_role(public, release, store)
             elif kind == "holder":
                 role = holder_role(public, int(number), store)
+                role = given(role, shares[int(number) - 1]) if shares else role
             else:
-                role = party_role(public, int(number), key, FixedVotes(votes[int(number)]), store)
+                X = unit(np.random.default_rng(int(number)), 6 + int(number))
+                own: Any = (X, (X[:, 0] > 0).astype(np.int64))
+                own = own if protocol in ("psgd", "pathak") else FixedVotes(votes[int(number)])
+                role = party_role(public, int(number), key, own, store)
             role = puppets[name](role) if name in puppets else role
             self.agents[name] = Agent(role, self.study.members, key, self.board, store)
         for _ in range(3):
@@ -104,14 +105,18 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> PublicSamples:
 @pytest.fixture(scope="module")
 def play(samples: PublicSamples) -> Callable[..., Played]:
     def started(
-        release: Callable[[Study], Release] | None = None, puppets: Puppets | None = None, **fields: Any
+        release: Callable[[Study], Release] | None = None,
+        puppets: Puppets | None = None,
+        *,
+        ceremony: bool = False,
+        **fields: Any,
     ) -> Played:
         settings: dict[str, Any] = {"method": "statistic", "epsilon": 0.5, "samples": SAMPLES} | fields
         public: dict[str, Any] = {"auxiliary": samples.auxiliary.digest, "features": samples.features}
         made = trial(parties=PARTIES, **settings, **public)
         honest: Release = lambda opened: released(made.study, samples, opened)  # noqa: E731
         played = Played(made, samples)
-        played.play(honest if release is None else release(made.study), puppets or {})
+        played.play(honest if release is None else release(made.study), puppets or {}, ceremony=ceremony)
         return played
 
     return started
@@ -324,7 +329,7 @@ class Early(Adversary):
 
 def test_a_key_that_is_published_early_counts_from_one_place_for_everybody(play: Callable[..., Played]) -> None:
     """Or its sender says it again when it likes: holders would count ballots from there on, and everybody else all."""
-    played = play(puppets={"holder 3": Early})
+    played = play(puppets={"holder 3": Early}, ceremony=True)
     assert played.failing() == set()
     assert "5 ballots count" in played.checks()["ballots"].found
 
@@ -370,3 +375,251 @@ def test_the_command(honest: Played, tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "nothing that was checked fails" in done.output
     assert "a TRIAL" in done.output
+
+
+def of(what: str, **fields: Any) -> dict[str, Any]:
+    """A study that is called so, of these samples."""
+    given = fields_of(what, PARTIES)
+    return {name: value for name, value in given.items() if name not in ("samples", "auxiliary")} | fields
+
+
+NEVER = (
+    ("who holds the identities", "a study names keys; that they are those people's is for people to see"),
+    ("that nobody has p and q", "what the holders told each other is sealed, and each checked it for itself"),
+    ("what the parties trained on", "no proof says that it is good, nor that a share of noise was drawn"),
+    ("who else was shown the board", "compare the head with the other members'"),
+)
+LOG, WHO = "signatures, order and heads of the log", "who has agreed to the study"
+KEY, BALLOTS = "the key: published alike by all holders", "ballots: signatures, proofs (knowledge), and their product"
+CONFIRMED, PARTS = "confirmations of one product", "partial decryptions: proofs, and what they open"
+RESULT = "the result: of the classes, columns, method and price that were agreed on"
+FOLLOWS, STEPS = (
+    "the result follows from the sum",
+    "every step: at the point that follows, and its sum published alike by t ",
+)
+STEPS += "holders"
+SHARES = "shares of the sum: published by everybody"
+AGAIN = "computed again from public data, byte by byte"
+LINES = tuple[tuple[str, str, str], ...]
+
+
+def shown(played: Played, board: MemoryBoard | None = None, store: Store | None = None) -> LINES:
+    """Every check, but for what nobody can check, which is the same for all."""
+    board = played.board if board is None else board
+    found = [(c.what, c.verdict, c.found) for c in verify(played.study, played.samples, board, store)]
+    keyed = [(what, "not checked", why) for what, why in NEVER if played.study.keyed or "p and q" not in what]
+    assert found[-len(keyed) :] == keyed
+    return tuple(found[: -len(keyed)])
+
+
+def before(played: Played, kind: Kind | None, *said: tuple[str, bytes], count: int = 0) -> MemoryBoard:
+    """The log up to its first message of a kind, or the one `count` later, and what others said there."""
+    board = MemoryBoard()
+    for data in played.board.entries:
+        if kind is not None and Entry(0, "", "", SignedEntry.decode(data).body).is_a(kind):
+            count -= 1
+            if count < 0:
+                break
+        board.post(data)
+    for name, body in said:
+        seat = played.made.seat(name)
+        for number, data in enumerate(board.entries, 1):
+            seat.take(number, data)
+            seat.place += SignedEntry.decode(data).author == name
+        board.post(seat.sign(Post(BOARD, body)))
+    return board
+
+
+def log(board: MemoryBoard, more: str = "") -> tuple[str, str, str]:
+    history = History()
+    for data in board.entries:
+        history.append(leaf_hash(data))
+    return LOG, "holds", f"{len(board.entries)} entries; head {history.head.root.hex()}{more}"
+
+
+@pytest.fixture(scope="module")
+def public(play: Callable[..., Played]) -> Played:
+    """A study whose sums stand on the board."""
+    return play(**of("statistic"))
+
+
+def bodies(played: Played, kind: Kind) -> list[tuple[str, bytes]]:
+    entries = map(SignedEntry.decode, played.board.entries)
+    return [(e.author, e.body) for e in entries if Entry(0, "", "", e.body).is_a(kind)]
+
+
+def test_every_stage_of_a_study_from_its_board_alone(public: Played) -> None:
+    """What has not come yet is not checked; a result that comes before its time fails, and says why."""
+    (key,) = {body for _, body in bodies(public, Kind.PUBLIC_KEY)}
+    identifier = decode_key(public.study, key).key.identifier.hex()[:12]
+    result = bodies(public, Kind.RESULT)[0]
+    all_ = (WHO, "holds", "9 of 9 roles")
+    keyed = (KEY, "holds", f"256 bits ({identifier}); 2 of 3 open")
+    voted = (BALLOTS, "holds", "5 ballots count, and the vote is closed")
+    agreed = (CONFIRMED, "holds", "3 of at least 3")
+    opened = (PARTS, "holds", "holders [1, 2] open a sum of 5 ballots")
+    none = (RESULT, "not checked", "there is none yet")
+    no_key = ("ballots, and what they add up to", "not checked", "there is no key yet")
+    open_, late = (PARTS, "not checked", "the vote is open"), (KEY, "not checked", "not all holders have published it")
+    waits = (CONFIRMED, "not checked", "the vote is open")
+    few = (PARTS, "not checked", "0 of 2 are there")
+    lacks = {
+        Kind.BALLOT: ((BALLOTS, "holds", "0 ballots count, and the vote is open"), waits, open_),
+        Kind.CLOSE: ((BALLOTS, "holds", "5 ballots count, and the vote is open"), waits, open_),
+        Kind.CONFIRMATION: (voted, (CONFIRMED, "not checked", "0 of at least 3"), few),
+        Kind.PARTIAL_DECRYPTION: (voted, agreed, few),
+    }
+    why = {
+        Kind.BALLOT: "the vote is open",
+        Kind.CLOSE: "the vote is open",
+        Kind.CONFIRMATION: "0 of 2 holders open the sum on this board",
+        Kind.PARTIAL_DECRYPTION: "0 of 2 holders open the sum on this board",
+    }
+    for kind, found in lacks.items():
+        board = before(public, kind)
+        assert shown(public, board) == (log(board), all_, keyed, *found, none)
+        board = before(public, kind, result)
+        early = (RESULT, "fails", f"there is one, and {why[kind]}")
+        assert shown(public, board) == (log(board), all_, keyed, *found, early)
+    board = MemoryBoard()
+    missing = "missing: curator, holder 1, holder 2, holder 3"
+    assert shown(public, board) == (log(board), (WHO, "fails", missing), late, no_key, none)
+    board = before(public, Kind.PUBLIC_KEY)
+    assert shown(public, board) == (log(board), all_, late, no_key, none)
+    board = before(public, Kind.PUBLIC_KEY, count=2)
+    assert shown(public, board) == (log(board), all_, late, no_key, none)
+    board = before(public, Kind.CONFIRMATION, count=2)
+    assert (CONFIRMED, "not checked", "2 of at least 3") in shown(public, board)
+    board = before(public, Kind.PARTIAL_DECRYPTION, count=1)
+    assert (PARTS, "not checked", "1 of 2 are there") in shown(public, board)
+    board = before(public, Kind.RESULT)
+    assert shown(public, board) == (log(board), all_, keyed, voted, agreed, opened, none)
+    priced = (RESULT, "holds", "statistic of 5 parties, epsilon 0.5")
+    whole = (all_, keyed, voted, agreed, opened, priced, (FOLLOWS, "holds", AGAIN))
+    assert shown(public) == (log(public.board), *whole)
+
+
+def test_lies_of_holders_are_named(public: Played) -> None:
+    (one, first), (two, second) = bodies(public, Kind.PARTIAL_DECRYPTION)[:2]
+    (who, confirmation), *_ = bodies(public, Kind.CONFIRMATION)
+    assert {one, two} == {"holder 1", "holder 2"}
+    board = before(public, Kind.PARTIAL_DECRYPTION, (two, first), (one, first), ("party 4", b"x"), ("holder 3", second))
+    another = "it is of another holder, or of another product"
+    assert [line[1:] for line in shown(public, board) if line[0] == PARTS] == [
+        ("fails", f"{two}: {another}; holder 3: {another}"),
+        ("not checked", "1 of 2 are there"),
+    ]
+    liar = "holder 3" if who != "holder 3" else "holder 2"
+    other = frame(Kind.CONFIRMATION, session_of(confirmation), bytes(32), bytes([int(liar[-1])]))
+    board = before(public, Kind.CONFIRMATION, (liar, other), ("party 4", other), (who, confirmation))
+    assert (CONFIRMED, "fails", f"holders [{liar[-1]}] confirmed another product than this board's") in shown(
+        public, board
+    )
+
+
+def test_a_result_that_is_not_that_of_the_sum(public: Played) -> None:
+    session, content = public.study.digest, public.agents["curator"].result.content
+    fewer = msgspec.structs.replace(msgspec.json.decode(content, type=Model), intercepts=(0.0, 0.0, 1.0))
+    board = before(public, Kind.RESULT, ("party 3", frame(Kind.RESULT, session, content)))
+    assert shown(public, board)[-1] == (RESULT, "not checked", "there is none yet")
+    board = before(public, Kind.RESULT, ("curator", frame(Kind.RESULT, session, written_model(fewer))))
+    assert shown(public, board)[-1] == (FOLLOWS, "fails", AGAIN)
+    board = before(public, Kind.RESULT, ("curator", frame(Kind.RESULT, session, b"none")))
+    assert shown(public, board)[-1][:2] == (RESULT, "fails")
+    assert "no model of this version" in shown(public, board)[-1][2]
+
+
+def test_ballots_that_were_refused_are_counted_by_their_errors(public: Played) -> None:
+    (author, ballot), *_ = bodies(public, Kind.BALLOT)
+    junk = frame(Kind.BALLOT, session_of(ballot), b"x")
+    board = before(public, Kind.CLOSE, (author, ballot), ("party 4", junk))
+    told = [found for what, _, found in shown(public, board) if what == BALLOTS]
+    assert len(told) == 1
+    assert told[0].startswith("5 ballots count, and the vote is open; refused: 1 ")
+    assert told[0].count("Error") == 2
+
+
+def test_what_stands_on_the_board_and_counts_for_nothing(public: Played) -> None:
+    board = MemoryBoard()
+    board.entries = [*public.board.entries, b"noise", b"noise", bytes(200)]
+    more = "; not of this study, forged or of another board, and so not counted: 3 MessageError"
+    assert shown(public, board)[0] == log(board, more)
+
+
+def test_an_exact_sum_is_checked_with_the_curators_store_alone(honest: Played) -> None:
+    count = {"who": "5 ballots count, and the vote is closed", "parts": "holders [1, 2] open a sum of 5 ballots"}
+    mine = shown(honest, store=honest.stores["curator"])
+    assert [verdict for _, verdict, _ in mine[:-1]] == ["holds"] * 7
+    assert (BALLOTS, "holds", count["who"]) in mine
+    assert (PARTS, "holds", count["parts"]) in mine
+    assert mine[-1][0] == "the result follows from the counts, but for its noise"
+    assert mine[-1][2].endswith("would be a failure, and would happen to an honest curator once in 150")
+    theirs = shown(honest)
+    assert theirs[:5] == mine[:5]
+    assert theirs[5:] == (
+        (PARTS, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"),
+        (RESULT, "holds", "statistic of 5 parties, epsilon 0.5"),
+        (FOLLOWS, "not checked", "the sum is not known here"),
+    )
+    for content in (None, b""):
+        store = Store()
+        if content is not None:
+            store.put("seat", b"sealing", content)
+        with pytest.raises(StudyError, match="no store of a curator"):
+            shown(honest, store=store)
+
+
+def test_every_step_of_a_descent_from_its_board_alone(play: Callable[..., Played]) -> None:
+    played = play(**of("psgd"))
+    whole = shown(played)
+    each = tuple(f"{what}, in each of 2 steps" for what in (BALLOTS, CONFIRMED, PARTS))
+    assert [line[1] for line in whole] == ["holds"] * 10
+    assert whole[3:8] == (
+        (STEPS, "holds", "2 steps"),
+        (each[0], "holds", "5 ballots count, and the vote is closed"),
+        (each[1], "holds", "3 of at least 3"),
+        (each[2], "holds", "holders [1, 2] open a sum of 5 ballots"),
+        ("the published sum is the opened one, in each of 2 steps", "holds", "step 1"),
+    )
+    result = bodies(played, Kind.RESULT)[0]
+    late = (RESULT, "fails", "there is one, and the descent is not over")
+    board = before(played, Kind.ANNOUNCEMENT, result)
+    assert shown(played, board)[3:] == ((STEPS, "not checked", "0 steps"), late)
+    sums = bodies(played, Kind.PUBLISHED_SUM)
+    board = before(played, Kind.ANNOUNCEMENT, ("party 4", sums[0][1]), ("party 4", sums[0][1]), count=1)
+    found = shown(played, board)
+    assert found[3][:2] == (STEPS, "not checked")
+    assert found[3][2].startswith("1 steps; refused: 2 ")
+    assert found[4][0] == f"{BALLOTS}, in each of 1 steps"
+    assert found[-1] == (RESULT, "not checked", "there is none yet")
+
+
+def test_a_sum_in_shares_from_its_board_alone(play: Callable[..., Played]) -> None:
+    played = play(**of("pathak"))
+    all_ = (WHO, "holds", "6 of 6 roles")
+    end = ((RESULT, "holds", "pathak of 5 parties, epsilon 0.5"), (FOLLOWS, "holds", AGAIN))
+    assert shown(played) == (log(played.board), all_, (SHARES, "holds", "5 parties and the curator"), *end)
+    shares, result = bodies(played, Kind.PUBLISHED_SHARE), bodies(played, Kind.RESULT)[0]
+    board = before(played, Kind.PUBLISHED_SHARE, result, count=len(shares) - 1)
+    waits = f"waits for the published share of {shares[-1][0]}"
+    lacks = f"there is one, and not all shares of it are on this board: it {waits}"
+    assert shown(played, board) == (log(board), all_, (SHARES, "not checked", waits), (RESULT, "fails", lacks))
+    twice = (shares[0][0], shares[0][1])
+    board = before(played, Kind.PUBLISHED_SHARE, twice, shares[-1], result, count=len(shares) - 1)
+    assert shown(played, board)[2:] == ((SHARES, "holds", "5 parties and the curator; 1 refused"), *end)
+
+
+def test_a_key_of_a_larger_degree_says_so(play: Callable[..., Played]) -> None:
+    played = play(**of("statistic", degree=2))
+    assert re.fullmatch(r"256 bits of degree 2 \([0-9a-f]{12}\); 2 of 3 open", shown(played)[2][2])
+
+
+def test_checks_in_words(public: Played) -> None:
+    checks = [Check("one", "holds", "fine"), Check("two", "not checked", "why"), Check("three", "fails", "a lie")]
+    study, digest = public.study, public.study.digest.hex()
+    lines = [f"A trial, study {digest}, a TRIAL", "  + one: holds; fine", "  ? two: not checked; why"]
+    assert as_text(study, checks[:2]) == "\n".join([*lines, "nothing that was checked fails", ""])
+    lines += ["  ! three: fails; a lie", "1 of 3 checks FAIL", ""]
+    assert as_text(study, checks) == "\n".join(lines)
+    real = replace(study, trial=False, key_bits=2048)
+    assert as_text(real, []).startswith(f"A trial, study {real.digest.hex()}\n")

@@ -1,0 +1,234 @@
+"""Charlie by himself: which keys he takes, what he makes of the shares, and answers that contradict each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import gmpy2
+import pytest
+
+from psephos.curator.pathak.curator import Collecting, Comparing, PathakConsumer, PathakCurator, Proposed, Selected
+from psephos.protocol.errors import InvalidParameter, MessageError, PackingError, ShareRangeError, WeakKeyError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.protocol.pathak.comparison import answer
+from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
+from psephos.protocol.pathak.messages import (
+    KEYED_SIZE_BITS,
+    MASK_BITS,
+    SHARE_BITS,
+    Answers,
+    Ciphertexts,
+    GroupKey,
+    IndexedShare,
+    Proposal,
+    Questions,
+    Share,
+)
+from psephos.protocol.pathak.noise import modulus_bits
+from psephos.protocol.pathak.resharing import open_shares
+from psephos.protocol.pathak.terms import Terms, role
+from psephos.protocol.permutation import inverse, permute
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import BOARD, Entry, Step
+from psephos.protocol.wire import Kind
+from psephos.simulation.pathak import make_terms
+
+COINS = SimulationRandomness(7, "charlie")
+KEY, GROUP = (generate_private_key(bits, test_key=True, randomness=COINS) for bits in (448, 384))
+COMPARISON = generate_dgk_key(256, comparison_bits=KEYED_SIZE_BITS, test_key=True, randomness=COINS)
+
+
+def terms(**changes: Any) -> Terms:
+    agreed = {"parties": 4, "features": 2, "lam": 0.1, "epsilon": 1.0, "smallest_size": 4, "largest_size": 40}
+    return make_terms(randomness=SimulationRandomness(8), **({"variant": "repaired"} | agreed | changes))
+
+
+def charlie(key: PrivateKey = KEY, comparison: DgkPrivateKey = COMPARISON, **changes: Any) -> PathakCurator:
+    return PathakCurator(terms(**changes), (key, comparison), test_key=True, randomness=SimulationRandomness(9))
+
+
+def foreign_key() -> PrivateKey:
+    """p = 1 modulo 4, as in a key of another library."""
+    p = gmpy2.next_prime(3 << 222)
+    while p % 4 != 1:
+        p = gmpy2.next_prime(p)
+    return PrivateKey(int(p), int(gmpy2.next_prime(5 << 221)))
+
+
+# -- keys and terms
+
+
+def test_he_has_two_keys_where_sizes_are_compared_and_none_otherwise() -> None:
+    assert repr(charlie()) == "<PathakCurator of 4 parties, repaired>"
+    for keys, variant in ((None, "repaired"), ((KEY, COMPARISON), "public-bound")):
+        with pytest.raises(InvalidParameter, match="two keys where"):
+            PathakCurator(terms(variant=variant), keys)
+
+
+@pytest.mark.parametrize(("bits", "fits"), [(MASK_BITS + 2, False), (MASK_BITS + 4, True)])
+def test_his_key_and_the_parties_must_hold_the_masked_shares(bits: int, fits: bool) -> None:
+    key = generate_private_key(bits, test_key=True, randomness=COINS)
+    message = {"party 1": GroupKey(key.public_key).encode(terms().digest)}
+    makers: list[Callable[[], Any]] = [
+        lambda: charlie(key),
+        lambda: charlie().take_group_key(charlie().begin().state, message),
+    ]
+    for made in makers:
+        if fits:
+            assert made()
+        else:
+            with pytest.raises(InvalidParameter, match="masked shares take"):
+                made()
+
+
+def test_a_short_key_of_the_parties_is_refused_where_nobody_says_it_is_a_test() -> None:
+    message = {"party 1": GroupKey(GROUP.public_key).encode(terms().digest)}
+    curator = PathakCurator(terms(), (KEY, COMPARISON))
+    with pytest.raises(WeakKeyError):
+        curator.take_group_key(Proposed(), message)
+    assert charlie().take_group_key(Proposed(), message).state == Collecting(GROUP.public_key)
+
+
+def test_his_keys_must_hold_the_noise_and_the_comparisons() -> None:
+    with pytest.raises(PackingError):
+        PathakCurator(
+            replace(terms(), pitch_exponent=-200),
+            (generate_private_key(264, test_key=True, randomness=COINS), COMPARISON),
+        )
+    small = generate_dgk_key(256, comparison_bits=64, test_key=True, randomness=COINS)
+    with pytest.raises(InvalidParameter, match="comparison key"):
+        charlie(comparison=small)
+
+
+@pytest.mark.parametrize("variant", ["repaired", "public-bound"])
+def test_everybody_is_sent_the_terms_and_the_public_keys(variant: str) -> None:
+    agreed = terms(variant=variant)
+    keys = (KEY, COMPARISON) if agreed.finds_smallest else None
+    step = PathakCurator(agreed, keys, test_key=True, randomness=SimulationRandomness(9)).begin()
+    public = None if keys is None else (KEY.public_key, COMPARISON.public_key)
+    for number, post in enumerate(step.posts[:4], 1):
+        assert (post.receiver, post.data) == (role(number), Proposal(agreed, public).encode(agreed.digest))
+    if keys is not None:
+        assert len(step.posts) == 4
+    else:  # and, where nothing is compared, a share of zeros
+        bits = modulus_bits(agreed)
+        shares = [Share.decode(post.data, Kind.RESHARE, agreed).values for post in step.posts[4:]]
+        assert [post.receiver for post in step.posts[4:]] == [role(number) for number in range(1, 5)]
+        assert open_shares([step.state.kept, *shares], bits) == [0, 0]
+
+
+# -- stage 1
+
+
+def indexed(curator: PathakCurator, rests: list[int], hidden: list[int]) -> dict[str, bytes]:
+    """From each party a share under the group key, and what it leaves, sealed for him."""
+    own = KEY.public_key
+    encrypted = Encryptor(GROUP.public_key).encrypt(hidden)
+    sealed = Encryptor(own).encrypt([rest + (1 << SHARE_BITS) for rest in rests])
+    shares = (IndexedShare(a, b, GROUP.public_key, own) for a, b in zip(encrypted, sealed, strict=True))
+    return {role(n): share.encode(curator.terms.digest) for n, share in enumerate(shares, 1)}
+
+
+def signed(key: PrivateKey, ciphertext: Any) -> int:
+    value = int(key.raw_decrypt(ciphertext))
+    return value if value < key.public_key.n // 2 else value - int(key.public_key.n)
+
+
+def test_what_he_passes_on_and_what_he_keeps_add_up() -> None:
+    """xi(pi_1(a) + r) and pi_1(b) - r: masked by as many bits as were said, and at a place that he drew."""
+    curator, rests, hidden = charlie(), [5, -7, (1 << KEYED_SIZE_BITS) - 1, 1 - (1 << SHARE_BITS)], [1, 2, 3, 4]
+    step = curator.blind_and_permute(Collecting(GROUP.public_key), indexed(curator, rests, hidden))
+    sent, public = step.posts[:4], GROUP.public_key
+    masked = [
+        signed(GROUP, *Ciphertexts.decode(post.data, Kind.MASKED_SHARE, curator.terms, public, 1).ciphertexts)
+        for post in sent
+    ]
+    assert [post.receiver for post in sent] == [role(number) for number in range(1, 5)]
+    assert all(-(1 << (MASK_BITS - 1)) <= value < (1 << (MASK_BITS - 1)) + 5 for value in masked)
+    assert max(abs(value).bit_length() for value in masked) > MASK_BITS - 10  # but for a chance of 2^-32
+    state = step.state
+    assert (state.standing, state.turn) == ((0, 1, 2, 3), 0)
+    added = [a + b for a, b in zip(masked, state.rests, strict=True)]
+    assert permute(inverse(state.permutation), added) == [a + b for a, b in zip(hidden, rests, strict=True)]
+
+
+@pytest.mark.parametrize("rest", [1 << KEYED_SIZE_BITS, -(1 << SHARE_BITS)])
+def test_a_sealed_share_out_of_its_range_is_named(rest: int) -> None:
+    curator = charlie()
+    with pytest.raises(ShareRangeError, match="from party 3"):
+        curator.blind_and_permute(Collecting(GROUP.public_key), indexed(curator, [0, 0, rest, 0], [0] * 4))
+
+
+def answered(curator: PathakCurator, state: Comparing, larger: dict[tuple[int, int], bool], step: Step) -> Step:
+    """What he concludes when each comparison comes out as told, whatever the shares are."""
+    messages, public = {}, COMPARISON.public_key
+    for post in step.posts:
+        number = int(post.receiver.split()[1])
+        if Entry(1, "curator", post.receiver, post.data).kind is Kind.QUESTIONS:
+            asked = Questions.decode(post.data, curator.terms, number, public)
+            shares = [
+                state.rests[other - 1] - state.rests[number - 1] + (1 if larger[number - 1, other - 1] else -1)
+                for other in asked.opponents
+            ]
+            answers = answer(public, shares, asked.questions, bits=KEYED_SIZE_BITS)
+            messages[post.receiver] = Answers(state.turn, tuple(answers), public).encode(curator.terms.digest)
+    assert sorted(messages) == sorted(role(place + 1) for place in state.answering)
+    return curator.conclude_turn(state, {role(place + 1): messages[role(place + 1)] for place in state.answering})
+
+
+@pytest.mark.parametrize("key", [KEY, foreign_key()], ids=["ours", "foreign"])
+def test_all_pairs_select_the_one_that_never_lost(key: PrivateKey) -> None:
+    """zeta of its indicator, with pi_2 undone, to every party; randomised in full under a key of a foreign form."""
+    curator = charlie(key, parties=3, comparisons="all-pairs")
+    start = Comparing((1, 2, 0), (30, 20, 10), (0, 1, 2))
+    asked = curator._ask(start, [])
+    pairs = asked.state.pairs
+    assert sorted(tuple(sorted(pair)) for pair in pairs) == [(0, 1), (0, 2), (1, 2)]
+    assert max(Counter(place for place, _ in pairs).values()) == 1, "the answering is spread evenly"
+    smallest = 2  # a place; the party that pi_2 put there is party 2
+    step = answered(curator, asked.state, {(i, j): j == smallest or (i, j) == (0, 1) for i, j in pairs}, asked)
+    assert step.state == Selected()
+    assert [post.receiver for post in step.posts] == [role(1), role(2), role(3)]
+    for post in step.posts:
+        found = Ciphertexts.decode(post.data, Kind.SELECTION, curator.terms, key.public_key, 3)
+        assert [int(key.raw_decrypt(c)) for c in found.ciphertexts] == [0, 1, 0]
+
+
+def test_comparisons_that_go_round_in_a_circle_are_refused() -> None:
+    curator = charlie(parties=3, comparisons="all-pairs")
+    asked = curator._ask(Comparing((0, 1, 2), (30, 20, 10), (0, 1, 2)), [])
+    circle = {(i, j): (j - i) % 3 == 1 for i, j in asked.state.pairs}  # everybody loses to the next one round
+    with pytest.raises(MessageError, match="contradict each other"):
+        answered(curator, asked.state, circle, asked)
+
+
+def test_a_tournament_goes_on_with_those_that_have_not_lost() -> None:
+    curator = charlie()
+    asked = curator._ask(Comparing((0, 1, 2, 3), (4, 3, 2, 1), (0, 1, 2, 3)), [])
+    assert asked.state.pairs == ((0, 1), (2, 3))
+    step = answered(curator, asked.state, {(0, 1): True, (2, 3): False}, asked)
+    assert (step.state.standing, step.state.turn, step.state.pairs) == ((1, 2), 1, ((1, 2),))
+    assert step.state.rests == (4, 3, 2, 1)
+    assert answered(curator, step.state, {(1, 2): False}, step).state == Selected()
+
+
+# -- the consumer
+
+
+def test_the_consumer_adds_what_everybody_publishes() -> None:
+    agreed = terms()
+    consumer, bits = PathakConsumer(agreed), modulus_bits(agreed)
+    state = consumer.start().state
+    assert consumer.reads == {Kind.PUBLISHED_SHARE}
+    for number in range(5):
+        assert consumer.result(state) is None
+        share = Share(Kind.PUBLISHED_SHARE, ((1 << bits) - 7, number), bits).encode(agreed.digest)
+        state = consumer.receive(state, [Entry(number, role(number), BOARD, share)]).state
+    assert consumer.result(state) == (-35, 10)
+    bad = Share(Kind.PUBLISHED_SHARE, (1 << bits, 0), bits).encode(agreed.digest)
+    refused = consumer.receive(consumer.start().state, [Entry(1, role(0), BOARD, bad)]).refused
+    assert isinstance(refused[0].error, ShareRangeError)

@@ -1,0 +1,52 @@
+"""What a party sends of its own: the grid's vector and its share of the noise, exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from psephos.parties.noise import PolyaShares
+from psephos.parties.statistic import entry_range, noisy_contribution, own_vector, with_share
+from psephos.parties.training import train_whitened
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, unit_rows
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import SimulationRandomness
+
+GRID = StatisticGrid(np.array([[1, 2], [3, -4], [5, 6]]), np.array([[0, 1, 0], [0, 0, 1]]))
+CHOICES = np.array([1, 2, 1])
+SHARES = PolyaShares(4, 5, 3, Fraction(40))
+
+
+def test_the_range_of_an_entry_is_that_of_the_vector_and_the_share() -> None:
+    assert entry_range(GRID, None) == (GRID.minimum, GRID.maximum)
+    assert entry_range(GRID, SHARES) == (GRID.minimum - SHARES.bound, GRID.maximum + SHARES.bound)
+
+
+def test_a_share_is_added_to_the_exact_vector() -> None:
+    exact, noise = GRID.contribution(CHOICES), SHARES.share(SimulationRandomness(1))
+    assert exact == [6, 8, 3, -4]
+    assert any(noise)
+    assert noisy_contribution(GRID, CHOICES, None) == with_share(exact, None) == exact
+    noisy = noisy_contribution(GRID, CHOICES, SHARES, SimulationRandomness(1))
+    assert (
+        noisy
+        == with_share(exact, SHARES, SimulationRandomness(1))
+        == [e + n for e, n in zip(exact, noise, strict=True)]
+    )
+    for dimension in (3, 5):
+        with pytest.raises(InvalidParameter, match=f"shares of dimension {dimension} do not fit"):
+            with_share(exact, PolyaShares(dimension, 5, 3, Fraction(40)))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_classifier_is_trained_for_a_whitened_average_and_for_no_other(classes: int) -> None:
+    generator = np.random.default_rng(classes)
+    X, y, transform = generator.normal(size=(12, 3)), np.arange(12) % classes, generator.normal(size=(3, 2))
+    plain, whitened = (OwnDataGrid(transform, classes, source) for source in ("own-data", "whitened"))  # type: ignore[arg-type]
+    (W,) = train_whitened(unit_rows(X) @ transform, y, [12], classes=classes, transform=transform)
+    assert own_vector(plain, X, y) == plain.contribution(X, y)
+    assert own_vector(whitened, X, y) == whitened.contribution(X, y, lambda Z, labels: W)
+    assert own_vector(whitened, X, y) != own_vector(plain, X, y)

@@ -1,0 +1,30 @@
+"""Which board an address means; `test_nats` has those of servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from psephos.protocol.board.address import open_board
+from psephos.protocol.board.file import BoardFile
+from psephos.protocol.errors import BoardError, InvalidParameter
+
+
+def test_a_path_is_a_file(tmp_path: Path) -> None:
+    for address in (f"{tmp_path}/a", f"file:{tmp_path}/a", f"{tmp_path}/file:a"):
+        board = open_board(address, bytes(32))
+        assert isinstance(board, BoardFile)
+        assert str(board) == address.removeprefix("file:")
+        assert not board.copy
+        board.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "file:a"}
+
+
+def test_a_scheme_is_a_servers() -> None:
+    pytest.importorskip("nats")
+    for address in ("nats://", "tls://", "tls://host:0x1", "nats://host?surprise=1"):
+        with pytest.raises(InvalidParameter, match="no address of a board"):
+            open_board(address, bytes(32))
+    with pytest.raises(BoardError, match="cannot be read"):
+        open_board("tls://host?ca=/nowhere", bytes(32))

@@ -1,0 +1,178 @@
+"""What a server is given: its configuration to the letter, and every field of the certificates for a trial."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from psephos.protocol.board.nats import nkey
+from psephos.protocol.board.seat import Members
+from psephos.protocol.board.server import NATS_SERVER, _server_version, start_server, trial_certificates, write_server
+from psephos.protocol.errors import BoardError
+from psephos.protocol.signing import SigningKey
+
+KEYS = [SigningKey.generate() for _ in range(3)]
+SESSION = bytes(range(32))
+MEMBERS = Members(
+    SESSION,
+    {
+        "curator": KEYS[0].verification_key,
+        "party 0": KEYS[1].verification_key,
+        "party 1": KEYS[2].verification_key,
+        "holder 1": KEYS[1].verification_key,
+    },
+)
+STUDY = "0001020304050607"
+READS = [f"$JS.API.STREAM.INFO.psephos-{STUDY}", f"$JS.API.DIRECT.GET.psephos-{STUDY}"]
+
+
+def user(who: dict[str, str], name: str, *publish: str) -> str:
+    allowed = {"publish": {"allow": list(publish)}, "subscribe": {"allow": [f"_INBOX.{name}.>"]}}
+    return f"    {json.dumps({**who, 'permissions': allowed})}"
+
+
+def test_the_whole_configuration(tmp_path: Path) -> None:
+    """A role publishes under its own subjects, reads one stream, and may begin it; a reader only reads."""
+    place = tmp_path / "a" / "server"
+    address = write_server(place, MEMBERS, ["127.0.0.1", "board.example"], 4444, 7)
+    found = re.fullmatch(rf"tls://reader:([\w-]+)@127\.0\.0\.1:4444\?ca={re.escape(str(place / 'ca.pem'))}", address)
+    assert found is not None
+    password = found[1]
+    assert len(password) == 22, "16 bytes in base 64"
+    begins = f"$JS.API.STREAM.CREATE.psephos-{STUDY}"
+    a, b, c = (nkey(key.verification_key) for key in KEYS)
+    own = f"psephos.{STUDY}"
+    users = [
+        user({"nkey": a}, a, f"{own}.curator.*", *READS, begins),
+        user({"nkey": b}, b, f"{own}.party-0.*", f"{own}.holder-1.*", *READS, begins),
+        user({"nkey": c}, c, f"{own}.party-1.*", *READS, begins),
+        user({"user": "reader", "password": password}, "reader", *READS),
+    ]
+    syncs = "" if _server_version() >= (2, 10) else "# from nats-server 2.10 on: "
+    begun = (place / "nats.conf").read_text()
+    comment, _, settings = begun.partition('server_name: "')
+    assert comment.startswith(f"# The board of study {SESSION.hex()}. Start it:  nats-server -c nats.conf\n")
+    assert all(line.startswith("#") for line in comment.splitlines())
+    at = place.resolve()
+    assert (
+        settings
+        == f"""psephos-{STUDY}"
+port: 4444
+max_connections: 80
+write_deadline: "30s"
+tls {{
+  cert_file: "{at}/server.pem"
+  key_file: "{at}/server.key"
+  timeout: 5
+}}
+jetstream {{
+  store_dir: "{at}/jetstream"
+  max_memory_store: 64MB
+  max_file_store: 7GB
+  {syncs}sync_interval: always
+}}
+authorization {{
+  timeout: 10
+  users: [
+{chr(10).join(users)}
+  ]
+}}
+"""
+    )
+    assert {path.name for path in place.iterdir()} == {"nats.conf", "ca.pem", "server.pem", "server.key"}
+    for name in ("nats.conf", "server.key"):
+        assert stat.S_IMODE((place / name).stat().st_mode) == 0o600
+    with pytest.raises(BoardError, match="cannot be written: File exists; name a new folder"):
+        write_server(place, MEMBERS, ["127.0.0.1"])
+
+
+def test_what_a_server_has_unless_it_is_said(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        address = write_server(tmp_path / "server", MEMBERS, ["board.example"])
+    finally:
+        os.umask(before)
+    assert "@board.example:4222?" in address
+    conf = (tmp_path / "server" / "nats.conf").read_text()
+    assert "\nport: 4222\n" in conf
+    assert "max_file_store: 20GB" in conf
+    assert stat.S_IMODE((tmp_path / "server").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "server" / "server.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "server" / "nats.conf").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("days", "chosen"), [(90, {}), (3, {"days": 3})])
+def test_certificates_of_a_trial(days: int, chosen: dict[str, int]) -> None:
+    host = "h" * 70
+    made = trial_certificates([host, "127.0.0.1", "::1"], **chosen)
+    assert set(made) == {"ca.pem", "server.pem", "server.key"}
+    root, leaf = (x509.load_pem_x509_certificate(made[name]) for name in ("ca.pem", "server.pem"))
+    key = load_pem_private_key(made["server.key"], None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    assert isinstance(key.curve, ec.SECP256R1)
+    assert key.public_key() == leaf.public_key() != root.public_key()
+    leaf.verify_directly_issued_by(root)
+    root.verify_directly_issued_by(root)
+    assert root.subject.rfc4514_string() == "CN=psephos trial authority"
+    assert leaf.subject.rfc4514_string() == f"CN={'h' * 64}"
+    now, slack = datetime.now(UTC), timedelta(minutes=5)
+    for each in (root, leaf):
+        assert isinstance(each.signature_hash_algorithm, SHA256)
+        assert abs(each.not_valid_before_utc - (now - timedelta(hours=1))) < slack
+        assert abs(each.not_valid_after_utc - (now + timedelta(days=days))) < slack
+        usage = each.extensions.get_extension_for_class(x509.KeyUsage)
+        signs = each is root
+        found = (usage.value.digital_signature, usage.value.key_cert_sign, usage.value.crl_sign, usage.critical)
+        assert found == (not signs, signs, signs, True)
+        others = (usage.value.content_commitment, usage.value.key_encipherment, usage.value.data_encipherment)
+        assert (*others, usage.value.key_agreement) == (False,) * 4
+        limits = each.extensions.get_extension_for_class(x509.BasicConstraints)
+        assert (limits.value, limits.critical) == (x509.BasicConstraints(signs, 0 if signs else None), True)
+        mine = each.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+        public = each.public_key()
+        assert isinstance(public, ec.EllipticCurvePublicKey)
+        assert (mine.value, mine.critical) == (x509.SubjectKeyIdentifier.from_public_key(public), False)
+        issuer = each.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier)
+        signed = root.public_key()
+        assert isinstance(signed, ec.EllipticCurvePublicKey)
+        assert issuer.value == x509.AuthorityKeyIdentifier.from_issuer_public_key(signed)
+        assert not issuer.critical
+    assert root.serial_number != leaf.serial_number
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    assert list(names.value) == [
+        x509.DNSName(host),
+        x509.IPAddress(ip_address("127.0.0.1")),
+        x509.IPAddress(ip_address("::1")),
+    ]
+    serves = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+    assert list(serves.value) == [ExtendedKeyUsageOID.SERVER_AUTH]
+    assert not names.critical
+    assert not serves.critical
+    assert len(root.extensions) == 4
+
+
+def test_a_server_that_does_not_start_says_where_it_says_why(tmp_path: Path) -> None:
+    if NATS_SERVER is None:
+        with pytest.raises(BoardError, match="nats-server is not installed here"):
+            start_server(tmp_path)
+        assert _server_version() == (2, 10)
+        return
+    (tmp_path / "nats.conf").write_text("port: none\n")
+    (tmp_path / "nats.log").write_text("Server is ready\n")  # of the time before
+    with pytest.raises(BoardError, match=f"nats-server does not start; {tmp_path / 'nats.log'} says why"):
+        start_server(tmp_path)
+    assert "Server is ready\n" in (tmp_path / "nats.log").read_text(), "its log goes on"
+    assert len(_server_version()) == 2
+    assert _server_version() >= (2, 0)

@@ -1,0 +1,79 @@
+"""What a ceremony may be about, at both sides of every limit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import gmpy2
+import pytest
+
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.errors import InvalidParameter, PsephosError, WeakKeyError
+
+TERMS = CeremonyTerms(2048, 5, 3, bytes(32))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "why"),
+    [
+        ({"holders": 2, "threshold": 2}, InvalidParameter, "3 to 9 holders"),
+        ({"holders": 10, "threshold": 6}, InvalidParameter, "3 to 9 holders"),
+        ({"threshold": 2}, InvalidParameter, "more than half"),
+        ({"holders": 4, "threshold": 2}, InvalidParameter, "more than half"),
+        ({"threshold": 6}, InvalidParameter, "more than half"),
+        ({"bits": 2049}, InvalidParameter, "even number of bits"),
+        ({"bits": 126, "test_key": True}, InvalidParameter, "even number of bits"),
+        ({"bits": 2046}, WeakKeyError, "protects nothing"),
+        ({"context": bytes(31)}, InvalidParameter, "32 bytes"),
+        ({"context": bytes(33)}, InvalidParameter, "32 bytes"),
+        ({"degree": 0}, InvalidParameter, "degree"),
+        ({"degree": 5}, InvalidParameter, "degree"),
+    ],
+)
+def test_terms_that_are_none(change: dict[str, Any], error: type[PsephosError], why: str) -> None:
+    with pytest.raises(error, match=why):
+        replace(TERMS, **change)
+
+
+def test_terms_that_just_are() -> None:
+    for change in (
+        {"holders": 3, "threshold": 2},
+        {"holders": 9, "threshold": 9},
+        {"holders": 4, "threshold": 3},
+        {"bits": 128, "test_key": True},
+        {"bits": 2046, "test_key": True},
+        {"degree": 4},
+    ):
+        assert replace(TERMS, **change).digest != TERMS.digest  # type: ignore[arg-type]
+    assert TERMS.ciphertext_modulus(5) == 25  # type: ignore[arg-type]
+    assert replace(TERMS, degree=3).ciphertext_modulus(5) == 625  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("holders", range(3, 10))
+def test_sets_are_all_that_leave_out_as_many_as_are_tolerated(holders: int) -> None:
+    terms = replace(TERMS, holders=holders, threshold=holders)
+    tau = (holders - 1) // 2
+    assert terms.tolerated == tau
+    assert terms.names == tuple(f"holder {j}" for j in range(1, holders + 1))
+    everybody = set(range(1, holders + 1))
+    assert {frozenset(everybody - set(a)) for a in terms.subsets} == set(map(frozenset, combinations(everybody, tau)))
+
+
+@pytest.mark.parametrize("holders", [3, 6, 9])
+def test_there_are_as_many_small_primes_and_free_bits_as_there_is_room_for(holders: int) -> None:
+    """One more of either and the sum of all pieces would leave the top quarter of a prime's range."""
+    for bits in range(128, 700, 2):
+        terms = replace(TERMS, bits=bits, holders=holders, threshold=holders, test_key=True)
+        sets, room = len(terms.subsets), 1 << bits // 2 - 2
+        following = int(gmpy2.next_prime(terms.primes[-1]))
+        assert terms.step == 12 * math.prod(terms.primes)
+        assert terms.primes[:3] == (5, 7, 11)
+        assert terms.step * (sets * 256 + 1) <= room
+        assert following >= terms.form_bound or terms.step * following * (sets * 256 + 1) > room
+        assert terms.step * (sets << terms.top_bits) < room
+        assert terms.top_bits == 32 or terms.step * ((sets << terms.top_bits + 1) + 1) > room
+        assert 3 * room <= terms.offset < 3 * room + 12 * terms.step // 12
+        assert (terms.step // 4) << terms.rest_bits - 2 < 1 << bits

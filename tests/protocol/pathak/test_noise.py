@@ -1,0 +1,99 @@
+"""How much noise, and how wide: the tails that bounds leave, and the grid that is too coarse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from scipy.stats import gamma
+
+from psephos.protocol.errors import GridTooCoarseError, PackingError
+from psephos.protocol.pathak.noise import (
+    ROW_SLACK,
+    check_grid,
+    mask_bits,
+    modulus_bits,
+    noise_addends,
+    noise_bound,
+    noise_delta,
+    noise_plan,
+    noise_scale,
+    record_sensitivity,
+    weight_bound,
+)
+from psephos.protocol.pathak.terms import Terms
+from psephos.simulation.pathak import make_terms
+from psephos.testing.rounds import short_key
+
+KINDS = [("public-bound", "laplace"), ("repaired", "laplace"), ("printed", "laplace"), ("printed", "spherical")]
+LONG = short_key(1, 1024).public_key
+
+
+@pytest.fixture(params=KINDS, ids=" ".join)
+def terms(request: pytest.FixtureRequest) -> Terms:
+    variant, noise = request.param
+    made: Terms = make_terms(
+        variant=variant, noise=noise, parties=5, features=4, lam=0.1, epsilon=1.5, smallest_size=100, largest_size=4000
+    )
+    return made
+
+
+def test_the_scale_is_that_of_the_paper_or_of_the_sensitivity(terms: Terms) -> None:
+    grid, d = Fraction(terms.pitch), terms.features
+    moved = record_sensitivity(terms, 150)
+    assert moved == pytest.approx((2 * (1 + 2 * ROW_SLACK) / 150 + 2 * terms.tolerance) / terms.strong_convexity)
+    assert moved > (2 * (1 + 2 * ROW_SLACK) / 150 + 2 * terms.tolerance) / terms.strong_convexity
+    expected = {
+        ("printed", "laplace"): 2 * 5 / (150 * 1.5 * 0.1) / float(grid),
+        ("printed", "spherical"): (moved / float(grid) + math.sqrt(d)) / 1.5,
+    }.get((terms.variant, terms.noise), (math.sqrt(d) * moved / float(grid) + d) / 1.5)
+    scale = noise_scale(terms, 150)
+    assert float(scale) == pytest.approx(expected, rel=1e-9)
+    assert scale.denominator <= 2**20
+    assert noise_scale(terms, 300) < scale
+
+
+def test_what_leaves_its_slot_is_as_rare_as_is_said(terms: Terms) -> None:
+    scale, bound = float(noise_scale(terms, terms.smallest_size)), noise_bound(terms)
+    d, addends = terms.features, noise_addends(terms)
+    assert addends == (1 if terms.variant == "printed" else 5)
+    if terms.noise == "laplace":
+        tail, slack = math.log(2 * d * addends) - bound / scale, 1.001
+    else:
+        tail, slack = float(gamma.logsf(bound / scale, d)), 1.1
+    assert -slack * 161 * math.log(2) - 9 < tail <= -161 * math.log(2)
+    assert noise_delta(terms) == (1 + math.exp(1.5)) * 2.0**-159
+
+
+def test_shares_and_slots_hold_what_adds_up(terms: Terms) -> None:
+    addends, bound = noise_addends(terms), noise_bound(terms)
+    mu, pitch = terms.strong_convexity, terms.pitch
+    assert weight_bound(terms) == pytest.approx(
+        (math.sqrt(2 * math.log(2) / mu) + terms.tolerance / mu) / pitch, rel=1e-6
+    )
+    largest = 5 * weight_bound(terms) + addends * bound
+    m = modulus_bits(terms)
+    assert m % 8 == 0
+    assert 2**m > 2 * largest + 1 > 2 ** (m - 10)
+    assert mask_bits(terms) == (2 * addends * bound).bit_length() + 80
+    plan = noise_plan(terms, LONG)
+    assert (plan.length, plan.addends, plan.minimum, plan.maximum) == (4, 1, 0, 2 ** (mask_bits(terms) + 1) - 1)
+    with pytest.raises(PackingError):
+        noise_plan(terms, short_key(3, 64).public_key)
+
+
+def test_a_grid_is_no_coarser_than_the_noise(terms: Terms) -> None:
+    check_grid(terms)
+    exponents = range(terms.pitch_exponent, 1)
+    fine = [k for k in exponents if noise_scale(replace(terms, pitch_exponent=k), terms.largest_size) >= 1]
+    for exponent in exponents:
+        if exponent in fine:
+            check_grid(replace(terms, pitch_exponent=exponent))
+        else:
+            with pytest.raises(GridTooCoarseError):
+                check_grid(replace(terms, pitch_exponent=exponent))
+    finest = replace(terms, pitch_exponent=0, largest_size=(1 << 32) - 1, epsilon=60.0, lam=100.0)
+    with pytest.raises(GridTooCoarseError, match="4294967295 samples"):
+        check_grid(finest)

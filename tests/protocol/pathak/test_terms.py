@@ -1,0 +1,157 @@
+"""The terms of a run at both sides of every limit, and what follows from them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError
+from psephos.protocol.pathak.terms import Terms, role
+
+TERMS = Terms(
+    variant="repaired",
+    noise="laplace",
+    comparisons="tournament",
+    regulariser="lambda",
+    classes=("no", "yes"),
+    parties=5,
+    features=3,
+    lam=0.1,
+    epsilon=1.0,
+    tolerance=1e-6,
+    smallest_size=4,
+    largest_size=30,
+    excluded=2,
+    pitch_exponent=-20,
+    nonce="0123456789abcdef" * 2,
+)
+PRINTED = replace(TERMS, variant="printed", excluded=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        *(({name: "other"}, f"{name} is one of") for name in ("variant", "noise", "comparisons", "regulariser")),
+        ({"noise": "spherical"}, "no exact integer shares"),
+        ({"noise": "spherical", "variant": "public-bound"}, "no exact integer shares"),
+        *(
+            ({name: value}, f"{name} must be an integer")
+            for name in ("parties", "features", "smallest_size", "largest_size", "excluded", "pitch_exponent")
+            for value in (4.0, True, "4")
+        ),
+        *(
+            ({name: value}, f"{name} must be a positive finite float")
+            for name in ("lam", "epsilon", "tolerance")
+            for value in (0.0, -1.0, math.inf, math.nan, 1)
+        ),
+        ({"epsilon": 65.0}, "epsilon"),
+        ({"parties": 2, "excluded": 1}, "at least 3 parties"),
+        ({"parties": 10_001}, "at least 3 parties"),
+        ({"features": 0}, "number of features"),
+        ({"features": (1 << 20) + 1}, "number of features"),
+        ({"classes": ("no",)}, "two classes"),
+        ({"classes": ("no", "no")}, "two classes"),
+        ({"classes": ("no", "yes", "perhaps")}, "two classes"),
+        ({"classes": ("no", "yes", "no")}, "two classes"),
+        ({"smallest_size": 0}, "data set sizes"),
+        ({"smallest_size": 31}, "data set sizes"),
+        ({"largest_size": 1 << 32}, "data set sizes"),
+        ({"excluded": 0}, "noise shares can be excluded"),
+        ({"excluded": 5}, "noise shares can be excluded"),
+        ({"pitch_exponent": 1}, "the pitch"),
+        ({"pitch_exponent": -201}, "the pitch"),
+        *(({"nonce": nonce}, "a nonce") for nonce in ("0" * 31, "0" * 33, "G" * 32, "A" * 32, "")),
+    ],
+)
+def test_terms_that_are_none(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidParameter, match=why):
+        replace(TERMS, **change)
+
+
+def test_terms_that_just_are() -> None:
+    for change in (
+        {"variant": "printed", "noise": "spherical"},
+        {"variant": "public-bound"},
+        {"parties": 3},
+        {"parties": 10_000},
+        {"features": 1},
+        {"features": 1 << 20},
+        {"smallest_size": 1},
+        {"smallest_size": 30},
+        {"largest_size": (1 << 32) - 1},
+        {"excluded": 1},
+        {"excluded": 4},
+        {"pitch_exponent": 0},
+        {"pitch_exponent": -200},
+        {"comparisons": "all-pairs"},
+        {"regulariser": "lambda/2"},
+    ):
+        changed = replace(TERMS, **change)  # type: ignore[arg-type]
+        assert changed.digest != TERMS.digest
+        assert Terms.decode(changed.encode()) == changed
+
+
+def test_what_follows_from_them() -> None:
+    kinds = [TERMS, PRINTED, replace(TERMS, variant="public-bound")]
+    assert [terms.finds_smallest for terms in kinds] == [True, True, False]
+    assert [terms.joint for terms in kinds] == [True, False, True]
+    assert [replace(TERMS, parties=k).turns for k in (3, 4, 5, 8, 9)] == [2, 2, 3, 3, 4]
+    assert replace(TERMS, comparisons="all-pairs").turns == 1
+    assert TERMS.pitch == 2.0**-20
+    assert [TERMS.strong_convexity, replace(TERMS, regulariser="lambda/2").strong_convexity] == [0.2, 0.1]
+    assert [role(number) for number in (0, 1, 12)] == ["curator", "party 1", "party 12"]
+
+
+@pytest.mark.parametrize(("smallest", "largest"), [(4, 30), (4, 9), (8, 27), (8, 26), (5, 5)])
+def test_a_data_set_s_rung_is_the_last_that_is_not_above_it(smallest: int, largest: int) -> None:
+    terms = replace(TERMS, smallest_size=smallest, largest_size=largest)
+    ladder = [Fraction(smallest) * Fraction(3, 2) ** k for k in range(9)]
+    assert terms.ladder == tuple(rung for rung in ladder if rung <= largest)
+    for size in range(largest + 5):
+        assert terms.counted(size) == sorted((smallest, size, largest))[1]
+        assert terms.rung(size) == sum(rung <= terms.counted(size) for rung in terms.ladder) - 1
+
+
+def test_only_a_dictionary_of_these_terms_is_read() -> None:
+    good = json.loads(TERMS.encode())
+
+    def written(found: Any) -> bytes:
+        return json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
+
+    assert Terms.decode(written(good)) == TERMS
+    for bad, why in (
+        ([1], "no terms"),
+        ({}, "no terms"),
+        ({name: value for name, value in good.items() if name != "lam"}, "no terms"),
+        (good | {"more": 1}, "no terms"),
+        (good | {"classes": "no"}, "no classes"),
+        (good | {"classes": ["no", 1]}, "no classes"),
+        (good | {"nonce": 5}, "no nonce"),
+    ):
+        with pytest.raises(MessageError, match=why):
+            Terms.decode(written(bad))
+    for data in (b"", b"{", b"\xff", TERMS.encode() + b"\n", TERMS.encode().replace(b",", b", ")):
+        with pytest.raises(MessageError, match=r"no terms|canonical"):
+            Terms.decode(data)
+    with pytest.raises(InvalidParameter, match="at least 3 parties"):
+        Terms.decode(written(good | {"parties": 2}))
+
+
+def test_every_term_must_agree() -> None:
+    TERMS.check_agrees(replace(TERMS), "party 2")
+    other: dict[str, Any] = {"variant": "public-bound", "comparisons": "all-pairs", "regulariser": "lambda/2"}
+    other |= {"classes": ("a", "b"), "nonce": "0" * 32, "lam": 0.2, "epsilon": 2.0, "tolerance": 1e-5}
+    other |= {"parties": 6, "features": 4, "smallest_size": 5, "largest_size": 31, "excluded": 3, "pitch_exponent": -19}
+    assert other.keys() == {f.name for f in fields(Terms)} - {"noise"}
+    for name, value in other.items():
+        proposal = replace(TERMS, **{name: value})
+        with pytest.raises(AgreementError, match=f"party 2 was set up for {name} = "):
+            TERMS.check_agrees(proposal, "party 2")
+        assert proposal.digest != TERMS.digest
+    with pytest.raises(AgreementError, match="for noise = 'laplace'"):
+        PRINTED.check_agrees(replace(PRINTED, noise="spherical"), "party 2")

@@ -1,0 +1,75 @@
+"""Averages of parameters, and of directions of own rows: what is summed, on which ball, and by whom it is divided."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from psephos.curator.hamm import sensitivity
+from psephos.curator.hamm.rules import averaging_radius
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.simulation.average import AverageOptions, exact_round, parameters_context, simulate_average
+from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.measure import Kept
+from tests.psephos.simulation import runs
+
+SMALL = AverageOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=1)
+
+
+@pytest.mark.parametrize("name", runs.RUNS["average"])
+def test_whole_runs_are_as_they_were(name: str) -> None:
+    runs.check("average", name)
+
+
+def test_a_round_of_an_exact_sum() -> None:
+    ceremony = hold_ceremony(6, key_bits=256, holders=3, threshold=2, test_key=True)
+    options = AverageOptions(parties=6, min_ballots=5, test_key=True, proofs="knowledge")
+    made = exact_round(ceremony, options, b"c" * 32, 40, -7, 9, randomness=SimulationRandomness(1, "round"))
+    key = ceremony.threshold_key
+    plan = PackingPlan.for_key(key.key, length=40, addends=6, minimum=-7, maximum=9)
+    nonce = SimulationRandomness(1, "round").draw(16)
+    assert made == Round("parameters", key, plan, ceremony.roster, 5, b"c" * 32, nonce, True, "knowledge")
+    drawn = {exact_round(ceremony, options, b"c" * 32, 40, -7, 9).nonce for _ in range(2)}
+    assert len(drawn) == 2
+
+
+def test_the_context_names_the_ball_and_the_fixed_point() -> None:
+    assert parameters_context(0.75) == hashlib.sha256(b"psephos parameters 0x1.8000000000000p-1 24").digest()
+
+
+@pytest.mark.parametrize("lam", [None, 0.01])
+def test_the_average_is_that_of_projected_parameters(lam: float | None) -> None:
+    """On the ball of the public rule, or of R(lambda) where the caller names lambda."""
+    kept = Kept()
+    asked = replace(SMALL, methods=("avg",), lam=lam, absent=0.4, dataset="digits")
+    outcome = simulate_average(asked, kept=kept)
+    radius = averaging_radius(1e-4, 10) if lam is None else sensitivity.radius(lam, 10)
+    assert outcome.radius == outcome.privacy["avg"].chosen["radius"] == radius
+    (opened,) = kept.sums["sum parameters"]
+    assert opened.ballots == 4
+    (w,) = (one.w for one in kept.measured if one.method == "avg" and one.epsilon is None)
+    assert w is not None
+    assert w.shape == (10, outcome.features)
+    np.testing.assert_allclose(w.ravel(), np.array(opened.sums, float) / 4 / 2**24, rtol=1e-12, atol=1e-12)
+    assert outcome.sensitivity["avg"] == pytest.approx(2 * radius / 4, rel=1e-2)
+
+
+def test_without_an_average_of_parameters_there_is_no_ball() -> None:
+    outcome = simulate_average(replace(SMALL, methods=("whitened",)))
+    assert (outcome.radius, list(outcome.privacy)) == (1.0, ["whitened"])
+    assert AverageOptions().available == ("avg", "own-data", "whitened")
+
+
+@pytest.mark.parametrize("method", ["own-data", "whitened"])
+def test_the_mean_of_directions_is_over_those_who_took_part(method: str) -> None:
+    kept, all_here = Kept(), replace(SMALL, methods=(method,), dataset="digits")
+    some = simulate_average(replace(all_here, absent=0.4), kept=kept)
+    assert some.sensitivity[method] == pytest.approx(simulate_average(all_here).sensitivity[method] * 6 / 4, rel=1e-6)
+    ((opened,),) = kept.sums.values()
+    assert opened.ballots == 4
+    assert some.privacy[method].chosen["source"] == method

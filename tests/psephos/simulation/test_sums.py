@@ -1,0 +1,281 @@
+"""What simulations of encrypted sums have in common: what was asked for arrives where it is due, and what cannot be
+asked for is refused before anything is computed; small test keys that say so."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.curator.hamm.erm import minimise
+from psephos.curator.hamm.labels import one_hot
+from psephos.curator.losses import loss_named
+from psephos.parties.holder import KeyHolder
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import InvalidParameter, JournalError, WeakKeyError
+from psephos.protocol.randomness import SYSTEM, SimulationRandomness
+from psephos.protocol.roles import Role
+from psephos.simulation import sums
+from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.dealing import dealt_by
+from psephos.simulation.engines import DaskEngine, LocalEngine
+from psephos.simulation.measure import Kept
+from psephos.simulation.sums import SumOptions, Sums, journal_of
+from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.testing.mutants import replaced
+from tests.psephos.simulation import runs
+
+SMALL = AverageOptions(
+    parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, methods=("own-data",), draws=1
+)
+
+
+@pytest.mark.parametrize("name", runs.RUNS["sums"])
+def test_whole_runs_are_as_they_were(name: str) -> None:
+    runs.check("sums", name)
+
+
+# -- what can be asked for, and what cannot
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        {"parties": 2, "holders": 2, "threshold": 2},
+        {"holders": 7},
+        {"threshold": 1},
+        {"threshold": 4},
+        {"auxiliary": 1},
+        {"min_ballots": 2},
+        {"min_ballots": 7},
+        {"workers": 1, "draws": 1},
+        {"epsilon": (1.0, 2.0)},
+        {"lam": 1e-9},
+        {"degree": 4},
+        {"proofs": "valid", "randomness": "short"},
+        {"proofs": "knowledge", "randomness": "full"},
+        {"mechanism": "discrete-laplace"},
+    ],
+    ids=str,
+)
+def test_the_last_that_can_be_asked_for(one: dict[str, Any]) -> None:
+    replace(SMALL, **one).check()
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        ({"parties": 1, "holders": 1, "threshold": 1}, "at least 2 parties"),
+        ({"epsilon": (0.0,)}, "epsilon"),
+        ({"epsilon": ()}, "one epsilon or several"),
+        ({"epsilon": (1.0, 1.0)}, "one epsilon or several"),
+        ({"lam": 0.0}, "lambda must be positive"),
+        ({"delta": 0.0}, "delta"),
+        ({"workers": 0}, "at least 1, not 0 and 1"),
+        ({"draws": 0}, "at least 1, not 1 and 0"),
+        ({"degree": 0}, "degree"),
+        ({"degree": 5}, "degree"),
+        ({"bound": "hopeful"}, "bound is one of certified, paper"),
+        ({"randomness": "none"}, "randomness is one of"),
+        ({"keys": "mine"}, "keys is one of dealer, ceremony"),
+        ({"proofs": "some"}, "proofs is one of none, knowledge, valid"),
+        ({"proofs": "valid", "randomness": "full"}, "in randomness modes half and short"),
+        ({"scaling": "none"}, "scaling is one of max-norm, unit-rows"),
+        ({"mechanism": "uniform"}, r"the mechanism is one of spherical-laplace, discrete-laplace, gaussian"),
+        ({"methods": ("vote",)}, "methods is one of avg, own-data, whitened"),
+        ({"threshold": 0}, r"the threshold \(0\)"),
+        ({"threshold": 5}, r"the threshold \(5\)"),
+        ({"holders": 8}, "lower --holders"),
+        ({"auxiliary": 0}, "--auxiliary is at least 1"),
+        ({"min_ballots": 1}, "lies between 2 and the parties, not 1"),
+        ({"min_ballots": 8}, "lies between 2 and the parties, not 8"),
+    ],
+    ids=str,
+)
+def test_the_first_that_cannot_is_refused_before_anything_is_dealt(one: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        replace(SMALL, **one).check()
+
+
+def test_a_short_key_has_to_be_called_a_test_key() -> None:
+    replace(SMALL, key_bits=2048, test_key=False).check()
+    with pytest.raises(WeakKeyError):
+        replace(SMALL, test_key=False).check()
+
+
+def test_what_follows_from_the_options() -> None:
+    plain, papers = SumOptions(), SumOptions(lam=0.01, delta=1e-4, bound="paper", mechanism="gaussian")
+    joint, hidden = TallyOptions(reveal="statistic"), TallyOptions(protect_auxiliary=True, lam=0.01)
+    assert (plain.drawn, joint.drawn, replace(joint, draws=3).drawn) == (20, 1, 3)
+    assert [one.noise for one in (plain, joint, papers)] == ["spherical-laplace", "discrete-laplace", "gaussian"]
+    assert [one.joint for one in (plain, joint)] == [False, True]
+    assert [one.private_auxiliary for one in (plain, hidden)] == [False, True]
+    assert plain.available == sums.METHODS == plain.offered
+    assert replace(plain, methods=("pate", "vote")).offered == ("vote", "pate")
+    assert plain.local_learners == ("logistic",)
+    assert [replace(plain, proofs=one).vector_proofs for one in ("none", "knowledge", "valid")] == [
+        "none",
+        "knowledge",
+        "knowledge",
+    ]
+    assert [one.rows("digits") for one in (plain, papers, hidden)] == ["unit-rows", "max-norm", "unit-rows"]
+    assert replace(plain, scaling="max-norm").rows("digits") == "max-norm"
+    assert replace(papers, scaling="unit-rows").rows("digits") == "unit-rows"
+    assert replace(hidden, scaling="max-norm").rows("digits") == "unit-rows"
+    assert [one.local_lam for one in (plain, papers)] == [1e-4, 0.01]
+    assert papers.request(3.0) == sums.Request(3.0, 1e-4, "gaussian", 0.01, "paper", False)
+    assert hidden.request(3.0).protect_auxiliary is True
+    assert plain.noise_coins is SYSTEM
+    seeded = replace(plain, simulate_noise=True, seed=8).noise_coins
+    assert seeded.draw(16) == SimulationRandomness(8, "noise").draw(16)
+
+
+def test_as_many_workers_as_there_are_processors_and_no_more_than_two() -> None:
+    assert SumOptions().workers == min(2, os.cpu_count() or 1)
+
+
+# -- what was asked for arrives
+
+
+def rounds(simulate: Callable[..., Any], options: SumOptions) -> list[tuple[Round, int]]:
+    """Of each sum: what the curator and the last holder agree on, and who that holder is."""
+    seen: list[tuple[Round, int]] = []
+
+    def keep(role: Role) -> Role:
+        assert isinstance(role, KeyHolder)
+        seen.append((role.round, int(role.name.split()[1])))
+        return role
+
+    simulate(options, roles={f"holder {options.holders}": keep})
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("simulate", "options", "kinds"),
+    [
+        (simulate_average, AverageOptions(methods=("avg", "own-data")), ["parameters", "parameters"]),
+        (simulate_tally, TallyOptions(methods=("soft",), auxiliary=5), ["votes"]),
+        (simulate_tally, TallyOptions(methods=("statistic",), reveal="statistic", dropouts=2), ["statistic"]),
+    ],
+)
+def test_a_round_is_as_it_was_asked_for(simulate: Any, options: SumOptions, kinds: list[str]) -> None:
+    """Everything that a holder goes by: too few ballots, or none of the proofs, and it would open what it must not."""
+    asked = replace(
+        options, parties=9, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, draws=1, degree=2
+    )
+    for proofs, least in (("none", None), ("valid", 8)):
+        found = rounds(simulate, replace(asked, proofs=proofs, min_ballots=least))
+        assert [one.kind for one, _ in found] == kinds
+        for one, holder in found:
+            key = one.threshold_key
+            assert (key.holders, key.threshold, holder) == (4, 2, 4)
+            assert (key.key.bits, key.key.degree, one.test_key) == (512, 2, True)
+            assert (len(one.roster), one.plan.addends) == (9, 9)
+            assert one.minimum_ballots == (least or (7 if options.joint else 5))
+            assert one.proofs == (proofs if one.kind == "votes" or proofs == "none" else "knowledge")
+
+
+def begun(options: SumOptions, journal: Any = None, **how: Any) -> Sums:
+    """A run whose parties are trained, and which has summed nothing."""
+    options, dealt = dealt_by(options)
+    return Sums(options, dealt, journal, how)  # type: ignore[arg-type]
+
+
+def test_a_run_works_where_it_was_asked_to() -> None:
+    assert begun(replace(SMALL, workers=3))._engine == LocalEngine(3)
+    assert begun(replace(SMALL, engine="dask", scheduler="tcp://a:1"))._engine == DaskEngine("tcp://a:1")
+
+
+def test_phases_are_told_apart_and_add_up_to_no_more_than_the_run() -> None:
+    """A millisecond for each, since they are rounded."""
+    started = time.perf_counter()
+    outcome = simulate_average(SMALL)
+    taken = time.perf_counter() - started
+    assert list(outcome.seconds) == ["train", "fit", "keygen", "encrypt", "aggregate", "decrypt"]
+    phases = [seconds for seconds in outcome.seconds.values() if seconds is not None]
+    assert all(seconds >= 0 for seconds in phases)
+    assert 0.01 * taken < sum(phases) <= taken + 0.001 * len(phases)
+
+
+def test_private_auxiliary_samples_are_salted_and_the_journal_keeps_the_salt(tmp_path: Path) -> None:
+    hidden = TallyOptions(parties=7, workers=1, protect_auxiliary=True, journal=str(tmp_path / "journal"))
+    assert begun(SMALL).salt() == b""
+    alone = begun(hidden)
+    salts = {alone.salt(), alone.salt()}
+    assert [len(salt) for salt in salts] == [32, 32]
+    with journal_of(hidden) as journal:
+        kept = begun(hidden, journal).salt()
+        assert begun(hidden, journal).salt() == kept not in salts
+        assert journal.result("auxiliary salt") == kept.hex()
+
+
+def test_where_and_how_often_is_no_other_run_and_all_else_is(tmp_path: Path) -> None:
+    """What may change when a journal is gone on with: the machine, and how often is drawn."""
+    options = replace(SMALL, journal=str(tmp_path / "journal"))
+    journal_of(options).close()
+    free = {"workers": 2, "engine": "dask", "scheduler": "a:1", "draws": 4, "data_dir": str(tmp_path)}
+    journal_of(replace(options, **free)).close()
+    for change in ({"seed": 1}, {"epsilon": (2.0,)}, {"methods": ("avg",)}, {"randomness": "full"}, {"absent": 0.2}):
+        with pytest.raises(JournalError, match=f"another run.*{next(iter(change))}"):
+            journal_of(replace(options, **change))
+    other = TallyOptions(**{name: value for name, value in vars(options).items() if name != "methods"})
+    with pytest.raises(JournalError, match="run: 'AverageOptions' there, 'TallyOptions' here"):
+        journal_of(replace(other, methods=("own-data",)))
+    with journal_of(replace(SMALL, journal=None)) as none:
+        assert none is None
+
+
+# -- the parties, and what they are compared with
+
+
+def test_rows_are_scaled_as_they_are_asked_for() -> None:
+    population = begun(SMALL).population
+    own = population.rows()
+    assert len(own) == 7
+    (X, y), dealt = own[-1], population.dealt.party(6)
+    np.testing.assert_array_equal(X, population.scaler.transform(dealt[0]))
+    np.testing.assert_array_equal(y, dealt[1])
+    assert [len(labels) for _, labels in own[2:5]] == population.dealt.sizes[2:5].tolist()
+    with pytest.raises(IndexError):
+        own[7]
+
+
+@pytest.mark.parametrize("learners", [("logistic",), ("tree", "logistic")])
+def test_how_many_rows_are_trained_on_at_a_time_changes_nothing(learners: tuple[str, ...]) -> None:
+    options = TallyOptions(parties=7, workers=1, sizes="dirichlet", learners=learners)
+    whole, told = begun(options).population, list[tuple[str, int, int]]()
+    with replaced([sums], "TRAIN_ROWS", sums.TRAIN_ROWS, 2 * int(whole.dealt.sizes.max())):
+        pieces = begun(options, progress=lambda *far: told.append(far)).population
+    np.testing.assert_allclose(pieces.parameters, whole.parameters, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(pieces.test, whole.test)
+    np.testing.assert_array_equal(pieces.counts(whole.test), whole.counts(whole.test))
+    assert len(pieces.voters) == 7
+    assert [total for _, _, total in told] == [7] * len(told)
+    assert told[-1] == ("train", 7, 7)
+
+
+def test_the_reference_of_all_rows_is_of_some_where_they_are_too_many() -> None:
+    """At random by the seed, and it is said of how many."""
+    population, kept = begun(replace(SMALL, absent=0.3)).population, Kept()
+    present = np.concatenate([population.dealt.parties[number] for number in population.present])
+    kept.begin(population.dealt, population.scaler, population.test)
+    with replaced([sums], "BATCH_ROWS", sums.BATCH_ROWS, 50):
+        assert population.note_references(kept, "logistic") == {"batch": 50}
+    assert population.note_references(kept, "logistic") == {}
+    data, rows = population.dealt.dataset, np.random.default_rng(0).permutation(present)[:50]
+    scaled = population.scaler.transform(data.X_train[rows])
+    w = minimise(scaled, one_hot(data.y_train[rows], 2), 1e-4, loss_named("logistic", 2)).w
+    some, every = (one.w for one in kept.measured if one.method == "batch")
+    assert some is not None
+    assert every is not None
+    np.testing.assert_allclose(some, w, rtol=1e-6, atol=1e-9)
+    assert np.linalg.norm(some - every) > 0.01
+    indiv = [one.accuracy for one in kept.measured if one.method == "indiv"]
+    votes = [population.voters[number].predict_votes(population.test) for number in population.present]
+    assert indiv == pytest.approx([np.mean(np.array(votes) == population.dealt.y_test)] * 2)

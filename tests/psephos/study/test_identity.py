@@ -1,0 +1,165 @@
+"""Cards, identities and their budgets, in bytes where they are formats; `test_commands` has what people get wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import stat
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from psephos.protocol.errors import (
+    AlreadyCastError,
+    BudgetExceededError,
+    ForgedSignatureError,
+    InvalidParameter,
+    StudyError,
+)
+from psephos.protocol.privacy.accounting import PrivacyEvent, compose
+from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import Store
+from psephos.study import identity as module
+from psephos.study.identity import Card, Identity, fingerprint
+from tests.psephos.study.cast import Cast
+
+TALLY, AVERAGE, PATHAK = (Cast(what).made.study for what in ("tally", "average", "pathak"))
+
+
+def test_a_fingerprint_is_80_bits_in_groups_of_four_digits() -> None:
+    digits = hashlib.sha256(b"psephos fingerprint\0data").hexdigest()
+    assert fingerprint(b"data") == "-".join((digits[:4], digits[4:8], digits[8:12], digits[12:16], digits[16:20]))
+
+
+def test_a_card_is_a_name_and_a_key_signed_with_it(tmp_path: Path) -> None:
+    key = SigningKey.generate()
+    card = Card("The north", key.verification_key)
+    found = tomllib.loads(card.text(key))
+    signature = bytes.fromhex(found.pop("signature"))
+    raw = key.verification_key.raw
+    assert found == {"psephos_card": 1, "name": "The north", "key": raw.hex()}
+    key.verification_key.verify(signature, b"psephos card\0" + raw + b"The north")
+    with pytest.raises(ForgedSignatureError):
+        key.verification_key.verify(signature, raw + b"The north")
+    (tmp_path / "card.toml").write_text(card.text(key))
+    assert Card.read(tmp_path / "card.toml") == card
+    for name in ("", " x", "two\nlines", "x" * 101):
+        with pytest.raises(StudyError, match="one line of at most 100"):
+            Card(name, key.verification_key)
+
+
+@pytest.mark.parametrize("without", ["name", "key", "signature"])
+def test_a_card_without_something_is_damaged(tmp_path: Path, without: str) -> None:
+    key = SigningKey.generate()
+    text = Card("The north", key.verification_key).text(key)
+    (tmp_path / "card.toml").write_text("\n".join(line for line in text.splitlines() if not line.startswith(without)))
+    with pytest.raises(StudyError, match="damaged: ask its owner"):
+        Card.read(tmp_path / "card.toml")
+
+
+def test_no_more_of_a_card_is_read_than_one_has(tmp_path: Path) -> None:
+    key = SigningKey.generate()
+    text = Card("The north", key.verification_key).text(key)
+    fits = text + "#" * (module.MOST_BYTES - len(text) - 1) + "\n"
+    (tmp_path / "card.toml").write_text(fits + "no TOML")
+    assert Card.read(tmp_path / "card.toml").name == "The north"
+    (tmp_path / "card.toml").write_text(fits[:-2] + "\nno TOML")
+    with pytest.raises(StudyError, match="is no card: it is not TOML"):
+        Card.read(tmp_path / "card.toml")
+    (tmp_path / "card.toml").write_bytes(b"\xff")
+    with pytest.raises(StudyError, match="is no card: it is not TOML"):
+        Card.read(tmp_path / "card.toml")
+    (tmp_path / "card.toml").write_text("a = " + "[" * 4000)
+    with pytest.raises(StudyError, match="is no card: it is not TOML"):
+        Card.read(tmp_path / "card.toml")
+
+
+def test_an_identity_is_a_folder_of_its_owner_alone(tmp_path: Path) -> None:
+    made = Identity.create("The north", tmp_path / "a" / "b", budget=2.5)
+    folder = tmp_path / "a" / "b"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "identity.key").stat().st_mode) == 0o600
+    assert {path.name.partition("-")[0] for path in folder.iterdir()} == {"card.toml", "budget.sqlite", "identity.key"}
+    again = Identity.read(folder)
+    assert (again.directory, again.card, again.key.seed()) == (folder, made.card, made.key.seed())
+    assert again.limit() == 2.5
+    assert made.key.seed().hex() not in repr(made)
+    assert repr(made) == f"Identity(directory={folder!r}, card={made.card!r})"
+    (tmp_path / "empty").mkdir(mode=0o755)
+    south = Identity.create("The south", tmp_path / "empty")
+    assert stat.S_IMODE((tmp_path / "empty").stat().st_mode) == 0o700
+    assert not (tmp_path / "empty" / "budget.sqlite").exists()
+    assert south.limit() is None
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StudyError, match="file cannot be written: "):
+        Identity.create("The east", tmp_path / "file")
+    for budget in (0.0, -1.0, math.inf):
+        with pytest.raises(InvalidParameter):
+            Identity.create("The east", tmp_path / "other", budget)
+        with pytest.raises(InvalidParameter):
+            made.set_limit(budget)
+    assert made.limit() == 2.5
+
+
+def test_what_studies_cost_together(tmp_path: Path) -> None:
+    """Each with its sampler's distance from its law, at a delta of 1e-5 for all."""
+
+    def event(epsilon: float, delta: float) -> PrivacyEvent:
+        sampler = (1 + math.exp(epsilon)) * SAMPLER_DISTANCE
+        return PrivacyEvent("", epsilon, delta + sampler, distance=SAMPLER_DISTANCE)
+
+    made = Identity.create("The north", tmp_path / "north")
+    assert made.spent() == 0.0
+    gaussian = replace(PATHAK, epsilon=0.7, delta=1e-6)
+    one, both = compose([event(1.0, 0.0)], 1e-5), compose([event(1.0, 0.0), event(0.7, 1e-6)], 1e-5)
+    assert 0.99 < one <= 1.0 < both
+    assert made.spent(TALLY) == pytest.approx(one, rel=1e-12)
+    assert made.spent() == 0.0, "it was only asked for"
+    made.charge(TALLY)
+    assert made.spent() == made.spent(TALLY) == pytest.approx(one, rel=1e-12)
+    assert made.spent(gaussian) == pytest.approx(both, rel=1e-12)
+    made.charge(gaussian)
+    made.charge(gaussian)
+    assert Identity.read(tmp_path / "north").spent() == pytest.approx(both, rel=1e-12)
+    with Store(tmp_path / "north" / "budget.sqlite", {"budget of": made.card.key.raw.hex()}) as store:
+        kept = {name: json.loads(content) for name, content in store.items("spent")}
+        assert kept == {TALLY.digest: ["A trial", 1.0, 0.0], gaussian.digest: ["A trial", 0.7, 1e-6]}
+        assert dict(store.items("voted")) == {TALLY.auxiliary: TALLY.digest}
+
+
+def test_a_budget_is_kept_to_its_last_digit(tmp_path: Path) -> None:
+    made = Identity.create("The north", tmp_path / "north")
+    after = made.spent(TALLY)
+    made.set_limit(after * (1 - 1e-9))
+    for refused in (made.check, made.charge):
+        with pytest.raises(BudgetExceededError, match=r"'A trial' would bring The north to epsilon = 1 in all.* is 1;"):
+            refused(TALLY)
+    assert made.spent() == 0.0
+    made.set_limit(after)
+    made.check(TALLY)
+    assert made.spent() == 0.0
+    made.charge(TALLY)
+    made.check(TALLY)
+    with pytest.raises(BudgetExceededError):
+        made.check(PATHAK)
+
+
+def test_what_is_given_once_to_exact_sums(tmp_path: Path) -> None:
+    made = Identity.create("The north", tmp_path / "north")
+    made.charge(TALLY)
+    again = replace(TALLY, title="Again")
+    for refused in (made.check, made.charge):
+        with pytest.raises(AlreadyCastError, match=f"voted on .* another study, {TALLY.digest.hex()[:16]}: the"):
+            refused(again)
+    made.check(TALLY)
+    made.charge(replace(again, auxiliary=bytes(32)))
+    made.charge(AVERAGE)
+    with pytest.raises(AlreadyCastError, match=r"given its avg on these .* study, [0-9a-f]{16}: the"):
+        made.check(replace(AVERAGE, title="Again"))
+    made.check(replace(AVERAGE, title="Again", method="own-data"))
+    made.charge(PATHAK)
+    made.charge(replace(PATHAK, title="Again"))  # noise from everybody: nothing is exact

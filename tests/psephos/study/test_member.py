@@ -1,0 +1,283 @@
+"""One member's part in a study: what it signs, where it finds what it needs, and how its classifier is found."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from psephos.curator.hamm.statistic import public_coordinates
+from psephos.curator.tally import OpenedSum
+from psephos.parties.learners import make_learner
+from psephos.protocol.board import MemoryBoard
+from psephos.protocol.errors import AgreementError, BudgetExceededError, InvalidParameter, JournalError, StudyError
+from psephos.protocol.roles import Missing
+from psephos.protocol.storage.store import Store
+from psephos.protocol.study.study import Member, Study
+from psephos.protocol.wire import Kind
+from psephos.study.identity import Identity
+from psephos.study.member import Membership, Settings, sign
+from psephos.study.release import card, checked, released
+from psephos.study.samples import PublicSamples
+from tests.psephos.study.cast import Cast, fields_of, shares_of
+
+NAMES = ("curator", "north", "south", "east", "west", "middle")
+
+
+class Hospital:
+    """An object that votes, as `--voter MODULE:OBJECT` names it."""
+
+    def predict_votes(self, X: Any) -> Any:
+        return [1] * len(X)
+
+
+HOSPITAL, NO_VOTER = Hospital(), object()
+
+
+class House:
+    """Everybody's identities, files, and a study of them."""
+
+    def __init__(self, folder: Path) -> None:
+        generator = np.random.default_rng(3)
+        self.folder = folder
+        public = pd.DataFrame(generator.normal(size=(12, 3)), columns=["x", "y", "z"])
+        public.to_csv(folder / "public.csv", index=False)
+        self.public = str(folder / "public.csv")
+        own = pd.DataFrame(generator.normal(size=(7, 3)), columns=["x", "y", "z"]).assign(outcome=list("abcabca"))
+        own.to_csv(folder / "own.csv", index=False)
+        self.own = str(folder / "own.csv")
+        self.identities = {name: Identity.create(f"The {name}", folder / name) for name in NAMES}
+        self.samples = PublicSamples.read(folder / "public.csv", "outcome")
+
+    def study(self, what: str = "tally", **fields: Any) -> Study:
+        keys = [self.identities[name].key.verification_key for name in NAMES]
+        made = Cast("tally").made.study
+        keyed = what != "pathak"
+        parties = tuple(Member(f"H{k}", key, k + 1 if k < 3 and keyed else 0) for k, key in enumerate(keys[1:]))
+        given = {name: value for name, value in fields_of(what, 5).items() if name != "holders"}
+        given |= {"auxiliary": self.samples.auxiliary.digest, "features": self.samples.features, "label": "outcome"}
+        return replace(made, **given | {"curator": keys[0], "parties": parties} | fields)
+
+    def member(self, name: str, study: Study, **settings: str) -> Membership:
+        found = Membership(self.identities[name], study)
+        found.folder.mkdir(mode=0o700, exist_ok=True)
+        found.keep(public=self.public, **settings)
+        return Membership(self.identities[name], study)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def test_what_is_signed_is_kept_and_found_again(house: House) -> None:
+    first, second = house.study(title="First"), house.study(title="Second")
+    north = house.identities["north"]
+    with pytest.raises(StudyError, match=f"{north.directory} has signed no such study"):
+        Membership.find(north)
+    mine = sign(first, north)
+    assert (mine.identity, mine.study, mine.names) == (north, first, ("party 0", "holder 1"))
+    assert mine.folder == north.directory / first.digest.hex()[:16]
+    assert stat.S_IMODE(mine.folder.stat().st_mode) == 0o700
+    assert Study.read(mine.folder / "study.toml") == first
+    assert sign(first, north).folder == mine.folder, "twice is once"
+    assert Membership.find(north) == mine
+    sign(second, north)
+    with pytest.raises(StudyError, match="is in several studies; name one") as refused:
+        Membership.find(north)
+    for each in (first, second):
+        assert f"--study {each.digest.hex()[:8]} ({each.title})" in str(refused.value)
+        assert Membership.find(north, each.digest.hex()[:8]).study == each
+    assert ", --study" in str(refused.value)
+    with pytest.raises(StudyError, match="no such study"):
+        Membership.find(north, "x")
+
+
+def test_what_is_not_signed(house: House, tmp_path: Path) -> None:
+    stranger = Identity.create("A stranger", tmp_path / "stranger")
+    with pytest.raises(StudyError, match="not in this study"):
+        sign(house.study(), stranger)
+    with pytest.raises(StudyError, match="lamb is no parameter"):
+        sign(house.study(parameters={"lamb": 1.0}), house.identities["north"])
+    study = house.study()
+    (house.identities["north"].directory / study.digest.hex()[:16]).write_text("in the way")
+    with pytest.raises(StudyError, match="cannot be written: "):
+        sign(study, house.identities["north"])
+
+
+def test_settings_are_kept_one_by_one(house: House) -> None:
+    mine = sign(house.study(), house.identities["north"])
+    assert mine.settings == Settings("", "", "", "logistic", "", "")
+    assert mine.keep(board="b", learner=None) == Settings(board="b")
+    kept = mine.keep(public="p", data="d", learner="tree", voter="v", output="o")
+    assert kept == Settings("b", "p", "d", "tree", "v", "o") == Membership(mine.identity, mine.study).settings
+    path = mine.folder / "settings.toml"
+    for wrong in ('bord = "x"', "board = 7", "board = ", b"\xff"):
+        path.write_bytes(wrong if isinstance(wrong, bytes) else wrong.encode())
+        with pytest.raises(StudyError, match=f"{path} cannot be used: "):
+            mine.settings  # noqa: B018
+
+
+def test_where_a_role_keeps_what_it_must_not_forget(house: House) -> None:
+    mine = house.member("north", house.study(), voter=f"{__name__}:HOSPITAL")
+    folder = mine.folder
+    assert mine.store("holder 1") == folder / "holder-1.sqlite"
+    assert mine.closing() == folder / "close"
+    assert not mine.joined()
+    _, store = mine.agent("holder 1", MemoryBoard())
+    assert not mine.joined()
+    with pytest.raises(JournalError, match="another run is writing"):
+        mine.agent("holder 1", MemoryBoard())
+    store.close()
+    mine.agent("party 0", MemoryBoard())[1].close()
+    assert mine.joined()
+    names = {"study": mine.study.digest.hex(), "role": "holder 1"}
+    with Store(folder / "holder-1.sqlite", names) as again:
+        assert again.get("role", b"state")
+    with pytest.raises(JournalError):
+        Store(folder / "holder-1.sqlite", names | {"role": "holder 2"})
+    lost = sign(mine.study, house.identities["south"])
+    for _ in range(2):  # nothing is left open by an error
+        with pytest.raises(StudyError, match="where are the public samples"):
+            lost.agent("party 1", MemoryBoard())
+
+
+def test_each_role_is_the_one_of_its_name(house: House) -> None:
+    study, board = house.study(), MemoryBoard()
+    found = {}
+    for name in ("curator", "north", "west"):
+        mine = house.member(name, study, voter=f"{__name__}:HOSPITAL")
+        for role in mine.names:
+            agent, store = mine.agent(role, board)
+            found[role] = (agent.role.name, len(agent.role._stages))  # type: ignore[attr-defined]
+            assert agent.role.awaits(agent.state) == Missing(Kind.JOINED, tuple(sorted(study.needed)))
+            agent.step()
+            store.close()
+    assert found == {
+        "curator": ("curator", 4),
+        "party 0": ("party 0", 3),
+        "holder 1": ("holder 1", 4),
+        "party 3": ("party 3", 3),
+    }
+    assert len(board.entries) == 4
+
+
+def test_every_role_keeps_what_happens_once_in_its_own_store(house: House) -> None:
+    study = house.study(parameters={"lam": 0.5})
+    shares = shares_of(study)
+    key = shares[0].threshold_key
+    opened = OpenedSum((1,) * 24, (0, 1, 2, 3))
+    for name, role, results in (
+        ("north", "party 0", ((), key)),
+        ("north", "holder 1", ((), shares[0], key)),
+        ("curator", "curator", ((), key, opened)),
+    ):
+        mine, store = house.member(name, study, voter=f"{__name__}:HOSPITAL"), Store()
+        made: Any = mine._role(role, store)
+        last = made._stages[-1](*results)
+        if role == "holder 1":
+            last.role._openings.first(b"round", b"", lambda: b"opened")
+        else:
+            last.start()
+        assert list(store.items(f"once {role}")), role
+
+
+def test_samples_that_are_missing_or_of_another_study(house: House) -> None:
+    study = house.study()
+    mine = sign(study, house.identities["north"])
+    with pytest.raises(StudyError, match="where are the public samples"):
+        mine.samples  # noqa: B018
+    assert house.member("north", study).samples.auxiliary.digest == study.auxiliary
+    with pytest.raises(StudyError, match="not the auxiliary samples of the study"):
+        house.member("north", house.study(auxiliary=bytes(32))).samples  # noqa: B018
+    other = tuple(reversed(study.features))
+    with pytest.raises(StudyError, match="the columns of the public samples are not those"):
+        house.member("north", house.study(features=other)).samples  # noqa: B018
+
+
+def test_a_release_goes_where_the_member_says(house: House) -> None:
+    study = house.study(parameters={"lam": 0.5})
+    mine = house.member("north", study)
+    content = released(study, house.samples, OpenedSum((1,) * 24, (0, 1, 2, 3)))
+    assert mine.write_release(content) == mine.folder / "released"
+    elsewhere = house.member("north", study, output=str(house.folder / "a" / "b"))
+    for _ in range(2):
+        assert elsewhere.write_release(content) == house.folder / "a" / "b"
+    for place in (mine.folder / "released", house.folder / "a" / "b"):
+        assert (place / "model.json").read_bytes() == content
+        assert (place / "card.md").read_text() == card(study, checked(study, house.samples, content))
+    (house.folder / "a" / "b" / "model.json").unlink()
+    with pytest.raises(AgreementError):
+        elsewhere.write_release(b"{}")
+    assert not (house.folder / "a" / "b" / "model.json").exists()
+
+
+def test_a_party_is_charged_before_it_gives_anything(house: House) -> None:
+    """And a member is charged once, however often its role is made."""
+    north = house.identities["north"]
+    mine = house.member("north", house.study(epsilon=2.0), voter=f"{__name__}:HOSPITAL")
+    role: Any = mine._role("party 0", Store())
+    assert north.spent() == 0.0
+    north.set_limit(1.0)
+    with pytest.raises(BudgetExceededError):
+        role._stages[2]((), None)
+
+
+# -- what votes
+
+
+def test_a_classifier_of_ones_own(house: House) -> None:
+    mine = house.member("north", house.study(), voter=f"{__name__}:HOSPITAL", data="no such file")
+    assert mine.voter.check() == f"{__name__}:HOSPITAL"
+    votes = mine.voter.predict_votes(np.zeros((4, 4)))
+    assert (type(votes), votes.tolist()) == (np.ndarray, [1, 1, 1, 1])
+    assert "" in sys.path
+    for name, said in (
+        (f"{__name__}:NO_VOTER", r"has no predict_votes\(X\)"),
+        (f"{__name__}:nothing", "is no MODULE:OBJECT that can be imported"),
+        ("no.such.module:x", "is no MODULE:OBJECT that can be imported"),
+        (":x", "is no MODULE:OBJECT that can be imported"),
+    ):
+        wrong = house.member("north", house.study(), voter=name)
+        with pytest.raises(InvalidParameter, match=said):
+            wrong.voter.check()
+
+
+def test_a_classifier_that_is_trained_when_the_vote_comes(house: House) -> None:
+    study = house.study()
+    X, y = house.samples.private(study, Path(house.own))
+    points = house.samples.auxiliary.samples
+    for learner in ("logistic", "whitened"):
+        mine = house.member("north", study, data=house.own, learner=learner)
+        assert mine.voter.check() == f"{learner}, trained on 7 rows of {house.own}"
+        white = public_coordinates(points) if learner == "whitened" else None
+        meant = make_learner(learner, classes=3, coordinates=white).fit(X, y).predict_votes(points)
+        assert (mine.voter.predict_votes(points) == meant).all()
+    nothing = house.member("north", study, data="", learner="logistic")
+    for use in (nothing.voter.check, lambda: nothing.voter.predict_votes(points)):
+        with pytest.raises(StudyError, match="what does this party bring"):
+            use()
+    with pytest.raises(InvalidParameter, match="unknown learner 'oracle'; known: tree, knn, "):
+        house.member("north", study, data=house.own, learner="oracle").voter.check()
+
+
+def test_rows_themselves(house: House) -> None:
+    study = house.study("psgd", classes=("a", "b"), label="outcome")
+    pd.read_csv(house.own).replace({"outcome": {"c": "b"}}).to_csv(house.own, index=False)
+    X, y = house.samples.private(study, Path(house.own))
+    mine = house.member("south", study, data=house.own, voter="no.such:voter", learner="logistic")
+    assert mine.voter.check() == f"7 rows of {house.own}", "party 1 has 7; a classifier is not asked for"
+    rows, classes = mine.voter
+    assert (rows == X).all()
+    assert (classes == y).all()
+    other = house.member("north", study, data=house.own)
+    with pytest.raises(StudyError, match="party 0 has 6 rows, and these are 7"):
+        other.voter.check()
+    with pytest.raises(StudyError, match="party 0 has 6 rows"):
+        list(other.voter)

@@ -1,0 +1,99 @@
+"""Which stages each role of a study goes through, what each is made of, and when a party is charged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from psephos.curator.tally import Tally
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import VotingParty
+from psephos.protocol.errors import BudgetExceededError
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.study.stages import Joining, Keyed, Publishing, UntilResult
+from psephos.study.roles import curator_role, holder_role, party_role
+from psephos.testing.rounds import short_key
+from tests.psephos.study.cast import Cast
+
+CAST = Cast("tally")
+STUDY, PUBLIC, PLAY = CAST.made.study, CAST.public, CAST.play
+KEY, SHARES = deal(short_key(bits=256), holders=3, threshold=2)
+
+
+def stages(role: Any, *results: Any) -> list[Any]:
+    """Its roles, each made from the first so many of these results."""
+    made = [stage(*results[:place]) for place, stage in enumerate(role._stages)]
+    assert {each.name for each in made} == {role.name}
+    assert isinstance(made[0], Joining)
+    assert made[0].awaits(made[0].start().state).senders == tuple(sorted(STUDY.needed))  # type: ignore[union-attr]
+    return made
+
+
+def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
+    store = Store()
+    _, makes, keyed, holds = stages(holder_role(PUBLIC, 2, store), ("all",), SHARES[1], KEY)
+    assert isinstance(makes, CeremonyHolder)
+    assert (makes.terms, makes.number) == (STUDY.ceremony(), 2)
+    assert isinstance(keyed, Keyed)
+    assert (keyed.study, keyed._own) == (STUDY, KEY)
+    assert isinstance(holds, UntilResult)
+    assert isinstance(holds.role, KeyHolder)
+    assert (holds.role.name, holds.role.round) == ("holder 2", PLAY.round(KEY))  # type: ignore[attr-defined]
+    assert holds._study == STUDY
+    holds.role._openings.first(b"round", b"", lambda: b"opened")
+    assert len(list(store.items("once holder 2"))) == 1
+
+
+def test_a_party_is_charged_when_it_plays_and_not_before() -> None:
+    charged = []
+    role = party_role(PUBLIC, 3, CAST.made.keys["party 3"], CAST.own(3), Store(), charged.append)
+    assert role._stages[1](("all",))._own is None  # type: ignore[attr-defined]
+    assert charged == []
+    _, _, plays = stages(role, ("all",), KEY)
+    assert charged == [STUDY]
+    assert isinstance(plays, UntilResult)
+    assert isinstance(plays.role, VotingParty)
+
+    def refuse(study: object) -> None:
+        raise BudgetExceededError("no")
+
+    role = party_role(PUBLIC, 3, CAST.made.keys["party 3"], CAST.own(3), Store(), refuse)
+    with pytest.raises(BudgetExceededError):
+        role._stages[2](("all",), KEY)
+    party_role(PUBLIC, 3, CAST.made.keys["party 3"], CAST.own(3), Store())._stages[2](("all",), KEY)
+
+
+def test_what_a_party_gives_once_is_in_its_own_ledger() -> None:
+    """Twice the same ballot from one store, whatever the object; another from another store."""
+    said = []
+    for store in (first := Store(), first, Store()):
+        role = party_role(PUBLIC, 3, CAST.made.keys["party 3"], CAST.own(3), store)
+        said.append(role._stages[2](("all",), KEY).start().posts)
+    assert said[0] == said[1] != said[2]
+    assert len(list(first.items("once party 3"))) == 1
+
+
+def test_the_curator_releases_once_what_it_came_to() -> None:
+    released: list[Any] = []
+
+    def release(result: Any) -> bytes:
+        released.append(result)
+        return b"content"
+
+    store = Store()
+    for _ in range(2):
+        role = curator_role(PUBLIC, release, store)
+        _, keyed, counts, publishes = stages(role, ("all",), KEY, "what it came to")
+        assert keyed._own is None
+        assert isinstance(counts, Tally)
+        assert counts.round == PLAY.round(KEY)  # type: ignore[attr-defined]
+        assert isinstance(publishes, Publishing)
+        publishes.start()
+    assert released == ["what it came to"]
+    assert OnceLedger(store, "curator").first(b"release" + STUDY.digest, b"", lambda: b"another") == b"content"
+    cast = Cast("pathak")
+    _, counts, _ = (stage(*range(k)) for k, stage in enumerate(curator_role(cast.public, release, Store())._stages))
+    assert counts.role.terms == cast.play.terms  # type: ignore[attr-defined]

@@ -1,0 +1,221 @@
+"""The parts of a trial on one machine: its data, what it tells while it waits, and what it verifies at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from psephos.curator.tally import OpenedSum
+from psephos.data.datasets import load
+from psephos.data.splits import split
+from psephos.model import load_model
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import Board
+from psephos.protocol.board.file import BoardFile
+from psephos.protocol.board.server import NATS_SERVER
+from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
+from psephos.protocol.storage.store import Store
+from psephos.study.release import released
+from psephos.study.roles import Public, curator_role, holder_role, party_role
+from psephos.study.samples import PublicSamples
+from psephos.study.trial import _environment, _progress, _serve, _verified, _wait, _write_data, run_trial
+from psephos.testing.studies import Trial, trial
+from tests.psephos.study.cast import FixedVotes, given, shares_of
+
+
+@pytest.mark.parametrize("roles", [3, 101])
+def test_how_many_members_a_trial_has(tmp_path: Path, roles: int) -> None:
+    with pytest.raises(InvalidParameter, match=f"a trial has 4 to 100 members.*; not {roles}"):
+        run_trial(roles, tmp_path / "trial", 256, False, print)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trial_does_not_take_a_folder_that_is_there(tmp_path: Path) -> None:
+    for roles in (4, 100):
+        with pytest.raises(FileExistsError):
+            run_trial(roles, tmp_path, 256, False, print)
+
+
+def test_one_thread_for_each_process() -> None:
+    assert _environment() == {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def test_everybodys_rows_are_those_of_the_data_set(tmp_path: Path) -> None:
+    data, parties = load("breast-cancer"), ["party-0", "party-1", "party-2"]
+    _write_data(tmp_path, parties)
+    dealt = split(data, 3, seed=0, auxiliary=60)
+    names = [f"measure {k}" for k in range(1, 31)]
+    for name, rows in zip(parties, dealt.parties, strict=True):
+        found = pd.read_csv(tmp_path / f"{name}.csv")
+        assert list(found.columns) == [*names, "diagnosis"]
+        assert (found[names].to_numpy() == data.X_train[rows]).all()
+        assert list(found["diagnosis"]) == [data.classes[y] for y in data.y_train[rows]]
+    public = pd.read_csv(tmp_path / "public.csv")
+    assert list(public.columns) == names
+    assert (public.to_numpy() == dealt.X_auxiliary).all()
+    assert len(public) == 60
+    test = pd.read_csv(tmp_path / "test.csv")
+    assert (test[names].to_numpy() == dealt.X_test).all()
+    assert list(test["diagnosis"]) == [data.classes[y] for y in dealt.y_test]
+
+
+def line(role: str, said: str, message: str = "standing") -> str:
+    return json.dumps({"message": message, "role": role, "said": said}) + "\n"
+
+
+def logs(folder: Path, curator: str, party: str = "") -> None:
+    (folder / "curator.log").write_text(curator)
+    (folder / "party-0.log").write_text(party)
+
+
+def test_what_is_told_of_where_a_trial_is(tmp_path: Path) -> None:
+    logs(tmp_path, "")
+    assert _progress(tmp_path) == "starting"
+    logs(tmp_path, "a warning\n" + line("curator", "counts") + line("curator", "no", "posted"))
+    assert _progress(tmp_path) == "curator counts"
+    logs(
+        tmp_path,
+        line("curator", "counts") + line("curator", "releases"),
+        line("party 0", "votes") + line("holder 1", "opens") + "{half of a li",
+    )
+    assert _progress(tmp_path) == "holder 1 opens; curator releases"
+
+
+class Process:
+    """Ends with this status after so many looks."""
+
+    def __init__(self, looks: int, status: int = 0) -> None:
+        self._looks, self._status, self.returncode = looks, status, None
+
+    def poll(self) -> Any:
+        if self._looks == 0:
+            self.returncode = self._status  # type: ignore[assignment]
+        self._looks -= 1
+        return self.returncode
+
+
+def test_a_trial_waits_for_all_and_tells_what_is_new(tmp_path: Path) -> None:
+    told: list[str] = []
+    logs(tmp_path, line("curator", "counts"))
+    (tmp_path / "watch.log").write_text("http://127.0.0.1:8000 and more\n")
+    agents: Any = {"curator": Process(0), "party-0": Process(2)}
+    _wait(tmp_path, agents, told.append, time.monotonic() - 100)
+    assert told == ["http://127.0.0.1:8000 shows it while it runs", " 100 s  curator counts"]
+    (tmp_path / "watch.log").write_text("starting")
+    told.clear()
+    _wait(tmp_path, {"a": Process(0), "b": Process(0)}, told.append, 0.0)  # type: ignore[dict-item]
+    assert told == []
+
+
+def test_whoever_fails_ends_a_trial_with_its_last_words(tmp_path: Path) -> None:
+    for words, said in (("one\ntwo\n\n", "lab failed: two"), ("", "lab failed: 3")):
+        (tmp_path / "lab.log").write_text(words)
+        agents: Any = {"lab": Process(0, 3), "north": Process(-1)}
+        with pytest.raises(StudyError, match=said):
+            _wait(tmp_path, agents, print, 0.0)
+
+
+@pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
+def test_a_server_of_its_own(tmp_path: Path) -> None:
+    address, reading, server = _serve(tmp_path, trial().study)
+    try:
+        port = address.split(":")[2].split("?")[0]
+        assert address == f"tls://127.0.0.1:{port}?ca={tmp_path / 'server' / 'ca.pem'}"
+        assert reading.endswith(f"@127.0.0.1:{port}?ca={tmp_path / 'server' / 'ca.pem'}")
+        assert server.poll() is None
+    finally:
+        server.kill()
+        server.wait()
+
+
+class Ended:
+    """A trial that was played to its end under a key that was dealt, with everybody's files."""
+
+    def __init__(self, folder: Path) -> None:
+        generator = np.random.default_rng(2)
+        self.folder = folder
+        columns = list("xyz")
+        pd.DataFrame(generator.normal(size=(12, 3)), columns=columns).to_csv(folder / "public.csv", index=False)
+        test = pd.DataFrame(generator.normal(size=(20, 3)), columns=columns)
+        test.assign(diagnosis=["b", "a"] * 10).to_csv(folder / "test.csv", index=False)
+        self.samples = PublicSamples.read(folder / "public.csv", "diagnosis")
+        self.made: Trial = trial(
+            method="statistic",
+            classes=("a", "b"),
+            label="diagnosis",
+            epsilon=2.5,
+            auxiliary=self.samples.auxiliary.digest,
+            features=self.samples.features,
+        )
+        self.study, self.board = self.made.study, BoardFile(folder / "board.sqlite")
+        public, shares = Public(self.study, self.samples.auxiliary), shares_of(self.study)
+        agents = {}
+        for name, key in self.made.keys.items():
+            store, kind, number = Store(), *name.split(" ")[:1], name.split(" ")[-1]
+            if kind == "curator":
+                role = curator_role(public, self.release, store)
+            elif kind == "holder":
+                role = given(holder_role(public, int(number), store), shares[int(number) - 1])
+            else:
+                votes = FixedVotes(np.arange(12) % 2)
+                role = party_role(public, int(number), key, votes, store)
+            agents[name] = Agent(role, self.study.members, key, self.board, store)
+        while any([agent.step() for agent in agents.values()]) or agents["curator"].hush():  # noqa: C419
+            pass
+        self.content: bytes = agents["curator"].result.content
+        self.names = ["party-0", "curator"]
+        for name in self.names:
+            self.place(name).mkdir(parents=True)
+            (self.place(name) / "model.json").write_bytes(self.content)
+
+    def release(self, result: OpenedSum) -> bytes:
+        return released(self.study, self.samples, result)
+
+    def place(self, name: str) -> Path:
+        return self.folder / name / self.study.digest.hex()[:16] / "released"
+
+    def verified(self, board: Board | None = None) -> str:
+        return _verified(self.folder, str(self.folder / "board.sqlite"), self.study, self.names)
+
+
+@pytest.fixture
+def ended(tmp_path: Path) -> Iterator[Ended]:
+    made = Ended(tmp_path)
+    yield made
+    made.board.close()
+
+
+def test_a_trial_ends_in_words_that_were_verified(ended: Ended) -> None:
+    test = pd.read_csv(ended.folder / "test.csv")
+    right = (load_model(ended.place("curator")).predict(test) == test["diagnosis"]).mean()
+    assert ended.verified() == (
+        "Verified: 6 checks of the board hold, none fails. All 2 members have the model that stands on the board. "
+        f"It is right for {right:.1%} of 20 rows that nobody was given, at epsilon 2.5."
+    )
+    (ended.place("party-0") / "model.json").write_bytes(ended.content + b"\n")
+    with pytest.raises(StudyError, match="somebody has another model than the one that stands on the board"):
+        ended.verified()
+
+
+def test_a_trial_whose_board_does_not_hold(ended: Ended) -> None:
+    ended.study = replace(ended.study, title="Another")
+    with pytest.raises(
+        StudyError, match="the board does not hold what it should: who has agreed to the study: missing"
+    ):
+        ended.verified()
+
+
+def test_a_server_that_cannot_be_had(tmp_path: Path) -> None:
+    (tmp_path / "server").write_text("in the way")
+    with pytest.raises(BoardError, match="cannot be written"):
+        _serve(tmp_path, SimpleNamespace(members=trial().study.members))  # type: ignore[arg-type]
