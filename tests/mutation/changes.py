@@ -125,6 +125,11 @@ def _as_false(old: str, new: str) -> bool:
     return any(f"{old[: f.start()]}None{old[f.end() :]}" == new for f in re.finditer(r"\bFalse\b", old))
 
 
+def _as_default(old: str, new: str) -> bool:
+    """Whether "big" was left out once, which is the order of an integer's bytes where none is named."""
+    return any(f"{old[: f.start()]}{old[f.end() :]}" == new for f in re.finditer(r'"big"', old))
+
+
 def _called(node: cst.CSTNode) -> str:
     """The last name of what is called; "" for what is no call."""
     if not isinstance(node, cst.Call):
@@ -148,7 +153,7 @@ def changes(path: str, source: str) -> list[Change]:
         start = starts[place.start.line - 1] + place.start.column
         end = starts[place.end.line - 1] + place.end.column
         old, new = source[start:end], wrapper.module.code_for_node(other)
-        if old.strip() != new.strip() and not _as_false(old, new):
+        if old.strip() != new.strip() and not _as_false(old, new) and not _as_default(old, new):
             name = hashlib.sha256(repr((source, start, end, new)).encode()).hexdigest()[:10]
             made.append(Change(path, function, place.start.line, old, new, start, end, name))
     return made
