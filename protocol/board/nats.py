@@ -95,7 +95,7 @@ class NatsBoard:
         options = dict(parse_qsl(parts.query))
         replicas = options.get("replicas", "1")
         try:
-            port = parts.port or 4222
+            port = 4222 if parts.port is None else parts.port
         except ValueError:
             port = 0
         known = options.keys() <= {"ca", "replicas"} and replicas.isdecimal()
