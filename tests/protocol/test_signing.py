@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from psephos.protocol.errors import ForgedSignatureError, MessageError
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.signing import Roster, SigningKey
+from psephos.protocol.signing import Roster, SigningKey, VerificationKey
 from psephos.protocol.storage.values import decode, encode
 
 KEYS = [SigningKey.generate(SimulationRandomness(1, f"key {n}")).verification_key for n in range(6)]
@@ -51,3 +51,21 @@ def test_a_signature_is_by_one_key_over_one_message() -> None:
     for place, message in ((1, b"this"), (0, b"that")):
         with pytest.raises(ForgedSignatureError):
             keys[place].verification_key.verify(signature, message)
+
+
+def test_a_key_of_small_order_is_refused() -> None:
+    """Its y is 0, 1, -1, or of order 8: d y^4 + 2 y^2 = 1, where twice the point has y = 0 (RFC 8032, section 5.1)."""
+    prime = 2**255 - 19
+    d = -121665 * pow(121666, -1, prime) % prime
+
+    def roots(square: int) -> set[int]:
+        root = pow(square, (prime + 3) // 8, prime)
+        found = (root, root * pow(2, (prime - 1) // 4, prime) % prime)
+        return {y for one in found if one * one % prime == square % prime for y in (one, prime - one)}
+
+    eighths = {y for root in roots(1 + d) for y in roots((root - 1) * pow(d, -1, prime) % prime)}
+    assert len(eighths) == 2
+    for y in {0, 1, prime - 1, *eighths}:
+        for sign in (0, 1 << 255):
+            with pytest.raises(MessageError, match="small order"):
+                VerificationKey((y + sign).to_bytes(32, "little"))

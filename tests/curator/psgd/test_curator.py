@@ -243,6 +243,7 @@ def test_what_t_holders_publish_counts_whatever_the_curator_has_opened() -> None
     walker.vote([[1] * 4, [2] * 4, [3] * 4])
     walker.opens(1)
     walker.opens(2)
+    assert walker.curator.quiet(walker.state) is None, "the sum is open, and only holders can end the step"
     walker.publishes(1, (9,) * 4)
     walker.publishes(3, (9,) * 4)
     assert walker.walking.opened == OpenedSum((9,) * 4, (0, 1, 2))

@@ -65,7 +65,7 @@ PRINTED = replace(TERMS, variant="printed", excluded=1)
         ({"excluded": 5}, "noise shares can be excluded"),
         ({"pitch_exponent": 1}, "the pitch"),
         ({"pitch_exponent": -201}, "the pitch"),
-        *(({"nonce": nonce}, "a nonce") for nonce in ("0" * 31, "0" * 33, "G" * 32, "A" * 32, "")),
+        *(({"nonce": nonce}, "a nonce") for nonce in ("0" * 31, "0" * 33, "G" * 32, "A" * 32, "X" * 32, "")),
     ],
 )
 def test_terms_that_are_none(change: dict[str, Any], why: str) -> None:
