@@ -51,6 +51,8 @@ _ARGUMENTS = ["-x", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider", 
 _ARGUMENTS += ["--hypothesis-profile=mutants", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 _ALLOWED = (15, 3)
 """Seconds of processor time that a test of a mutant has, and that many times what it takes besides."""
+_WAITING = 10
+"""That many times as long it has on the clock: a mutant may wait for ever, and use none."""
 _PASSED = (0, 5)
 """What pytest ends with when all passed, or when there were none."""
 _Said = tuple[int, str, float] | None
@@ -68,6 +70,7 @@ class _Watch:
         allowed = _ALLOWED[0] + _ALLOWED[1] * self._seconds.get(nodeid, self._seconds.get(nodeid.split("[")[0], 0))
         limit = int(sum(os.times()[:2]) + allowed) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+        signal.setitimer(signal.ITIMER_REAL, _WAITING * allowed)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.failed:
@@ -136,14 +139,14 @@ def _said(process: BaseProcess, answer: Connection, tests: dict[str, float]) -> 
 
     None if `Loaded.take` could not make the mutant.
     """
-    process.join(10 * sum(_ALLOWED[0] + _ALLOWED[1] * seconds for seconds in tests.values()))
+    process.join(_WAITING * sum(_ALLOWED[0] + _ALLOWED[1] * seconds for seconds in tests.values()))
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid or 0, signal.SIGKILL)  # with the processes that tests have started
     process.join()
     try:
         return answer.recv()  # type: ignore[no-any-return]
     except EOFError:
-        if process.exitcode not in (-signal.SIGKILL, -signal.SIGXCPU):
+        if process.exitcode not in (-signal.SIGKILL, -signal.SIGXCPU, -signal.SIGALRM):
             return 1, f"the process ended with {process.exitcode}", 0.0
         return -1, "", 0.0
 
