@@ -24,6 +24,7 @@ import ssl
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
@@ -130,6 +131,7 @@ class NatsBoard:
         """A new connection, unless there is one. (nats-py could reconnect, but hangs when that fails within TLS.)"""
         if self._client.is_connected:
             return
+        await self._end()
         self._client = Client()
         settings: dict[str, Any] = {} if self._trusted is None else {"tls": self._trusted}
         if self._key is not None:
@@ -151,9 +153,17 @@ class NatsBoard:
                 **settings,
             )
         except BaseException:
-            if self._client._transport:
-                self._client._transport.close()  # type: ignore[no-untyped-call]
+            await self._end()
             raise
+
+    async def _end(self) -> None:
+        """Nothing of a connection is left, though it was never whole, or the server ended it."""
+        if self._client.is_connected:
+            await self._client.close()
+        if transport := self._client._transport:
+            transport.close()  # type: ignore[no-untyped-call]
+            with suppress(TimeoutError, OSError, asyncio.CancelledError):  # within TLS the other side has to agree
+                await asyncio.wait_for(transport.wait_closed(), 0.5)  # type: ignore[no-untyped-call]
 
     def _sign(self, nonce: str) -> bytes:
         """The answer to a server's challenge: never a signature over anything that could mean something elsewhere."""
@@ -291,8 +301,7 @@ class NatsBoard:
     def close(self) -> None:
         """Hang up."""
         if not self._loop.is_closed():
-            if self._client.is_connected:
-                asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()

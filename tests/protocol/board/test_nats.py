@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import hashlib
 import json
 import os
@@ -188,6 +189,25 @@ def test_a_role_posts_as_itself_only_and_deletes_nothing(house: House) -> None:
     with pytest.raises(BoardError, match="refuses"):
         one._do(js.publish(f"psephos.{house.session.hex()[:16]}.party-0.entry", b"", headers={"Nats-Rollup": "all"}))
     assert contents(two) == [b"two's", b"one's"]
+
+
+def sockets() -> set[str]:
+    """Of this process."""
+    found = set()
+    for place in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the listing's own
+            found.add(os.readlink(place))
+    return {name for name in found if name.startswith("socket:")}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_who_is_refused_leaves_no_connection_behind(house: House) -> None:
+    house.board("party 0")
+    before = sockets()
+    for _ in range(3):
+        with pytest.raises(BoardError, match="does not know this identity"):
+            house.board("party 0", SigningKey.generate(), patience=3)
+        assert sockets() <= before
 
 
 def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> None:
@@ -554,7 +574,7 @@ class Offline(NatsBoard):
             self.timeouts.add(timeout)
             return self.stream
 
-        self._client = SimpleNamespace(jetstream=jetstream, is_connected=False)  # type: ignore[assignment]
+        self._client = SimpleNamespace(jetstream=jetstream, is_connected=False, _transport=None)  # type: ignore[assignment]
 
 
 @pytest.fixture
