@@ -1,7 +1,8 @@
 """A tally on a Dask cluster of this machine: one worker against two, and workers that are killed and join.
 
-Run on its own: `python -m benchmarks.cluster` for both, `python -m benchmarks.cluster --scaling 20000 --repetitions 3`
-or `--killed 200000` for one of them, the number being the parties; prints JSON. Every worker has one thread. 100
+Run on its own: `python -m benchmarks.cluster` for both, `python -m benchmarks.cluster --scaling 10000 30000
+--repetitions 3` or `--killed 200000` for one of them, the numbers being parties; prints what
+benchmarks/results/cluster.json holds. Every worker has one thread. 100
 auxiliary samples, 3072-bit keys, randomness `short`: the shape of the run of a million parties.
 
 A worker's death and the next one's arrival are bound to the parties counted, not to a clock: after each tenth of them
@@ -123,14 +124,14 @@ def killed(parties: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
-    parser.add_argument("--scaling", type=int, metavar="PARTIES")
+    parser.add_argument("--scaling", type=int, nargs="+", metavar="PARTIES")
     parser.add_argument("--killed", type=int, metavar="PARTIES")
     parser.add_argument("--repetitions", type=int, default=3)
     asked = parser.parse_args()
     both = asked.scaling is None and asked.killed is None
-    found = {}
+    found: dict[str, Any] = {}
     if both or asked.scaling:
-        found["scaling"] = scaling(asked.scaling or 20_000, asked.repetitions)
+        found["scaling"] = [scaling(parties, asked.repetitions) for parties in asked.scaling or (10_000, 30_000)]
     if both or asked.killed:
         found["killed"] = killed(asked.killed or 200_000)
     print(json.dumps(found, indent=1))

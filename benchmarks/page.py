@@ -268,18 +268,21 @@ def _planned(row: dict[str, Any]) -> str:
     )
 
 
-def _cluster(scaling: dict[str, Any], killed: dict[str, Any]) -> str:
+def _cluster(scaling: list[dict[str, Any]], killed: dict[str, Any]) -> str:
     """A Dask cluster, whose workers may die."""
     rows = [
         [str(run["workers"]), f"{run['parties']:,}", f"{run['counting_seconds']:.1f}", "yes" * run["counts_exact"]]
-        for run in scaling["runs"]
+        for one in scaling
+        for run in one["runs"]
     ]
+    efficient = ", ".join(f"{one['efficiency']:.2f} ({one['runs'][0]['parties']:,} parties)" for one in scaling)
     return "\n".join(
         [
             "## A cluster\n",
             "`python -m benchmarks.cluster`: a tally in the shape of the million's on a Dask cluster of this machine, "
-            "whose two cores the scheduler and the main process share with the workers. From one worker to two the "
-            f"efficiency is {scaling['efficiency']:.2f} (medians):\n",
+            "whose two cores the scheduler and the main process share with the workers. The efficiency from one worker "
+            f"to two, of medians: {efficient}. A worker's first batch has all imports in it, and this machine's speed "
+            "changes by a third within minutes, so that more than 1 can come out.\n",
             _table(["workers", "M", "counting s", "counts exact"], rows),
             f"{killed['parties']:,} parties on two workers, of which one was killed and another joined "
             f"{killed['workers_killed']} times: {killed['counting_seconds']:,.0f} s, counts "
