@@ -2,8 +2,8 @@
 
 Run on its own: `python -m benchmarks.cluster` for both, `python -m benchmarks.cluster --scaling 10000 30000
 --repetitions 3` or `--killed 200000` for one of them, the numbers being parties; prints what
-benchmarks/results/cluster.json holds. Every worker has one thread. 100
-auxiliary samples, 3072-bit keys, randomness `short`: the shape of the run of a million parties.
+benchmarks/results/cluster.json holds. Every worker has one thread. 100 auxiliary samples, 3072-bit keys, randomness
+`short`: the shape of the run of a million parties.
 
 A worker's death and the next one's arrival are bound to the parties counted, not to a clock: after each tenth of them
 the oldest worker is killed (SIGKILL) and a new one is started.
@@ -31,17 +31,20 @@ class Cluster:
     """A scheduler and its workers, each a process that dies with this context."""
 
     def __init__(self, workers: int) -> None:
-        self._with = ExitStack()
-        self._folder = Path(self._with.enter_context(tempfile.TemporaryDirectory(prefix="psephos-cluster-")))
-        file = self._folder / "scheduler.json"
-        self._start("scheduler", "--scheduler-file", str(file), "--host", "127.0.0.1", "--port", "0")
-        self.address = ""
-        while not self.address:
-            time.sleep(0.1)
-            with suppress(OSError, ValueError):
-                self.address = json.loads(file.read_text())["address"]
-        self.workers = [self.join() for _ in range(workers)]
-        self.killed = 0
+        with ExitStack() as self._with:
+            self._folder = Path(self._with.enter_context(tempfile.TemporaryDirectory(prefix="psephos-cluster-")))
+            file = self._folder / "scheduler.json"
+            scheduler = self._start("scheduler", "--scheduler-file", str(file), "--host", "127.0.0.1", "--port", "0")
+            self.address = ""
+            while not self.address:
+                time.sleep(0.1)
+                if scheduler.poll() is not None:
+                    raise RuntimeError(f"the scheduler ended: {(self._folder / 'log').read_text()}")
+                with suppress(OSError, ValueError):
+                    self.address = json.loads(file.read_text())["address"]
+            self.workers = [self.join() for _ in range(workers)]
+            self.killed = 0
+            self._with = self._with.pop_all()
 
     def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
         line = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard", *arguments]

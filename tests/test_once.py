@@ -33,8 +33,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import AlreadyDoneError, BoardError, BudgetExceededError, EquivocationError, JournalError
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.psgd.descent import Descent, StepSizes
-from psephos.protocol.psgd.series import Announcement, Series, Terms
+from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Role, Step, gathers, takes
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.storage.values import storable
@@ -43,6 +42,7 @@ from psephos.protocol.wire import HEADER_BYTES, Kind, frame
 from psephos.simulation.ceremony import hold_ceremony
 from psephos.study.identity import Identity
 from psephos.testing.studies import trial
+from tests.protocol.psgd.test_series import DESCENT, SERIES
 
 
 class Died(BaseException):
@@ -90,18 +90,6 @@ Ask = Callable[[Frail, int], bytes]
 _CLASSES = ("a", "b")
 _GENERATOR = np.random.default_rng(1)
 _AUXILIARY = _GENERATOR.normal(size=(3, 2))
-_SERIES = Series(
-    parties=3,
-    steps=4,
-    dimension=2,
-    bound=5.0,
-    fraction_bits=10,
-    fixed_sigmas=(2.0, 2.0, 3.0),
-    step_law="spherical-laplace",
-    step_scale=1.5,
-    minimum_ballots=2,
-    nonce=bytes(16),
-)
 
 
 class Votes:
@@ -130,7 +118,7 @@ def asks() -> dict[str, Ask]:
     rounds = [vote_round(key, roster, _AUXILIARY, _CLASSES, minimum_ballots=2, test_key=True) for _ in range(3)]
     plan = PackingPlan.for_key(key.key, length=2, addends=3, minimum=0, maximum=9)
     sums = [Round.create("parameters", key, plan, roster, context=bytes([n]) * 32, test_key=True) for n in range(3)]
-    terms = Terms(_SERIES, Descent(9, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0)), key, roster, test_key=True)
+    terms = Terms(replace(SERIES, minimum_ballots=2), DESCENT, key, roster, test_key=True)
     steps = [Announcement.create(terms, 1, (0.0, 0.0)) for _ in range(2)]
     study = trial(parties=3, auxiliary=_AUXILIARY.tobytes()[:32]).study
     studies = [replace(study, title=f"Study {n}", nonce=bytes([n]) * 16) for n in range(3)]

@@ -34,27 +34,15 @@ from psephos.protocol.errors import (
     WrongPointError,
     WrongRoundError,
 )
-from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
+from psephos.protocol.psgd.descent import StoppingRule
 from psephos.protocol.psgd.series import Announcement, Series, Terms
 from psephos.protocol.psgd.walk import PublishedSum, Walk
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from tests.protocol.psgd.test_series import DESCENT, SERIES
 
-SERIES = Series(
-    parties=3,
-    steps=4,
-    dimension=2,
-    bound=5.0,
-    fraction_bits=10,
-    fixed_sigmas=(2.0, 2.0, 3.0),
-    step_law="spherical-laplace",
-    step_scale=1.5,
-    minimum_ballots=3,
-    nonce=bytes(16),
-)
-DESCENT = Descent(9, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0))
 ORIGIN = (0.0, 0.0)
 X = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -0.5]])
 Y = np.array([1, -1, 1])

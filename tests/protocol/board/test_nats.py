@@ -201,13 +201,34 @@ def sockets() -> set[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_who_is_refused_leaves_no_connection_behind(house: House) -> None:
-    house.board("party 0")
-    before = sockets()
-    for _ in range(3):
-        with pytest.raises(BoardError, match="does not know this identity"):
-            house.board("party 0", SigningKey.generate(), patience=3)
-        assert sockets() <= before
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_server_that_says_no_more_leaves_no_connection_behind(secure: bool, tmp_path: Path) -> None:
+    """It answers the connection, within TLS or without, and then nothing, so that only this side can end it."""
+    for name, content in trial_certificates(["127.0.0.1"]).items():
+        (tmp_path / name).write_bytes(content)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    told = {"server_id": "S", "version": "2.10.0", "proto": 1, "max_payload": 2**20, "tls_required": secure}
+    with contextlib.ExitStack() as opened:
+        listening = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = listening.getsockname()[1]
+        over = threading.Event()
+
+        def serve() -> None:
+            one, _ = listening.accept()
+            one.sendall(b"INFO " + json.dumps(told).encode() + b"\r\n")
+            with context.wrap_socket(one, server_side=True) if secure else one:
+                over.wait()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        opened.callback(thread.join)
+        opened.callback(over.set)
+        address = f"tls://127.0.0.1:{port}?ca={tmp_path / 'ca.pem'}" if secure else f"nats://127.0.0.1:{port}"
+        before = sockets()
+        with pytest.raises(BoardError, match="no answer"):
+            NatsBoard(address, bytes(32), patience=1)
+        assert len(sockets() - before) == 1, "the server's end of it only"
 
 
 def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> None:

@@ -240,12 +240,14 @@ def test_a_wrong_partial_decryption_is_named_and_the_study_ends_well(play: Calla
     assert any(check.what.startswith("partial decryptions") and check.verdict == "holds" for check in found)
 
 
-def retold(played: Played, before: Kind | None, *said: tuple[str, bytes]) -> dict[str, Check]:
-    """What an outsider finds where the log goes on otherwise, before its first message of a kind or after its end."""
+def before(played: Played, kind: Kind | None, *said: tuple[str, bytes], count: int = 0) -> MemoryBoard:
+    """The log up to its first message of a kind, or the one `count` later, and what others said there."""
     board = MemoryBoard()
     for data in played.board.entries:
-        if before is not None and Entry(0, "", "", SignedEntry.decode(data).body).is_a(before):
-            break
+        if kind is not None and Entry(0, "", "", SignedEntry.decode(data).body).is_a(kind):
+            count -= 1
+            if count < 0:
+                break
         board.post(data)
     for name, body in said:
         seat = played.made.seat(name)
@@ -253,21 +255,27 @@ def retold(played: Played, before: Kind | None, *said: tuple[str, bytes]) -> dic
             seat.take(number, data)
             seat.place += SignedEntry.decode(data).author == name
         board.post(seat.sign(Post(BOARD, body)))
+    return board
+
+
+def retold(played: Played, kind: Kind | None, *said: tuple[str, bytes]) -> dict[str, Check]:
+    """What an outsider finds where the log goes on otherwise, before its first message of a kind or after its end."""
+    board = before(played, kind, *said)
     return {check.what.split(":")[0]: check for check in verify(played.study, played.samples, board)}
 
 
 @pytest.mark.parametrize(
-    ("before", "verdict", "why"),
+    ("kind", "verdict", "why"),
     [
         (Kind.PUBLIC_KEY, "not checked", "there is none yet"),  # no role takes it there either
         (Kind.CLOSE, "fails", "the vote is open"),
         (Kind.CONFIRMATION, "fails", "confirmed by 0 of at least 3"),
     ],
 )
-def test_a_result_before_its_time(honest: Played, before: Kind, verdict: str, why: str) -> None:
+def test_a_result_before_its_time(honest: Played, kind: Kind, verdict: str, why: str) -> None:
     """Of the agreed classes, columns, method and price: made up, or of a sum that this board does not show."""
     content = frame(Kind.RESULT, honest.study.digest, honest.agents["curator"].result.content)
-    check = retold(honest, before, ("curator", content))["the result"]
+    check = retold(honest, kind, ("curator", content))["the result"]
     assert check.verdict == verdict
     assert why in check.found
 
@@ -410,24 +418,6 @@ def shown(played: Played, board: MemoryBoard | None = None, store: Store | None 
     keyed = [(what, "not checked", why) for what, why in NEVER if played.study.keyed or "p and q" not in what]
     assert found[-len(keyed) :] == keyed
     return tuple(found[: -len(keyed)])
-
-
-def before(played: Played, kind: Kind | None, *said: tuple[str, bytes], count: int = 0) -> MemoryBoard:
-    """The log up to its first message of a kind, or the one `count` later, and what others said there."""
-    board = MemoryBoard()
-    for data in played.board.entries:
-        if kind is not None and Entry(0, "", "", SignedEntry.decode(data).body).is_a(kind):
-            count -= 1
-            if count < 0:
-                break
-        board.post(data)
-    for name, body in said:
-        seat = played.made.seat(name)
-        for number, data in enumerate(board.entries, 1):
-            seat.take(number, data)
-            seat.place += SignedEntry.decode(data).author == name
-        board.post(seat.sign(Post(BOARD, body)))
-    return board
 
 
 def log(board: MemoryBoard, more: str = "") -> tuple[str, str, str]:
