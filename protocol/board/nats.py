@@ -161,7 +161,7 @@ class NatsBoard:
             await self._client.close()
         if transport := self._client._transport:
             # Not closed: within TLS the other side would have to agree.
-            transport._io_writer.transport.abort()  # type: ignore[attr-defined]
+            transport._bare_io_writer.transport.abort()  # type: ignore[attr-defined]
             await asyncio.sleep(0)  # the loop closes the socket in its next round
 
     def _sign(self, nonce: str) -> bytes:

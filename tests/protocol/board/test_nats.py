@@ -394,8 +394,9 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(house: House) ->
     try:
         for _ in range(3):
             seen = len(acknowledged)
-            while len(acknowledged) < seen + 5:
-                pass
+            while len(acknowledged) < seen + 5 and thread.is_alive():
+                thread.join(0.01)
+            assert thread.is_alive()
             house.restart()
     finally:
         stop.set()
