@@ -106,7 +106,6 @@ class Job:
 
     def run(
         self,
-        options: JobOptions,
         *,
         transcript: Transcript | None = None,
         progress: Progress = silent,

@@ -100,4 +100,4 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
             else:
                 emit("\n" + "\n".join(said) + "\n")
 
-        perform(job.options, job.run, "run", report=report, as_json=as_json, keep=keep)
+        perform(job.options, lambda _, **how: job.run(**how), "run", report=report, as_json=as_json, keep=keep)

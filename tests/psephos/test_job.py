@@ -96,7 +96,7 @@ SUMMED = {
 def test_each_method_opens_what_it_needs_and_is_released_once(method: str, tmp_path: Path) -> None:
     transcript = Transcript()
     job = Job(options(patients(tmp_path / "t.csv"), method=method))
-    outcome = job.run(job.options, transcript=transcript)
+    outcome = job.run(transcript=transcript)
     reveal, cast = SUMMED[method]
     assert outcome.reveal == reveal
     assert {message.phase for message in transcript.messages if message.phase.endswith(": cast")} == {cast}
@@ -109,7 +109,7 @@ def test_each_method_opens_what_it_needs_and_is_released_once(method: str, tmp_p
 
 def test_the_model_decides_on_rows_as_they_come_what_was_measured_on_scaled_ones(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="statistic"))
-    outcome = job.run(job.options)
+    outcome = job.run()
     job.write(tmp_path)
     said = psephos.load_model(tmp_path).predict(job.dealt.X_test)
     right = np.mean(said == np.array(["ill", "well"])[job.dealt.y_test])
@@ -120,7 +120,7 @@ def test_the_model_decides_on_rows_as_they_come_what_was_measured_on_scaled_ones
 def test_a_published_data_set_too(tmp_path: Path) -> None:
     job = Job(JobOptions(**SHORT, dataset="digits", parties=6, learners=("tree", "knn"), epsilon=(20.0,)))
     assert job.said == []
-    outcome = job.run(job.options)
+    outcome = job.run()
     assert job.method == "statistic"
     job.write(tmp_path)
     model = psephos.load_model(tmp_path)
@@ -137,12 +137,12 @@ def test_auto_takes_the_quieter_noise_where_a_delta_is_accepted(tmp_path: Path) 
     """Two classes are few entries, where a pure epsilon needs less noise; what was named by its name stays."""
     for method, mechanism in (("auto", "discrete-laplace"), ("own-data", "gaussian")):
         job = Job(options(patients(tmp_path / "t.csv"), method=method, mechanism="gaussian", epsilon=(0.5,)))
-        assert job.run(job.options).privacy[job.method].mechanism == mechanism
+        assert job.run().privacy[job.method].mechanism == mechanism
 
 
 def test_the_statistic_of_votes_can_be_private_before_the_curator_sees_it(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="statistic", reveal="statistic"))
-    assert job.run(job.options).alpha is None
+    assert job.run().alpha is None
     with pytest.raises(InvalidParameter, match="soft needs the counts"):
         Job(options(tmp_path / "t.csv", method="soft", reveal="statistic"))
     with pytest.raises(InvalidParameter, match="method is one of auto"):
@@ -157,7 +157,7 @@ def test_fewer_parties_than_holders_hold_the_key_all_together(tmp_path: Path) ->
 
 def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), held_out=0.0))
-    outcome = job.run(job.options)
+    outcome = job.run()
     assert outcome.test == 0
     assert outcome.accuracy["whitened"].private is None
     assert job.answer.endswith("at epsilon 10.")
@@ -184,9 +184,7 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
         seen.append(role.name)
         return role
 
-    outcome = job.run(
-        job.options, transcript=kept, progress=lambda what, done, total: told.append(what), roles={"curator": keep}
-    )
+    outcome = job.run(transcript=kept, progress=lambda what, done, total: told.append(what), roles={"curator": keep})
     assert (seen, bool(kept.messages), "train" in told) == (["curator"], True, True)
     assert job.outcome is outcome
     assert outcome.cautions == remarks
@@ -217,14 +215,14 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
 
 def test_what_is_right_in_public_is_said_where_somebody_named_public_rows(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), public=None, method="avg"))
-    job.run(job.options)
+    job.run()
     job.write(tmp_path)
     assert "of the public rows, whose labels" not in (tmp_path / "card.md").read_text()
 
 
 def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
-    job.run(job.options)
+    job.run()
     assert job.outcome is not None
     release, test = job.outcome.privacy["avg"], job.outcome.test
     begun, more = (
@@ -258,7 +256,7 @@ def test_a_model_of_too_many_features_is_not_written(tmp_path: Path) -> None:
         with replaced([job_module], "WIDEST", job_module.WIDEST, widest):
             job = Job(options(path, method="avg"))
             assert job.dealt.dataset.features == features
-            job.run(job.options)
+            job.run()
         assert (job.model is not None) is there
 
 
@@ -267,7 +265,7 @@ def test_the_features_of_a_published_data_set_are_numbers(tmp_path: Path) -> Non
     own = JobOptions(**SHORT, parties=6, method="avg", epsilon=(20.0,))
     for dataset, names in (("synthetic", ("x1", "x2")), ("breast-cancer", ("mean radius", "mean texture"))):
         job = Job(replace(own, dataset=dataset))
-        job.run(job.options)
+        job.run()
         assert job.model is not None
         columns = job.model.encoding.columns
         assert tuple(column.name for column in columns[:2]) == names
@@ -307,7 +305,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         path = patients(tmp_path / "t.csv", seed=seed, sick_at_first=sick)
         path.write_text(path.read_text() + "0;9;;;attic;well\n" * seed)  # a ward that no public row has
         job = Job(options(path, public=str(public)))
-        outcome = job.run(job.options)
+        outcome = job.run()
         assert f"{seed} private cells of the column 'ward'" in " ".join(outcome.page().warnings)
         assert job.model is not None
         job.write(tmp_path)
