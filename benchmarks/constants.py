@@ -23,9 +23,10 @@ from psephos.protocol.randomness import SYSTEM
 from psephos.simulation.methods import Method
 
 RIDGE, VOTERS = "WHITENED_RIDGE", "coordinates of voters"
-TRIED = {"_SIGNAL": (0.25, 0.5, 1.0, 2.0), "_EXPLAINED": (0.0, 0.8, 0.9, 0.95, 2.0), "_LESSONS": (1, 2, 5, 10)}
+TRIED = {"_SIGNAL": (0.25, 0.5, 1.0, 2.0), "_TELLING": (-9.0, 0.9, 0.95, 1.0, 9.0), "_LESSONS": (1, 2, 5, 10)}
+TRIED["_LEAST_SIGNAL"] = (0.01, 0.05, 0.2)
 TRIED |= {RIDGE: (0.001, 0.01, 0.1), VOTERS: (12, 20, 50)}
-"""`_EXPLAINED` of 0: always the student; of 2: never."""
+"""`_TELLING` of -9: always the student; of 9: never."""
 
 USUAL = {RIDGE: WHITENED_RIDGE, VOTERS: 12} | {name: getattr(rules, name) for name in TRIED if name[0] == "_"}
 

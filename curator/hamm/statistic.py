@@ -16,7 +16,8 @@ costs nothing when it is used. The class index is taken in K - 1 orthonormal con
 public. All of it is rounded to integers, and the certified sensitivity is that of those integers.
 
 The classifier is W = T A': in whitened coordinates the least-squares classifier, Fisher's discriminant, is T itself up
-to scale, and the minimisers of the logistic and softmax risks were measured to predict the same.
+to scale, and the minimisers of the logistic and softmax risks were measured to predict the same. What noise has
+covered is first taken out (`Student`, `quieted`).
 
 **Rules, of public quantities only** (X, M, K, epsilon, delta, mechanism), and of the release itself:
 
@@ -27,8 +28,8 @@ to scale, and the minimisers of the logistic and softmax risks were measured to 
   coordinates at small epsilon is the main gain.
 * `quieter_noise`: a pure epsilon is an (epsilon, delta) as well, and below some 13 entries the spherical Laplace is
   the quieter of the two. Where a delta is accepted, the release takes whichever has the smaller sum above.
-* `Student`: self-training on the public rows, for three classes or more and where it explains the release (there). It
-  is post-processing.
+* `Student`: self-training on the public rows, for three classes or more and where half of the release bears out what
+  the other half teaches (there); else `quieted`. Both are post-processing.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ SOURCE_OF: Mapping[str, Source] = {"statistic": "votes", **{own: own for own in 
 _SIGNAL = 0.5
 _ROWS_PER_COORDINATE = 10
 _BETWEEN = 0.8
-_EXPLAINED = 0.9
+_TELLING = 0.95
+_LEAST_SIGNAL = 0.05
 _LESSONS = 5
 _CONTRAST_BITS = 16
 _FEATURE_BITS = 24
@@ -95,9 +97,11 @@ class Student:
     classifier are a times those of W_0 and 1 - a times those of the last discriminant, each at variance 1, where a =
     s^2/2 and s is the share of ||T||^2 that is not noise, 1 - E||noise||^2/||T||^2 or 0.
 
-    Of classes that overlap it would learn the errors. Then the labels no longer tell what T told: their own statistic
-    T_1, that of votes, points elsewhere. The student is taken if cos(T_1, T) >= 0.9 sqrt(s), the cosine that the true
-    labels are expected to reach in the noise being sqrt(s).
+    Of classes that overlap it would learn the errors: its labels drift to the clusters there are. So it is tried on
+    what it has not seen. With g as large as the noise, and the same for everybody, T + g and T - g have independent
+    noise (exactly if it is Gaussian), and what one of them teaches the other can judge. u being the length of the other
+    along the labels' own statistic, that of votes: the student is taken if u of its labels is at least 0.95 of u of
+    those that W_0 gives, but for a standard deviation of the noise. Both ways, averaged.
 
     `rows`: float64 (N, d), unit length. `transform`: (d, r), every whitened coordinate there is.
     """
@@ -105,16 +109,33 @@ class Student:
     rows: Array = field(repr=False)
     transform: Array = field(repr=False)
 
-    def learn(self, T: Array, transform: Array, noise: float) -> Array:
-        """The classifier (K, d) of a release T (K, r) in the coordinates `transform` (d, r); `noise`: E||noise||^2."""
+    def learn(self, T: Array, transform: Array, noise: float) -> Array | None:
+        """The classifier (K, d) of a release T (K, r) in the coordinates `transform` (d, r); None: it is not taken.
+
+        `noise`: E||noise||^2.
+        """
+        deviation = math.sqrt(noise / T[1:].size)
+        drawn = np.random.default_rng(0).normal(scale=deviation, size=T[1:].shape)  # public
+        g = contrast_basis(len(T)).T @ drawn
+        by_student, by_release = np.mean([self._told(T + h, T - h, transform, 2 * noise) for h in (g, -g)], axis=0)
+        if by_student < _TELLING * by_release - deviation:
+            return None
+        return self._taught(T, transform, noise)
+
+    def _told(self, seen: Array, other: Array, transform: Array, noise: float) -> list[float]:
+        """u of the labels that the student of what was seen gives, and of those it gives itself."""
+        lengths = []
+        for W in (self._taught(seen, transform, noise), seen @ transform.T):
+            own = self._labels(W).T @ (self.rows @ transform)
+            own -= own.mean(axis=0)
+            norm = float(np.linalg.norm(own))
+            lengths.append(float(np.sum(own * other)) / norm if norm > 0 else 0.0)
+        return lengths
+
+    def _taught(self, T: Array, transform: Array, noise: float) -> Array:
         first = T @ transform.T
         energy = float(np.sum(T**2))
         signal = max(0.0, 1 - noise / energy) if energy > 0 else 0.0
-        taught = self.refit(first)
-        told = self._labels(taught).T @ (self.rows @ transform)
-        told -= told.mean(axis=0)
-        if np.sum(told * T) < _EXPLAINED * math.sqrt(signal * energy) * np.linalg.norm(told):
-            return first
         anchor, learned = signal**2 / 2, first
         for _ in range(_LESSONS):
             learned = anchor * self._scaled(first) + (1 - anchor) * self._scaled(self.refit(learned))
@@ -493,9 +514,24 @@ def _check_length(total: list[int], plan: StatisticPlan) -> None:
 
 
 def fit_statistic(release: StatisticRelease) -> Array:
-    """The classifier of a released statistic, W = T A' or its student's: float64 (d,) binary or (K, d)."""
+    """The classifier of a released statistic, its student's or its own: float64 (d,) binary or (K, d)."""
     plan = release.plan
-    if plan.classes == 2:
-        w: Array = (release.T[1] - release.T[0]) @ plan.transform.T
-        return w
-    return plan.student.learn(release.T, plan.transform, 0.0 if plan.mechanism is None else plan.noise)
+    noise = 0.0 if plan.mechanism is None else plan.noise
+    if plan.classes > 2 and (taught := plan.student.learn(release.T, plan.transform, noise)) is not None:
+        return taught
+    W: Array = quieted(release.T, noise) @ plan.transform.T
+    return W[1] - W[0] if plan.classes == 2 else W
+
+
+def quieted(T: Array, noise: float) -> Array:
+    """A release T (K, r), every coordinate times its expected share of signal (Wiener's filter); `noise`: E||noise||^2.
+
+    The signal's energy is ||T||^2 - E||noise||^2, or a twentieth of ||T||^2 where that is less, and taken to fall with
+    the coordinates' number like 1/j. Post-processing.
+    """
+    energy = float(np.sum(T**2))
+    signal = 1 / np.arange(1, T.shape[1] + 1)
+    signal *= max(energy - noise, _LEAST_SIGNAL * energy) / signal.sum()
+    each = noise / T.shape[1]
+    kept: Array = T * (signal / (signal + each) if energy > 0 else 1.0)
+    return kept
