@@ -425,10 +425,12 @@ public rows (Zhou et al. 2004). These are in no count below, and no rule takes t
 
 **What is blind.** The rules see public numbers only when they run. Their constants were chosen on a development half
 of the data sets: HAR, digits, Adult, tall, and three tasks made of the same rows (moving, occupation, har-60);
-`python -m benchmarks.constants` prints them tried. The rules of rank, noise and self-training were committed (767768b)
-before the reporting half was run with them: breast cancer, KDD-99, wide, who, and har-subjects, whose rows are HAR's.
-So was the rule that takes whitened under 100 parties, and its lambda (7bed27f), when of the reporting half one split of
-KDD-99 had been seen, of 5,000 parties. Not blind is what went before: ten rows for a coordinate, at least K/2 + 2 of
+`python -m benchmarks.constants` prints them tried. The rules of rank and noise were committed (767768b) before the
+reporting half was run with them: breast cancer, KDD-99, wide, who, and har-subjects, whose rows are HAR's. So was the
+rule that takes whitened under 100 parties, and its lambda (7bed27f), when of the reporting half one split of KDD-99 had
+been seen, of 5,000 parties. When a student is taken, and the filter where none is, were chosen anew (94b8d8a) because
+of what occupation lost, when all of the reporting half had been seen under the rule before; it was run with them after,
+once, and nothing was changed since. Not blind is what went before: ten rows for a coordinate, at least K/2 + 2 of
 them, and the 0.8 of the discriminant were chosen earlier with breast cancer and KDD-99 looked at; and which cells an
 earlier rule had lost, on either half, was known when this one was thought of. And one choice was taken back after
 looking: in the blind run two classes trained themselves, too, which gave KDD-99 0.906, 0.898 and 0.906 (one split); now
