@@ -538,7 +538,7 @@ def test_the_student_is_as_it_is_described():
         classes = int(labels.max()) + 1
         plan, rows = st.plan_statistic(X, classes, 500, epsilon=1.0, rank=4), st._public_rows(X)
         T = (np.eye(classes)[labels] - 1 / classes).T @ (rows @ plan.transform) / 300
-        for spread in (0.0, 0.2, 0.5, 1.0, 3.0, 10.0):
+        for spread in (0.0, *[0.2, 0.5, 1.0, 3.0, 10.0] * 5):
             noise = spread * np.sum(T**2)
             noisy = T + generator.normal(size=T.shape) * math.sqrt(noise / T.size)
             noisy -= noisy.mean(axis=0)
@@ -550,7 +550,20 @@ def test_the_student_is_as_it_is_described():
         silent = plan.student.learn(0 * T, plan.transform, 1.0)
         assert silent is not None
         assert np.isfinite(silent).all()
-    assert {*taken[:12]} == {*taken[12:]} == {True, False}
+    assert {*taken[:52]} == {*taken[52:]} == {True, False}
+
+
+def test_where_the_student_is_declined_is_as_it_is_described():
+    """The same release, said to have more and more noise in it: where the answer turns depends on all of the rule."""
+    X, labels = cloud(400)
+    plan, rows = st.plan_statistic(X, 2, 500, epsilon=1.0, rank=6), st._public_rows(X)
+    T = (np.eye(2)[labels] - 1 / 2).T @ (rows @ plan.transform) / 400
+    noise, found = np.random.default_rng(3).normal(size=T.shape), []
+    noisy = T + 0.8 * np.linalg.norm(T) * (noise - noise.mean(axis=0))
+    for said in np.geomspace(1e-3, 10, 200) * np.sum(T**2):
+        found.append(plan.student.learn(noisy, plan.transform, said) is not None)
+        assert found[-1] == (taught(plan, noisy, said) is not None)
+    assert {*found} == {True, False}
 
 
 @pytest.mark.parametrize("classes", [2, 3])
