@@ -464,7 +464,7 @@ the others as they are; * marks what is used. Printed by `python -m benchmarks.c
 programs. The rows with a star are one setting measured again and again, so their spread (0.001 of the mean over all
 tasks, 0.006 of har-60) is what to hold differences against. SIGNAL is the guess of the rank rule; TELLING what a
 student's labels have to tell, with -9 always and 9 never taken; LESSONS how often it learns; LEAST_SIGNAL the least
-share of a release that the filter takes for signal. A ridge of 0.1 would have done a little better than 0.01.
+share of a release that the filter takes for signal.
 """
 
 
