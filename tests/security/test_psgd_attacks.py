@@ -312,7 +312,9 @@ def test_a_holder_that_lies_about_a_sum_moves_nobody(ceremony: Ceremony) -> None
 
     def lie(count: int, posts: tuple[Post, ...]) -> list[Post]:
         return [
-            replace(post, data=post.data[:-1] + b"\x55") if kind_of(post.data) is Kind.PUBLISHED_SUM else post
+            replace(post, data=post.data[:-1] + bytes([post.data[-1] ^ 1]))
+            if kind_of(post.data) is Kind.PUBLISHED_SUM
+            else post
             for post in posts
         ]
 
