@@ -461,7 +461,7 @@ _CONSTANTS = """
 
 Mean accuracy over the cells of the development half, two splits and five draws, with one constant set to each value and
 the others as they are; * marks what is used. Printed by `python -m benchmarks.constants`, 16 minutes beside other
-programs. The rows with a star are one setting measured again and again, so their spread (0.001 of the mean over all
+programs. The first four rows with a star are one setting measured again, so their spread (0.001 of the mean over all
 tasks, 0.006 of har-60) is what to hold differences against. SIGNAL is the guess of the rank rule; TELLING what a
 student's labels have to tell, with -9 always and 9 never taken; LESSONS how often it learns; LEAST_SIGNAL the least
 share of a release that the filter takes for signal.

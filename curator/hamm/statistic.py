@@ -17,7 +17,7 @@ public. All of it is rounded to integers, and the certified sensitivity is that 
 
 The classifier is W = T A': in whitened coordinates the least-squares classifier, Fisher's discriminant, is T itself up
 to scale, and the minimisers of the logistic and softmax risks were measured to predict the same. What noise has
-covered is first taken out (`Student`, `quieted`).
+covered is first taken out (`Student`, `wiener_filter`).
 
 **Rules, of public quantities only** (X, M, K, epsilon, delta, mechanism), and of the release itself:
 
@@ -29,7 +29,7 @@ covered is first taken out (`Student`, `quieted`).
 * `quieter_noise`: a pure epsilon is an (epsilon, delta) as well, and below some 13 entries the spherical Laplace is
   the quieter of the two. Where a delta is accepted, the release takes whichever has the smaller sum above.
 * `Student`: self-training on the public rows, for three classes or more and where half of the release bears out what
-  the other half teaches (there); else `quieted`. Both are post-processing.
+  the other half teaches (there); else `wiener_filter`. Both are post-processing.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class Student:
         `noise`: E||noise||^2.
         """
         deviation = math.sqrt(noise / T[1:].size)
-        drawn = np.random.default_rng(0).normal(scale=deviation, size=T[1:].shape)  # public
+        # Public, and no secret rests on it: any draw will do that was made before the noise.
+        drawn = np.random.default_rng(0).normal(scale=deviation, size=T[1:].shape)
         g = contrast_basis(len(T)).T @ drawn
         by_student, by_release = np.mean([self._told(T + h, T - h, transform, 2 * noise) for h in (g, -g)], axis=0)
         if by_student < _TELLING * by_release - deviation:
@@ -519,11 +520,11 @@ def fit_statistic(release: StatisticRelease) -> Array:
     noise = 0.0 if plan.mechanism is None else plan.noise
     if plan.classes > 2 and (taught := plan.student.learn(release.T, plan.transform, noise)) is not None:
         return taught
-    W: Array = quieted(release.T, noise) @ plan.transform.T
+    W: Array = wiener_filter(release.T, noise) @ plan.transform.T
     return W[1] - W[0] if plan.classes == 2 else W
 
 
-def quieted(T: Array, noise: float) -> Array:
+def wiener_filter(T: Array, noise: float) -> Array:
     """A release T (K, r), every coordinate times its expected share of signal (Wiener's filter); `noise`: E||noise||^2.
 
     The signal's energy is ||T||^2 - E||noise||^2, or a twentieth of ||T||^2 where that is less, and taken to fall with

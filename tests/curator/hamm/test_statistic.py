@@ -316,7 +316,7 @@ def test_the_student_learns_where_classes_are_clusters_and_declines_where_they_a
 def test_two_classes_are_not_trained_again():
     X, _, _, counts = problem(2, 200, samples=400)
     released = st.release_statistic(counts, st.plan_statistic(X, 2, 200, epsilon=1.0), SimulationRandomness(3))
-    T = st.quieted(released.T, released.plan.noise)
+    T = st.wiener_filter(released.T, released.plan.noise)
     assert np.allclose(st.fit_statistic(released), (T[1] - T[0]) @ released.plan.transform.T)
 
 
@@ -330,7 +330,7 @@ def test_quiet_coordinates_are_nearer_to_the_statistic(decay):
     for _ in range(200):
         T = S + basis.T @ generator.normal(size=(4, 20), scale=math.sqrt(noise / 80))
         before += float(np.sum((T - S) ** 2))
-        after += float(np.sum((st.quieted(T, noise) - S) ** 2))
+        after += float(np.sum((st.wiener_filter(T, noise) - S) ** 2))
     assert after < 0.8 * before
 
 
@@ -338,12 +338,12 @@ def test_quieting_is_wieners_filter():
     """With energy 14 of which 8 are noise, 6 fall on three coordinates as 1, 1/2 and 1/3 do."""
     T = np.array([[1.0, 2.0, -1.0], [-1.0, -1.0, 2.0], [0.0, -1.0, -1.0]])
     signal = 6 * np.array([6.0, 3.0, 2.0]) / 11
-    np.testing.assert_allclose(st.quieted(T, 8.0), T * signal / (signal + 8 / 3))
+    np.testing.assert_allclose(st.wiener_filter(T, 8.0), T * signal / (signal + 8 / 3))
     drowned = 14 / 20 * np.array([6.0, 3.0, 2.0]) / 11  # a twentieth is taken for signal whatever there is
-    np.testing.assert_allclose(st.quieted(T, 1e3), T * drowned / (drowned + 1e3 / 3))
-    np.testing.assert_array_equal(st.quieted(T, 0.0), T)
+    np.testing.assert_allclose(st.wiener_filter(T, 1e3), T * drowned / (drowned + 1e3 / 3))
+    np.testing.assert_array_equal(st.wiener_filter(T, 0.0), T)
     for noise in (0.0, 8.0):
-        np.testing.assert_array_equal(st.quieted(0 * T, noise), 0 * T)
+        np.testing.assert_array_equal(st.wiener_filter(0 * T, noise), 0 * T)
 
 
 def test_the_quieter_noise_is_pure_in_few_dimensions_only():
@@ -576,7 +576,7 @@ def test_a_classifier_is_what_its_statistic_teaches(classes):
         noise = 0.0 if epsilon is None else plan.noise
         expected = taught(plan, released.T, noise) if classes > 2 else None
         if expected is None:
-            expected = st.quieted(released.T, noise) @ plan.transform.T
+            expected = st.wiener_filter(released.T, noise) @ plan.transform.T
         if classes == 2:
             expected = expected[1] - expected[0]
         assert st.fit_statistic(released) == pytest.approx(expected, abs=1e-9)

@@ -291,8 +291,8 @@ def test_every_protocol_from_its_study_to_a_model_that_verifies(  # wide: one ro
     parameters: str,
     noise: str,
 ) -> None:
-    """Where the parties add the noise the classifier is a function of what stands on the board, byte by byte; and no
-    secret of the run is anywhere that others may look."""
+    """Where the parties add the noise the classifier is a function of what stands on the board; no secret of the run is
+    anywhere that others may look."""
     study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters, key_bits=256)
     said, joint = psephos("study", "show", study), protocol not in ("tally", "average")
     assert ("the sum with all the noise in it" in said) is joint

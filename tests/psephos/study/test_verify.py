@@ -407,7 +407,7 @@ FOLLOWS, STEPS = (
 )
 STEPS += "holders"
 SHARES = "shares of the sum: published by everybody"
-AGAIN = "computed again from public data, byte by byte"
+AGAIN = "computed again from public data, to 1e-09 of its length"
 LINES = tuple[tuple[str, str, str], ...]
 
 
@@ -517,6 +517,32 @@ def test_a_result_that_is_not_that_of_the_sum(public: Played) -> None:
     board = before(public, Kind.RESULT, ("curator", frame(Kind.RESULT, session, b"none")))
     assert shown(public, board)[-1][:2] == (RESULT, "fails")
     assert "no model of this version" in shown(public, board)[-1][2]
+
+
+def test_a_result_computed_on_another_processor_is_the_same(public: Played) -> None:
+    """Whose linear algebra ends in other bits; and nothing more than that is let pass."""
+    session, content = public.study.digest, public.agents["curator"].result.content
+    model = msgspec.json.decode(content, type=Model)
+    length = float(np.linalg.norm([*np.ravel(model.coefficients), *model.intercepts]))
+
+    def verdict(**changes: Any) -> str:
+        said = written_model(msgspec.structs.replace(model, **changes))
+        return shown(public, before(public, Kind.RESULT, ("curator", frame(Kind.RESULT, session, said))))[-1][1]
+
+    def moved(by: float) -> tuple[tuple[float, ...], ...]:
+        return ((model.coefficients[0][0] + by * length, *model.coefficients[0][1:]), *model.coefficients[1:])
+
+    def paid(**changes: float | None) -> Any:
+        return replace(model.release, **changes)
+
+    assert model.release.sensitivity is not None
+    for by, expected in ((0.9e-9, "holds"), (-0.9e-9, "holds"), (1.1e-9, "fails"), (-1.1e-9, "fails")):
+        assert verdict(coefficients=moved(by)) == expected
+        assert verdict(release=paid(sensitivity=model.release.sensitivity * (1 + by))) == expected
+    assert verdict(intercepts=(model.intercepts[0] + 1e-8 * length, *model.intercepts[1:])) == "fails"
+    assert verdict(release=paid(sensitivity=None)) == "fails"
+    assert verdict(release=paid(epsilon=(model.release.epsilon or 0) * (1 - 1e-8))) == "fails"
+    assert verdict(release=paid(norm="l3")) == verdict(release=paid(mechanism="none")) == "fails"
 
 
 def test_ballots_that_were_refused_are_counted_by_their_errors(public: Played) -> None:
