@@ -60,8 +60,9 @@ def test_it_is_json_and_complete(small: PlanOutcome) -> None:
     for seconds in (small.seconds_at_least, small.seconds, small.seconds_at_most):
         assert list(seconds) == [*phases, "total"]
         assert seconds["total"] == pytest.approx(sum(seconds[phase] or 0 for phase in phases), abs=0.01)
-    for phase in phases:
-        assert 0 < small.seconds_at_least[phase] < small.known(phase) < small.seconds_at_most[phase]
+    longer = plan(PlanOptions(parties=12, samples=40_000, classes=3, features=4, **TEST_KEY))
+    for phase in phases:  # of so many samples they take some tens of milliseconds; plans are rounded to one
+        assert 0 < longer.seconds_at_least[phase] < longer.known(phase) < longer.seconds_at_most[phase]
 
 
 def test_it_grows_with_the_parties(small: PlanOutcome) -> None:
