@@ -9,7 +9,8 @@ vector; with K > 2 it is the softmax loss over all K *agreed* classes, seen by t
 R(lambda) on the minimiser's length holds for every party. The ridge makes the minimiser unique and finite even for
 a party that saw one class only.
 
-Parties are handled in batches of stacked arrays. The minimiser lies in the span of the party's samples, so when
+Parties with equally many samples are handled in batches of stacked arrays, each of them by itself: no bit of one
+party's result depends on who else is in the batch. The minimiser lies in the span of the party's samples, so when
 n < d the problem is first rotated into n dimensions (QR of X^T), where norms and the objective are unchanged.
 Then Newton's method with backtracking.
 """
@@ -62,7 +63,7 @@ def train_parties(
     columns = 1 if classes == 2 else classes
     W = np.empty((len(sizes), columns, X.shape[1]))
     for members in _batches(sizes, X.shape[1], columns):
-        stacked, targets, weights = _stack(X, y, starts[members], sizes[members], columns)
+        stacked, targets, weights = _stack(X, y, starts[members], int(sizes[members[0]]), columns)
         if stacked.shape[1] < X.shape[1]:
             Q, R = np.linalg.qr(stacked.transpose(0, 2, 1))
             rotated = _newton(np.ascontiguousarray(R.transpose(0, 2, 1)), targets, weights, lam, goal)
@@ -159,35 +160,23 @@ def _checked(
 
 
 def _batches(sizes: NDArray[np.int64], features: int, columns: int) -> Iterator[NDArray[np.intp]]:
-    """Parties of like size together, so that little is padded and a batch's arrays stay small."""
-    order = np.argsort(sizes, kind="stable")[::-1]
-    start = 0
-    while start < len(order):
-        largest = int(sizes[order[start]])
-        unknowns = min(columns * min(largest, features), _DIRECT)
-        entries = max(largest * features, largest * columns * columns, unknowns * unknowns)
-        stop = start + max(1, _BATCH_ENTRIES // entries)
-        # Not with parties much smaller than the largest: their padding would cost more than another batch.
-        stop = min(stop, start + int(np.count_nonzero(sizes[order[start:]] * 2 > largest)))
-        yield order[start:stop]
-        start = stop
+    """Parties of equal size together, so that nothing is padded; few enough that a batch's arrays stay small."""
+    for size in np.unique(sizes):
+        members = np.flatnonzero(sizes == size)
+        unknowns = min(columns * min(int(size), features), _DIRECT)
+        entries = max(int(size) * features, int(size) * columns * columns, unknowns * unknowns)
+        step = max(1, _BATCH_ENTRIES // entries)
+        yield from (members[start : start + step] for start in range(0, len(members), step))
 
 
 def _stack(
-    X: NDArray[np.floating],
-    y: NDArray[np.integer],
-    starts: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    columns: int,
+    X: NDArray[np.floating], y: NDArray[np.integer], starts: NDArray[np.int64], size: int, columns: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Samples (m, n, d), targets (m, n, C) and weights (m, n): 1/size; short parties repeat a row with weight 0."""
-    position = np.arange(sizes.max())
-    present = position < sizes[:, None]
-    rows = starts[:, None] + np.where(present, position, 0)
-    stacked = X[rows].astype(np.float64)
+    """Samples (m, n, d), targets (m, n, C) and weights (m, n), all 1/n, of m parties with n = `size` samples each."""
+    rows = starts[:, None] + np.arange(size)
     labels = y[rows]
     targets = labels[:, :, None] == (np.arange(columns) if columns > 1 else 1)
-    return stacked, targets.astype(np.float64), present / sizes[:, None]
+    return X[rows].astype(np.float64), targets.astype(np.float64), np.full(rows.shape, 1 / size)
 
 
 # -- Newton's method on a batch; X (m, n, r), targets (m, n, C), weights (m, n), V (m, C, r), scores (m, n, C)
@@ -289,7 +278,10 @@ def _direct_step(X: Floats, P: Floats, weights: Floats, lam: float, gradient: Fl
     try:
         return np.asarray(-np.linalg.solve(system, gradient.reshape(m, C * r, 1)).reshape(gradient.shape))
     except np.linalg.LinAlgError:  # lambda is lost in the rounding of some party's Hessian
-        return _conjugate_step(X, P, weights, lam, gradient)
+        if m == 1:
+            return _conjugate_step(X, P, weights, lam, gradient)
+        alone = [slice(party, party + 1) for party in range(m)]  # the others' steps must not depend on it
+        return np.concatenate([_direct_step(X[at], P[at], weights[at], lam, gradient[at]) for at in alone])
 
 
 def _conjugate_step(X: Floats, P: Floats, weights: Floats, lam: float, gradient: Floats) -> Floats:

@@ -182,14 +182,14 @@ def test_single_precision_samples_are_trained_in_double() -> None:
 
 
 def batch(classes: int) -> tuple[Floats, Floats, Floats]:
-    """Three parties of 5, 4 and 3 samples, stacked."""
-    X, y, sizes = population([5, 4, 3], 3, classes, seed=4)
-    starts, counts = np.array([0, 5, 9]), np.array(sizes)
-    stacked, targets, weights = training._stack(X, y, starts, counts, 1 if classes == 2 else classes)
+    """Three parties of 5 samples each, stacked."""
+    X, y, sizes = population([5, 5, 5], 3, classes, seed=4)
+    starts = np.array([0, 5, 10])
+    stacked, targets, weights = training._stack(X, y, starts, 5, 1 if classes == 2 else classes)
     for at, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-        assert np.array_equal(stacked[at, :size], X[start : start + size])
-        assert np.array_equal(targets[at, :size, -1], y[start : start + size] == classes - 1)
-        assert weights[at].tolist() == [1 / size] * size + [0] * (5 - size)
+        assert np.array_equal(stacked[at], X[start : start + size])
+        assert np.array_equal(targets[at, :, -1], y[start : start + size] == classes - 1)
+        assert weights[at].tolist() == [1 / size] * size
     return stacked, targets, weights
 
 
@@ -257,19 +257,52 @@ def test_both_ways_to_a_step_solve_the_newton_system(classes: int) -> None:
     columns=st.sampled_from([1, 3, 40]),
 )
 def test_batches_hold_every_party_once(sizes: list[int], features: int, columns: int) -> None:
-    """The largest first; no party padded to twice its size; no arrays larger than a batch's, but for one party."""
+    """Parties of one size together, nothing padded; no arrays larger than a batch's, but for one party."""
     counts, seen = np.array(sizes), list[int]()
     for members in training._batches(counts, features, columns):
-        largest = sizes[members[0]]
-        assert [sizes[j] for j in members] == sorted((sizes[j] for j in members), reverse=True)
-        assert all(2 * sizes[j] > largest for j in members)
-        unknowns = min(columns * min(largest, features), 1500)
-        entries = max(largest * features, largest * columns**2, unknowns**2)
+        size = sizes[members[0]]
+        assert {sizes[j] for j in members} == {size}
+        entries = max(size * features, size * columns**2, min(columns * min(size, features), 1500) ** 2)
         assert len(members) == 1 or len(members) * entries <= 1 << 22
         seen += members.tolist()
-        rest = sorted(set(range(len(sizes))) - set(seen), key=lambda j: -sizes[j])
-        assert not rest or 2 * sizes[rest[0]] <= largest or (len(members) + 1) * entries > 1 << 22, "a batch too many"
     assert sorted(seen) == list(range(len(sizes)))
+
+
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=2, max_size=8),
+    classes=st.sampled_from([2, 3]),
+    lam=st.sampled_from([1e-6, 1e-2]),
+    seed=st.integers(0, 1 << 16),
+)
+def test_no_bit_of_a_party_depends_on_the_others(sizes: list[int], classes: int, lam: float, seed: int) -> None:
+    X, y, _ = population(sizes, 4, classes, seed=seed)
+    together = train_parties(X, y, sizes, classes=classes, lam=lam)
+    starts = np.cumsum([0, *sizes])
+    for number, size in enumerate(sizes):
+        own = slice(starts[number], starts[number] + size)
+        alone = train_parties(X[own], y[own], [size], classes=classes, lam=lam)
+        np.testing.assert_array_equal(together[number], alone[0])
+
+
+def test_a_singular_system_of_one_party_changes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The party whose Hessian cannot be factorised takes conjugate gradients; the others' steps stay bit for bit."""
+    X, targets, weights = batch(3)
+    V = np.random.default_rng(6).normal(size=(3, 3, 3))
+    P = training._probabilities(X @ V.transpose(0, 2, 1))
+    gradient = training._gradient(X, targets, weights, 0.05, V, X @ V.transpose(0, 2, 1))
+    expected = training._direct_step(X, P, weights, 0.05, gradient)
+    solve = np.linalg.solve
+
+    def refuses_the_second(system: Floats, right: Floats) -> Floats:
+        if any(np.array_equal(one.ravel(), gradient[1].ravel()) for one in right):
+            raise np.linalg.LinAlgError
+        return solve(system, right)
+
+    monkeypatch.setattr(np.linalg, "solve", refuses_the_second)
+    found = training._direct_step(X, P, weights, 0.05, gradient)
+    np.testing.assert_array_equal(found[[0, 2]], expected[[0, 2]])
+    at = slice(1, 2)
+    np.testing.assert_array_equal(found[at], training._conjugate_step(X[at], P[at], weights[at], 0.05, gradient[at]))
 
 
 # -- votes
