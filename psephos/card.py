@@ -58,7 +58,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
              "accuracies on private rows, stay there"),
         ),
         "## How a row becomes numbers",
-        f"Settled by {outcome.auxiliary} public rows alone, whose features are taken to be public.",
+        _encoded_by(dealt),
         "Where there is a `model.onnx`, it takes these numbers and not the columns.",
         _table(*model.encoding.summary) if own else f"The features of {outcome.dataset} as they are published.",
         *(["\n".join(f"* {text}." for text in dealt.cautions)] if dealt.cautions else []),
@@ -70,6 +70,17 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
     return "\n\n".join(parts) + "\n"
 
 
+def _encoded_by(dealt: Split) -> str:
+    """What settled the encoding and the scaling, in a sentence."""
+    if dealt.not_private:
+        return f"Settled by {len(dealt.auxiliary)} PRIVATE rows that were taken as public ones."
+    if dealt.from_schema:
+        return f"Settled by a schema alone; the {len(dealt.auxiliary)} auxiliary samples were drawn from it."
+    if dealt.encoding is None:
+        return f"Scaled by {len(dealt.auxiliary)} rows of the published data set alone."
+    return f"Settled by {len(dealt.auxiliary)} rows that are named as public, and a schema where one was given."
+
+
 def _unchecked(outcome: TallyOutcome, own: bool) -> list[str]:
     followed = {
         "none": "that parties follow the protocol: ballots carried no proofs",
@@ -79,8 +90,8 @@ def _unchecked(outcome: TallyOutcome, own: bool) -> list[str]:
     return [
         followed[outcome.proofs],
         "the parties' data: wrong labels, or labels chosen to mislead, went in as they were",
-        *(["that the names of the classes may be known: they were read off the parties' labels"] if own else []),
-        *(["that the public rows are public"] if own else []),
+        *(["that the names of the classes may be known: whoever ran this said so"] if own else []),
+        *(["that what settled the encoding and the auxiliary samples may be known"] if own else []),
         "how good or how fair it is on other people's data, or on any group of them",
         "traffic, timing and memory of the machines",
     ]

@@ -98,11 +98,13 @@ class Job:
         dealt = self.dealt
         if dealt.encoding is None:
             return []
-        counts = f"{len(dealt.parties)} parties, {len(dealt.auxiliary)} public rows, {dealt.sizes.sum()} private ones"
+        public = "samples drawn from the schema" if dealt.from_schema else "public rows"
+        counts = f"{len(dealt.parties)} parties, {len(dealt.auxiliary)} {public}, {dealt.sizes.sum()} private rows"
         held = f" and {len(dealt.test)} held out to measure on"
         lines = [f"{dealt.dataset.name}: {counts}{held}; classes {', '.join(dealt.dataset.classes)}"]
         lines += [f"  {name}: {words}" for name, words in dealt.encoding.summary]
-        return [*lines, *(f"WARNING: {text}" for text in (*dealt.cautions, *dealt.remarks))]
+        warnings = [f"WARNING: {text}" for text in (*dealt.cautions, *dealt.remarks)]
+        return [*([dealt.not_private] if dealt.not_private else []), *lines, *warnings]
 
     def run(
         self,
@@ -159,7 +161,7 @@ class Job:
         """What came of it, in a sentence."""
         assert self.outcome is not None
         found, release = self.outcome.accuracy, self.outcome.privacy[self.method]
-        cost = f"epsilon {release.epsilon:g}" + (
+        cost = f"epsilon {release.epsilon or 0:g}" + (
             f", delta {release.delta:.3g}" if (release.delta or 0) > NEGLIGIBLE else ""
         )
         right, usual = found[self.method].private, found.get("majority", Accuracy()).nonprivate
@@ -169,6 +171,8 @@ class Job:
                 f": right on {right:.1%} of {self.outcome.test} held-out rows, of which {usual:.1%} are of one class"
             )
             worth += "; more parties or a larger epsilon would help" if right <= usual else ""
+        if self.outcome.not_private:
+            return f"{self.outcome.not_private} One {self.method} classifier{worth}."
         return f"One {self.method} classifier, private for each of {self.outcome.parties} parties at {cost}{worth}."
 
     def _encoding(self) -> Encoding:

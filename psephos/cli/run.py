@@ -22,6 +22,10 @@ OPTIONS = (
     "label",
     "party",
     "public",
+    "schema",
+    "sample_public",
+    "classes",
+    "other_labels",
     "ignore",
     "text",
     "held_out",
@@ -55,7 +59,8 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         epilog=examples(
             "psephos run --output out",
             "psephos run --data patients.csv --label outcome --party hospital --public 11 --output out",
-            "psephos run --data patients.csv --label outcome --parties 40 --learners tree,knn --epsilon 3 --output out",
+            "psephos run --data patients.csv --label outcome --party hospital --schema patients.toml --output out",
+            "psephos run --data patients.csv --label outcome --public open.csv --parties 40 --epsilon 3 --output out",
             "psephos run --dataset har --parties 1000 --data-dir DIR --json",
         ),
     )

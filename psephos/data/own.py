@@ -1,4 +1,8 @@
-"""A table of one's own, dealt to parties: whose row it is, what is public, what is left out to measure on."""
+"""A table of one's own: who holds which rows, what is public, and which rows are held out to measure on.
+
+Whatever a party contributes follows from its own rows and public values: its place in the roster from its name, its
+held-out rows from its own rows, the seed and that place, the encoding and the classes from public rows or a schema.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
+from psephos.data.schema import DRAWN_SAMPLES, Schema, read_schema
 from psephos.data.splits import AUXILIARY_SHARE, Split, deal_rows
 from psephos.data.tables import MANY_VALUES, Encoding, is_gap, read_table
 from psephos.options import option
@@ -19,13 +24,19 @@ from psephos.protocol.errors import DataError, InvalidParameter
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FEWEST_ROWS", "OwnTable", "TableOptions"]
-
-FEWEST_ROWS = 3
-"""Of a class: one of fewer rows is more likely a typing error."""
+__all__ = ["OwnTable", "TableOptions"]
 
 FEWEST_PUBLIC = 10
 """Public rows that an encoding can be settled by, and a classifier be learned on."""
+
+NOT_PRIVATE = (
+    "NOT PRIVATE: private rows were taken as public samples (--sample-public). Their medians, categories and classes "
+    "are in the released model, and no epsilon covers them."
+)
+"""Said first wherever a release made with --sample-public is shown."""
+
+_HELD_OUT_STREAM = 2
+"""Tells this stream of a run's seed from its others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,25 +53,59 @@ class TableOptions:
     )
     public: str | None = option(
         None,
-        "Public rows, for the auxiliary samples and the encoding: a value of the --party column, or another file.",
+        "Rows that are public, for the auxiliary samples and the encoding: a value of the --party column, or another "
+        "file.",
         group="Your own data",
-        shown="a tenth of the rows, at random",
+    )
+    schema: str | None = option(
+        None,
+        "A TOML file with the columns, their ranges and values, and the classes, in place of public rows.",
+        group="Your own data",
+    )
+    sample_public: bool = option(
+        False,
+        "For experiments only: take a tenth of the private rows as public ones. The release is then NOT private.",
+        group="Your own data",
+    )
+    classes: tuple[str, ...] = option(
+        (), "Names of the classes.", group="Your own data", shown="of the schema, or of the public rows"
+    )
+    other_labels: str = option(
+        "refuse",
+        "What becomes of a private row whose label is no class: refuse (an error), drop (the row is left out), or the "
+        "class that it counts as.",
+        group="Your own data",
     )
     ignore: tuple[str, ...] = option((), "Columns that are no features, such as a number.", group="Your own data")
     text: tuple[str, ...] = option((), "Columns of numbers that stand for words, such as codes.", group="Your own data")
     held_out: float = option(
-        0.2, "Share of the private rows that nobody trains on, to measure on; 0 for none.", group="Your own data"
+        0.2,
+        "Share of each party's rows that it does not train on, to measure on; 0 for none.",
+        group="Your own data",
     )
 
     def check_table(self) -> None:
         """Raise InvalidParameter where the options about the table do not fit together."""
-        alone = [name for name in ("label", "party", "public", "ignore", "text") if getattr(self, name)]
+        about = ("label", "party", "public", "schema", "sample_public", "classes", "ignore", "text")
+        alone = [name.replace("_", "-") for name in about if getattr(self, name)]
         if self.data is None and alone:
             raise InvalidParameter(f"--{alone[0]} is about your own table: name it with --data FILE")
-        if self.data is not None and self.label is None:
+        if self.data is None:
+            return
+        if self.label is None:
             raise InvalidParameter("--data needs --label COLUMN, the column with the class")
         if not 0 <= self.held_out < 1:
             raise InvalidParameter(f"--held-out is a share from 0 to below 1, not {self.held_out}")
+        if not (self.public or self.schema or self.sample_public):
+            raise InvalidParameter(
+                "--data needs something public to settle the encoding and the auxiliary samples by: name public rows "
+                "with --public (a party, or a file), or describe the columns with --schema FILE. For experiments, "
+                "--sample-public takes a tenth of the private rows; the release is then not private"
+            )
+        if self.sample_public and (self.public or self.schema):
+            raise InvalidParameter("--sample-public is for a table without --public and without --schema")
+        if self.schema is not None and self.text:
+            raise InvalidParameter("--text is for columns that public rows settle; the schema says which are text")
 
 
 class OwnTable:
@@ -68,39 +113,43 @@ class OwnTable:
 
     Attributes:
         name: of the file.
-        owners: names of the parties in the order of their rows, without the public one; () without --party.
+        owners: names of the parties, sorted, without the public one; () without --party.
+        classes: names of the K classes, public.
     """
 
     def __init__(self, options: TableOptions) -> None:
-        """Read the file and find what cannot be used. Raises as `read_table`, InvalidParameter, DataError."""
+        """Read the file and check what can be checked before rows are dealt.
+
+        Raises as `read_table` and `read_schema`, InvalidParameter, DataError.
+        """
         options.check_table()
         if options.data is None or options.label is None:
             raise InvalidParameter("no table was named: --data FILE --label COLUMN")
         path = Path(options.data).expanduser()
         self.name, self._options = path.name, options
+        self._schema: Schema | None = None
+        if options.schema is not None:
+            self._schema = read_schema(Path(options.schema).expanduser())
         table = read_table(path)
-        special = [name for name in (options.label, options.party) if name is not None]
-        for name in (*special, *options.ignore, *options.text):
-            if name not in table.columns:
-                raise DataError(f"{path} has no column {name!r}; it has: {', '.join(table.columns)}")
-        for name in special:
-            if name in options.ignore or special.count(name) > 1:
-                raise InvalidParameter(f"the column {name!r} cannot be two things at once")
-        features = [name for name in table.columns if name not in (*special, *options.ignore)]
-        if not features:
-            raise DataError(f"no column of {path} is left to learn from")
+        features = _feature_columns(table, path, options)
+        if self._schema is not None:
+            self._schema.check_columns(features)
         self._labels = table[options.label]
         public, extra = self._public(table, path)
         self._features = table[features] if extra is None else _stacked(table[features], extra)
         if extra is not None:
             self._labels = _stacked(self._labels.to_frame(), extra)[options.label]
         self._is_public = public
-        self._check_labels()
+        if public.all():
+            raise DataError("every row is public: there is nobody left to protect")
+        self.classes = self._class_names()
+        self._y = self._class_numbers()
         owners = None if options.party is None else table[options.party]
         if owners is not None and (empty := owners[~public[: len(table)]] == "").any():
             raise DataError(f"no {options.party!r} in line {empty.idxmax()}: say whose row it is, or take it out")
         self._owners = owners
-        self.owners: tuple[str, ...] = () if owners is None else tuple(owners[~public[: len(table)]].unique())
+        # Sorted by name: a party's place must not depend on where its rows stand in the file.
+        self.owners: tuple[str, ...] = () if owners is None else tuple(sorted(owners[~public[: len(table)]].unique()))
 
     def _public(self, table: pd.DataFrame, path: Path) -> tuple[NDArray[np.bool_], pd.DataFrame | None]:
         """Which rows are public, and the rows of another file, which are, as well."""
@@ -108,10 +157,10 @@ class OwnTable:
         if options.public is None:
             return public, None
         other = Path(options.public).expanduser()
-        named = options.party is not None and bool((table[options.party] == options.public).any())
-        if named and other.is_file():
+        is_party = options.party is not None and bool((table[options.party] == options.public).any())
+        if is_party and other.is_file():
             raise InvalidParameter(f"--public {options.public} is a party and a file: ./{options.public} is the file")
-        if named:
+        if is_party:
             return np.asarray(table[options.party] == options.public), None
         if not other.is_file():
             column = "" if options.party is None else f" and no value of the column {options.party!r}"
@@ -126,132 +175,220 @@ class OwnTable:
             extra = extra.assign(**{str(options.label): ""})
         return np.concatenate([public, np.ones(len(extra), bool)]), extra
 
-    def _check_labels(self) -> None:
-        """Every private row has a label, and every class enough rows."""
-        label = self._options.label
-        private = self._labels[~self._is_public]
-        if not len(private):
-            raise DataError("every row is public: there is nobody left to protect")
-        if (gap := is_gap(private)).any():
-            raise DataError(
-                f"no {label!r} in line {gap.idxmax()} ({gap.sum()} rows in all): fill them in, or take them out"
-            )
-        counts = private.value_counts()
+    def _class_names(self) -> tuple[str, ...]:
+        """The classes as --classes, the schema or the labels of the public rows say.
+
+        Raises InvalidParameter for contradicting or repeated names, DataError where nothing public names the classes.
+        """
+        options = self._options
+        from_schema = () if self._schema is None else self._schema.classes
+        if options.classes and from_schema and options.classes != from_schema:
+            raise InvalidParameter("--classes and the schema name different classes: leave one of them out")
+        if names := options.classes or from_schema:
+            if len(set(names)) < len(names) or len(names) < 2:
+                raise InvalidParameter(f"classes are two or more different names, not {', '.join(names)}")
+            return tuple(names)
+        labels = self._labels if options.sample_public else self._labels[self._is_public]
+        counts = labels[~is_gap(labels)].value_counts()
         if len(counts) < 2:
-            raise DataError(f"the column {label!r} holds one class only, {counts.index[0]!r}")
-        rare = [str(name) for name in counts.index[counts < FEWEST_ROWS]]
-        if len(counts) > MANY_VALUES and len(rare) > len(counts) / 2:
             raise DataError(
-                f"the column {label!r} holds {len(counts)} different values, most of them once or twice: "
+                f"the public rows have {len(counts)} classes in the column {options.label!r}: name all classes with "
+                "--classes A,B or in the schema"
+            )
+        if len(counts) > MANY_VALUES and 2 * int((counts < 3).sum()) > len(counts):
+            raise DataError(
+                f"the column {options.label!r} holds {len(counts)} different values, most of them once or twice: "
                 "is it a measurement? A class has many rows"
             )
-        if rare:
-            line = private.index[private == rare[0]][0]
-            raise DataError(
-                f"the class {rare[0]!r} has fewer than {FEWEST_ROWS} rows (the first in line {line}): a "
-                f"typing error? The classes: {', '.join(map(str, counts.index[:10]))}"
-            )
-        self.classes = tuple(sorted(str(name) for name in counts.index))
+        return tuple(sorted(str(name) for name in counts.index))
 
-    def _remarks(self, held: Sequence[NDArray[np.intp]], encoding: Encoding) -> list[str]:
+    def _class_numbers(self) -> NDArray[np.int64]:
+        """The class of each row, 0 to K - 1, int64 (n,); -1 for a row without one, which nobody trains on.
+
+        Raises DataError for a private row without a label, or with one that is no class where --other-labels refuses.
+        """
+        options, private = self._options, ~self._is_public
+        if (gap := is_gap(self._labels[private])).any():
+            raise DataError(
+                f"no {options.label!r} in line {gap.idxmax()} ({gap.sum()} rows in all): fill them in, or take them out"
+            )
+        places = {name: number for number, name in enumerate(self.classes)}
+        y = np.array([places.get(label, -1) for label in self._labels], np.int64)
+        unknown = private & (y < 0)
+        if not unknown.any() or options.other_labels == "drop":
+            return y
+        if options.other_labels == "refuse":
+            line = self._labels.index[np.flatnonzero(unknown)[0]]
+            raise DataError(
+                f"the {options.label!r} in line {line} ({unknown.sum()} rows in all) is none of the classes "
+                f"{', '.join(self.classes)}: correct it, name every class with --classes, or decide with "
+                "--other-labels drop or --other-labels CLASS"
+            )
+        if options.other_labels not in places:
+            raise InvalidParameter(
+                f"--other-labels is refuse, drop or one of the classes {', '.join(self.classes)}, not "
+                f"{options.other_labels!r}"
+            )
+        y[unknown] = places[options.other_labels]
+        return y
+
+    def _remarks(self, rows_of: Sequence[NDArray[np.intp]], encoding: Encoding) -> list[str]:
         """What only who holds the private rows may know."""
-        found = [
-            f"{count} private cells of the column {name!r} hold a value that no public row has: 0 in all its features"
-            for name, count in encoding.unknown(self._features.iloc[np.concatenate(held)]).items()
+        private = self._features.iloc[np.concatenate(rows_of)]
+        remarks = [
+            f"{count} private cells of the column {name!r} hold a value that is not in the encoding: 0 in all its "
+            "features"
+            for name, count in encoding.unknown(private).items()
         ]
-        if single := [number for number, rows in enumerate(held) if len(rows) == 1]:
+        if dropped := int((~self._is_public & (self._y < 0)).sum()):
+            remarks.append(f"{dropped} private rows whose label is no class were left out (--other-labels drop)")
+        if single := [number for number, rows in enumerate(rows_of) if len(rows) == 1]:
             who = f"the party {self.owners[single[0]]!r}" if self.owners else f"party {single[0]}"
             more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
-            found.append(f"{who}{more} a single row: all that it can say is that row's class")
-        if len({name.lower() for name in self.classes}) < len(self.classes):
-            found.append(f"two classes differ by capital letters only: {', '.join(self.classes)}")
-        return found
+            remarks.append(f"{who}{more} a single row: all that it can say is that row's class")
+        if self._schema is not None:
+            remarks += self._out_of_range(encoding.apply(private), encoding)
+        return remarks
 
-    def _held(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    def _out_of_range(self, rows: NDArray[np.float64], encoding: Encoding) -> list[str]:
+        """How many private cells lie outside the ranges of the schema."""
+        assert self._schema is not None
+        remarks = []
+        for name, (low, high) in self._schema.ranges.items():
+            cells = rows[:, encoding.features.index(name)]
+            if count := int(((cells < low) | (cells > high)).sum()):
+                remarks.append(f"{count} private cells of the column {name!r} lie outside the range of the schema")
+        return remarks
+
+    def _rows_of_owners(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """Those of the rows that each owner holds, in their order."""
         assert self._owners is not None
         place = {name: number for number, name in enumerate(self.owners)}
         owner = np.array([place[name] for name in self._owners.to_numpy()[rows]])
-        by_owner = rows[np.argsort(owner, kind="stable")]
-        return np.split(by_owner, np.cumsum(np.bincount(owner, minlength=len(place))))[:-1]
+        sizes = np.bincount(owner, minlength=len(place))
+        if not sizes.all():
+            name = self.owners[int(sizes.argmin())]
+            raise DataError(f"the party {name!r} has no row left to train on")
+        return np.split(rows[np.argsort(owner, kind="stable")], np.cumsum(sizes))[:-1]
 
     def deal(
-        self, parties: int, seed: int, *, sizes: str | Sequence[int] = "equal", concentration: float = 0.5
+        self,
+        parties: int,
+        seed: int,
+        *,
+        sizes: str | Sequence[int] = "equal",
+        concentration: float = 0.5,
+        samples: int | None = None,
     ) -> Split:
-        """Who holds what. Public rows are encoded with the others, in the way that they alone settle.
+        """Deal the rows. Public rows are encoded with the others, in the way that they alone, or the schema, settle.
 
         Args:
             parties: M, as many as `owners`; without those the rows are dealt to them at random.
-            sizes, concentration: of that, as in `psephos.data.splits.deal_rows`.
-            seed: of the dealing, of public rows that nobody named, and of the rows that are held out.
+            seed: of dealing rows without owners, of the rows that are held out, and of samples from a schema.
+            sizes, concentration: of rows without owners, as in `psephos.data.splits.deal_rows`.
+            samples: drawn from a schema without public rows; `DRAWN_SAMPLES` by default.
 
-        Raises DataError for too few rows, and as `Encoding` does.
+        Raises DataError for too few rows, and as `Encoding` does; InvalidParameter for `samples` beside public rows.
         """
-        generator, options = np.random.default_rng(seed), self._options
-        cautions = []
-        private = generator.permutation(np.flatnonzero(~self._is_public))
-        auxiliary = np.flatnonzero(self._is_public)
-        if options.public is None:
-            loose = private if self._owners is None else _loose(self._held(private), generator)
-            auxiliary = loose[: max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))]
-            private = private[~np.isin(private, auxiliary)]
-            cautions.append(
-                f"{len(auxiliary)} rows, chosen at random, are taken to be public: name those that are with --public"
-            )
-        if len(auxiliary) < FEWEST_PUBLIC:
-            raise DataError(
-                f"{len(auxiliary)} public rows are too few to learn on: at least {FEWEST_PUBLIC}, named by "
-                "--public, or taken from parties that have several rows"
-            )
+        options, generator = self._options, np.random.default_rng(seed)
+        private, auxiliary = np.flatnonzero(~self._is_public & (self._y >= 0)), np.flatnonzero(self._is_public)
+        if options.sample_public:
+            auxiliary = self._sample_public(private, generator)
+            private = np.setdiff1d(private, auxiliary)
+        if len(private) < parties:
+            raise DataError(f"{len(private)} private rows are too few for {parties} parties, each of which needs one")
         if self._owners is not None:
-            held = self._held(private)
+            rows_of = self._rows_of_owners(private)
         else:
-            known = np.unique(self._labels.to_numpy()[private], return_inverse=True)[1]
-            held = deal_rows(private, known, parties, sizes, concentration, generator)
-        if min(map(len, held)) == 0:
-            raise DataError(f"{len(private)} private rows are too few for {len(held)} parties, each of which needs one")
-        encoding, said = Encoding.learn(self._features.iloc[auxiliary], options.text)
-        numbers = {name: k for k, name in enumerate(self.classes)}
-        y = np.array([numbers.get(label, -1) for label in self._labels], np.int64)
-        test = _hold_out(held, y, options.held_out, generator)
-        kept = np.ones(len(y), bool)
-        kept[test] = False
-        train = [rows[kept[rows]] for rows in held]
-        data = Dataset(
-            self.name,
-            encoding.apply(self._features),
-            y,
-            None,
-            None,
-            self.classes,
-            f"the file {self.name}",
-            tuple(encoding.features),
-        )
+            shuffled = generator.permutation(private)
+            rows_of = deal_rows(shuffled, self._y[shuffled], parties, sizes, concentration, generator)
+        encoding, cautions = self._encoding(auxiliary)
+        X, y = encoding.apply(self._features), self._y
+        drawn = self._drawn(samples, seed)
+        if drawn is not None:
+            auxiliary = np.arange(len(X), len(X) + len(drawn))
+            X, y = np.concatenate([X, drawn]), np.concatenate([y, np.full(len(drawn), -1)])
+        held_out = [
+            held_out_rows(rows, options.held_out, np.random.default_rng([seed, _HELD_OUT_STREAM, number]))
+            for number, rows in enumerate(rows_of)
+        ]
+        names = tuple(encoding.features)
         return Split(
-            data,
+            Dataset(self.name, X, y, None, None, self.classes, f"the file {self.name}", names),
             seed,
             auxiliary,
-            tuple(train),
-            test,
+            tuple(np.setdiff1d(rows, out) for rows, out in zip(rows_of, held_out, strict=True)),
+            np.sort(np.concatenate(held_out)),
             encoding=encoding,
-            cautions=(*cautions, *said),
-            remarks=tuple(self._remarks(held, encoding)),
+            cautions=tuple(cautions),
+            remarks=tuple(self._remarks(rows_of, encoding)),
+            not_private=NOT_PRIVATE if options.sample_public else "",
+            from_schema=drawn is not None,
         )
 
+    def _encoding(self, auxiliary: NDArray[np.intp]) -> tuple[Encoding, list[str]]:
+        """The encoding that the schema or the public rows settle, and what a reader should know about it."""
+        cautions: list[str] = []
+        if self._schema is not None:
+            encoding = self._schema.encoding
+        else:
+            _check_public(len(auxiliary))
+            encoding, cautions = Encoding.learn(self._features.iloc[auxiliary], self._options.text)
+        if len({name.lower() for name in self.classes}) < len(self.classes):
+            cautions.append(f"two classes differ by capital letters only: {', '.join(self.classes)}")
+        return encoding, cautions
 
-def _loose(held: Sequence[NDArray[np.intp]], generator: np.random.Generator) -> NDArray[np.intp]:
-    """All rows but one of each party's, in random order."""
-    return generator.permutation(np.concatenate([rows[1:] for rows in held]))
+    def _drawn(self, samples: int | None, seed: int) -> NDArray[np.float64] | None:
+        """Encoded auxiliary samples from the schema, (N, d); None where there are public rows.
+
+        Raises InvalidParameter for a number of samples beside public rows, DataError for too few.
+        """
+        if self._schema is None or self._options.public is not None:
+            if samples is not None:
+                raise InvalidParameter("--auxiliary is for a schema: named public rows are all auxiliary samples")
+            return None
+        count = DRAWN_SAMPLES if samples is None else samples
+        _check_public(count)
+        return self._schema.samples(count, seed)
+
+    def _sample_public(self, private: NDArray[np.intp], generator: np.random.Generator) -> NDArray[np.intp]:
+        """A tenth of the private rows, at least `FEWEST_PUBLIC`, but never a party's last row."""
+        rows_of = [private] if self._owners is None else self._rows_of_owners(private)
+        loose = generator.permutation(np.concatenate([rows[1:] for rows in rows_of]))
+        return np.sort(loose[: max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))])
 
 
-def _hold_out(
-    held: Sequence[NDArray[np.intp]], y: NDArray[np.int64], share: float, generator: np.random.Generator
-) -> NDArray[np.intp]:
-    """That share of each class, but never a party's last row."""
-    loose = _loose(held, generator)
-    total = np.bincount(y[np.concatenate(held)])
-    chosen = [loose[y[loose] == label][: round(share * count)] for label, count in enumerate(total)]
-    return np.sort(np.concatenate(chosen))
+def held_out_rows(rows: NDArray[np.intp], share: float, generator: np.random.Generator) -> NDArray[np.intp]:
+    """The rows of one party that it does not train on, sorted.
+
+    Args:
+        rows: of the party, (n,).
+        share: of them that is held out on average. share * n is rounded up or down at random, so that parties of few
+            rows hold out as large a share of all rows as others; the last row of a party is never held out.
+        generator: of this party alone.
+    """
+    count = int(np.floor(share * len(rows) + generator.random()))
+    return np.sort(generator.permutation(rows)[: min(count, len(rows) - 1)])
+
+
+def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> list[str]:
+    """Names of the columns that are features; raises DataError or InvalidParameter for columns that do not fit."""
+    special = [name for name in (options.label, options.party) if name is not None]
+    for name in (*special, *options.ignore, *options.text):
+        if name not in table.columns:
+            raise DataError(f"{path} has no column {name!r}; it has: {', '.join(table.columns)}")
+    for name in special:
+        if name in options.ignore or special.count(name) > 1:
+            raise InvalidParameter(f"the column {name!r} cannot be two things at once")
+    features = [str(name) for name in table.columns if name not in (*special, *options.ignore)]
+    if not features:
+        raise DataError(f"no column of {path} is left to learn from")
+    return features
+
+
+def _check_public(count: int) -> None:
+    if count < FEWEST_PUBLIC:
+        raise DataError(f"{count} public rows are too few to learn on: at least {FEWEST_PUBLIC} are needed")
 
 
 def _stacked(first: Any, second: pd.DataFrame) -> pd.DataFrame:

@@ -38,7 +38,9 @@ class Split:
 
     auxiliary: the public rows, whose labels nobody uses. parties: one array of rows per party. test: the rows
     accuracy is measured on. encoding: how a table of one's own became numbers. cautions: what its reader should know
-    about the public rows; remarks: what only who holds the private rows may know.
+    about the public rows; remarks: what only who holds the private rows may know. not_private: why no epsilon covers
+    what is released from this split, "" where one does. from_schema: whether the auxiliary samples were drawn from a
+    schema.
     """
 
     dataset: Dataset
@@ -49,6 +51,8 @@ class Split:
     encoding: Encoding | None = None
     cautions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    not_private: str = ""
+    from_schema: bool = False
 
     def __repr__(self) -> str:
         sizes = sorted({len(rows) for rows in self.parties})

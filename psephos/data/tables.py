@@ -159,8 +159,8 @@ class Column(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         name: in the table.
         kind: "number" is one feature; "date" one, in days since 1970; "text" one of 0 and 1 for each known value.
-        fill: what stands for a gap in a number or a date: the median of the public rows. In text a gap, and a value
-            that no public row has, is 0 in all.
+        fill: what stands for a gap in a number or a date: the median of the public rows, or what a schema says. In text
+            a gap, and a value that is not known, is 0 in all.
         values: known ones, of text.
     """
 
@@ -189,8 +189,8 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
     def summary(self) -> list[tuple[str, str]]:
         """Each column with what becomes of it, in words."""
         said = {
-            "number": "number; a gap is {0.fill:.6g}, the median of the public rows",
-            "date": "date, in days since 1970-01-01; a gap is {0.fill:.6g}, the median of the public rows",
+            "number": "number; a gap is read as {0.fill:.6g}",
+            "date": "date, in days since 1970-01-01; a gap is read as {0.fill:.6g}",
         }
         return [
             (column.name, said[column.kind].format(column) if column.kind != "text" else _known(column.values))
@@ -228,7 +228,7 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
         return np.column_stack([_encoded(column, table[column.name]) for column in self.columns])
 
     def unknown(self, table: pd.DataFrame) -> dict[str, int]:
-        """How many cells of each text column hold a value that no public row had."""
+        """How many cells of each text column hold a value that the encoding does not know."""
         found = {
             c.name: int((~is_gap(table[c.name]) & ~table[c.name].isin(c.values)).sum())
             for c in self.columns
@@ -316,9 +316,7 @@ def _numbers(name: str, kind: str, found: pd.Series[str]) -> NDArray[np.float64]
             raise _wrong(name, ~known, "something other than a date as 2024-12-31", "mend it or empty the cell")
         return np.asarray((stamps - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=np.float64)
     if not (known := found.str.fullmatch(_NUMBER)).all():
-        raise _wrong(
-            name, ~known, "something other than a finite number, unlike the public rows", "mend it or empty the cell"
-        )
+        raise _wrong(name, ~known, "something other than a finite number", "mend it or empty the cell")
     numbers = found.astype(np.float64)
     if (huge := numbers.abs() > LARGEST).any():
         raise _wrong(name, huge, f"a number beyond {LARGEST:g}", "empty the cell, or write it in another unit")

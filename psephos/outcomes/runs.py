@@ -73,6 +73,7 @@ class Run(Outcome):
         peak_memory_mb: of all processes, where it was measured.
         cautions: what a reader must not miss about this run.
         remarks: what helps to understand its numbers.
+        not_private: why no epsilon covers what is released, whatever is stated; "" where it does.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("sensitivity",)
@@ -92,6 +93,7 @@ class Run(Outcome):
     peak_memory_mb: float | None = None
     cautions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    not_private: str = ""
 
     @property
     def sensitivity(self) -> dict[str, float | None]:
@@ -104,7 +106,7 @@ class Run(Outcome):
         """What each release costs."""
 
     def page(self) -> Page:
-        said = [*self.cautions, *test_key_warning(self.key_bits)]
+        said = [*([self.not_private] if self.not_private else []), *self.cautions, *test_key_warning(self.key_bits)]
         if self.noise_source == "simulation":
             said.append("The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private.")
         if self.exact is False:

@@ -76,7 +76,8 @@ class DataOptions(TableOptions):
         """
         given = self._sizes()
         if isinstance(data, OwnTable):
-            return data.deal(self.parties, self.seed, sizes=given, concentration=self.concentration)
+            terms: dict[str, Any] = {"sizes": given, "concentration": self.concentration, "samples": auxiliary}
+            return data.deal(self.parties, self.seed, **terms)
         fixed = given if not isinstance(given, str) else self.samples_per_party or samples
         return split(
             data,

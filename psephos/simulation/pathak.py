@@ -368,6 +368,7 @@ def simulate_pathak(  # long: the fields of its outcome
         seed=options.seed,
         options=options.plain(),
         cautions=[*dealt.cautions, *(CAUTIONS[v] for v in (options.variant,) if v in CAUTIONS)],
+        not_private=dealt.not_private,
         variant=options.variant,
         noise=options.noise,
         comparisons=options.comparisons,

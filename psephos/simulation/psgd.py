@@ -368,6 +368,7 @@ class _Dealt:
 
     dataset: str
     cautions: tuple[str, ...]
+    not_private: str
     private: list[LocalLoss]
 
     @property
@@ -387,7 +388,7 @@ def _deal(options: PsgdOptions, kept: Kept, dealt: Split) -> _Dealt:
     kept.begin(dealt, scaler, scaler.transform(dealt.X_test))
     own = [dealt.party(number) for number in range(options.parties)]
     private = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own]
-    return _Dealt(name, dealt.cautions, private)
+    return _Dealt(name, dealt.cautions, dealt.not_private, private)
 
 
 def _measure(options: PsgdOptions, dealt: _Dealt, walk: Descended, kept: Kept) -> None:
@@ -424,6 +425,7 @@ def _outcome(
         noise_source="simulation" if options.simulate_noise else "system",
         options=options.plain(),
         cautions=[*dealt.cautions, *_cautions(options, agreement)],
+        not_private=dealt.not_private,
         remarks=_remarks(options, agreement),
         records=sum(dealt.sizes),
         party_sizes=dealt.sizes,

@@ -10,9 +10,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
@@ -61,8 +60,8 @@ __all__ = ["KDD99_SPLIT", "METHODS", "MethodsAt", "Playing", "Population", "SumO
 KDD99_SPLIT = (22, 43_000)
 """Private rows of a party and auxiliary samples, as Hamm 2016 deals KDD-99 out."""
 
-TRAIN_ROWS = 50_000
-"""Private rows that are scaled and trained on at a time, so that memory does not grow with the number of parties."""
+SCALED_ROWS = 50_000
+"""Test rows that are scaled at a time, to bound the memory."""
 
 BATCH_ROWS = 100_000
 """batch is trained on so many of the parties' rows at most, at random, which is reported."""
@@ -346,7 +345,7 @@ def _transformed(scaler: Any, X: Any) -> Array:
     """The rows of X scaled, some at a time: scaling makes several copies of what it is given."""
     if not X.shape[0]:
         return np.empty((0, len(scaler.get_feature_names_out())))
-    blocks = [scaler.transform(X[at : at + TRAIN_ROWS]) for at in range(0, X.shape[0], TRAIN_ROWS)]
+    blocks = [scaler.transform(X[at : at + SCALED_ROWS]) for at in range(0, X.shape[0], SCALED_ROWS)]
     return np.concatenate(blocks)
 
 
@@ -358,26 +357,23 @@ def _train(
     learners = options.local_learners
     white = public_coordinates(public_rows) if "whitened" in learners else None
     every = np.empty((options.parties, *([classes] if classes > 2 else []), public_rows.shape[1]))
+    rows = _Rows(dealt, scaler)
+    # One party at a time, as on machines of their own: nothing of a party depends on another's rows, nor on how many.
+    for number, (X, y) in enumerate(rows):
+        every[number] = train_parties(X, y, [len(y)], classes=classes, lam=options.local_lam)[0]
+        done(1)
+    if learners == ("logistic",):
+        return every, LinearVoters(every)
+    tasks = (
+        delayed(_fit_one)(learners[number % len(learners)], X, y, classes, options, number, white)
+        for number, (X, y) in enumerate(rows)
+    )
+    done = counted(progress, "train voters", options.parties)
     voters: list[Voter] = []
-    step = max(1, TRAIN_ROWS // int(dealt.sizes.max()))
-    for first in range(0, options.parties, step):
-        X, y, sizes = dealt.private(first, first + step)
-        X = scaler.transform(X)
-        every[first : first + step] = train_parties(X, y, sizes, classes=classes, lam=options.local_lam)
-        if learners == ("logistic",):
-            done(len(sizes))
-            continue
-        edges = np.concatenate([[0], np.cumsum(sizes)])
-        tasks = (
-            delayed(_fit_one)(
-                learners[number % len(learners)], X[start:stop], y[start:stop], classes, options, number, white
-            )
-            for number, (start, stop) in enumerate(pairwise(edges), start=first)
-        )
-        for voter in Parallel(n_jobs=options.workers, return_as="generator", batch_size="auto")(tasks):
-            voters.append(voter)
-            done(1)
-    return every, voters or LinearVoters(every)
+    for voter in Parallel(n_jobs=options.workers, return_as="generator", batch_size="auto")(tasks):
+        voters.append(voter)
+        done(1)
+    return every, voters
 
 
 def _fit_one(
@@ -527,6 +523,7 @@ class Sums:
             "by_epsilon": everywhere if len(everywhere) > 1 else {},
             "class_names": list(population.dealt.dataset.classes),
             "cautions": list(population.dealt.cautions),
+            "not_private": population.dealt.not_private,
             "noise_source": "simulation" if options.simulate_noise else "system",
             "seed": options.seed,
             "options": options.plain(),
@@ -547,8 +544,7 @@ class Sums:
             "ciphertexts_per_ballot": first.round.plan.ciphertexts,
             "bytes_per_ballot": first.ballot_bytes,
             "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),
-            "privacy": {name: method.ledger_entry for name, method in methods[0].items()},
-            "composed": _composed(methods, options.drawn),
+            **_costs(methods, options.drawn, population.dealt.not_private),
             "draws": options.drawn,
             "continued_from": sum(done.continued_from for done in self._done),
         }
@@ -571,10 +567,15 @@ def play(
     return run, {"measured_on": measured_on, **run.outcome(methods)}
 
 
-def _composed(methods: Sequence[Mapping[str, Method]], draws: int) -> Composed:
-    """What all the private accuracies printed cost together: whoever chooses one after looking pays for all."""
+def _costs(methods: Sequence[Mapping[str, Method]], draws: int, not_private: str) -> dict[str, Any]:
+    """What each release costs, and what all the private accuracies printed cost together: whoever chooses one after
+    looking pays for all. No epsilon is stated for what is not private."""
+    entries = {name: method.ledger_entry for name, method in methods[0].items()}
+    if not_private:
+        entries = {name: replace(entry, epsilon=None, delta=None, said="none") for name, entry in entries.items()}
+        return {"privacy": entries, "composed": None}
     events = [method.event for offered in methods for method in offered.values() for _ in range(draws)]
-    return Composed(len(events), *shown_together(events))
+    return {"privacy": entries, "composed": Composed(len(events), *shown_together(events))}
 
 
 _NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir")

@@ -173,7 +173,7 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
     first, *columns = job.said
     held, remarks = len(job.dealt.test), [*job.dealt.cautions, *job.dealt.remarks]
     assert first.startswith(
-        f"t.csv: 8 parties, 40 public rows, {321 - held} private ones and {held} held out to measure"
+        f"t.csv: 8 parties, 40 public rows, {321 - held} private rows and {held} held out to measure"
     )
     assert first.endswith("; classes ill, well")
     assert [line.split(":")[0] for line in columns] == ["  pressure", "  seen", "  ward"] + ["WARNING"] * len(remarks)
@@ -214,7 +214,7 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
 
 
 def test_what_is_right_in_public_is_said_where_somebody_named_public_rows(tmp_path: Path) -> None:
-    job = Job(options(patients(tmp_path / "t.csv"), public=None, method="avg"))
+    job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True, method="avg"))
     job.run()
     job.write(tmp_path)
     assert "of the public rows, whose labels" not in (tmp_path / "card.md").read_text()
@@ -304,7 +304,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
     for seed, sick in ((1, 0.5), (2, 0.9)):
         path = patients(tmp_path / "t.csv", seed=seed, sick_at_first=sick)
         path.write_text(path.read_text() + "0;9;;;attic;well\n" * seed)  # a ward that no public row has
-        job = Job(options(path, public=str(public)))
+        job = Job(options(path, public=str(public), classes=("ill", "well")))
         outcome = job.run()
         assert f"{seed} private cells of the column 'ward'" in " ".join(outcome.page().warnings)
         assert job.model is not None
@@ -314,7 +314,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
     assert cards[0] == cards[1]
     for said in ("512-bit key is a test key", "| epsilon | 10", "| unit | party", "discrete-laplace", "| ward | text"):
         assert said in cards[0]
-    for said in ("2/M", "dealer of the key", "no proofs", "the median of the public rows"):
+    for said in ("2/M", "dealer of the key", "no proofs", "a gap is read as"):
         assert said in cards[0]
     card = model_card(job.model, replace(outcome, noise_source="simulation"), job.dealt, 0.5)
     assert "from a SEED" in card

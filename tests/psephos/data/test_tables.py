@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.data.own import FEWEST_PUBLIC, OwnTable, TableOptions
 from psephos.data.tables import LARGEST, Encoding, cells_of, read_table
-from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
+from psephos.protocol.errors import DataError, DataSetMissingError
 
 
 def written(path: Path, content: str | bytes) -> Path:
@@ -134,7 +133,7 @@ def test_each_kind_of_column() -> None:
     ]
     assert encoding.unknown(private) == {"city": 1, "code": 1}
     said = dict(encoding.summary)
-    assert "-10, the median of the public rows" in said["age"]
+    assert "a gap is read as -10" in said["age"]
     assert "2 values: Oslo, Rome" in said["city"]
     assert "days since 1970-01-01" in said["seen"]
 
@@ -200,130 +199,3 @@ def test_any_text_is_encoded_or_refused_by_name(cells: list[str]) -> None:
         return
     assert np.isfinite(encoding.apply(table)).all()
     assert set(encoding.unknown(table)) <= {"x"}
-
-
-# -- dealing
-
-CITIES = ("Lima", "Oslo", "Rome")
-
-
-def shops(path: Path, rows: int = 120) -> Path:
-    """Four shops, three tiers."""
-    lines = ["shop,age,city,tier"]
-    for n in range(rows):
-        tier = n // 4 % 3
-        lines.append(f"shop {n % 4},{30 + 10 * tier + n % 5},{CITIES[tier]},{('gold', 'silver', 'tin')[tier]}")
-    return written(path, "\n".join(lines) + "\n")
-
-
-def options(path: Path, **more: object) -> TableOptions:
-    return TableOptions(**({"data": str(path), "label": "tier", "party": "shop", "public": "shop 3"} | more))  # type: ignore[arg-type]
-
-
-def test_a_column_names_the_parties_and_one_of_them_is_public(tmp_path: Path) -> None:
-    table = OwnTable(options(shops(tmp_path / "t.csv")))
-    assert table.owners == ("shop 0", "shop 1", "shop 2")
-    assert table.classes == ("gold", "silver", "tin")
-    dealt = table.deal(3, seed=1)
-    assert len(dealt.auxiliary) == 30
-    assert dealt.sizes.sum() + len(dealt.test) == 90
-    assert len(dealt.test) == 18
-    rows = np.concatenate([*dealt.parties, dealt.test, dealt.auxiliary])
-    assert sorted(rows.tolist()) == list(range(120))
-    for number, mine in enumerate(dealt.parties):
-        assert {row % 4 for row in mine.tolist()} == {number}
-    assert dealt.encoding is not None
-    assert dealt.encoding.features == ["age", "city=Lima", "city=Oslo", "city=Rome"]
-    assert dealt.cautions == ()
-    assert len(table.deal(3, seed=1).test) == 18
-    assert OwnTable(options(tmp_path / "t.csv", held_out=0.0)).deal(3, seed=1).sizes.tolist() == [30, 30, 30]
-
-
-def test_public_rows_alone_settle_the_encoding(tmp_path: Path) -> None:
-    path = shops(tmp_path / "t.csv")
-    before = OwnTable(options(path)).deal(3, seed=0)
-    lines = path.read_text().splitlines()
-    changed = [line.replace("Rome", "Cairo") if line.startswith("shop 0") else line for line in lines]
-    changed = [line.replace(",30,", ",99,") if line.startswith("shop 1") else line for line in changed]
-    written(path, "\n".join(changed))
-    after = OwnTable(options(path)).deal(3, seed=0)
-    assert before.encoding == after.encoding
-    assert "10 private cells of the column 'city'" in " ".join(after.remarks)
-
-
-def test_public_rows_from_another_file_need_no_label(tmp_path: Path) -> None:
-    shops(tmp_path / "t.csv")
-    written(tmp_path / "open.csv", "city;age\nLima;30\nOslo;41,5\n" + "Lima;30\n" * 8)
-    dealt = OwnTable(options(tmp_path / "t.csv", public=str(tmp_path / "open.csv"))).deal(4, seed=0)
-    assert dealt.dataset.X_train[dealt.auxiliary[:2]].tolist() == [[30, 1, 0], [41.5, 0, 1]]
-    assert dealt.dataset.y_train[dealt.auxiliary].tolist() == [-1] * 10
-    assert len(dealt.parties) == 4
-
-
-def test_without_names_rows_are_dealt_at_random(tmp_path: Path) -> None:
-    table = OwnTable(options(shops(tmp_path / "t.csv"), party=None, public=None, ignore=("shop",)))
-    dealt = table.deal(6, seed=0)
-    assert table.owners == ()
-    assert len(dealt.auxiliary) == 12 > FEWEST_PUBLIC
-    assert len(dealt.parties) == 6
-    assert "12 rows, chosen at random, are taken to be public" in dealt.cautions[0]
-
-
-def test_a_party_keeps_its_last_row(tmp_path: Path) -> None:
-    path = shops(tmp_path / "t.csv")
-    written(path, path.read_text() + "shop 9,33,Oslo,gold\n")
-    dealt = OwnTable(options(path, held_out=0.9)).deal(4, seed=0)
-    assert dealt.sizes.min() == 1
-    assert "the party 'shop 9' holds a single row" in dealt.remarks[0]
-
-
-@pytest.mark.parametrize(
-    ("change", "more", "words"),
-    [
-        ("", {"label": "grade"}, "no column 'grade'; it has: shop, age, city, tier"),
-        ("", {"ignore": ("size",)}, "no column 'size'"),
-        ("", {"ignore": ("age", "city")}, "no column of .* is left"),
-        ("", {"public": "shop 9"}, "no file and no value of the column 'shop'"),
-        ("", {"public": "shop 9", "party": None}, "is no file"),
-        ("shop 0,30,Lima,gild\n", {}, "'gild' has fewer than 3 rows .the first in line 122.*gold, silver, tin"),
-        ("shop 0,30,Lima,\n", {}, "no 'tier' in line 122 .1 rows"),
-        (",30,Lima,gold\n", {}, "no 'shop' in line 122"),
-        ("shop 9,30,Lima,gold\n", {"public": "shop 9"}, "1 public rows are too few to learn on: at least 10"),
-        ("shop 0,old,Lima,gold\n", {}, "'age' holds something other than a finite number.*line 122"),
-        ("shop 3,inf,Lima,gold\n", {}, "an infinite number .line 122"),
-    ],
-)
-def test_what_cannot_be_dealt_is_said(tmp_path: Path, change: str, more: dict[str, object], words: str) -> None:
-    path = shops(tmp_path / "t.csv")
-    written(path, path.read_text() + change)
-    with pytest.raises(DataError, match=words):
-        OwnTable(options(path, **more)).deal(3, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("given_options", "words"),
-    [
-        (TableOptions(data="t.csv"), "--data needs --label"),
-        (TableOptions(label="y"), "--label is about your own table"),
-        (TableOptions(data="t.csv", label="y", held_out=1.0), "--held-out is a share"),
-    ],
-)
-def test_options_that_do_not_fit(given_options: TableOptions, words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
-        given_options.check_table()
-
-
-def test_one_class_or_no_private_row_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="one class only, 'a'"):
-        OwnTable(options(written(tmp_path / "t.csv", "shop,x,tier\n1,2,a\n1,3,a\n1,3,a\n"), public=None))
-    with pytest.raises(DataError, match="every row is public"):
-        OwnTable(options(written(tmp_path / "t.csv", "shop,x,tier\n1,2,a\n1,3,a\n"), public="1"))
-    lines = [f"{n % 2},{n},{n / 7}" for n in range(60)]
-    with pytest.raises(DataError, match="30 different values, most of them once"):
-        OwnTable(options(written(tmp_path / "t.csv", "\n".join(["shop,x,tier", *lines])), public="1"))
-
-
-def test_classes_that_look_alike_are_a_remark(tmp_path: Path) -> None:
-    path = shops(tmp_path / "t.csv")
-    written(path, path.read_text() + "shop 0,30,Lima,Gold\n" * 3)
-    assert "differ by capital letters only" in OwnTable(options(path)).deal(3, seed=0).remarks[0]

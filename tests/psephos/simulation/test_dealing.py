@@ -34,8 +34,9 @@ SMALL = DataOptions(parties=4)
         {"sizes": "5,6,7", "parties": 3},
         *({"sizes": deal} for deal in ("equal", "dirichlet", "shards")),
         {"samples_per_party": 5, "sizes": "shards"},
-        {"data": "t.csv", "label": "y", "party": "who"},
-        {"data": "t.csv", "label": "y", "sizes": "shards"},
+        {"data": "t.csv", "label": "y", "party": "who", "public": "9"},
+        {"data": "t.csv", "label": "y", "schema": "t.toml"},
+        {"data": "t.csv", "label": "y", "sizes": "shards", "sample_public": True},
         {"held_out": 0.0},
     ],
     ids=str,
@@ -55,10 +56,13 @@ def test_what_can_be_dealt(one: dict[str, Any]) -> None:
         ({"sizes": "5,6,7"}, "3 sizes were given for 4 parties"),
         ({"sizes": "5,6,7,8,9"}, "5 sizes were given for 4 parties"),
         ({"sizes": "5,6,7,8", "samples_per_party": 5}, "and no --samples-per-party"),
-        ({"data": "t.csv", "label": "y", "party": "who", "sizes": "shards"}, "exclude each other"),
-        ({"data": "t.csv", "label": "y", "party": "who", "sizes": "5,6,7,8"}, "exclude each other"),
+        ({"data": "t.csv", "label": "y", "party": "who", "public": "9", "sizes": "shards"}, "exclude each other"),
+        ({"data": "t.csv", "label": "y", "party": "who", "public": "9", "sizes": "5,6,7,8"}, "exclude each other"),
         ({"label": "y"}, "--label is about your own table"),
         ({"data": "t.csv"}, "--data needs --label"),
+        ({"data": "t.csv", "label": "y"}, "--public.*--schema.*--sample-public"),
+        ({"classes": ("a", "b")}, "--classes is about your own table"),
+        ({"data": "t.csv", "label": "y", "public": "9", "sample_public": True}, "--sample-public is for a table"),
         ({"data": "t.csv", "label": "y", "held_out": 1.0}, "--held-out is a share"),
     ],
     ids=str,
@@ -157,7 +161,7 @@ def table(tmp_path: Path) -> str:
 
 def test_a_table_that_names_the_parties_says_how_many_there_are(table: str) -> None:
     """And no more of them hold the key, a majority of whom opens."""
-    named: dict[str, Any] = {"data": table, "label": "y", "party": "who", "parties": 9}
+    named: dict[str, Any] = {"data": table, "label": "y", "party": "who", "parties": 9, "sample_public": True}
     for holders, threshold, found in ((5, 3, (4, 4, 3)), (4, 1, (4, 4, 1)), (3, 3, (4, 3, 3))):
         options, dealt = dealt_by(TallyOptions(**named, holders=holders, threshold=threshold))
         assert (options.parties, options.holders, options.threshold) == found
@@ -167,7 +171,9 @@ def test_a_table_that_names_the_parties_says_how_many_there_are(table: str) -> N
 
 
 def test_a_table_without_names_is_dealt(table: str) -> None:
-    options = DataOptions(data=table, label="y", parties=3, sizes="dirichlet", concentration=3.0, seed=2)
+    options = DataOptions(
+        data=table, label="y", sample_public=True, parties=3, sizes="dirichlet", concentration=3.0, seed=2
+    )
     chosen, dealt = dealt_by(options)
     assert chosen == options
     assert len(dealt.parties) == 3
@@ -177,7 +183,7 @@ def test_a_table_without_names_is_dealt(table: str) -> None:
 
 
 def test_data_that_is_handed_in_is_taken_in_place_of_what_is_named(table: str) -> None:
-    data, options = load("digits"), DataOptions(data=table, label="y", parties=3)
+    data, options = load("digits"), DataOptions(data=table, label="y", sample_public=True, parties=3)
     dealt = dealt_by(options, data)[1]
     assert dealt.dataset is data
     assert dealt_by(options, dealt)[1] is dealt
@@ -185,7 +191,7 @@ def test_data_that_is_handed_in_is_taken_in_place_of_what_is_named(table: str) -
 
 def test_where_nothing_is_held_out_nothing_can_be_compared(table: str) -> None:
     with pytest.raises(InvalidParameter, match="no rows are left to measure on"):
-        dealt_by(DataOptions(data=table, label="y", parties=3, held_out=0.0))
+        dealt_by(DataOptions(data=table, label="y", sample_public=True, parties=3, held_out=0.0))
     assert DataOptions().compares is True
 
 

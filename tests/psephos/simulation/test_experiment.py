@@ -122,8 +122,15 @@ def test_every_protocol_by_the_same_call(protocol: Any, options: dict[str, Any],
 def test_bundled_data_and_files_are_named_as_for_the_command(tmp_path: Any) -> None:
     pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=NAMES).to_csv(tmp_path / "own.csv", index=False)
     read = psephos.simulate(
-        data=str(tmp_path / "own.csv"), label="outcome", parties=8, methods=["statistic"], draws=1, **FEW
+        data=str(tmp_path / "own.csv"),
+        label="outcome",
+        sample_public=True,
+        parties=8,
+        methods=["statistic"],
+        draws=1,
+        **FEW,
     )
+    assert read.outcomes[0].not_private
     assert read.classes == ("benign", "malignant")
     digits = psephos.simulate(dataset="digits", parties=8, sizes="shards", methods=["own-data"], draws=1, **FEW)
     assert len(digits.classes) == 10

@@ -1,0 +1,149 @@
+"""A schema: what everybody may know about a table without seeing a row of it.
+
+A schema takes the place of public rows. It fixes the encoding and the classes, and auxiliary samples are drawn from it,
+uniformly, by a public seed. Nothing of it depends on anybody's rows.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from psephos.data.tables import LARGEST, Column, Encoding
+from psephos.protocol.errors import DataError, DataSetMissingError
+
+__all__ = ["DRAWN_SAMPLES", "Schema", "read_schema"]
+
+DRAWN_SAMPLES = 500
+"""Auxiliary samples that are drawn from a schema, unless another number is asked for."""
+
+Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+
+
+class NumberColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="number"):
+    """A column of numbers.
+
+    Attributes:
+        minimum, maximum: of the values that it usually holds; a value outside is allowed.
+        fill: what stands for a gap; by default the middle of the range.
+    """
+
+    minimum: Finite
+    maximum: Finite
+    fill: Finite | None = None
+
+
+class DateColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="date"):
+    """A column of dates; as `NumberColumn`."""
+
+    minimum: date
+    maximum: date
+    fill: date | None = None
+
+
+class TextColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="text"):
+    """A column of text. `values`: each becomes a feature of 0 or 1; another value is 0 in all of them."""
+
+    values: Annotated[tuple[str, ...], Meta(min_length=1)]
+
+
+ColumnSchema: TypeAlias = NumberColumn | DateColumn | TextColumn
+
+
+class Schema(Struct, frozen=True, forbid_unknown_fields=True):
+    """The columns of a table that are features, in order, and the classes.
+
+    Attributes:
+        columns: name -> what the column holds.
+        classes: names of the classes; () leaves them to be named elsewhere.
+    """
+
+    columns: Annotated[dict[str, ColumnSchema], Meta(min_length=1)]
+    classes: tuple[str, ...] = ()
+
+    @property
+    def encoding(self) -> Encoding:
+        """How the rows of the table become numbers."""
+        return Encoding(tuple(_encoded(name, column) for name, column in self.columns.items()))
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Smallest and largest usual value of each column of numbers or dates, as encoded."""
+        return {
+            name: (_number(column.minimum), _number(column.maximum))
+            for name, column in self.columns.items()
+            if not isinstance(column, TextColumn)
+        }
+
+    def samples(self, count: int, seed: int) -> NDArray[np.float64]:
+        """Encoded rows (count, d), float64, drawn uniformly from the ranges and values, each column by itself."""
+        generator = np.random.default_rng([seed, _SCHEMA_STREAM])
+        blocks: list[NDArray[np.float64]] = []
+        for column in self.columns.values():
+            if isinstance(column, TextColumn):
+                blocks.append(np.eye(len(column.values))[generator.integers(len(column.values), size=count)])
+            else:
+                low, high = _number(column.minimum), _number(column.maximum)
+                blocks.append(generator.uniform(low, high, size=(count, 1)))
+        return np.concatenate(blocks, axis=1)
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Raise DataError unless the table's features, `names`, are the schema's columns."""
+        if missing := [name for name in self.columns if name not in names]:
+            raise DataError(f"the table has no column {', '.join(map(repr, missing))}, which the schema describes")
+        if unknown := [name for name in names if name not in self.columns]:
+            raise DataError(
+                f"the schema does not describe the column {', '.join(map(repr, unknown))}: add it, or leave the column "
+                f"out with --ignore {','.join(unknown)}"
+            )
+
+
+_SCHEMA_STREAM = 3
+"""Tells this stream of a run's seed from its others."""
+
+
+def read_schema(path: Path) -> Schema:
+    """The schema in a TOML file (docs/own-data.md has one).
+
+    Raises DataSetMissingError where there is no such file; DataError for one that is no schema: the message names the
+    field.
+    """
+    if not path.is_file():
+        raise DataSetMissingError(f"there is no file {path}")
+    try:
+        document: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        schema = msgspec.convert(document, Schema)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise DataError(f"{path} is no schema: {error}") from None
+    for name, column in schema.columns.items():
+        _check_column(path, name, column)
+    return schema
+
+
+def _check_column(path: Path, name: str, column: ColumnSchema) -> None:
+    if isinstance(column, TextColumn):
+        if len(set(column.values)) < len(column.values):
+            raise DataError(f"{path}: the column {name!r} has a value twice")
+    elif not _number(column.minimum) < _number(column.maximum):
+        raise DataError(f"{path}: the minimum of the column {name!r} is not below its maximum")
+
+
+def _encoded(name: str, column: ColumnSchema) -> Column:
+    if isinstance(column, TextColumn):
+        return Column(name, "text", values=column.values)
+    middle = (_number(column.minimum) + _number(column.maximum)) / 2
+    fill = middle if column.fill is None else _number(column.fill)
+    return Column(name, "number" if isinstance(column, NumberColumn) else "date", fill=fill)
+
+
+def _number(value: float | date) -> float:
+    """A number as it is, a date in days since 1970-01-01."""
+    return float((value - date(1970, 1, 1)).days) if isinstance(value, date) else value

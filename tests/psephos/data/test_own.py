@@ -1,0 +1,370 @@
+"""A table of one's own, dealt: what is public comes from public rows or a schema, the rest from a party's own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psephos.data.own import FEWEST_PUBLIC, NOT_PRIVATE, OwnTable, TableOptions, held_out_rows
+from psephos.data.schema import DRAWN_SAMPLES
+from psephos.data.splits import Split
+from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
+
+CITIES = ("Lima", "Oslo", "Rome")
+TIERS = ("gold", "silver", "tin")
+SCHEMA = """
+classes = ["gold", "silver", "tin"]
+
+[columns.age]
+kind = "number"
+minimum = 18
+maximum = 90
+
+[columns.city]
+kind = "text"
+values = ["Lima", "Oslo"]
+"""
+
+
+def written(path: Path, content: str) -> Path:
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def shops(path: Path, rows: int = 120) -> Path:
+    """Four shops, three tiers."""
+    lines = ["shop,age,city,tier"]
+    for n in range(rows):
+        tier = n // 4 % 3
+        lines.append(f"shop {n % 4},{30 + 10 * tier + n % 5},{CITIES[tier]},{TIERS[tier]}")
+    return written(path, "\n".join(lines) + "\n")
+
+
+def options(path: Path, **more: object) -> TableOptions:
+    return TableOptions(**({"data": str(path), "label": "tier", "party": "shop", "public": "shop 3"} | more))  # type: ignore[arg-type]
+
+
+def by_schema(path: Path, schema: str = SCHEMA, **more: object) -> TableOptions:
+    return options(path, public=None, schema=str(written(path.with_suffix(".toml"), schema)), **more)
+
+
+def own_rows(split: Split, number: int) -> tuple[list[list[float]], list[int]]:
+    """What a party trains on."""
+    X, y = split.party(number)
+    return X.tolist(), y.tolist()
+
+
+# -- dealing
+
+
+def test_a_column_names_the_parties_and_one_of_them_is_public(tmp_path: Path) -> None:
+    table = OwnTable(options(shops(tmp_path / "t.csv")))
+    assert table.owners == ("shop 0", "shop 1", "shop 2")
+    assert table.classes == TIERS
+    split = table.deal(3, seed=1)
+    assert len(split.auxiliary) == 30
+    rows = np.concatenate([*split.parties, split.test, split.auxiliary])
+    assert sorted(rows.tolist()) == list(range(120))
+    for number, mine in enumerate(split.parties):
+        assert {row % 4 for row in mine.tolist()} == {number}
+        assert len(mine) == 24
+    assert split.encoding is not None
+    assert split.encoding.features == ["age", "city=Lima", "city=Oslo", "city=Rome"]
+    assert split.cautions == ()
+    assert split.not_private == ""
+    assert OwnTable(options(tmp_path / "t.csv", held_out=0.0)).deal(3, seed=1).sizes.tolist() == [30, 30, 30]
+
+
+def test_the_roster_is_sorted_by_name_wherever_rows_stand(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    head, *lines = path.read_text().splitlines()
+    written(path, "\n".join([head, *reversed(lines)]) + "\n")
+    assert OwnTable(options(path)).owners == ("shop 0", "shop 1", "shop 2")
+
+
+def test_public_rows_alone_settle_the_encoding(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    before = OwnTable(options(path)).deal(3, seed=0)
+    lines = path.read_text().splitlines()
+    changed = [line.replace("Rome", "Cairo") if line.startswith("shop 0") else line for line in lines]
+    changed = [line.replace(",30,", ",99,") if line.startswith("shop 1") else line for line in changed]
+    written(path, "\n".join(changed))
+    after = OwnTable(options(path)).deal(3, seed=0)
+    assert before.encoding == after.encoding
+    assert "10 private cells of the column 'city'" in " ".join(after.remarks)
+
+
+def test_public_rows_from_another_file_need_no_label_where_the_classes_are_named(tmp_path: Path) -> None:
+    shops(tmp_path / "t.csv")
+    written(tmp_path / "open.csv", "city;age\nLima;30\nOslo;41,5\n" + "Lima;30\n" * 8)
+    asked = options(tmp_path / "t.csv", public=str(tmp_path / "open.csv"), classes=TIERS)
+    split = OwnTable(asked).deal(4, seed=0)
+    assert split.dataset.X_train[split.auxiliary[:2]].tolist() == [[30, 1, 0], [41.5, 0, 1]]
+    assert split.dataset.y_train[split.auxiliary].tolist() == [-1] * 10
+    assert len(split.parties) == 4
+    with pytest.raises(DataError, match=r"0 classes.*--classes"):
+        OwnTable(options(tmp_path / "t.csv", public=str(tmp_path / "open.csv")))
+
+
+def test_without_names_rows_are_dealt_at_random(tmp_path: Path) -> None:
+    written(tmp_path / "open.csv", shops(tmp_path / "t.csv", 40).read_text())
+    shops(tmp_path / "t.csv")
+    asked = options(tmp_path / "t.csv", party=None, public=str(tmp_path / "open.csv"), ignore=("shop",))
+    split = OwnTable(asked).deal(6, seed=0)
+    assert (len(split.parties), len(split.auxiliary), sum(split.sizes) + len(split.test)) == (6, 40, 120)
+    assert any(np.ptp(rows) > 60 for rows in split.parties)
+
+
+def test_private_rows_as_public_ones_must_be_asked_for_and_are_not_private(tmp_path: Path) -> None:
+    table = OwnTable(options(shops(tmp_path / "t.csv"), public=None, sample_public=True))
+    split = table.deal(4, seed=0)
+    assert len(split.auxiliary) == 12 > FEWEST_PUBLIC
+    assert split.not_private == NOT_PRIVATE
+    assert not set(split.auxiliary.tolist()) & set(np.concatenate([*split.parties, split.test]).tolist())
+
+
+# -- held-out rows
+
+
+@given(
+    count=st.integers(1, 60),
+    share=st.floats(0, 0.99),
+    seed=st.integers(0, 1 << 30),
+)
+def test_held_out_rows_are_a_share_of_the_partys_own(count: int, share: float, seed: int) -> None:
+    rows = np.arange(100, 100 + count)
+    out = held_out_rows(rows, share, np.random.default_rng(seed))
+    assert set(out.tolist()) <= set(rows.tolist())
+    assert len(np.unique(out)) == len(out) < count
+    assert len(out) in {min(count - 1, int(share * count)), min(count - 1, int(share * count) + 1)}
+
+
+def test_parties_of_few_rows_hold_out_as_large_a_share_on_average() -> None:
+    """The share of 4,000 parties of two rows: standard deviation 0.004; false alarms below 1e-30."""
+    held = [len(held_out_rows(np.arange(2), 0.2, np.random.default_rng([0, 2, k]))) for k in range(4000)]
+    assert abs(sum(held) / 8000 - 0.2) < 0.05
+
+
+def test_a_party_keeps_its_last_row(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    written(path, path.read_text() + "shop 9,33,Oslo,gold\n")
+    split = OwnTable(options(path, held_out=0.9)).deal(4, seed=0)
+    assert split.sizes.min() == 1
+    assert "the party 'shop 9' holds a single row" in split.remarks[0]
+
+
+# -- nothing of a party depends on another's rows
+
+CHANGES: dict[str, Callable[[list[str]], list[str]]] = {
+    "a row added": lambda lines: [*lines, lines[0]],
+    "rows removed": lambda lines: lines[:1],
+    "relabelled": lambda lines: [line.rsplit(",", 1)[0] + ",tin" for line in lines],
+    "another category": lambda lines: [line.replace("Lima", "Cairo") for line in lines],
+    "gaps": lambda lines: [f"{line.split(',')[0]},,,{line.rsplit(',', 1)[1]}" for line in lines],
+    "in another order": lambda lines: lines[::-1],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["public rows", "schema"])
+def test_what_one_party_holds_moves_nothing_of_another(tmp_path: Path, kind: str, change: str) -> None:
+    path = shops(tmp_path / "t.csv")
+    asked = options(path) if kind == "public rows" else by_schema(path)
+    table = OwnTable(asked)
+    before, roster = table.deal(len(table.owners), seed=5), table.owners
+    head, *lines = path.read_text().splitlines()
+    own = [line for line in lines if line.startswith("shop 1")]
+    others = [line for line in lines if not line.startswith("shop 1")]
+    written(path, "\n".join([head, *CHANGES[change](own), *others]) + "\n")  # and they now stand first in the file
+    table = OwnTable(asked)
+    after = table.deal(len(table.owners), seed=5)
+    assert (table.owners, table.classes, after.encoding, after.cautions) == (
+        roster,
+        TIERS,
+        before.encoding,
+        before.cautions,
+    )
+    np.testing.assert_array_equal(before.X_auxiliary, after.X_auxiliary)
+    for number, name in enumerate(roster):
+        if name != "shop 1":
+            assert own_rows(before, number) == own_rows(after, number)
+
+
+# -- classes
+
+
+def test_a_label_that_is_no_class_is_its_owners_to_decide(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    written(path, path.read_text() + "shop 0,30,Lima,bronze\n")
+    with pytest.raises(DataError, match=r"line 122 .1 rows in all. is none of the classes gold, silver, tin"):
+        OwnTable(options(path))
+    dropped = OwnTable(options(path, other_labels="drop", held_out=0.0)).deal(3, seed=0)
+    assert dropped.sizes.tolist() == [30, 30, 30]
+    assert "1 private rows whose label is no class were left out" in dropped.remarks[0]
+    mapped = OwnTable(options(path, other_labels="tin", held_out=0.0)).deal(3, seed=0)
+    assert mapped.sizes.tolist() == [31, 30, 30]
+    assert mapped.party(0)[1][-1] == 2
+    with pytest.raises(InvalidParameter, match="--other-labels"):
+        OwnTable(options(path, other_labels="lead"))
+    named = OwnTable(options(path, classes=(*TIERS, "bronze")))
+    assert named.classes == (*TIERS, "bronze")
+
+
+def test_a_party_without_any_row_of_a_class_is_named(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    written(path, path.read_text() + "shop 9,30,Lima,bronze\n" * 3)
+    with pytest.raises(DataError, match="'shop 9' has no row left"):
+        OwnTable(options(path, other_labels="drop")).deal(4, seed=0)
+
+
+def test_the_classes_are_named_once(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    assert OwnTable(by_schema(path)).classes == TIERS
+    with pytest.raises(InvalidParameter, match="different classes"):
+        OwnTable(by_schema(path, classes=("gold", "tin")))
+    for names in (("gold",), ("gold", "gold")):
+        with pytest.raises(InvalidParameter, match="two or more different names"):
+            OwnTable(options(path, classes=names))
+
+
+# -- a schema
+
+
+def test_a_schema_takes_the_place_of_public_rows(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    table = OwnTable(by_schema(path))
+    assert table.owners == ("shop 0", "shop 1", "shop 2", "shop 3")
+    split = table.deal(4, seed=3)
+    assert split.from_schema
+    assert split.encoding is not None
+    assert split.encoding.features == ["age", "city=Lima", "city=Oslo"]
+    assert split.encoding.columns[0].fill == 54.0
+    drawn = split.X_auxiliary
+    assert drawn.shape == (DRAWN_SAMPLES, 3)
+    assert 18 <= drawn[:, 0].min() < 22 < 86 < drawn[:, 0].max() <= 90
+    assert (drawn[:, 1:].sum(axis=1) == 1).all()
+    assert (split.dataset.y_train[split.auxiliary] == -1).all()
+    assert len(table.deal(4, seed=3, samples=77).auxiliary) == 77
+    assert "40 private cells of the column 'city'" in " ".join(split.remarks)
+    with pytest.raises(DataError, match="9 public rows are too few"):
+        table.deal(4, seed=3, samples=9)
+
+
+def test_public_rows_beside_a_schema_are_encoded_by_it(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    schema = str(written(tmp_path / "t.toml", SCHEMA))
+    split = OwnTable(options(path, schema=schema)).deal(3, seed=0)
+    assert not split.from_schema
+    assert split.encoding is not None
+    assert split.encoding.features == ["age", "city=Lima", "city=Oslo"]
+    assert len(split.auxiliary) == 30
+    with pytest.raises(InvalidParameter, match="named public rows are all auxiliary samples"):
+        OwnTable(options(path, schema=schema)).deal(3, seed=0, samples=50)
+
+
+def test_cells_outside_the_range_are_a_remark(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    written(path, path.read_text() + "shop 0,17,Lima,gold\nshop 0,91,Lima,gold\n")
+    remarks = OwnTable(by_schema(path)).deal(4, seed=0).remarks
+    assert "2 private cells of the column 'age' lie outside the range" in " ".join(remarks)
+
+
+DATES = '[columns.seen]\nkind = "date"\nminimum = 2024-01-01\nmaximum = 2024-12-31\n'
+
+
+def test_dates_and_fills_of_a_schema(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "shop,seen,tier\n" + "a,2024-03-01,gold\nb,,tin\n" * 6)
+    table = OwnTable(by_schema(path, 'classes = ["gold", "tin"]\n' + DATES + "fill = 2024-02-01\n", held_out=0.0))
+    split = table.deal(2, seed=0)
+    assert own_rows(split, 0)[0][0] == [19783.0]
+    assert own_rows(split, 1)[0][0] == [19754.0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("columns = {", "is no schema"),
+        ("classes = []", "columns"),
+        ("columns = {}", "columns"),
+        ('[columns.age]\nkind = "colour"', "kind"),
+        (SCHEMA + "unit = 3\n", "unit"),
+        (SCHEMA.replace("minimum = 18", "minimum = 90"), "minimum of the column 'age' is not below"),
+        (SCHEMA.replace("minimum = 18", "minimum = nan"), "schema"),
+        (SCHEMA.replace("maximum = 90", "maximum = inf"), "schema"),
+        (SCHEMA.replace('["Lima", "Oslo"]', "[]"), "values"),
+        (SCHEMA.replace('["Lima", "Oslo"]', '["Lima", "Lima"]'), "a value twice"),
+        (SCHEMA.replace("[columns.age]", "[columns.height]"), "no column 'height'"),
+        ('[columns.age]\nkind = "number"\nminimum = 1\nmaximum = 2', "does not describe the column 'city'"),
+        (SCHEMA.replace('classes = ["gold", "silver", "tin"]', ""), "--classes"),
+    ],
+)
+def test_what_is_no_schema_of_the_table_is_said(tmp_path: Path, schema: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        OwnTable(by_schema(shops(tmp_path / "t.csv"), schema))
+
+
+def test_a_schema_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataSetMissingError):
+        OwnTable(options(shops(tmp_path / "t.csv"), public=None, schema=str(tmp_path / "nowhere.toml")))
+
+
+# -- what cannot be dealt
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "words"),
+    [
+        ("", {"label": "grade"}, "no column 'grade'; it has: shop, age, city, tier"),
+        ("", {"ignore": ("size",)}, "no column 'size'"),
+        ("", {"ignore": ("age", "city")}, "no column of .* is left"),
+        ("", {"public": "shop 9"}, "no file and no value of the column 'shop'"),
+        ("", {"public": "shop 9", "party": None}, "is no file"),
+        ("shop 0,30,Lima,\n", {}, "no 'tier' in line 122 .1 rows"),
+        (",30,Lima,gold\n", {}, "no 'shop' in line 122"),
+        ("shop 9,30,Lima,gold\n", {"public": "shop 9", "classes": TIERS}, "1 public rows are too few"),
+        ("shop 0,old,Lima,gold\n", {}, "'age' holds something other than a finite number.*line 122"),
+        ("shop 3,inf,Lima,gold\n", {}, "an infinite number .line 122"),
+    ],
+)
+def test_what_cannot_be_dealt_is_said(tmp_path: Path, change: str, more: dict[str, object], words: str) -> None:
+    path = shops(tmp_path / "t.csv")
+    written(path, path.read_text() + change)
+    with pytest.raises(DataError, match=words):
+        OwnTable(options(path, **more)).deal(3, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (TableOptions(data="t.csv"), "--data needs --label"),
+        (TableOptions(label="y"), "--label is about your own table"),
+        (TableOptions(data="t.csv", label="y", held_out=1.0), "--held-out is a share"),
+        (TableOptions(data="t.csv", label="y"), "--public.*--schema.*--sample-public"),
+        (TableOptions(data="t.csv", label="y", schema="s.toml", text=("x",)), "--text"),
+    ],
+)
+def test_options_that_do_not_fit(asked: TableOptions, words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        asked.check_table()
+
+
+def test_no_private_row_and_no_class_are_said(tmp_path: Path) -> None:
+    one_class = "shop,x,tier\n" + "1,2,a\n2,3,a\n" * 12
+    with pytest.raises(DataError, match="1 classes"):
+        OwnTable(options(written(tmp_path / "t.csv", one_class), public="1"))
+    with pytest.raises(DataError, match="every row is public"):
+        OwnTable(options(written(tmp_path / "t.csv", "shop,x,tier\n1,2,a\n1,3,a\n"), public="1"))
+    lines = [f"{n % 2},{n},{n / 7}" for n in range(60)]
+    with pytest.raises(DataError, match="30 different values, most of them once"):
+        OwnTable(options(written(tmp_path / "t.csv", "\n".join(["shop,x,tier", *lines])), public="1"))
+
+
+def test_classes_that_look_alike_are_a_caution(tmp_path: Path) -> None:
+    path = shops(tmp_path / "t.csv")
+    written(path, path.read_text() + "shop 3,30,Lima,Gold\n" * 3)
+    assert "differ by capital letters only" in OwnTable(options(path)).deal(3, seed=0).cautions[0]
