@@ -220,6 +220,39 @@ def test_what_is_right_in_public_is_said_where_somebody_named_public_rows(tmp_pa
     assert "of the public rows, whose labels" not in (tmp_path / "card.md").read_text()
 
 
+def test_private_rows_as_public_ones_are_said_first_everywhere(tmp_path: Path) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True))
+    outcome = job.run()
+    job.write(tmp_path)
+    reason = job.dealt.not_private
+    assert reason.startswith("NOT PRIVATE")
+    title, first, *_ = (tmp_path / "card.md").read_text().split("\n\n")
+    assert (title[:2], first) == ("# ", f"**{reason}**")
+    model = json.loads((tmp_path / "model.json").read_text())
+    assert model["warnings"][0] == reason
+    assert model["release"]["epsilon"] is None
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["not_private"] == reason
+    assert result["privacy"]["whitened"]["epsilon"] is None
+    assert (result["composed"], outcome.page().warnings[0], job.said[0]) == (None, reason, reason)
+    assert job.answer.startswith(reason)
+    assert psephos.load_model(tmp_path).model.warnings[0] == reason
+
+
+def test_a_run_from_a_schema_names_no_row_as_public(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "examples"
+    own: dict[str, Any] = {"data": str(docs / "patients.csv"), "label": "outcome", "party": "hospital"}
+    job = Job(JobOptions(**SHORT, **own, schema=str(docs / "patients.toml"), epsilon=(20.0,)))
+    job.run()
+    job.write(tmp_path)
+    model, card = psephos.load_model(tmp_path), (tmp_path / "card.md").read_text()
+    assert job.dealt.not_private == ""
+    assert (model.model.parties, model.model.classes) == (12, ("ill", "well"))
+    assert [column.fill for column in model.model.encoding.columns] == [145.0, 5.5]
+    assert "Settled by a schema alone" in card
+    assert "of the public rows, whose labels" not in card
+
+
 def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
     job.run()

@@ -255,6 +255,15 @@ def test_a_schema_takes_the_place_of_public_rows(tmp_path: Path) -> None:
         table.deal(4, seed=3, samples=9)
 
 
+def test_the_schema_of_the_documentation_fits_the_table_of_the_examples() -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    page, example = (docs / "own-data.md").read_text(), (docs / "examples" / "patients.toml").read_text()
+    assert page.split("```toml\n")[1].split("```")[0] == example.partition("\n")[2]
+    table = {"data": str(docs / "examples" / "patients.csv"), "label": "outcome", "party": "hospital"}
+    split = OwnTable(TableOptions(**table, schema=str(docs / "examples" / "patients.toml"))).deal(12, seed=0)
+    assert not [text for text in split.remarks if "outside the range" in text]
+
+
 def test_public_rows_beside_a_schema_are_encoded_by_it(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     schema = str(written(tmp_path / "t.toml", SCHEMA))
