@@ -2,6 +2,11 @@
 
 Hamm 2016, section 6: about 10 % of the training data become auxiliary samples, the rest goes to M parties at random.
 Everything here is indices into the data set, so that a split of a large data set costs no copy of it.
+
+A split is where an experiment begins: it is made of a data set that the experimenter holds, before there are parties,
+and so it may look at every label. Who holds what is given from then on, and epsilon is about replacing what one party
+holds. Tables whose rows belong to somebody are dealt by `psephos.data.own`, where nothing of one party depends on
+another's rows.
 """
 
 from __future__ import annotations

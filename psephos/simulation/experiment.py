@@ -133,7 +133,8 @@ def simulate(  # wide: an experiment's terms, each with its default
 
     Args:
         X, y: features (n, d), numbers, and labels (n,) of any kind. 30 % are held out to measure on, a tenth of the
-            rest is public. Without them `dataset="digits"`, or `data="table.csv", label="outcome"`, as the command.
+            rest is taken to be public, and so are the classes. Without them `dataset="digits"`, or `data="table.csv",
+            label="outcome", public="open.csv"`, as the command.
         protocol: one of `PROTOCOLS`. pathak and psgd are for two classes.
         parties: M.
         sizes: how rows are dealt (`psephos.data.splits.split`), or how many each party has.
