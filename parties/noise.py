@@ -9,9 +9,10 @@ With `--reveal statistic` nobody holds a number that is not private yet: each pa
 Both are derived in docs/theory.md, "Joint noise".
 
 **Whose noise counts.** A party that tells the curator its share, or never sends one, protects nobody, and each party
-knows its own share when it looks at the result. Shares are therefore sized for `contributors` = M - (colluders +
-dropouts + 1) parties: any that many make up the whole law, and what the others add is independent of it, hence
-post-processing.
+knows its own share when it looks at the result. Key holders are parties: where t of them open a sum, t - 1 may collude
+with the curator and learn nothing else, so `colluders` is t - 1 unless a caller says otherwise. Shares are sized for
+`contributors` = M - (colluders + dropouts + 1) parties: any that many make up the whole law, and what the others add is
+independent of it, hence post-processing.
 
 Each share is clipped to a public bound, which sizes its slot under encryption. Without clipping the law would be exact;
 by the union bound clipping moves the sum of all M shares, all entries, by at most `distance` in total variation.
@@ -35,7 +36,7 @@ _TAIL = SAMPLER_DISTANCE / 2
 """What clipping may cost; the samplers stay far below the other half."""
 
 
-def contributors(parties: int, colluders: int = 0, dropouts: int = 0) -> int:
+def contributors(parties: int, colluders: int, dropouts: int = 0) -> int:
     """How many honest shares the noise is made of: M - (colluders + dropouts + 1).
 
     The 1 is the party that knows its own share. Raises InvalidParameter when nobody is left.
@@ -46,7 +47,8 @@ def contributors(parties: int, colluders: int = 0, dropouts: int = 0) -> int:
     if left < 1:
         raise InvalidParameter(
             f"{colluders} colluders and {dropouts} dropouts among {parties} parties leave nobody's noise to protect a "
-            f"party; together they may be at most {parties - 2}"
+            f"party; together they may be at most {parties - 2}. Take more parties, or a lower number of colluders: no "
+            "more key holders than that may then tell the curator their noise shares"
         )
     return left
 

@@ -23,6 +23,7 @@ from psephos.outcomes import Accuracy, TallyOutcome
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, ModelError
+from psephos.protocol.privacy.accounting import shown_delta
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.dealing import dealt_by, one_of
@@ -34,9 +35,6 @@ __all__ = ["WIDEST", "Job", "JobOptions"]
 
 WIDEST = 100_000
 """Features that a model file may have: each has its name in it, and what stands for a gap."""
-
-NEGLIGIBLE = 1e-15
-"""A delta so small is said in the card and the result, not in the answer: it is what a sampler may be off by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +63,16 @@ class JobOptions(TallyOptions):
         return False
 
     @property
+    def chosen_method(self) -> str:
+        """What is released; `auto` chooses by what is public."""
+        return choose_method(self.learners, self.parties) if self.method == "auto" else self.method
+
+    @property
+    def joint(self) -> bool:
+        # An exact sum of own data is more than its release needs: the parties add the noise.
+        return self.reveal == "statistic" or self.chosen_method in OWN
+
+    @property
     def quieter(self) -> bool:
         return self.method == "auto" and self.noise == "gaussian"
 
@@ -82,15 +90,12 @@ class Job:
     def __init__(self, options: JobOptions) -> None:
         """Read and deal the data, and choose the method by what is public. Raises the errors of what cannot be run."""
         options, self.dealt = dealt_by(options)
-        method = choose_method(options.learners, options.parties) if options.method == "auto" else options.method
-        self.method = method
+        self.method = method = options.chosen_method
         self.outcome: TallyOutcome | None = None
         self.model: Model | None = None
-        # An exact sum of own data is more than its release needs: the parties add the noise.
-        joint = options.joint or method in OWN
         if options.joint and method not in ("statistic", *OWN):
             raise InvalidParameter(f"{method} needs the counts or parameters: --reveal statistic is for statistics")
-        self.options = replace(options, methods=(method,), reveal="statistic" if joint else "alpha")
+        self.options = replace(options, methods=(method,), reveal="statistic" if options.joint else "alpha")
 
     @property
     def said(self) -> list[str]:
@@ -161,9 +166,7 @@ class Job:
         """What came of it, in a sentence."""
         assert self.outcome is not None
         found, release = self.outcome.accuracy, self.outcome.privacy[self.method]
-        cost = f"epsilon {release.epsilon or 0:g}" + (
-            f", delta {release.delta:.3g}" if (release.delta or 0) > NEGLIGIBLE else ""
-        )
+        cost = f"epsilon {release.epsilon or 0:g}, delta {shown_delta(release.delta or 0)}"
         right, usual = found[self.method].private, found.get("majority", Accuracy()).nonprivate
         worth = ""
         if right is not None and usual is not None:

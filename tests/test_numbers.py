@@ -166,7 +166,7 @@ def noise() -> dict[str, Any]:
             mechanisms.SphericalLaplace.for_epsilon(0.3, 2.0, 6, 2.0**-20),
             mechanisms.RoundedGaussian.for_epsilon_delta(0.3, 2.0, 1e-6, 6, 2.0**-20),
         ],
-        "contributors": [contributors(9), contributors(9, 2, 3)],
+        "contributors": [contributors(9, 0), contributors(9, 2, 3)],
         "shares": [PolyaShares(4, 9, 6, Fraction(91, 3)), SkellamShares(4, 9, 6, Fraction(3000))],
     }
 

@@ -62,7 +62,10 @@ class DescentOptions:
     on_excess: Literal["refuse", "clip"] = field(
         default="refuse", metadata=_said("What a party does with a longer gradient.", "Privacy")
     )
-    colluders: int = field(default=0, metadata=_said("Parties whose shares of noise may be known.", "Privacy"))
+    colluders: int | None = field(
+        default=None,
+        metadata=_said("Parties whose shares of noise the curator may know.", "Privacy", "threshold - 1"),
+    )
     dropouts: int = field(default=0, metadata=_said("Parties that may stay away.", "Privacy"))
     loss: Literal["logistic", "huber"] = field(
         default="logistic", metadata=_said("Of the objective; huber is nearly the hinge.", "Descent")
@@ -97,13 +100,18 @@ class DescentOptions:
             check_positive(self.party_bound, "the bound of a party's gradient")
         if self.variant == "footnote-4" and self.unit == "party":
             raise InvalidParameter("footnote 4 is about records: a party's own data set has no second party in it")
-        check_count(self.colluders, "the number of colluders", 0)
+        check_count(self.coalition, "the number of colluders", 0)
         check_count(self.dropouts, "the number of dropouts", 0)
         if not 0 <= self.fraction_bits <= 52:
             raise InvalidParameter(f"there are 0 to 52 fraction bits, not {self.fraction_bits}")
         StoppingRule(self.stop_tolerance, self.stop_window)
         if not self.phi.binary:
             raise InvalidParameter(f"PSGD needs a binary loss with two bounded derivatives, not {self.loss}")
+
+    @property
+    def coalition(self) -> int:
+        """How many parties' noise shares the curator may know; none where `colluders` is not given."""
+        return self.colluders or 0
 
     @property
     def phi(self) -> Loss:
@@ -165,7 +173,7 @@ class Agreement:
 def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: bytes | None = None) -> Agreement:
     """Turn the privacy asked for into noise, and state what it is worth.
 
-    Shares are sized so that those of K - colluders - dropouts parties suffice, and for "gaussian" of one less, since
+    Shares are sized so that those of K - coalition - dropouts parties suffice, and for "gaussian" of one less, since
     every party knows its own share.
 
     Args:
@@ -245,11 +253,12 @@ class _Asked:
         self.options, self.sizes, self.dimension, self.loss = options, sizes, dimension, loss
         self.records = sum(sizes)
         knows_own = 1 if options.variant == "gaussian" else 0
-        self.honest = parties - options.colluders - options.dropouts - knows_own
+        self.honest = parties - options.coalition - options.dropouts - knows_own
         if self.honest < 1 or parties - options.dropouts < 2:
             raise InvalidParameter(
-                f"of {parties} parties, {options.colluders} colluders and {options.dropouts} dropouts leave nobody's "
-                "noise to rely on"
+                f"of {parties} parties, {options.coalition} colluders and {options.dropouts} dropouts leave nobody's "
+                "noise to rely on: take more parties, or fewer --colluders, who must then not tell the curator their "
+                "shares"
             )
         # Room for the rounding of the gradient's own computation.
         self.limit = loss.lipschitz * largest * (1 + 2.0**-30)
@@ -311,7 +320,7 @@ class _Asked:
         if spared >= delta:
             raise InvalidParameter(f"delta = {delta:g} is below what the samplers cost; take at least {2 * spared:.1e}")
         variance = bounds.skellam_variance(epsilon, delta - spared, l1, l2, steps) / self.honest
-        who = f"all but {self.options.colluders} colluding and {self.options.dropouts} absent parties"
+        who = f"all but {self.options.coalition} colluding and {self.options.dropouts} absent parties"
         return _Fresh("skellam", math.nextafter(variance, math.inf), None, epsilon, None, who, spared)
 
 

@@ -139,12 +139,19 @@ def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
     """What releasing **any** of these costs once all have been looked at: (epsilon, delta) of all of them together.
 
     Choosing after looking is a function of everything that was looked at, so what is not published is paid for as well:
-    the better of five 1-private releases need not be 4-private (`tests/protocol/privacy/test_accounting.py`). The delta
-    is the sum of theirs and 2^-40 for the accountant.
+    the better of five 1-private releases need not be 4-private (`tests/protocol/privacy/test_accounting.py`). One event
+    costs what it states; of several the delta is the sum of theirs and 2^-40 for the accountant's numerical error.
     """
     events = list(events)
+    if len(events) == 1:
+        return events[0].epsilon, events[0].delta
     delta = math.fsum(event.delta for event in events) + 2.0**-40
     return compose(events, delta), delta
+
+
+def shown_delta(delta: float) -> str:
+    """`delta` as terminals, cards and consent texts show it: what only pays for sampling errors is below 2^-64."""
+    return "below 2^-64" if delta < 2.0**-64 else f"{delta:.3g}"
 
 
 @dataclass

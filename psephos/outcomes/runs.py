@@ -26,6 +26,7 @@ from psephos.outcomes.base import (
     Share,
     Table,
 )
+from psephos.protocol.privacy.accounting import shown_delta
 
 SAFE_BITS = 2048
 
@@ -64,7 +65,7 @@ class Run(Outcome):
         features: d.
         test: test samples.
         epsilon: asked for.
-        delta: asked for; 0 for a pure epsilon.
+        delta: that goes with it, sampling errors included.
         key_bits: of the Paillier modulus.
         accuracy: on the test set, by method. Without noise: measured by the simulation, for no role to know.
         noise_source: "simulation" means drawn from the seed, which protects nobody.
@@ -74,6 +75,8 @@ class Run(Outcome):
         cautions: what a reader must not miss about this run.
         remarks: what helps to understand its numbers.
         not_private: why no epsilon covers what is released, whatever is stated; "" where it does.
+        colluders: how many parties may tell the curator their shares of the noise, and epsilon still holds; None where
+            no party adds noise.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("sensitivity",)
@@ -94,6 +97,7 @@ class Run(Outcome):
     cautions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     not_private: str = ""
+    colluders: Count | None = None
 
     @property
     def sensitivity(self) -> dict[str, float | None]:
@@ -124,6 +128,12 @@ class Run(Outcome):
             repeat=f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the "
             f"keys, the ciphertexts{noise} and the times comes out the same.",
         )
+
+    def _coalition(self) -> list[Fact]:
+        """Against whom the noise that the parties add is enough."""
+        if self.colluders is None:
+            return []
+        return [("Noise holds against", "the curator with ", self.colluders, " parties who tell it their noise shares")]
 
     def _answer(self) -> str:
         """The best private accuracy, and what it lost to the noise."""
@@ -221,16 +231,17 @@ class Summed(Run):
         return self.privacy
 
     def page(self) -> Page:
-        page, delta = super().page(), (" at delta = ", self.delta) if self.delta else ()
+        page = super().page()
         degree = f" of degree {self.degree}" if self.degree > 1 else ""
         facts: list[Fact] = [
             _opened("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
-            ("epsilon", self.epsilon, *delta, " per release and party"),
+            ("epsilon", self.epsilon, f", delta {shown_delta(self.delta)}, per release and party"),
             ("Paillier key", self.key_bits, " bits", degree, f"; randomness of ciphertexts: {self.randomness}"),
             ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
+            *self._coalition(),
             ("Assumed", _MODELS[self.proofs], _KEYS[self.keys]),
         ]
         return replace(
@@ -261,7 +272,7 @@ class Summed(Run):
         if (total := self.composed) is None:
             return ""
         spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
-        at = f"{spent} at delta {total.delta:.3g} on each party, the accountant's own error included"
+        at = f"{spent}, delta {shown_delta(total.delta)} on each party, the accountant's own error included"
         if total.releases == 1:
             return f"This run drew one release, which spends {at}."
         return (
@@ -476,6 +487,7 @@ class PsgdOutcome(Run):
         sums_equal_reference: whether every opened sum is the clear one; None where all steps were in the journal.
         holders, threshold: who opens a step's sum, and how many it takes.
         keys: who made the key.
+        proofs: what ballots and parts of openings prove.
         ciphertexts_per_ballot, bytes_per_ballot, bytes_posted: sizes.
         w: the classifier, (d,).
     """
@@ -506,6 +518,7 @@ class PsgdOutcome(Run):
     bytes_posted: Count
     w: list[float]
     keys: Literal["dealer", "ceremony"] = "dealer"
+    proofs: Literal["none", "knowledge"] = "none"
 
     @property
     def exact(self) -> bool | None:
@@ -561,10 +574,11 @@ class PsgdOutcome(Run):
             ("Parties", self.parties),
             ("Gradient steps", self.steps, " on ", self.records, " records"),
             *([("A step", per_step, " s")] if per_step is not None else []),
-            ("epsilon", self.epsilon, " at delta = ", self.delta),
+            ("epsilon", self.epsilon, f", delta {shown_delta(self.delta)}"),
             ("Paillier key", self.key_bits, " bits"),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            ("Assumed", _MODELS["none"], _KEYS[self.keys]),
+            *self._coalition(),
+            ("Assumed", _MODELS[self.proofs], _KEYS[self.keys]),
         ]
         promises = (
             "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "

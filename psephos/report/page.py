@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from psephos.outcomes import ALPHA_NOTICE, METHODS
 from psephos.outcomes.base import Page
+from psephos.protocol.privacy.accounting import shown_delta
 from psephos.report.charts import BARS, bytes_by_phase
 from psephos.report.document import Document, Message
 from psephos.report.knowledge import VERDICTS, expected_matrix
@@ -90,7 +91,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"code": code, "number": number, "share": share, "size": size_text}
+    environment.filters |= {"code": code, "number": number, "share": share, "size": size_text, "delta": shown_delta}
     return environment.get_template("report.html.jinja")
 
 

@@ -91,6 +91,11 @@ class PsgdOptions(DataOptions, DescentOptions):
             if getattr(self, name) not in get_args(wanted):
                 raise InvalidParameter(f"{name} is one of {', '.join(get_args(wanted))}, not {getattr(self, name)!r}")
 
+    @property
+    def coalition(self) -> int:
+        """How many key holders may tell the curator their noise shares: by default as many as cannot open a sum."""
+        return self.threshold - 1 if self.colluders is None else self.colluders
+
     def terms(self, agreement: Agreement, ceremony: Ceremony) -> Terms:
         """What is agreed on, with everybody's keys."""
         key, roster = ceremony.threshold_key, ceremony.roster
@@ -414,7 +419,7 @@ def _outcome(
     asked = ("parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
     found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
     return PsgdOutcome(
-        **{name: getattr(options, name) for name in (*asked, "holders", "threshold", "keys")},
+        **{name: getattr(options, name) for name in (*asked, "holders", "threshold", "keys", "proofs")},
         **{name: getattr(walk, name) for name in found},
         seconds=seconds,
         protocol="psgd",
@@ -430,6 +435,7 @@ def _outcome(
         records=sum(dealt.sizes),
         party_sizes=dealt.sizes,
         steps_agreed=options.steps,
+        colluders=options.coalition,
         guarantee=Guarantee(**asdict(agreement.guarantee)),
         gradient_sensitivity=agreement.sensitivity,
         sigma=agreement.sigma,

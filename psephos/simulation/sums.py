@@ -211,6 +211,11 @@ class SumOptions(DataOptions):
         return self.mechanism or ("discrete-laplace" if self.joint else "spherical-laplace")
 
     @property
+    def coalition(self) -> int | None:
+        """How many parties may tell the curator their noise shares; None where the curator adds the noise."""
+        return None
+
+    @property
     def private_auxiliary(self) -> bool:
         """Whether an auxiliary sample is private too, so that nothing may be learned on them."""
         return False
@@ -516,13 +521,14 @@ class Sums:
             "features": population.auxiliary.shape[1],
             "test": len(population.test),
             "epsilon": options.epsilon[0],
-            "delta": options.delta if options.noise == "gaussian" else 0.0,
+            "delta": max(method.event.delta for method in methods[0].values()),
             "key_bits": first.round.key.bits,
             "degree": first.round.key.degree,
             "accuracy": next(iter(everywhere.values())),
             "by_epsilon": everywhere if len(everywhere) > 1 else {},
             "class_names": list(population.dealt.dataset.classes),
             "cautions": list(population.dealt.cautions),
+            "colluders": options.coalition,
             "not_private": population.dealt.not_private,
             "noise_source": "simulation" if options.simulate_noise else "system",
             "seed": options.seed,

@@ -73,7 +73,12 @@ class TallyOptions(SumOptions):
         "What the curator is given: alpha (the counts), or statistic (private before it sees it).",
         group="Privacy",
     )
-    colluders: int = option(0, "Parties whose noise shares may be known (joint noise).", group="Privacy")
+    colluders: int | None = option(
+        None,
+        "Key holders who may tell the curator their noise shares (joint noise).",
+        group="Privacy",
+        shown="threshold - 1",
+    )
     dropouts: int = option(0, "Parties that may stay away (joint noise).", group="Privacy")
     protect_auxiliary: bool = option(False, "One auxiliary sample is private too (Hamm 4.5).", group="Privacy")
     loss: Literal["logistic", "huber"] = option("logistic", "logistic (softmax for several classes) or huber.")
@@ -104,7 +109,7 @@ class TallyOptions(SumOptions):
             )
 
     def _check_joint(self) -> None:
-        contributors(self.parties, self.colluders, self.dropouts)
+        contributors(self.parties, self.coalition or 0, self.dropouts)
         if self.loss != "logistic":
             raise InvalidParameter("the linear statistic carries the logistic and softmax losses only, not huber")
         if self.protect_auxiliary:
@@ -115,6 +120,12 @@ class TallyOptions(SumOptions):
                 f"the joint noise is whole only with {least} ballots; with {len(self.away)} parties absent and a "
                 f"minimum of {self.min_ballots or least} it needs more --dropouts"
             )
+
+    @property
+    def coalition(self) -> int | None:
+        if not self.joint:
+            return None
+        return self.threshold - 1 if self.colluders is None else self.colluders
 
     @property
     def joint(self) -> bool:
@@ -219,7 +230,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
         source=SOURCE_OF[name],
         joint=True,
     )
-    shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
+    shares = shares_of(plan, colluders=options.coalition or 0, dropouts=options.dropouts)
     releases = itertools.count()
     rows = population.rows()
 
@@ -254,7 +265,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
 
 
-def shares_of(plan: StatisticPlan, *, colluders: int = 0, dropouts: int = 0) -> Shares:
+def shares_of(plan: StatisticPlan, *, colluders: int, dropouts: int = 0) -> Shares:
     """The noise shares of a joint plan, sized so that colluders and dropouts leave the whole law to the others.
 
     Raises InvalidParameter when nobody would be left, or for a plan whose noise cannot be shared.

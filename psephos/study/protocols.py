@@ -88,6 +88,7 @@ __all__ = [
     "SharedSum",
     "Sum",
     "accepted",
+    "coalition_of",
     "coordinates",
     "kind_of_parameter",
     "play_of",
@@ -144,6 +145,11 @@ def accepted(study: Study) -> type[Play]:
 def unit_of(study: Study) -> str:
     """What its epsilon is about: all that one "party" holds, or one "record" of it."""
     return "record" if study.protocol == "pathak" else str(study.parameters.get("unit", PLAYS[study.protocol].unit))
+
+
+def coalition_of(study: Study) -> int:
+    """How many key holders may tell the curator their noise shares: as the study says, or as many as cannot open."""
+    return int(study.parameters.get("colluders", max(0, study.threshold - 1)))
 
 
 class Play(ABC):
@@ -354,7 +360,7 @@ class _Statistic(_Planned):
     """Sums with noise that the parties add: nobody ever has more than the private value."""
 
     kind, methods = "statistic", tuple(SOURCE_OF)
-    parameters: ClassVar = {"coordinates": str, "colluders": 0, "dropouts": 0}
+    parameters: ClassVar = {"coordinates": str, "colluders": 0, "dropouts": 0}  # colluders: see `coalition_of`
 
     @property
     def votes(self) -> bool:
@@ -372,7 +378,7 @@ class _Statistic(_Planned):
     @cached_property
     def shares(self) -> Shares:
         """Of the noise."""
-        return shares_of(self.plan, colluders=self.given("colluders"), dropouts=self.given("dropouts"))
+        return shares_of(self.plan, colluders=coalition_of(self.study), dropouts=self.given("dropouts"))
 
     @property
     def vectors(self) -> tuple[int, int, int]:
@@ -471,10 +477,10 @@ class Psgd(Play):
 
     methods, unit = ("psgd",), "record"
     optional: ClassVar = {
-        f.name: "gaussian" if f.name == "variant" else 0.0 if f.default is None else f.default
+        f.name: 0.0 if f.default is None else f.default
         for f in fields(DescentOptions)
         if f.name not in ("epsilon", "delta")
-    }
+    } | {"variant": "gaussian", "colluders": 0}  # colluders: see `coalition_of`
     parameters: ClassVar = {"sizes": str} | optional
 
     @cached_property
@@ -482,6 +488,7 @@ class Psgd(Play):
         """What the study asks for."""
         said = [name for name in self.study.parameters if name in self.optional]
         chosen: dict[str, Any] = {name: self.given(name) for name in ("variant", *said)}
+        chosen["colluders"] = coalition_of(self.study)
         return DescentOptions(epsilon=self.study.epsilon, delta=self.study.delta, **chosen)
 
     @cached_property

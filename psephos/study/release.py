@@ -12,10 +12,11 @@ import numpy as np
 
 from psephos.model import MOST_BYTES, Model, written_model
 from psephos.protocol.errors import AgreementError
+from psephos.protocol.privacy.accounting import shown_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
 from psephos.study.identity import fingerprint
-from psephos.study.protocols import PLAYS, Public, play_of, unit_of
+from psephos.study.protocols import PLAYS, Public, coalition_of, play_of, unit_of
 from psephos.study.samples import PublicSamples
 from psephos.study.words import serve
 
@@ -90,6 +91,10 @@ def card(study: Study, model: Model) -> str:
     rows = "".join(f"| {name} | {what} |\n" for name, what in model.encoding.summary)
     key = f"{study.key_bits} bits, made by {holders} holders of whom {study.threshold} open; nobody has it"
     shares = f"Whoever holds {study.threshold} of the {holders} shares of the key is not bound by epsilon."
+    against = ""
+    if "colluders" in PLAYS[study.protocol].parameters:
+        coalition = coalition_of(study)
+        against = f"| noise holds against | the curator with {coalition} parties who tell it their noise shares |\n"
     chosen = "".join(f", {name} {value}" for name, value in sorted(paid.chosen.items()))
     return f"""# {study.title}
 
@@ -101,9 +106,9 @@ none of the parties' rows left them.
 | --- | --- |
 | study | {fingerprint(study.digest)} ({study.digest.hex()}) |
 | method | {model.method}{chosen} |
-| privacy | epsilon {paid.epsilon:g}, delta {paid.delta:.3g}, of one {paid.unit}: {moves} may change |
+| privacy | epsilon {paid.epsilon:g}, delta {shown_delta(paid.delta or 0)}, of one {paid.unit}: {moves} may change |
 | noise | {paid.mechanism}, for a sensitivity ({paid.norm}) of {paid.sensitivity:.6g}: {paid.source} |
-| key | {key if study.keyed else "none: the parties share their sums among all of them"} |
+{against}| key | {key if study.keyed else "none: the parties share their sums among all of them"} |
 | curator | {_CURATOR[PLAYS[study.protocol].joint]} |
 
 Not checked: what the parties trained on, that the noise that was to be added was added, and how good the classifier is

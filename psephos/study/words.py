@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from psephos.protocol.privacy.accounting import shown_delta
 from psephos.protocol.study.study import Study
 from psephos.study.identity import Identity, fingerprint
-from psephos.study.protocols import PLAYS, unit_of
+from psephos.study.protocols import PLAYS, coalition_of, unit_of
 
 __all__ = ["described", "serve"]
 
@@ -65,7 +66,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
         f"  These are added up {'under encryption' if study.keyed else 'in random shares'}. {_OPENED[joint]}",
         "",
         "What it costs each party",
-        f"  epsilon {study.epsilon:g}, delta {study.delta:g}: how much is said of {_UNIT[unit_of(study)]}.",
+        f"  epsilon {study.epsilon:g}, delta {shown_delta(study.delta)}: how much is said of {_UNIT[unit_of(study)]}.",
         *(_own(study, identity) if identity is not None else []),
         "",
         "Who could learn what",
@@ -79,11 +80,16 @@ def described(study: Study, identity: Identity | None = None) -> str:
 
 def _keyed(study: Study) -> list[str]:
     safe, holders, least = study.ceremony().tolerated, len(study.holders), study.threshold
+    noise = []
+    if "colluders" in PLAYS[study.protocol].parameters:
+        who = f"  {coalition_of(study)} of the parties        "
+        noise = [f"{who}nothing more, together with the curator: the others' noise is enough"]
     end = f"when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator ends it"
     if study.protocol == "psgd":
         end = "of a step, when all have answered it"
     return [
-        f"  {safe} of the holders        nothing more, together with the curator and any parties",
+        f"  {safe} of the holders        nothing more, together with the curator{'' if noise else ' and any parties'}",
+        *noise,
         f"  {safe + 1} of the holders        all that was sent, if they break the rules while the key is made,",
         f"                          or {least} later",
         "  dealer                  there is none: the holders make the key among themselves, and nobody ever has it",
@@ -117,5 +123,8 @@ def _own(study: Study, identity: Identity) -> list[str]:
     if any(role.startswith("party") for role in roles):
         limit, before, after = identity.limit(), identity.spent(), identity.spent(study)
         bound = "no budget is set" if limit is None else f"the budget is {limit:g}"
-        said.append(f"  Your studies have cost epsilon {before:.6g} so far; with this one {after:.6g}; {bound}.")
+        said.append(
+            f"  Your studies have cost epsilon {before:.6g} so far; with this one {after:.6g}, both "
+            f"at delta 1e-5; {bound}."
+        )
     return said

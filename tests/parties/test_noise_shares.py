@@ -187,7 +187,7 @@ def test_bad_input() -> None:
         contributors(5, -1, 0)
     with pytest.raises(InvalidParameter, match="negative"):
         contributors(5, 0, -1)
-    assert [contributors(2), contributors(5, 3), contributors(5, 1, 2)] == [1, 1, 1]
+    assert [contributors(2, 0), contributors(5, 3), contributors(5, 1, 2)] == [1, 1, 1]
     for make in (PolyaShares, SkellamShares):
         assert make(1, 1, 1, Fraction(1, 10**6)).contributors == 1
         for dimension, parties, contributing in ((3, 5, 6), (3, 5, 0), (0, 5, 5), (-1, 5, 5)):

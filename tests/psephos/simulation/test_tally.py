@@ -269,17 +269,17 @@ def test_shares_leave_the_whole_law_to_those_who_are_left() -> None:
         4,
         skellam.mechanism.variance,  # type: ignore[union-attr]
     )
-    assert shares_of(polya).contributors == 8
+    assert shares_of(polya, colluders=0).contributors == 8
     with pytest.raises(InvalidParameter, match="nobody's noise"):
         shares_of(polya, colluders=8)
     with pytest.raises(InvalidParameter, match="joint=True"):
-        shares_of(shared(4, "spherical-laplace", joint=False))
+        shares_of(shared(4, "spherical-laplace", joint=False), colluders=0)
 
 
 def test_the_round_of_a_joint_statistic() -> None:
     """Its slots hold every entry with its share of the noise; its context is the grid that it is on."""
     plan, ceremony = shared(4, "discrete-laplace"), hold_ceremony(9, key_bits=256, test_key=True)
-    shares, coins = shares_of(plan), SimulationRandomness(1, "round")
+    shares, coins = shares_of(plan, colluders=0), SimulationRandomness(1, "round")
     made = statistic_round(
         ceremony, plan, shares, minimum_ballots=8, test_key=True, proofs="knowledge", randomness=coins
     )
@@ -331,7 +331,8 @@ def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
     assert joint["mechanism"] == "discrete-laplace"
     assert joint["tally_equals_plaintext"] is True
     assert {"vote", "soft", "avg", "pate"}.isdisjoint(joint["accuracy"])
-    assert joint["privacy"]["statistic"]["chosen"]["contributors"] == 6
+    assert joint["privacy"]["statistic"]["chosen"]["contributors"] == SMALL.parties - SMALL.threshold
+    assert joint["colluders"] == SMALL.threshold - 1
     assert joint["privacy"]["statistic"]["delta"] <= 2.0**-64
     assert joint["min_ballots"] == SMALL.parties
 
@@ -360,7 +361,8 @@ def test_without_noise_statistic_and_algorithm_2_are_one_classifier(result: dict
 
 def test_gaussian_noise_states_its_delta() -> None:
     gaussian = run_tally(replace(SMALL, mechanism="gaussian", delta=1e-5))
-    assert gaussian["delta"] == 1e-5
+    assert gaussian["delta"] == pytest.approx(1e-5)
+    assert gaussian["colluders"] is None
     for name in METHODS:
         assert 0 < gaussian["privacy"][name]["delta"] <= 1e-5 * (1 + 1e-6)
 
@@ -409,7 +411,7 @@ def test_curves_and_alpha_are_for_a_report() -> None:
     assert [curve.x for curve in (*accuracy.curves, *balanced.curves)] == [[1.0, 10.0]] * 2 * len(METHODS)
     assert outcome.composed is not None
     assert outcome.composed.releases == 2 * len(METHODS)
-    assert f"would spend epsilon {outcome.composed.epsilon:.4g} " in accuracy.note
+    assert f"would spend epsilon {outcome.composed.epsilon:.4g}, " in accuracy.note
     assert outcome.by_epsilon["1"] == outcome.accuracy != outcome.by_epsilon["10"]
     assert outcome.alpha is not None
     assert sum(outcome.alpha.samples_per_share) == outcome.auxiliary

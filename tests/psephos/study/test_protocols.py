@@ -468,7 +468,7 @@ def test_what_is_linear_in_the_sum_is_released_in_the_agreed_coordinates(what: s
     w, paid = play.release(opened, seeded())
     if joint:
         dropouts = 1 if what == "statistic, gaussian" else 0
-        assert play.shares == shares_of(plan, colluders=0, dropouts=dropouts)  # type: ignore[attr-defined]
+        assert play.shares == shares_of(plan, colluders=study.threshold - 1, dropouts=dropouts)  # type: ignore[attr-defined]
         assert (w == fit_statistic(release_total(plan, list(opened.sums), ballots=5))).all()
         name = "Skellam shares" if study.delta else "discrete Laplace in shares"
         assert paid == ledger_entry(plan.event, plan.sensitivity, name, {"rank": 3})
@@ -483,7 +483,8 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
     play, study = cast.play, cast.made.study
     assert isinstance(play, Psgd)
     sizes = [6, 7, 8, 9, 10]
-    options = DescentOptions(variant="gaussian", delta=1e-3, steps=2, lam=0.5, fraction_bits=12)
+    fixed: dict[str, Any] = {"delta": 1e-3, "steps": 2, "lam": 0.5, "fraction_bits": 12}
+    options = DescentOptions(variant="gaussian", colluders=study.threshold - 1, **fixed)
     assert play.options == options
     agreed = agree(options, sizes, 4, bytes(16))
     key = cast.shares[0].threshold_key
@@ -514,6 +515,7 @@ def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
     play = play_of(Public(replace(study, parameters=parameters), AUXILIARY))
     assert isinstance(play, Psgd)
     chosen: dict[str, Any] = {"party_bound": 12.0, "first_step": 0.5, "on_excess": "clip"}
+    chosen["colluders"] = study.threshold - 1
     options = DescentOptions(variant="halving", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, **chosen)
     assert play.options == options
     agreed = agree(options, [6, 7, 8, 9, 10], 4, bytes(16))
