@@ -37,10 +37,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from psephos.curator.checks import rounded_up
 from psephos.curator.hamm.labels import check_counts
@@ -63,7 +65,7 @@ from psephos.protocol.privacy.mechanisms import (
     simulate_spherical_laplace,
     skellam_variance,
 )
-from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
 Array = NDArray[np.float64]
 MechanismName = Literal["spherical-laplace", "discrete-laplace", "gaussian"]
@@ -82,9 +84,30 @@ _BETWEEN = 0.8
 _TELLING = 0.95
 _LEAST_SIGNAL = 0.05
 _LESSONS = 5
+_SPLITS = 4
 _CONTRAST_BITS = 16
 _FEATURE_BITS = 24
 _NUMERICAL_RANK = 1e-9
+
+
+@cache
+def public_splits(shape: tuple[int, int], *, laplace: bool) -> Array:
+    """Public vectors by which a release is split, in units of the noise's standard deviation per entry.
+
+    Args:
+        shape: of the released contrasts, (K - 1, r).
+        laplace: whether entries follow the Laplace law, as the discrete Laplace noise that parties add; otherwise the
+            Gaussian, which also stands for the spherical Laplace law.
+
+    Returns:
+        float64 (4, K - 1, r), scaled so that the mean squared entry is 1. Drawn from a seeded stream of this library,
+        so that they are the same with every version of NumPy; no secret rests on them.
+    """
+    coins = SimulationRandomness(0, "splits of a release")
+    uniform = np.array([(coins.bits(53) + 0.5) * 2.0**-53 for _ in range(_SPLITS * shape[0] * shape[1])])
+    entries = -np.sign(uniform - 0.5) * np.log1p(-2 * np.abs(uniform - 0.5)) if laplace else ndtri(uniform)
+    vectors: Array = (entries / math.sqrt(float(np.mean(entries**2)))).reshape(_SPLITS, *shape)
+    return vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +121,11 @@ class Student:
     s^2/2 and s is the share of ||T||^2 that is not noise, 1 - E||noise||^2/||T||^2 or 0.
 
     Of classes that overlap it would learn the errors: its labels drift to the clusters there are. So it is tried on
-    what it has not seen. With g as large as the noise, and the same for everybody, T + g and T - g have independent
-    noise (exactly if it is Gaussian), and what one of them teaches the other can judge. u being the length of the other
-    along the labels' own statistic, that of votes: the student is taken if u of its labels is at least 0.95 of u of
-    those that W_0 gives, but for a standard deviation of the noise. Both ways, averaged.
+    what it has not seen. With g as large as the noise, T + g and T - g have uncorrelated noise, and what one of them
+    teaches the other can judge. u being the length of the other along the labels' own statistic, that of votes: the
+    student is taken if u of its labels is at least 0.95 of u of those that W_0 gives, but for a standard deviation of
+    the noise. Both ways, and averaged over the public vectors g of `public_splits`; docs/theory.md, "Self-training",
+    has the bias that is left.
 
     `rows`: float64 (N, d), unit length. `transform`: (d, r), every whitened coordinate there is.
     """
@@ -109,16 +133,15 @@ class Student:
     rows: Array = field(repr=False)
     transform: Array = field(repr=False)
 
-    def learn(self, T: Array, transform: Array, noise: float) -> Array | None:
+    def learn(self, T: Array, transform: Array, noise: float, *, laplace: bool = False) -> Array | None:
         """The classifier (K, d) of a release T (K, r) in the coordinates `transform` (d, r); None: it is not taken.
 
-        `noise`: E||noise||^2.
+        `noise`: E||noise||^2; `laplace`: whether its entries follow the Laplace law.
         """
         deviation = math.sqrt(noise / T[1:].size)
-        # Public, and no secret rests on it: any draw will do that was made before the noise.
-        drawn = np.random.default_rng(0).normal(scale=deviation, size=T[1:].shape)
-        g = contrast_basis(len(T)).T @ drawn
-        by_student, by_release = np.mean([self._told(T + h, T - h, transform, 2 * noise) for h in (g, -g)], axis=0)
+        basis, splits = contrast_basis(len(T)).T, public_splits((len(T) - 1, T.shape[1]), laplace=laplace)
+        halves = [basis @ (sign * deviation * g) for g in splits for sign in (1.0, -1.0)]
+        by_student, by_release = np.mean([self._told(T + g, T - g, transform, 2 * noise) for g in halves], axis=0)
         if by_student < _TELLING * by_release - deviation:
             return None
         return self._taught(T, transform, noise)
@@ -314,6 +337,11 @@ def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, me
         return dimension * gaussian_sigma(reach, epsilon, delta) ** 2
     spread = dimension + 1 if mechanism == "spherical-laplace" else 2 * dimension  # the latter calibrated in L1
     return dimension * spread * (reach / check_epsilon(epsilon)) ** 2
+
+
+def with_joint_noise(plan: StatisticPlan, contributors: int) -> StatisticPlan:
+    """The plan with the energy of the noise that all parties add in shares of which `contributors` make up the law."""
+    return replace(plan, noise=plan.noise * plan.parties / contributors)
 
 
 def _most_coordinates(axes: Array, samples: int) -> int:
@@ -518,8 +546,10 @@ def fit_statistic(release: StatisticRelease) -> Array:
     """The classifier of a released statistic, its student's or its own: float64 (d,) binary or (K, d)."""
     plan = release.plan
     noise = 0.0 if plan.mechanism is None else plan.noise
-    if plan.classes > 2 and (taught := plan.student.learn(release.T, plan.transform, noise)) is not None:
-        return taught
+    if plan.classes > 2:
+        laplace = isinstance(plan.mechanism, DiscreteLaplace)
+        if (taught := plan.student.learn(release.T, plan.transform, noise, laplace=laplace)) is not None:
+            return taught
     W: Array = wiener_filter(release.T, noise) @ plan.transform.T
     return W[1] - W[0] if plan.classes == 2 else W
 

@@ -25,6 +25,7 @@ from psephos.curator.hamm.statistic import (
     quieter_noise,
     release_sum,
     release_total,
+    with_joint_noise,
 )
 from psephos.curator.losses import loss_named
 from psephos.options import option
@@ -231,6 +232,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
         joint=True,
     )
     shares = shares_of(plan, colluders=options.coalition or 0, dropouts=options.dropouts)
+    plan = with_joint_noise(plan, shares.contributors)
     releases = itertools.count()
     rows = population.rows()
 

@@ -27,6 +27,7 @@ from psephos.curator.hamm.statistic import (
     fit_statistic,
     plan_statistic,
     release_total,
+    with_joint_noise,
 )
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak.bounds import proved_epsilon
@@ -395,7 +396,8 @@ class _Statistic(_Planned):
         return StatisticParty(member, round_, self.public.auxiliary, grid, self.shares)
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
-        plan, noise = self.plan, "Skellam shares" if self.study.delta else "discrete Laplace in shares"
+        plan = with_joint_noise(self.plan, self.shares.contributors)
+        noise = "Skellam shares" if self.study.delta else "discrete Laplace in shares"
         w = fit_statistic(release_total(plan, list(result.sums), ballots=result.ballots))
         return w, ledger_entry(plan.event, plan.sensitivity, noise, {"rank": plan.rank})
 

@@ -1050,8 +1050,9 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.rules.FEW_PARTIES parties.training.WHITENED_RIDGE "
         "curator.hamm.rules.LARGEST_RIDGE curator.hamm.rules.NOISE_SHARE curator.hamm.statistic._SIGNAL "
         "curator.hamm.statistic._ROWS_PER_COORDINATE curator.hamm.statistic._BETWEEN curator.hamm.statistic._TELLING "
-        "curator.hamm.statistic._LEAST_SIGNAL curator.hamm.statistic._LESSONS curator.hamm.statistic._CONTRAST_BITS "
-        "curator.hamm.statistic._FEATURE_BITS curator.hamm.statistic._NUMERICAL_RANK"
+        "curator.hamm.statistic._LEAST_SIGNAL curator.hamm.statistic._LESSONS curator.hamm.statistic._SPLITS "
+        "curator.hamm.statistic._CONTRAST_BITS curator.hamm.statistic._FEATURE_BITS "
+        "curator.hamm.statistic._NUMERICAL_RANK"
     ),
 }
 """Constants of the product that no proof rests on, by what they are about."""
