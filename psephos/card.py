@@ -13,18 +13,20 @@ from psephos.protocol.privacy.accounting import shown_delta
 __all__ = ["model_card"]
 
 _OPENED = {
-    "counts": "how many parties voted for each class on each public row (alpha); not who voted what. alpha is not "
-    "private, and not for release",
-    "sum": "the exact sum of the parties' parameters, each projected on a public ball; not whose they are. It is not "
-    "private, and not for release",
-    "statistic": "the statistic with the noise that the parties added: nothing that the classifier does not say",
+    "counts": "the exact number of votes for each class on each public row (alpha). Where a count is 0 or that of all "
+    "ballots, this is every party's vote on that row; with all parties but one the curator learns the last one's votes. "
+    "alpha is not private, and not for release",
+    "sum": "the exact sum of the parties' parameters, each projected on a public ball; with all parties but one the "
+    "last one's. It is not private, and not for release",
+    "statistic": "the sum with the noise that the parties added, from which the classifier is computed; no exact sum",
 }
 """What the curator is given besides what is public."""
 
 
 def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float | None) -> str:
     """The card as Markdown. `right`: the share of public rows with a public label that the classifier gets right."""
-    release, own = model.release, dealt.encoding is not None
+    release, own, shards = model.release, dealt.encoding is not None, outcome.parties_are == "shards"
+    learners = f"{model.parties} {'shards of one table' if shards else 'parties'}"
     opened = "statistic" if outcome.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
     source = "the operating system" if outcome.noise_source == "system" else "a SEED, by which it can be taken off"
     delta = f", delta {shown_delta(release.delta or 0)}"
@@ -39,13 +41,13 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
         f"# A private classifier from {outcome.dataset}",
         *(f"**{text}**" for text in model.warnings),
         f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
-        f"learned from {model.parties} parties by Psephos. `psephos predict model.json FILE.csv` and "
+        f"learned from {learners} by Psephos. `psephos predict model.json FILE.csv` and "
         "`psephos.load_model` use it. Its scores are no probabilities.",
         "## Privacy",
         _table(
             ("method", model.method),
             ("epsilon", f"{release.epsilon:g}{delta}" if release.epsilon else release.said),
-            ("unit", f"{release.unit}: what is protected is everything that one of the {model.parties} holds"),
+            ("unit", _unit(model, shards=shards)),
             ("noise", f"{release.mechanism}, from {source}"),
             *coalition,
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
@@ -55,14 +57,16 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
         "Another release from the same parties adds to what this one has cost them.",
         "## Who could learn what",
         _table(
-            ("everybody", "this classifier, and what epsilon allows it to say about any one party; who took part"),
+            ("everybody", "this classifier and card, and what epsilon allows them to say about any one "
+             + ("shard" if shards else "party; who took part, and each ballot's size")),
             ("curator", _OPENED[opened]),
-            ("key holders", f"nothing besides, up to {outcome.threshold - 1} of {outcome.holders} together; "
-             f"{outcome.threshold} could open every ballot"),
+            ("key holders", f"up to {outcome.threshold - 1} of {outcome.holders} together cannot open a ballot; "
+             f"{outcome.threshold} could open every one, and epsilon does not bind them"),
             *([("dealer of the key", "could open every ballot, until it forgot the key")]
               if outcome.keys == "dealer" else []),
-            ("whoever ran this", "everything, since one machine played every role: the data and result.json, which has "
-             "accuracies on private rows, stay there"),
+            ("whoever ran this", "everything, since one machine played every role: all rows, all votes or vectors, "
+             "all keys" + ("; result.json and reports have accuracies on private rows, and are not for publication"
+             if outcome.own_rows else "")),
         ),
         "## How a row becomes numbers",
         _encoded_by(dealt),
@@ -86,6 +90,17 @@ def _encoded_by(dealt: Split) -> str:
     if dealt.encoding is None:
         return f"Scaled by {len(dealt.auxiliary)} rows of the published data set alone."
     return f"Settled by {len(dealt.auxiliary)} rows that are named as public, and a schema where one was given."
+
+
+def _unit(model: Model, *, shards: bool) -> str:
+    """What epsilon protects, in words."""
+    if not shards:
+        return f"{model.release.unit}: what is protected is everything that one of the {model.parties} holds"
+    return (
+        f"{model.release.unit}, which here is a shard: the rows of one table were dealt at random into {model.parties} "
+        "shards by whoever ran this. What is protected is the rows of one shard; no institution, and no person with "
+        "rows in several shards"
+    )
 
 
 def _unchecked(outcome: TallyOutcome, own: bool) -> list[str]:

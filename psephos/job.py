@@ -104,7 +104,8 @@ class Job:
         if dealt.encoding is None:
             return []
         public = "samples drawn from the schema" if dealt.from_schema else "public rows"
-        counts = f"{len(dealt.parties)} parties, {len(dealt.auxiliary)} {public}, {dealt.sizes.sum()} private rows"
+        units = "parties" if self.options.party is not None else "shards dealt at random"
+        counts = f"{len(dealt.parties)} {units}, {len(dealt.auxiliary)} {public}, {dealt.sizes.sum()} private rows"
         held = f" and {len(dealt.test)} held out to measure on"
         lines = [f"{dealt.dataset.name}: {counts}{held}; classes {', '.join(dealt.dataset.classes)}"]
         lines += [f"  {name}: {words}" for name, words in dealt.encoding.summary]
@@ -176,7 +177,8 @@ class Job:
             worth += "; more parties or a larger epsilon would help" if right <= usual else ""
         if self.outcome.not_private:
             return f"{self.outcome.not_private} One {self.method} classifier{worth}."
-        return f"One {self.method} classifier, private for each of {self.outcome.parties} parties at {cost}{worth}."
+        units = "parties" if self.options.party is not None else "shards dealt at random"
+        return f"One {self.method} classifier, private for each of {self.outcome.parties} {units} at {cost}{worth}."
 
     def _encoding(self) -> Encoding:
         """How a table with these features is read; a published data set's are numbers."""

@@ -54,7 +54,7 @@ def build(words: Sequence[str]) -> typer.Typer:
 
     app = typer.Typer(
         name="psephos",
-        help="Many parties' classifiers become one private classifier; the curator learns only what a round reveals.",
+        help="Many parties' classifiers become one private classifier; what the curator learns is said by each method.",
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

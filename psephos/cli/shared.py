@@ -174,16 +174,27 @@ def start_logging(level: str) -> None:
 # -- results
 
 
-def check_directory(directory: Path | None, what: str = "a report", needs: Sequence[str] = REPORT_NEEDS) -> None:
-    """Find out that a report cannot be written before hours are spent on what it is about: raises ReportError."""
+def check_directory(
+    directory: Path | None,
+    what: str = "a report",
+    needs: Sequence[str] = REPORT_NEEDS,
+    *,
+    secret: bool = False,
+) -> None:
+    """Find out that a report cannot be written before hours are spent on what it is about: raises ReportError.
+
+    The directory is made where there is none; `secret`: for its owner only.
+    """
     if directory is None:
         return
     if directory.exists() and not directory.is_dir():
         raise ReportError(f"{what} is written into a directory, and {directory} is a file; name another one")
     if missing := [package for package in needs if find_spec(package) is None]:
         raise ReportError(f"{what} needs {' and '.join(missing)}: {sys.executable} -m pip install {' '.join(missing)}")
+    from psephos.report.write import make_folder
+
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory, secret=secret)
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
@@ -222,6 +233,8 @@ def finish(
     """
     if as_json:
         emit(json.dumps(outcome.as_json()) + "\n")
+        if outcome.notice:
+            note(f"psephos: {outcome.notice}")
         for text in outcome.page().warnings:
             note(f"psephos: WARNING: {text}")
     else:

@@ -15,12 +15,14 @@ __all__ = ["show"]
 
 
 def show(outcome: Outcome, console: Console | None = None) -> None:
-    """Print it to standard output, or to `console`; warnings come first."""
+    """Print it to standard output, or to `console`; the notice and warnings come first."""
     console, page = Console() if console is None else console, outcome.page()
 
     def say(text: str, style: str | None = None) -> None:
         console.print(text, highlight=False, markup=False, style=style)
 
+    if page.notice:
+        say(page.notice, "bold red")
     for text in page.warnings:
         say(f"WARNING: {text}", "bold red")
     if page.answer:

@@ -20,7 +20,7 @@ __all__ = ["HELP", "add", "perform", "register"]
 HELP = {
     "tally": "Votes on public samples, counted under encryption; every way to release a classifier from them.",
     "average": "The encrypted sum of the parties' parameters, and their private average.",
-    "pathak": "Pathak 2010: parameters averaged under noise that nobody can remove.",
+    "pathak": "Pathak 2010: parameters averaged under noise that the parties add together.",
     "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
 }
 """Each protocol with its line of help."""
@@ -92,7 +92,7 @@ def perform(
     Messages are noted for a report only: some 0.4 kB each, which of a million are much.
     """
     options.check()
-    check_directory(report)
+    check_directory(report, secret=options.data is not None)  # a report on private rows
     transcript = None if report is None else Transcript()
     with Progress() as progress:
         try:

@@ -162,7 +162,7 @@ def _trial(group: typer.Typer) -> None:
             bool, typer.Option("--nats", help="The board on a NATS server, over TLS, in place of a file.")
         ] = False,
     ) -> None:
-        """A whole study on this machine with bundled data: a process for every member, a key that nobody holds."""
+        """A whole study on this machine with bundled data: a process for every member, a key in shares."""
         from psephos.study.trial import run_trial
 
         run_trial(roles, output, key_bits, nats, note)

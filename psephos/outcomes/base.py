@@ -242,6 +242,7 @@ class Page:
 
     Attributes:
         title: of the page.
+        notice: why this may not be published; "" where it may. Stands first, on every screen and in every file.
         answer: what came of it, in a line; stands above everything but the warnings.
         lead: what a reader has before them, in a paragraph; a run needs no words for that.
         cost: what everything that is shown would cost together; stands above it.
@@ -263,6 +264,7 @@ class Page:
     """
 
     title: str
+    notice: str = ""
     answer: str = ""
     lead: str = ""
     cost: str = ""
@@ -308,12 +310,18 @@ class Outcome(ABC):
         if "kind" in vars(cls):
             KINDS[cls.kind] = cls
 
+    @property
+    def notice(self) -> str:
+        """Why this result may not be published; "" where nothing in it was computed on a user's own rows."""
+        return ""
+
     # its JSON
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: `format`, `kind`, the fields, and what is derived from them."""
+        """One JSON object: `notice` where there is one, `format`, `kind`, the fields, and what is derived from them."""
         found = {name: plain(getattr(self, name)) for name in (*(f.name for f in fields(self)), *self.derived)}
-        return {"format": FORMAT, "kind": self.kind, **found}
+        notice = {"notice": self.notice} if self.notice else {}
+        return {**notice, "format": FORMAT, "kind": self.kind, **found}
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
@@ -335,7 +343,9 @@ class Outcome(ABC):
         if chosen is None or not issubclass(chosen, cls):
             raise ReportError(f"this JSON is no result of psephos: its kind is {kind!r}, not {', '.join(KINDS)}")
         known = {f.name for f in fields(chosen)}
-        given = {name: value for name, value in document.items() if name not in ("format", "kind", *chosen.derived)}
+        given = {
+            name: value for name, value in document.items() if name not in ("notice", "format", "kind", *chosen.derived)
+        }
         if unknown := [str(name) for name in given if name not in known]:
             raise ReportError(f"a result of kind {kind} has no {', '.join(unknown)}")
         try:

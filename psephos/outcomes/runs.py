@@ -30,6 +30,12 @@ from psephos.protocol.privacy.accounting import shown_delta
 
 SAFE_BITS = 2048
 
+PRIVATE_ROWS_NOTICE = (
+    "Not for publication: this holds numbers that were computed on private rows (accuracies, and alpha where the counts "
+    "were opened), which no epsilon covers. Only whoever may see those rows may see it."
+)
+"""Stands first wherever the result of a run on a user's own rows is shown or saved."""
+
 
 def test_key_warning(key_bits: int) -> list[str]:
     """What is said wherever a result under a short key is shown."""
@@ -79,7 +85,7 @@ class Run(Outcome):
             no party adds noise.
     """
 
-    derived: ClassVar[tuple[str, ...]] = ("sensitivity",)
+    derived: ClassVar[tuple[str, ...]] = ("parties_are", "sensitivity")
 
     protocol: str
     dataset: str
@@ -100,6 +106,24 @@ class Run(Outcome):
     colluders: Count | None = None
 
     @property
+    def own_rows(self) -> bool:
+        """Whether the rows are a user's own: of a table that `--data` names, or of arrays. Published data sets are
+        told by their names."""
+        from psephos.data.datasets import NAMES
+
+        return self.options.get("data") is not None or self.dataset not in NAMES
+
+    @property
+    def notice(self) -> str:
+        return PRIVATE_ROWS_NOTICE if self.own_rows else ""
+
+    @property
+    def parties_are(self) -> Literal["owners", "shards"]:
+        """What a party is: "owners" where a column of the table says whose each row is (`--party`), "shards" of one
+        table or data set, dealt at random by whoever ran it, otherwise."""
+        return "shards" if self.options.get("party") is None else "owners"
+
+    @property
     def sensitivity(self) -> dict[str, float | None]:
         """Of each release; None where it is a secret."""
         return {name: release.sensitivity for name, release in self.releases.items()}
@@ -118,10 +142,11 @@ class Run(Outcome):
         noise, peak = "" if self.noise_source == "simulation" else ", the noise", self.peak_memory_mb
         return Page(
             title=f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}",
+            notice=self.notice,
             answer=self._answer(),
             facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
             warnings=said,
-            notes=self.remarks,
+            notes=[*self._shards_note(), *self.remarks],
             accuracies=self.accuracy,
             releases=self.releases,
             case=self.protocol,
@@ -134,6 +159,18 @@ class Run(Outcome):
         if self.colluders is None:
             return []
         return [("Noise holds against", "the curator with ", self.colluders, " parties who tell it their noise shares")]
+
+    def _shards_note(self) -> list[str]:
+        """What epsilon protects where the parties are simulated."""
+        if self.parties_are == "owners":
+            return []
+        protected = {release.unit for release in self.releases.values()}
+        rows = "the rows of one shard" if protected == {"party"} else "what the ledger names as its unit, in one shard"
+        return [
+            f"The {self.parties} parties are shards of one {'table' if self.own_rows else 'published data set'}, dealt at "
+            f"random by whoever ran this: epsilon protects {rows}, and says nothing of an institution, or of a person "
+            "with rows in several shards."
+        ]
 
     def _answer(self) -> str:
         """The best private accuracy, and what it lost to the noise."""
@@ -149,7 +186,7 @@ class Run(Outcome):
 
 _MODELS = {
     "none": "everybody follows the protocol (no proofs); ",
-    "knowledge": "ballots and partial decryptions carry proofs: nobody casts what others encrypted; ",
+    "knowledge": "ballots and partial decryptions carry proofs: a ballot made of others' ciphertexts is refused; ",
     "valid": "ballots and partial decryptions carry proofs: votes are 0 or 1 and their senders' own; ",
 }
 _KEYS = {"dealer": "a dealer made the key, and could read every ballot", "ceremony": "the holders made the key"}
@@ -331,7 +368,7 @@ class TallyOutcome(Summed):
     Attributes:
         reveal: what the curator is given.
         classes: K.
-        alpha: how the opened counts are distributed, for a report; the curator knows it, nobody else may.
+        alpha: how the opened counts are distributed, for a report; the curator learns it, and it is not for release.
     """
 
     kind: ClassVar[str] = "tally"
@@ -342,7 +379,10 @@ class TallyOutcome(Summed):
 
     def page(self) -> Page:
         page = super().page()
-        said = "Nobody is given an exact sum, not even the curator: the parties add noise before anything is opened."
+        said = (
+            "The parties add the noise before anything is opened, so the curator is given the noisy sum and no exact "
+            f"one. {self.threshold} key holders together could open any ballot."
+        )
         if self.reveal == "alpha":
             said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
             if more := [name for name in ("avg", "own-data", "whitened") if name in self.accuracy]:
@@ -381,7 +421,7 @@ class PathakOutcome(Run):
     """
 
     kind: ClassVar[str] = "pathak"
-    derived: ClassVar[tuple[str, ...]] = ("sensitivity", "privacy")
+    derived: ClassVar[tuple[str, ...]] = ("parties_are", "sensitivity", "privacy")
 
     variant: str
     noise: str
@@ -493,7 +533,13 @@ class PsgdOutcome(Run):
     """
 
     kind: ClassVar[str] = "psgd"
-    derived: ClassVar[tuple[str, ...]] = ("sensitivity", "privacy", "epsilon_final", "epsilon_transcript")
+    derived: ClassVar[tuple[str, ...]] = (
+        "parties_are",
+        "sensitivity",
+        "privacy",
+        "epsilon_final",
+        "epsilon_transcript",
+    )
 
     variant: str
     loss: str

@@ -57,9 +57,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object, `report.json`."""
+        """One JSON object, `report.json`; `notice` first, where the result may not be published."""
         parts = {name: plain(getattr(self, name)) for name in ("environment", "command", "transcript")}
-        return {"format": FORMAT, "kind": "report", **parts, "result": self.result.as_json()}
+        notice = {"notice": self.result.notice} if self.result.notice else {}
+        return {**notice, "format": FORMAT, "kind": "report", **parts, "result": self.result.as_json()}
 
     @classmethod
     def made(cls, result: Outcome, messages: list[Any] | None, command: str | None) -> Document:
@@ -92,7 +93,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
                 f"this is a report in format {document.get('format')!r}, and psephos {psephos.__version__} reads "
                 f"format {FORMAT}: draw it with the version that wrote it, or run the command again"
             )
-        if set(document) != {"format", "kind", "environment", "command", "result", "transcript"}:
+        if set(document) - {"notice"} != {"format", "kind", "environment", "command", "result", "transcript"}:
             raise ReportError(f"a report has not these parts: {', '.join(sorted(map(str, document)))}")
         try:
             return cls(

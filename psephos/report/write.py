@@ -1,4 +1,8 @@
-"""Writing a report: `report.html`, `report.json` and its figures, all of them or none."""
+"""Writing a report: `report.html`, `report.json` and its figures, all of them or none.
+
+A result with a `notice` holds numbers computed on a user's own rows: its files begin with the notice, and they and the
+folders made for them are for their owner's eyes only (0600, 0700), whatever the umask allows.
+"""
 
 from __future__ import annotations
 
@@ -69,20 +73,22 @@ def write_figures(result: Outcome, directory: str | os.PathLike[str], stem: str)
     """Each panel of a result as `STEM-N.svg` and `.png`; returns the paths. Raises ReportError as `write_report`."""
     charts, _ = _drawing()
     drawn = {f"{stem}-{name.removeprefix('panel-')}": figure for name, figure in charts.draw_panels(result).items()}
-    return [str(path) for path in _save(Path(directory), _files("", drawn))]
+    files = _files("", drawn, result.notice)
+    return [str(path) for path in _save(Path(directory), files, secret=bool(result.notice))]
 
 
 def _write(document: Document, directory: Path) -> Path:
     charts, page = _drawing()
     drawn = charts.draw_figures(document)
-    files = _files("figures/", drawn)
+    notice = document.result.notice
+    files = _files("figures/", drawn, notice)
     try:
         files["report.json"] = (json.dumps(document.as_json(), indent=1) + "\n").encode()
         # Last, so that a page is never newer than what it was drawn from.
         files["report.html"] = page.render(document, {name: figure.inline for name, figure in drawn.items()}).encode()
     except UnicodeEncodeError as error:
         raise ReportError(f"this result holds text that is no Unicode: {error.reason}") from error
-    return _save(directory, files)[-1]
+    return _save(directory, files, secret=bool(notice))[-1]
 
 
 def _drawing() -> tuple[Any, Any]:
@@ -98,20 +104,37 @@ def _drawing() -> tuple[Any, Any]:
     return charts, page
 
 
-def _files(folder: str, drawn: Mapping[str, Any]) -> dict[str, bytes]:
-    pairs = ((name, suffix, getattr(figure, suffix)) for name, figure in drawn.items() for suffix in ("svg", "png"))
-    return {f"{folder}{name}.{suffix}": data for name, suffix, data in pairs}
+def make_folder(directory: Path, *, secret: bool) -> None:
+    """Make a directory and those above it where there are none; `secret`: for their owner only. Raises OSError."""
+    if not directory.is_dir():
+        if directory.parent != directory:
+            make_folder(directory.parent, secret=secret)
+        directory.mkdir(mode=0o700 if secret else 0o777, exist_ok=True)
 
 
-def _save(directory: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Each file whole or not at all."""
+def _files(folder: str, drawn: Mapping[str, Any], notice: str) -> dict[str, bytes]:
+    """The figures by path; an SVG begins with the notice, where there is one (a PNG has no place for words)."""
+    files = {}
+    for name, figure in drawn.items():
+        head, end, rest = figure.svg.partition(b"?>")
+        comment = f"\n<!-- {notice} -->".encode() if notice else b""
+        files[f"{folder}{name}.svg"] = head + end + comment + rest if end else comment.lstrip() + figure.svg
+        files[f"{folder}{name}.png"] = figure.png
+    return files
+
+
+def _save(directory: Path, files: Mapping[str, bytes], *, secret: bool) -> list[Path]:
+    """Each file whole or not at all; `secret`: readable by their owner only, from their first byte on."""
     written = []
     try:
         for name, data in files.items():
             path = directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent, secret=secret)
             part = path.with_name(f".{path.name}.part")
-            part.write_bytes(data)
+            part.unlink(missing_ok=True)  # of a run that was killed; its mode would stay
+            opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
+            with open(opened, "wb") as file:
+                file.write(data)
             written.append(part.replace(path))
     except OSError as error:
         raise ReportError(

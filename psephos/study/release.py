@@ -23,7 +23,8 @@ from psephos.study.words import serve
 __all__ = ["card", "checked", "released"]
 
 _CURATOR = {
-    False: "has seen the exact sum (of a tally, the counts per sample): no part of this file, and no epsilon covers it",
+    False: "has seen the exact sum (of a tally, the counts per sample; unanimous ones tell every party's vote): no part "
+    "of this file, and no epsilon covers it",
     True: "has seen the sum with all parties' noise in it, like everybody who reads the board",
 }
 """By whether the parties add the noise."""
@@ -89,7 +90,7 @@ def card(study: Study, model: Model) -> str:
     trial = "".join(f"**{text}**\n\n" for text in model.warnings)
     moves = "all that it holds" if paid.unit == "party" else "it"
     rows = "".join(f"| {name} | {what} |\n" for name, what in model.encoding.summary)
-    key = f"{study.key_bits} bits, made by {holders} holders of whom {study.threshold} open; nobody has it"
+    key = f"{study.key_bits} bits, made by {holders} holders of whom {study.threshold} together open; none has it whole"
     shares = f"Whoever holds {study.threshold} of the {holders} shares of the key is not bound by epsilon."
     against = ""
     if "colluders" in PLAYS[study.protocol].parameters:

@@ -19,16 +19,17 @@ _BRINGS = {
 _VOTES = "Each party trains a classifier on its own rows and votes with it on the samples."
 _OPENED = {
     False: "The curator sees the sum, adds noise, and releases.",
-    True: "Every party adds its share of the noise; the sum is opened for everybody.",
+    True: "Every party adds its share of the noise; the sum with all the noise in it is opened for everybody.",
 }
 _CURATOR = {
-    "tally": "the exact count of votes for each sample and class; no party's vote",
-    "average": "the exact sum of what the parties give; no party's own",
+    "tally": "the exact count of votes for each sample and class, which no epsilon covers; where a\n"
+    "                          count is 0 or that of all ballots, everybody's vote on that sample",
+    "average": "the exact sum of what the parties give, which no epsilon covers",
 }
-_SUM = "nothing more than anybody: the sum with all the noise in it"
+_SUM = "the sum with all the parties' noise in it; no exact sum"
 _UNIT = {"party": "all that one party holds", "record": "one row of one party; of all that a party holds it says more"}
 _PROOFS = {
-    "knowledge": "that its sender knows what is in it, so that nobody casts what was made of others' ballots",
+    "knowledge": "that its sender knows what is in it, so that a ballot made of others' ballots is refused",
     "valid": "that it holds one vote for each sample, and that its sender knows what is in it",
 }
 
@@ -70,12 +71,25 @@ def described(study: Study, identity: Identity | None = None) -> str:
         *(_own(study, identity) if identity is not None else []),
         "",
         "Who could learn what",
-        "  anybody                 the released classifier, and who took part; nothing that one party gave",
+        f"  anybody                 {_anybody(study)}",
         f"  the curator             {_CURATOR.get(study.protocol, _SUM)}",
         *(_keyed(study) if study.keyed else _unkeyed(study)),
         *(f"  {name}  {value}" for name, value in sorted(study.parameters.items()) if name != "coordinates"),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _anybody(study: Study) -> str:
+    """What a reader of the board learns."""
+    noisy = "the sum with all the noise in it, " if study.public or study.protocol in ("psgd", "pathak") else ""
+    return f"{noisy}the released classifier, who took part; of what one party gave, what epsilon allows"
+
+
+def _last(study: Study) -> str:
+    """What a coalition of the curator and many parties can do with the opened sum."""
+    if PLAYS[study.protocol].joint:
+        return "the noise is whole for as many colluding parties as it is sized for"
+    return "with all parties but one they take their own from the exact sum, and have the last one's"
 
 
 def _keyed(study: Study) -> list[str]:
@@ -88,11 +102,12 @@ def _keyed(study: Study) -> list[str]:
     if study.protocol == "psgd":
         end = "of a step, when all have answered it"
     return [
-        f"  {safe} of the holders        nothing more, together with the curator{'' if noise else ' and any parties'}",
+        f"  {safe} of the holders        no honest party's ballot, together with the curator and any parties;",
+        f"                          {_last(study)}",
         *noise,
         f"  {safe + 1} of the holders        all that was sent, if they break the rules while the key is made,",
         f"                          or {least} later",
-        "  dealer                  there is none: the holders make the key among themselves, and nobody ever has it",
+        "  dealer                  there is none: the holders make the key among themselves; no machine has it whole",
         "",
         "How it goes",
         f"  key      {study.key_bits} bits; {holders} holders make it, all of them; {least} open a sum; "
@@ -108,7 +123,7 @@ def _keyed(study: Study) -> list[str]:
 def _unkeyed(study: Study) -> list[str]:
     excluded = study.parameters.get("excluded", 1)
     return [
-        f"  {excluded} of the parties        nothing more, together with the curator",
+        f"  {excluded} of the parties        no other party's parameters, together with the curator",
         "  all others together     a party's parameters, with that party's own noise in them",
         "",
         "How it goes",
