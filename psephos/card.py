@@ -14,7 +14,7 @@ __all__ = ["model_card"]
 
 _OPENED = {
     "counts": "the exact number of votes for each class on each public row (alpha). Where a count is 0 or that of all "
-    "ballots, this is every party's vote on that row; with all parties but one the curator learns the last one's votes. "
+    "ballots, this is every party's vote on that row; with all parties but one the curator has the last one's votes. "
     "alpha is not private, and not for release",
     "sum": "the exact sum of the parties' parameters, each projected on a public ball; with all parties but one the "
     "last one's. It is not private, and not for release",

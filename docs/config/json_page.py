@@ -23,11 +23,12 @@ kind, and refuses by name what is missing, unknown, of another type or out of ra
 (`report.json`) has `kind` "report", the outcome under `result`, and beside it `environment`, `command` and
 `transcript`.
 
-`notice` stands first in the JSON of a run on rows of a user's own (a table of `--data`, or arrays), as in a report of one: it
-has accuracies measured on private rows, and `alpha` where counts were opened, which no epsilon covers, so it is not for
-publication. Files that Psephos writes of such a run (`result.json`, `report.html`, `report.json`, the figures) are readable
-by their owner only; what a shell makes of `--json > FILE` is as the shell's umask says. Runs on the published data sets that
-Psephos knows by name have no notice: their rows are public. Reading ignores the field.
+`notice` stands first in the JSON of a run on rows of a user's own (a table of `--data`, or arrays), as in a report
+of one: it has accuracies measured on private rows, and `alpha` where counts were opened, which no epsilon covers, so
+it is not for publication. Files that Psephos writes of such a run (`result.json`, `report.html`, `report.json`, the
+figures) are readable by their owner only; a file that a shell makes of `--json` has the mode that the shell's umask
+allows. Runs on the published data sets that Psephos knows by name have no notice: their rows are public. Reading
+ignores the field.
 
 Shares and accuracies lie in [0, 1], times are seconds, sizes are bytes, and no number is infinite: what is not finite
 is null. In `accuracy.NAME` there is `nonprivate`, `private` and `private_std`, null where there is no such number.

@@ -31,7 +31,7 @@ from psephos.protocol.privacy.accounting import shown_delta
 SAFE_BITS = 2048
 
 PRIVATE_ROWS_NOTICE = (
-    "Not for publication: this holds numbers that were computed on private rows (accuracies, and alpha where the counts "
+    "Not for publication: this holds numbers that were computed on private rows (accuracies, and alpha where counts "
     "were opened), which no epsilon covers. Only whoever may see those rows may see it."
 )
 """Stands first wherever the result of a run on a user's own rows is shown or saved."""
@@ -167,9 +167,9 @@ class Run(Outcome):
         protected = {release.unit for release in self.releases.values()}
         rows = "the rows of one shard" if protected == {"party"} else "what the ledger names as its unit, in one shard"
         return [
-            f"The {self.parties} parties are shards of one {'table' if self.own_rows else 'published data set'}, dealt at "
-            f"random by whoever ran this: epsilon protects {rows}, and says nothing of an institution, or of a person "
-            "with rows in several shards."
+            f"The {self.parties} parties are shards of one {'table' if self.own_rows else 'published data set'}, dealt "
+            f"at random by whoever ran this: epsilon protects {rows}, and says nothing of an institution, or of a "
+            "person with rows in several shards."
         ]
 
     def _answer(self) -> str:

@@ -211,7 +211,7 @@ def _count(run: Sums) -> NDArray[np.int64]:
 
 
 def _reveal_statistic(run: Sums) -> MethodsAt:
-    """The curator learns the private statistic and nothing before it: the parties add the noise in shares."""
+    """The curator learns the statistic with the noise that the parties add in shares, and no exact sum."""
     return lambda epsilon: {name: _joint(run, name, epsilon) for name in run.options.offered}
 
 

@@ -244,7 +244,7 @@ class Follower:
                 return "The parties send each other shares of their parameters."
             failed = isinstance(key, Comparing) and key.failed
             told = f" But {key.told()}; it takes {study.threshold} holders to be believed." if failed else ""
-            return f"The holders make the key, of which each will have a share: {self._making(did(Kind.PUBLIC_KEY))}.{told}"
+            return f"The holders make the key, each a share of it: {self._making(did(Kind.PUBLIC_KEY))}.{told}"
         return "Nobody has joined yet."
 
     def _making(self, made: int) -> str:

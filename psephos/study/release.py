@@ -23,7 +23,7 @@ from psephos.study.words import serve
 __all__ = ["card", "checked", "released"]
 
 _CURATOR = {
-    False: "has seen the exact sum (of a tally, the counts per sample; unanimous ones tell every party's vote): no part "
+    False: "has seen the exact sum (of a tally, the counts per sample; unanimous ones tell everybody's vote): no part "
     "of this file, and no epsilon covers it",
     True: "has seen the sum with all parties' noise in it, like everybody who reads the board",
 }

@@ -112,7 +112,7 @@ def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | 
 
 _NEVER = (
     ("who holds the identities", "a study names keys; that they are those people's is for people to see"),
-    ("that no machine has p and q", "what the holders told each other is sealed, and each checked it for itself"),
+    ("that nobody has p and q", "what the holders told each other is sealed, and each checked it for itself"),
     ("what the parties trained on", "no proof says that it is good, nor that a share of noise was drawn"),
     ("who else was shown the board", "compare the head with the other members'"),
 )

@@ -723,7 +723,7 @@ def test_a_trial_of_processes(tmp_path: Path) -> None:
     assert "All 4 members have the model that stands on the board" in done.stderr
     study = Study.read(tmp_path / "a/t/study.toml")
     for said in (
-        "A trial in a/t: a curator and 3 parties, three of whom make the key that nobody will have.",
+        "A trial in a/t: a curator and 3 parties, three of whom make the key; each has a share of it.",
         "Each plays in a process of its own, which joins and does every step as it falls due",
         f"The model and its card are in a/t/curator/{study.digest.hex()[:16]}/released. To look on:",
         "  psephos watch a/t/study.toml --board",

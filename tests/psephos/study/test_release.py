@@ -168,8 +168,9 @@ none of the parties' rows left them.
 | method | soft, lam 0.5 |
 | privacy | epsilon 2.5, delta 1e-06, of one party: all that it holds may change |
 | noise | gaussian, for a sensitivity (l2) of {paid.sensitivity:.6g}: {paid.source} |
-| key | 256 bits, made by 3 holders of whom 2 open; nobody has it |
-| curator | has seen the exact sum (of a tally, the counts per sample): no part of this file, and no epsilon covers it |
+| key | 256 bits, made by 3 holders of whom 2 together open; none has it whole |
+| curator | has seen the exact sum (of a tally, the counts per sample; unanimous ones tell everybody's vote): no part \
+of this file, and no epsilon covers it |
 
 Not checked: what the parties trained on, that the noise that was to be added was added, and how good the classifier is
 on your own rows. Whoever holds 2 of the 3 shares of the key is not bound by epsilon.

@@ -80,7 +80,7 @@ def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "holder 1")
     assert stage() == "Waiting for holder 2, holder 3 to join."
     talk.joins("holder 2", "holder 3", "party 0")
-    said = "The holders make the key, which nobody will have: 0 candidates tried, about 752 in all"
+    said = "The holders make the key, each a share of it: 0 candidates tried, about 752 in all"
     assert stage() == f"{said}."
     talk.says("holder 2", talk.message(Kind.SEED_COMMITMENTS))
     assert stage() == f"{said}; waits for holder 1, holder 3."
