@@ -53,6 +53,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
             ("its source", release.source),
             ("chosen by public rules", chosen),
+            ("signal, from this release and public values alone", release.worth or "not computed"),
         ),
         "Another release from the same parties adds to what this one has cost them.",
         "## Who could learn what",

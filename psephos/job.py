@@ -20,6 +20,7 @@ from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_atomically, write_onnx, written_model
 from psephos.options import option
 from psephos.outcomes import Accuracy, TallyOutcome
+from psephos.outcomes.base import useless_warning
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, ModelError
@@ -175,10 +176,13 @@ class Job:
                 f": right on {right:.1%} of {self.outcome.test} held-out rows, of which {usual:.1%} are of one class"
             )
             worth += "; more parties or a larger epsilon would help" if right <= usual else ""
+        signal = f"\nSignal: {release.worth}." if release.worth else ""
+        signal += "".join(f"\nWARNING: {text}" for text in useless_warning({self.method: release}))
         if self.outcome.not_private:
-            return f"{self.outcome.not_private} One {self.method} classifier{worth}."
+            return f"{self.outcome.not_private} One {self.method} classifier{worth}.{signal}"
         units = "parties" if self.options.party is not None else "shards dealt at random"
-        return f"One {self.method} classifier, private for each of {self.outcome.parties} {units} at {cost}{worth}."
+        private = f"private for each of {self.outcome.parties} {units} at {cost}"
+        return f"One {self.method} classifier, {private}{worth}.{signal}"
 
     def _encoding(self) -> Encoding:
         """How a table with these features is read; a published data set's are numbers."""

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from psephos.curator.hamm.signal import Signal
 from psephos.protocol.errors import ReportError, ReportVersionError
 
 FORMAT = 2
@@ -99,6 +100,7 @@ class Release:
         source: where the sensitivity comes from.
         said: words in place of a number for epsilon.
         chosen: parameters that a public rule or the caller chose.
+        signal: how much of it is signal, from itself and public values; None where that is not computed.
     """
 
     mechanism: str
@@ -110,6 +112,29 @@ class Release:
     source: str = ""
     said: str = ""
     chosen: dict[str, Any] = field(default_factory=dict)
+    signal: Signal | None = None
+
+    @property
+    def worth(self) -> str:
+        """How much of it is signal, in words for everybody; empty where that is not computed."""
+        if (found := self.signal) is None:
+            return ""
+        return (
+            f"{found.share:.0%} (± {found.share_std:.0%}) of the release's energy is signal, the rest is noise; of the "
+            f"public rows it is expected to classify {found.agreement:.0%} like the classifier without noise, which "
+            f"gives its most frequent class to {found.usual:.0%}"
+        )
+
+
+def useless_warning(releases: Mapping[str, Release]) -> list[str]:
+    """What is said where releases are not expected to be of use: a function of the releases and of public values."""
+    names = [name for name, release in releases.items() if release.signal is not None and release.signal.useless]
+    if not names:
+        return []
+    return [
+        f"The noise hides what was learned ({', '.join(names)}): the release is not expected to beat a classifier that "
+        "always gives the most frequent class. More parties or a larger epsilon would help."
+    ]
 
 
 @dataclass(frozen=True)

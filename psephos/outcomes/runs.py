@@ -25,6 +25,7 @@ from psephos.outcomes.base import (
     Seconds,
     Share,
     Table,
+    useless_warning,
 )
 from psephos.protocol.privacy.accounting import shown_delta
 
@@ -284,8 +285,12 @@ class Summed(Run):
         return replace(
             page,
             facts=[*facts, *page.facts],
-            warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
-            notes=[*self._draws_notes(), *page.notes],
+            warnings=[
+                *page.warnings,
+                *_threshold_warning(self.threshold, self.holders),
+                *useless_warning(self.privacy),
+            ],
+            notes=[*self._draws_notes(), *self._signal_notes(), *page.notes],
             cost=self._cost(),
             panels=self._panels(),
             tables=self._recall(),
@@ -304,6 +309,9 @@ class Summed(Run):
             rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
             said.append(f"Trained or measured on some rows only, chosen at random: {rows}.")
         return said
+
+    def _signal_notes(self) -> list[str]:
+        return [f"{name}: {release.worth}." for name, release in self.privacy.items() if release.worth]
 
     def _cost(self) -> str:
         if (total := self.composed) is None:

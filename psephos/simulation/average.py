@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average, average_of
@@ -24,7 +25,7 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.simulation.ceremony import Ceremony
 from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribution
-from psephos.simulation.methods import Method, Request, average_method, own_data_method
+from psephos.simulation.methods import Method, Request, average_method, own_data_method, own_data_nonprivate
 from psephos.simulation.sums import MethodsAt, Playing, SumOptions, Sums, play
 
 __all__ = [
@@ -65,7 +66,11 @@ def _sums(run: Sums) -> MethodsAt:
 
     def at(epsilon: float) -> dict[str, Method]:
         request = run.options.request(epsilon)
-        found = {} if average is None else {"avg": average_method(average, run.options.local_lam, request)}
+        found = (
+            {}
+            if average is None
+            else {"avg": average_method(average, run.options.local_lam, request, run.population.auxiliary)}
+        )
         return found | {name: sum_own_data(run, name, request) for name in OWN if name in run.options.offered}
 
     return at
@@ -124,7 +129,13 @@ def sum_own_data(run: Sums, method: str, request: Request) -> Method:
     opened = run.sum(round_, contribution, f"sum {method}", label=f"{method}, {plan.rank} coordinates").opened
     # Who took part is public, and the mean is over them.
     counted = replace(plan, parties=opened.ballots, unit=plan.unit * plan.parties / opened.ballots)
-    return own_data_method(list(opened.sums), counted)
+
+    def nonprivate() -> NDArray[np.float64]:
+        held = population.rows()
+        present = [held[number] for number in population.present]
+        return own_data_nonprivate(present, population.auxiliary, population.classes, SOURCE_OF[method])
+
+    return own_data_method(list(opened.sums), counted, nonprivate)
 
 
 def sum_parameters(run: Sums) -> Average:

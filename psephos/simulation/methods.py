@@ -8,7 +8,8 @@ noisy majorities. Their parameters follow the public rules of `psephos.curator.h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Literal
@@ -25,6 +26,7 @@ from psephos.curator.hamm.release import (
     Bound,
     Labels,
     OutputNoise,
+    Released,
     erm_sensitivity,
     mechanism_for,
     noise_dimension,
@@ -32,9 +34,12 @@ from psephos.curator.hamm.release import (
 )
 from psephos.curator.hamm.rules import HAMM_LAMBDA, ridge
 from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.hamm.signal import Signal, noise_energy, signal_of
 from psephos.curator.hamm.statistic import (
     MechanismName,
+    Source,
     StatisticPlan,
+    StatisticRelease,
     fit_statistic,
     plan_statistic,
     release_statistic,
@@ -42,6 +47,9 @@ from psephos.curator.hamm.statistic import (
 )
 from psephos.curator.losses import Loss, loss_named
 from psephos.outcomes import Release
+from psephos.parties.statistic import own_vector
+from psephos.parties.training import votes
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.randomness import Randomness
@@ -49,12 +57,14 @@ from psephos.protocol.randomness import Randomness
 __all__ = [
     "Method",
     "Request",
+    "SignalOfLast",
     "average_method",
     "check_mechanism",
     "erm_fit",
     "erm_method",
     "ledger_entry",
     "own_data_method",
+    "own_data_nonprivate",
     "pate_method",
     "statistic_choices",
     "statistic_method",
@@ -81,6 +91,45 @@ class Request:
         return "gaussian" if self.mechanism == "gaussian" else "spherical-laplace"
 
 
+class SignalOfLast:
+    """Computes how much of the last release of a method is signal, when it is asked for."""
+
+    def __init__(self) -> None:
+        self._compute: Callable[[], Signal] | None = None
+
+    def __call__(self) -> Signal | None:
+        return None if self._compute is None else self._compute()
+
+    def note_statistic(self, release: StatisticRelease, *, ballots: int | None = None, contributors: int = 0) -> Array:
+        """Keep a released statistic, and return its classifier, (d,) or (K, d).
+
+        `ballots`: parties counted, where not all were. `contributors`: of joint noise, the shares that make up the law.
+        """
+        w, plan = fit_statistic(release), release.plan
+        counted = ballots or plan.parties
+
+        def compute() -> Signal:
+            assert plan.mechanism is not None
+            shares = counted / contributors if contributors else 1.0
+            energy = noise_energy(plan.mechanism, plan.unit * plan.parties / counted, shares)
+            rows = plan.student.rows
+            return signal_of(release.T, rows @ plan.transform, votes(w[None], rows)[0], energy, falling=True)
+
+        self._compute = compute
+        return w
+
+    def note_perturbed(self, released: Released, rows: Array) -> Array:
+        """Keep released parameters, (d,) or (K, d), with the public rows (N, d), and return them."""
+        w = released.w
+
+        def compute() -> Signal:
+            scores = w if w.ndim == 2 else np.stack([-w, w]) / math.sqrt(2)  # of the same length
+            return signal_of(scores, rows, votes(w[None], rows)[0], noise_energy(released.mechanism), falling=False)
+
+        self._compute = compute
+        return w
+
+
 @dataclass(frozen=True)
 class Method:
     """One method on one set of counts or parameters.
@@ -91,6 +140,7 @@ class Method:
         sensitivity: of what the noise is added to, everything included.
         event: what one release costs a party.
         chosen: the parameters that the method's public rule (or the caller) chose.
+        signal: how much of the last release is signal; None where that is not computed, or nothing was released.
     """
 
     nonprivate: Callable[[], Array] = field(repr=False)
@@ -98,6 +148,7 @@ class Method:
     sensitivity: Sensitivity
     event: PrivacyEvent
     chosen: dict[str, Any]
+    signal: Callable[[], Signal | None] = field(default_factory=SignalOfLast, repr=False)
 
     @property
     def ledger_entry(self) -> Release:
@@ -157,17 +208,24 @@ def erm_method(
     dimension = noise_dimension((auxiliary.shape[1],) if loss.binary else (classes, auxiliary.shape[1]))
     lam = request.lam or ridge(bound(1.0), dimension, classes, request.epsilon)
     name = "vote" if labels == "majority" else "soft"
-    return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam})
+    rows = None if request.protect_auxiliary else auxiliary
+    return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam}, rows)
 
 
-def average_method(average: Average, lam: float, request: Request) -> Method:
-    """The average of the parties' parameters, projected on the ball of radius C before they were summed."""
+def average_method(average: Average, lam: float, request: Request, auxiliary: Array | None = None) -> Method:
+    """The average of the parties' parameters, projected on the ball of radius C before they were summed.
+
+    `auxiliary`: public rows, float64 (N, d), to judge a release by; None where there are none.
+    """
     classes = average.w.shape[0] if average.w.ndim == 2 else 2
     if request.bound == "certified":
         bound = bounds.average(average.radius, average.parties)
     else:
         bound = (bounds.hamm_b4_binary if classes == 2 else bounds.hamm_b4)(lam, average.parties)
-    return _perturbed(lambda: average.w, average, bound, request, "avg", {"lam": lam, "radius": average.radius})
+    if request.protect_auxiliary:
+        auxiliary = None
+    chosen = {"lam": lam, "radius": average.radius}
+    return _perturbed(lambda: average.w, average, bound, request, "avg", chosen, auxiliary)
 
 
 def _perturbed(
@@ -177,17 +235,19 @@ def _perturbed(
     request: Request,
     name: str,
     chosen: dict[str, Any],
+    rows: Array | None,
 ) -> Method:
-    noise, delta = request.output_noise, request.delta
+    noise, delta, signal = request.output_noise, request.delta, SignalOfLast()
 
     def draw(randomness: Randomness) -> Array:
-        return perturb(fitted, bound, request.epsilon, noise=noise, delta=delta, randomness=randomness).w
+        released = perturb(fitted, bound, request.epsilon, noise=noise, delta=delta, randomness=randomness)
+        return released.w if rows is None else signal.note_perturbed(released, rows)
 
     mechanism, total = mechanism_for(
         fitted.w.shape, fitted.inexactness, fitted.norm_limit, bound, request.epsilon, noise=noise, delta=delta
     )
     event = event_of(name, mechanism, total.value, request.epsilon, total.unit)
-    return Method(nonprivate, draw, total, event, chosen | {"mechanism": noise})
+    return Method(nonprivate, draw, total, event, chosen | {"mechanism": noise}, signal)
 
 
 def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float) -> Array:
@@ -213,28 +273,48 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Reque
         mechanism=request.mechanism,
     )
 
+    signal = SignalOfLast()
+
     def draw(randomness: Randomness) -> Array:
-        return fit_statistic(release_statistic(counts, plan, randomness))
+        return signal.note_statistic(release_statistic(counts, plan, randomness))
 
     nonprivate = partial(statistic_nonprivate, counts, auxiliary, request.lam or HAMM_LAMBDA)
-    return Method(nonprivate, draw, plan.sensitivity, plan.event, statistic_choices(plan, request.mechanism))
+    chosen = statistic_choices(plan, request.mechanism)
+    return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen, signal)
 
 
-def own_data_method(total: list[int], plan: StatisticPlan) -> Method:
+def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[[], Array] | None = None) -> Method:
     """own-data or whitened, from the exact sum of the parties' vectors: the curator adds the noise.
 
-    `total`: `plan.dimension` integers. Without noise it is that of the same coordinates. Raises DataError for a sum of
-    another length.
+    `total`: `plan.dimension` integers. `nonprivate`: the classifier without noise; None takes that of the same
+    coordinates, whose number depends on epsilon. Raises DataError for a sum of another length.
     """
     exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
-    chosen = statistic_choices(plan, type(plan.mechanism).__name__)
+    chosen, signal = statistic_choices(plan, type(plan.mechanism).__name__), SignalOfLast()
     return Method(
-        lambda: exact,
-        lambda randomness: fit_statistic(release_sum(total, plan, randomness)),
+        nonprivate or (lambda: exact),
+        lambda randomness: signal.note_statistic(release_sum(total, plan, randomness)),
         plan.sensitivity,
         plan.event,
         chosen,
+        signal,
     )
+
+
+def own_data_nonprivate(
+    rows: Iterable[tuple[Array, NDArray[np.int64]]], auxiliary: Array, classes: int, source: Source
+) -> Array:
+    """What own-data or whitened says without noise, (d,) or (K, d): in all public coordinates, whatever epsilon is.
+
+    `rows`: every present party's samples (n, d) and labels (n,), which only a simulation has in one place. `auxiliary`:
+    float64 (N, d). `source`: as in `plan_statistic`, whose errors it raises.
+    """
+    held = list(rows)
+    plan = plan_statistic(auxiliary, classes, len(held), epsilon=None, source=source)
+    assert isinstance(plan.grid, OwnDataGrid)
+    vectors = (own_vector(plan.grid, *own) for own in held)
+    total = [sum(column) for column in zip(*vectors, strict=True)]
+    return fit_statistic(release_sum(total, plan))
 
 
 def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:

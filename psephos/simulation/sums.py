@@ -31,7 +31,7 @@ from psephos.data.own import OwnTable
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.splits import Split
 from psephos.options import option
-from psephos.outcomes import Composed
+from psephos.outcomes import Composed, Release
 from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
@@ -511,6 +511,22 @@ class Sums:
                 found.append(methods)
         return found
 
+    def _ledger_entry(self, method: Method) -> Release:
+        """What a release costs and, where it was the only one at its epsilon, how much of it is signal."""
+        alone = self.options.drawn == 1
+        return replace(method.ledger_entry, signal=method.signal() if alone else None)
+
+    def _costs(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
+        """What each release costs, and what all the private accuracies printed cost together: whoever chooses one after
+        looking pays for all. No epsilon is stated for what is not private."""
+        entries = {name: self._ledger_entry(method) for name, method in methods[0].items()}
+        if self.population.dealt.not_private:
+            entries = {name: replace(entry, epsilon=None, delta=None, said="none") for name, entry in entries.items()}
+            return {"privacy": entries, "composed": None}
+        drawn = range(self.options.drawn)
+        events = [method.event for offered in methods for method in offered.values() for _ in drawn]
+        return {"privacy": entries, "composed": Composed(len(events), *shown_together(events))}
+
     def outcome(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
         """The fields that all outcomes of encrypted sums have, of the methods at each epsilon."""
         options, first, population = self.options, self._done[0], self.population
@@ -550,7 +566,7 @@ class Sums:
             "ciphertexts_per_ballot": first.round.plan.ciphertexts,
             "bytes_per_ballot": first.ballot_bytes,
             "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),
-            **_costs(methods, options.drawn, population.dealt.not_private),
+            **self._costs(methods),
             "draws": options.drawn,
             "continued_from": sum(done.continued_from for done in self._done),
         }
@@ -571,17 +587,6 @@ def play(
             measured_on = run.population.note_references(run.kept, loss) if len(run.population.test) else {}
         methods = run.release(sums(run))
     return run, {"measured_on": measured_on, **run.outcome(methods)}
-
-
-def _costs(methods: Sequence[Mapping[str, Method]], draws: int, not_private: str) -> dict[str, Any]:
-    """What each release costs, and what all the private accuracies printed cost together: whoever chooses one after
-    looking pays for all. No epsilon is stated for what is not private."""
-    entries = {name: method.ledger_entry for name, method in methods[0].items()}
-    if not_private:
-        entries = {name: replace(entry, epsilon=None, delta=None, said="none") for name, entry in entries.items()}
-        return {"privacy": entries, "composed": None}
-    events = [method.event for offered in methods for method in offered.values() for _ in range(draws)]
-    return {"privacy": entries, "composed": Composed(len(events), *shown_together(events))}
 
 
 _NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir")

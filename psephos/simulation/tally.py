@@ -10,7 +10,7 @@ curator never sees anything else.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -20,10 +20,8 @@ from psephos.curator.hamm.release import Labels
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
     StatisticPlan,
-    fit_statistic,
     plan_statistic,
     quieter_noise,
-    release_sum,
     release_total,
     with_joint_noise,
 )
@@ -32,7 +30,7 @@ from psephos.options import option
 from psephos.outcomes import Alpha, TallyOutcome
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
-from psephos.parties.statistic import entry_range, own_vector
+from psephos.parties.statistic import entry_range
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
@@ -47,9 +45,11 @@ from psephos.simulation.encrypted_sum import Contribution, OwnDataContribution, 
 from psephos.simulation.methods import (
     Method,
     Request,
+    SignalOfLast,
     average_method,
     erm_fit,
     erm_method,
+    own_data_nonprivate,
     pate_method,
     statistic_choices,
     statistic_method,
@@ -182,7 +182,7 @@ def _reveal_alpha(run: Sums) -> MethodsAt:
         if name in _LABELS:
             return erm_method(_LABELS[name], counts, public, loss, request, fits[name])
         if average is not None and name == "avg":
-            return average_method(average, options.local_lam, request)
+            return average_method(average, options.local_lam, request, public)
         if name in OWN:
             return sum_own_data(run, name, request)
         if name == "statistic":
@@ -233,7 +233,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
     )
     shares = shares_of(plan, colluders=options.coalition or 0, dropouts=options.dropouts)
     plan = with_joint_noise(plan, shares.contributors)
-    releases = itertools.count()
+    releases, signal = itertools.count(), SignalOfLast()
     rows = population.rows()
 
     def contribution(number: int) -> Contribution:
@@ -254,17 +254,17 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
         )
         label = f"{name} at {epsilon!r}, {number}"
         opened = run.sum(round_, contribution(number), f"sum noisy {name}", label=label).opened
-        return fit_statistic(release_total(plan, list(opened.sums), ballots=opened.ballots))
+        released = release_total(plan, list(opened.sums), ballots=opened.ballots)
+        return signal.note_statistic(released, ballots=opened.ballots, contributors=shares.contributors)
 
     def nonprivate() -> NDArray[np.float64]:  # only a simulation can know it, and only to say what the noise cost
         if isinstance(plan.grid, OwnDataGrid):
-            vectors = (own_vector(plan.grid, *rows[number]) for number in population.present)
-            total = [sum(column) for column in zip(*vectors, strict=True)]
-            return fit_statistic(release_sum(total, replace(plan, mechanism=None)))
+            present = (rows[number] for number in population.present)
+            return own_data_nonprivate(present, population.auxiliary, population.classes, SOURCE_OF[name])
         return statistic_nonprivate(population.counts(population.auxiliary), population.auxiliary, options.local_lam)
 
     chosen = statistic_choices(plan, noise) | {"contributors": shares.contributors}
-    return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
+    return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen, signal)
 
 
 def shares_of(plan: StatisticPlan, *, colluders: int, dropouts: int = 0) -> Shares:
