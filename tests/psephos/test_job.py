@@ -27,6 +27,7 @@ from psephos.outcomes import Accuracy
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
+from psephos.simulation.measure import Kept
 from psephos.testing.mutants import replaced
 
 SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
@@ -58,10 +59,10 @@ def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) ->
     asked = ["--label", "outcome", "--party", "hospital", "--public", "8", "--ignore", "number", "--epsilon", "10"]
     command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *asked, "--key-bits", "2048"]
     done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True, check=True)
-    answer, written, then = done.stdout.rstrip().splitlines()[-3:]
-    assert answer.startswith(
-        "One whitened classifier, private for each of 8 parties at epsilon 10, delta below 2^-64: right on "
-    )
+    begun = "One whitened classifier, private for each of 8 parties at epsilon 10, delta below 2^-64: right on "
+    assert any(line.startswith(begun) for line in done.stdout.splitlines())
+    assert "Signal: " in done.stdout
+    written, then = done.stdout.rstrip().splitlines()[-2:]
     assert written == f"Written: {out}/model.json, {out}/card.md, {out}/result.json"
     assert f"psephos predict {out} FILE.csv" in then
     assert "test key" not in done.stdout + done.stderr
@@ -162,7 +163,7 @@ def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
     outcome = job.run()
     assert outcome.test == 0
     assert outcome.accuracy["whitened"].private is None
-    assert job.answer.endswith("at epsilon 10, delta below 2^-64.")
+    assert job.answer.splitlines()[0].endswith("at epsilon 10, delta below 2^-64.")
     assert job.dealt.sizes.tolist() == [40] * 8
     json.dumps(outcome.as_json(), allow_nan=False)
 
@@ -259,7 +260,7 @@ def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> No
     job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
     job.run()
     assert job.outcome is not None
-    release, test = job.outcome.privacy["avg"], job.outcome.test
+    release, test = replace(job.outcome.privacy["avg"], signal=None), job.outcome.test
     begun, more = (
         "One avg classifier, private for each of 8 parties at epsilon",
         "; more parties or a larger epsilon would help",
@@ -331,6 +332,64 @@ def test_one_release_at_one_epsilon(tmp_path: Path) -> None:
 # -- the card
 
 
+def without_signal(card: str) -> str:
+    """The card without what is computed from the noisy release."""
+    return "\n".join(line for line in card.splitlines() if not line.startswith(("| signal", "**The noise hides")))
+
+
+def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two outcomes that differ in nothing but what was measured on private rows: the same public files."""
+    asked, before = options(patients(tmp_path / "t.csv"), epsilon=(0.1,)), tuple[Any, Kept]()
+    simulate = job_module.simulate_tally
+
+    def first(*given: Any, kept: Kept, **how: Any) -> Any:
+        nonlocal before
+        before = simulate(*given, kept=kept, **how), kept
+        return before[0]
+
+    def other(*_: Any, kept: Kept, **__: Any) -> Any:
+        outcome, known = before
+        kept.scaler, kept.measured = known.scaler, [replace(one, accuracy=0.0) for one in known.measured]
+        worst = {name: Accuracy(nonprivate=0.0, private=0.0, recall=[0.0]) for name in outcome.accuracy}
+        return replace(outcome, accuracy=worst | {"majority": Accuracy(nonprivate=1.0)})
+
+    written = []
+    for number, simulated in enumerate((first, other)):
+        monkeypatch.setattr(job_module, "simulate_tally", simulated)
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        job = Job(asked)
+        job.run()
+        job.write(directory)
+        written.append([(directory / name).read_bytes() for name in ("model.json", "card.md", "result.json")])
+    assert written[0][:2] == written[1][:2]
+    assert written[0][2] != written[1][2]
+
+
+def test_a_release_of_noise_is_announced_everywhere(tmp_path: Path) -> None:
+    """A lucky draw can mislead the estimate, so that what it says is set by hand."""
+    job = Job(options(patients(tmp_path / "t.csv"), epsilon=(0.1,)))
+    outcome = job.run()
+    release = outcome.privacy[job.method]
+    assert release.signal is not None
+    assert 0 <= release.signal.share <= 1
+    assert job.model is not None
+    for useless in (True, False):
+        shown = replace(release, signal=replace(release.signal, useless=useless))
+        job.outcome = replace(outcome, privacy={job.method: shown})
+        page = job.outcome.page()
+        assert any("most frequent class" in text for text in page.warnings) is useless
+        assert ("WARNING" in job.answer) is useless
+        assert shown.worth in job.answer
+        assert f"{job.method}: {shown.worth}." in page.notes
+        assert job.outcome.as_json()["privacy"][job.method]["signal"]["useless"] is useless
+    card = model_card(job.model, outcome, job.dealt, None)
+    assert f"| {release.worth} |" in card
+    assert ("most frequent class. More" in card) is release.signal.useless
+
+
 def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
     """Parties with other rows, the same card: all that differs is in the model, which is private."""
     public = patients(tmp_path / "public.csv", hospitals=1, seed=7)
@@ -344,7 +403,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         assert f"{seed} private cells of the column 'ward'" in " ".join(outcome.page().warnings)
         assert job.model is not None
         job.write(tmp_path)
-        cards.append((tmp_path / "card.md").read_text())
+        cards.append(without_signal((tmp_path / "card.md").read_text()))
         (tmp_path / "model.json").unlink()
     assert cards[0] == cards[1]
     for said in ("512-bit key is a test key", "| epsilon | 10", "| unit | party", "discrete-laplace", "| ward | text"):
@@ -373,7 +432,7 @@ def test_a_release_is_not_written_over_another(tmp_path: Path) -> None:
     assert json.loads(first.stdout)["privacy"].keys() == {"whitened"}
     assert "A 512-bit key is a test key: it protects nothing." in first.stderr
     assert "Written: " in first.stderr
-    assert psephos.load_model(tmp_path).model.warnings == ("A 512-bit key is a test key: it protects nothing.",)
+    assert psephos.load_model(tmp_path).model.warnings[0] == "A 512-bit key is a test key: it protects nothing."
     before = (tmp_path / "model.json").read_bytes()
     with pytest.raises(InvalidParameter, match="cost the parties epsilon once more"):
         raise invoke(*words).exception

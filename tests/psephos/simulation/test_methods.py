@@ -18,7 +18,9 @@ from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation import methods
+from psephos.simulation.measure import Kept
 from psephos.simulation.methods import Request
+from psephos.simulation.tally import TallyOptions, simulate_tally
 from tests.psephos.simulation import runs
 
 PARTIES = 30
@@ -161,3 +163,34 @@ def test_which_noise_there_is(joint: bool, known: set[str]) -> None:
         else:
             with pytest.raises(InvalidParameter, match=words):
                 methods.check_mechanism(name, joint=joint)
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"reveal": "statistic"}, {"mechanism": "gaussian"}], ids=["curator", "joint", "gaussian"]
+)
+def test_what_is_not_private_does_not_depend_on_epsilon(asked: dict[str, Any]) -> None:
+    """Neither the number of coordinates nor a filter or a lambda that epsilon's plan chose."""
+    found = []
+    for epsilon in (0.1, 10.0):
+        kept = Kept()
+        options = TallyOptions(**runs.SUMS | {"parties": 20, "draws": 1, "epsilon": (epsilon,)} | asked)
+        simulate_tally(options, kept=kept)
+        found.append({one.method: one.w for one in kept.measured if one.epsilon is None})
+    assert found[0].keys() == found[1].keys() >= {"own-data", "whitened", "statistic"}
+    for method, w in found[0].items():
+        np.testing.assert_array_equal(w, found[1][method], err_msg=method)
+
+
+def test_what_a_release_says_of_its_signal_is_of_public_values() -> None:
+    """Only where there are public rows to judge by, and only of what was released."""
+    w = np.random.default_rng(3).normal(size=(20, 3))
+    limit, point = 8.0, FixedPoint(24)
+    sums = [sum(column) for column in zip(*(point.encode(one, limit) for one in w), strict=True)]
+    average = average_of(sums, 20, limit, point, features=3)
+    without, with_rows = (methods.average_method(average, 0.01, REQUEST, rows) for rows in (None, auxiliary()))
+    private = methods.average_method(average, 0.01, replace(REQUEST, protect_auxiliary=True), auxiliary())
+    assert with_rows.signal() is None
+    for made in (without, with_rows, private):
+        made.draw(SimulationRandomness(1, "draw"))
+    assert without.signal() is private.signal() is None
+    assert with_rows.signal() is not None
