@@ -77,7 +77,7 @@ def told(Z: Any, T: Any) -> Any:
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("energy", [1.0, 4.0, 30.0])
 def test_the_agreement_is_what_it_estimates(classes: int, energy: float) -> None:
-    """The agreement is estimated too low where there is as much noise as signal, since the share may then be 0 as well."""
+    """With as much noise as signal the agreement is estimated too low: the share may then be 0 as well."""
     generator, agreed, same = np.random.default_rng(2), [], []
     for _ in range(150):
         Z, exact, T, noise = released(classes, energy, generator)
