@@ -286,7 +286,7 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Reque
 def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[[], Array] | None = None) -> Method:
     """own-data or whitened, from the exact sum of the parties' vectors: the curator adds the noise.
 
-    `total`: `plan.dimension` integers. `nonprivate`: the classifier without noise; None takes that of the same
+    `total`: `plan.dimension` integers. `nonprivate`: fits that without noise, (d,) or (K, d); None takes the same
     coordinates, whose number depends on epsilon. Raises DataError for a sum of another length.
     """
     exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
