@@ -135,17 +135,19 @@ ALL = {
     "confirmations of one product",
     "partial decryptions",
     "the result",
-    "the result follows from the counts, but for its noise",
 }
+UNSEEN = "the result follows from the counts"
 
 
 def test_an_honest_study_holds(honest: Played) -> None:
-    """The last check fails an honest curator once in 150 runs; the seeds of this test are the system's."""
+    """No check depends on the noise, so an honest curator never fails."""
     found = honest.checks()
     holding = {what for what, check in found.items() if check.verdict == "holds"}
-    assert holding >= ALL - {"the result follows from the counts, but for its noise"}
+    assert holding >= ALL
+    assert not {what for what, check in found.items() if check.verdict == "fails"}
     never = {what for what, check in found.items() if check.verdict == "not checked"}
     assert never == {
+        UNSEEN,
         "who holds the identities",
         "that nobody has p and q",
         "what the parties trained on",
@@ -158,7 +160,7 @@ def test_an_outsider_checks_all_but_what_is_sealed_and_says_so(honest: Played) -
     assert not {what for what, check in found.items() if check.verdict == "fails"}
     assert "sealed to the curator" in found["partial decryptions"].found
     assert found["the result follows from the sum"].verdict == "not checked"
-    for what in ALL - {"partial decryptions", "the result follows from the counts, but for its noise"}:
+    for what in ALL - {"partial decryptions"}:
         assert found[what].verdict == "holds", what
 
 
@@ -167,7 +169,7 @@ def changed(content: bytes, **fields: Any) -> bytes:
 
 
 def test_a_release_without_its_noise(play: Callable[..., Played], samples: PublicSamples) -> None:
-    """As from a curator that takes a hundred times the epsilon and says that it did not."""
+    """A curator that takes a hundred times the epsilon and says that it did not: nobody sees it, and verify says so."""
 
     def noiseless(study: Study) -> Release:
         def release(opened: OpenedSum) -> bytes:
@@ -177,9 +179,9 @@ def test_a_release_without_its_noise(play: Callable[..., Played], samples: Publi
 
         return release
 
-    assert play(noiseless, method="soft", parameters={"lam": 0.1}).failing() == {
-        "the result follows from the counts, but for its noise"
-    }
+    found = play(noiseless, method="soft", parameters={"lam": 0.1}).checks()
+    assert found[UNSEEN].verdict == "not checked"
+    assert "rests on the curator" in found[UNSEEN].found
 
 
 def test_a_release_of_something_else(play: Callable[..., Played], samples: PublicSamples) -> None:
@@ -191,7 +193,7 @@ def test_a_release_of_something_else(play: Callable[..., Played], samples: Publi
 
         return release
 
-    assert play(invented).failing() == {"the result follows from the counts, but for its noise"}
+    assert play(invented).checks()[UNSEEN].verdict == "not checked"
 
 
 @pytest.mark.parametrize(
@@ -568,8 +570,8 @@ def test_an_exact_sum_is_checked_with_the_curators_store_alone(honest: Played) -
     assert [verdict for _, verdict, _ in mine[:-1]] == ["holds"] * 7
     assert (BALLOTS, "holds", count["who"]) in mine
     assert (PARTS, "holds", count["parts"]) in mine
-    assert mine[-1][0] == "the result follows from the counts, but for its noise"
-    assert mine[-1][2].endswith("would be a failure, and would happen to an honest curator once in 150")
+    assert mine[-1][:2] == (UNSEEN, "not checked")
+    assert mine[-1][2].endswith("rests on the curator")
     theirs = shown(honest)
     assert theirs[:5] == mine[:5]
     assert theirs[5:] == (
