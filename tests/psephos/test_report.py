@@ -187,8 +187,18 @@ def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyOutcome, p
         for key, (text, value) in shown.pop(name).items():
             assert (None if value is None else json.loads(value)) == asked[key]
             std = asked.get(f"{key}_std")
-            assert text.strip() == (DASH if value is None else f"{asked[key]:.3f}") + (f"± {std:.3f}" if std else "")
+            spread = "" if std is None else f"± {std:.3f}"
+            assert text.strip() == (DASH if value is None else f"{asked[key]:.3f}") + spread
     assert not shown
+
+
+@pytest.mark.parametrize(("std", "told"), [(0.0, "0.924± 0.000"), (None, "0.924")])
+def test_equal_draws_have_a_deviation_of_zero_and_one_draw_has_none(
+    result: TallyOutcome, messages: list[dict[str, Any]], tmp_path: Path, std: float | None, told: str
+) -> None:
+    accuracy = {name: replace(one, private=0.924, private_std=std) for name, one in result.accuracy.items()}
+    write_report(replace(result, accuracy=accuracy), messages, tmp_path)
+    assert {row[2][0].strip() for row in Page(tmp_path / "report.html").body("results")} == {told}
 
 
 def test_every_entry_of_the_json_is_on_the_page(result: TallyOutcome, page: Page) -> None:
