@@ -46,7 +46,9 @@ def contributors(parties: int, colluders: int = 0, dropouts: int = 0) -> int:
     if left < 1:
         raise InvalidParameter(
             f"{colluders} colluders and {dropouts} dropouts among {parties} parties leave nobody's noise to protect a "
-            f"party; together they may be at most {parties - 2}"
+            f"party: together they may be at most {parties - 2}. Take more parties, or lower --colluders (by default "
+            "threshold - 1); with --colluders 0 epsilon holds only while no two parties, key holders included, tell "
+            "each other their noise"
         )
     return left
 

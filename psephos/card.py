@@ -8,6 +8,7 @@ from __future__ import annotations
 from psephos.data.splits import Split
 from psephos.model import Model
 from psephos.outcomes import TallyOutcome
+from psephos.outcomes.runs import colluders_text
 
 __all__ = ["model_card"]
 
@@ -26,7 +27,10 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
     release, own = model.release, dealt.encoding is not None
     opened = "statistic" if outcome.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
     source = "the operating system" if outcome.noise_source == "system" else "a SEED, by which it can be taken off"
-    delta = f", delta {release.delta:.3g}" if release.delta else ""
+    delta = "" if release.delta is None else f", delta {release.delta:.3g}"
+    joint = []
+    if outcome.colluders is not None:
+        joint = [("colluders", colluders_text(outcome.colluders, outcome.threshold))]
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in release.chosen.items())  # fmt: skip
     parts = [
@@ -41,6 +45,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
             ("epsilon", f"{release.epsilon:g}{delta}" if release.epsilon else release.said),
             ("unit", f"{release.unit}: what is protected is everything that one of the {model.parties} holds"),
             ("noise", f"{release.mechanism}, from {source}"),
+            *joint,
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
             ("its source", release.source),
             ("chosen by public rules", chosen),

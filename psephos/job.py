@@ -35,9 +35,6 @@ __all__ = ["WIDEST", "Job", "JobOptions"]
 WIDEST = 100_000
 """Features that a model file may have: each has its name in it, and what stands for a gap."""
 
-NEGLIGIBLE = 1e-15
-"""A delta so small is said in the card and the result, not in the answer: it is what a sampler may be off by."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(TallyOptions):
@@ -63,6 +60,10 @@ class JobOptions(TallyOptions):
     @property
     def compares(self) -> bool:
         return False
+
+    @property
+    def decided(self) -> bool:
+        return bool(self.methods)  # which `Job` fills in
 
     @property
     def quieter(self) -> bool:
@@ -91,6 +92,7 @@ class Job:
         if options.joint and method not in ("statistic", *OWN):
             raise InvalidParameter(f"{method} needs the counts or parameters: --reveal statistic is for statistics")
         self.options = replace(options, methods=(method,), reveal="statistic" if joint else "alpha")
+        self.options.check()  # what could not be checked before it was known who adds the noise
 
     @property
     def said(self) -> list[str]:
@@ -159,9 +161,7 @@ class Job:
         """What came of it, in a sentence."""
         assert self.outcome is not None
         found, release = self.outcome.accuracy, self.outcome.privacy[self.method]
-        cost = f"epsilon {release.epsilon:g}" + (
-            f", delta {release.delta:.3g}" if (release.delta or 0) > NEGLIGIBLE else ""
-        )
+        cost = f"epsilon {release.epsilon:g}, delta {release.delta:.3g}"
         right, usual = found[self.method].private, found.get("majority", Accuracy()).nonprivate
         worth = ""
         if right is not None and usual is not None:

@@ -62,7 +62,12 @@ class DescentOptions:
     on_excess: Literal["refuse", "clip"] = field(
         default="refuse", metadata=_said("What a party does with a longer gradient.", "Privacy")
     )
-    colluders: int = field(default=0, metadata=_said("Parties whose shares of noise may be known.", "Privacy"))
+    colluders: int | None = field(
+        default=None,
+        metadata=_said(
+            "Parties that may tell each other their noise; key holders are parties.", "Privacy", "threshold - 1"
+        ),
+    )
     dropouts: int = field(default=0, metadata=_said("Parties that may stay away.", "Privacy"))
     loss: Literal["logistic", "huber"] = field(
         default="logistic", metadata=_said("Of the objective; huber is nearly the hinge.", "Descent")
@@ -97,13 +102,21 @@ class DescentOptions:
             check_positive(self.party_bound, "the bound of a party's gradient")
         if self.variant == "footnote-4" and self.unit == "party":
             raise InvalidParameter("footnote 4 is about records: a party's own data set has no second party in it")
-        check_count(self.colluders, "the number of colluders", 0)
+        check_count(self.coalition, "the number of colluders", 0)
         check_count(self.dropouts, "the number of dropouts", 0)
         if not 0 <= self.fraction_bits <= 52:
             raise InvalidParameter(f"there are 0 to 52 fraction bits, not {self.fraction_bits}")
         StoppingRule(self.stop_tolerance, self.stop_window)
         if not self.phi.binary:
             raise InvalidParameter(f"PSGD needs a binary loss with two bounded derivatives, not {self.loss}")
+
+    @property
+    def coalition(self) -> int:
+        """How many parties may collude; where none are given, nobody, since a descent by itself has no key holders.
+
+        Options with a threshold take threshold - 1 instead, and whoever calls `agree` for key holders says a number.
+        """
+        return 0 if self.colluders is None else self.colluders
 
     @property
     def phi(self) -> Loss:
@@ -117,7 +130,7 @@ class Guarantee:
 
     Attributes:
         unit: "record" or "party".
-        delta: asked for.
+        delta: the one that is stated: what was asked for, truncation and sampling included.
         epsilon_final: what the paper claims for the classifier, at `delta`; None where nothing is claimed but the
             transcript's.
         final_is: what that claim is about.
@@ -125,8 +138,7 @@ class Guarantee:
             ("gaussian").
         epsilon_transcript: of everything the curator saw (all agreed steps), at `delta`.
         epsilon_transcript_pure: the same at delta = 0 but for the samplers; None where there is none.
-        delta_samplers: what truncation and sampling cost besides, in delta; included in `delta` for "gaussian",
-            on top of it for the others.
+        delta_samplers: what truncation and sampling cost of it.
         assumed: who must be honest for it.
     """
 
@@ -201,7 +213,7 @@ def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: 
     spared = step.spared or min(1.0, (1 + math.exp(options.epsilon)) * distance)
     guarantee = Guarantee(
         options.unit,
-        options.delta,
+        options.delta if step.spared else min(1.0, options.delta + spared),
         fixed.epsilon,
         fixed.epsilon_is,
         step.epsilon,
@@ -245,11 +257,12 @@ class _Asked:
         self.options, self.sizes, self.dimension, self.loss = options, sizes, dimension, loss
         self.records = sum(sizes)
         knows_own = 1 if options.variant == "gaussian" else 0
-        self.honest = parties - options.colluders - options.dropouts - knows_own
+        self.honest = parties - options.coalition - options.dropouts - knows_own
         if self.honest < 1 or parties - options.dropouts < 2:
             raise InvalidParameter(
-                f"of {parties} parties, {options.colluders} colluders and {options.dropouts} dropouts leave nobody's "
-                "noise to rely on"
+                f"of {parties} parties, {options.coalition} colluders and {options.dropouts} dropouts leave nobody's "
+                "noise to rely on: take more parties, or lower --colluders; with --colluders 0 the guarantee holds "
+                "only while no two parties, key holders included, tell each other their noise"
             )
         # Room for the rounding of the gradient's own computation.
         self.limit = loss.lipschitz * largest * (1 + 2.0**-30)
@@ -311,7 +324,7 @@ class _Asked:
         if spared >= delta:
             raise InvalidParameter(f"delta = {delta:g} is below what the samplers cost; take at least {2 * spared:.1e}")
         variance = bounds.skellam_variance(epsilon, delta - spared, l1, l2, steps) / self.honest
-        who = f"all but {self.options.colluders} colluding and {self.options.dropouts} absent parties"
+        who = f"all but {self.options.coalition} colluding and {self.options.dropouts} absent parties"
         return _Fresh("skellam", math.nextafter(variance, math.inf), None, epsilon, None, who, spared)
 
 

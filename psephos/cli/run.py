@@ -35,6 +35,7 @@ OPTIONS = (
     "delta",
     "mechanism",
     "reveal",
+    "colluders",
     "key_bits",
     "test_key",
     "holders",

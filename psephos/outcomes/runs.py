@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -38,6 +39,23 @@ def test_key_warning(key_bits: int) -> list[str]:
 test_key_warning.__test__ = False  # type: ignore[attr-defined] # no test, whatever pytest makes of its name
 
 
+def colluders_text(colluders: int, threshold: int) -> str:
+    """What noise that the parties add in shares is sized for, and a warning where key holders alone could pass that.
+
+    `threshold`: how many holders open a sum; 0 where there is no key.
+    """
+    if colluders == 0:
+        said = "0: epsilon holds only while no party tells another one its noise"
+    else:
+        several = f"any {colluders} parties that tell each other" if colluders > 1 else "any party that tells"
+        said = f"{colluders}: epsilon holds against {several} and the curator their noise"
+    if colluders >= threshold - 1:
+        return said
+    return (
+        f"{said}. WARNING: {threshold - 1} key holders, who cannot open a sum, together learn more than epsilon allows"
+    )
+
+
 @dataclass(frozen=True)
 class Composed:
     """What all releases of a run cost a party together, had somebody published every one of them.
@@ -64,7 +82,7 @@ class Run(Outcome):
         features: d.
         test: test samples.
         epsilon: asked for.
-        delta: asked for; 0 for a pure epsilon.
+        delta: of a release, the largest where there are several, numerical error included: 2^-64 for a pure epsilon.
         key_bits: of the Paillier modulus.
         accuracy: on the test set, by method. Without noise: measured by the simulation, for no role to know.
         noise_source: "simulation" means drawn from the seed, which protects nobody.
@@ -219,13 +237,13 @@ class Summed(Run):
         return self.privacy
 
     def page(self) -> Page:
-        page, delta = super().page(), (" at delta = ", self.delta) if self.delta else ()
+        page = super().page()
         degree = f" of degree {self.degree}" if self.degree > 1 else ""
         facts: list[Fact] = [
             _opened("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
-            ("epsilon", self.epsilon, *delta, " per release and party"),
+            ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", " per release and party"),
             ("Paillier key", self.key_bits, " bits", degree, f"; randomness of ciphertexts: {self.randomness}"),
             ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
@@ -259,7 +277,7 @@ class Summed(Run):
         if (total := self.composed) is None:
             return ""
         spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
-        at = f"{spent} at delta {total.delta:.3g} on each party, the accountant's own error included"
+        at = f"{spent} at delta {total.delta:.3g} on each party, numerical error included"
         if total.releases == 1:
             return f"This run drew one release, which spends {at}."
         return (
@@ -318,6 +336,7 @@ class TallyOutcome(Summed):
     Attributes:
         reveal: what the curator is given.
         classes: K.
+        colluders: parties that may tell each other their noise; null where the curator adds it.
         alpha: how the opened counts are distributed, for a report; the curator knows it, nobody else may.
     """
 
@@ -325,10 +344,13 @@ class TallyOutcome(Summed):
 
     reveal: Literal["alpha", "statistic"]
     classes: Annotated[int, Meta(ge=2)]
+    colluders: Count | None = None
     alpha: Alpha | None = None
 
     def page(self) -> Page:
         page = super().page()
+        if self.colluders is not None:
+            page = replace(page, facts=_with_colluders(page.facts, self.colluders, self.threshold))
         said = "Nobody is given an exact sum, not even the curator: the parties add noise before anything is opened."
         if self.reveal == "alpha":
             said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
@@ -434,11 +456,11 @@ class Guarantee:
 
     Attributes:
         unit: "record" or "party": one replaced, sizes public.
-        delta: asked for.
+        delta: the one that is stated: asked for, truncation and sampling included.
         epsilon_final, final_is: what is claimed for the classifier at `delta`, and what that claim is about.
         epsilon_step: of one noisy sum by itself.
         epsilon_transcript, epsilon_transcript_pure: of everything the curator saw, at `delta` and without one.
-        delta_samplers: what truncation and sampling cost in delta.
+        delta_samplers: what truncation and sampling cost of it.
         assumed: who must be honest for it.
     """
 
@@ -474,6 +496,8 @@ class PsgdOutcome(Run):
         sums_equal_reference: whether every opened sum is the clear one; None where all steps were in the journal.
         holders, threshold: who opens a step's sum, and how many it takes.
         keys: who made the key.
+        proofs: what ballots and parts of openings prove.
+        colluders: parties that may tell each other their noise.
         ciphertexts_per_ballot, bytes_per_ballot, bytes_posted: sizes.
         w: the classifier, (d,).
     """
@@ -504,6 +528,8 @@ class PsgdOutcome(Run):
     bytes_posted: Count
     w: list[float]
     keys: Literal["dealer", "ceremony"] = "dealer"
+    proofs: Literal["none", "knowledge"] = "none"
+    colluders: Count = 0
 
     @property
     def exact(self) -> bool | None:
@@ -559,10 +585,10 @@ class PsgdOutcome(Run):
             ("Parties", self.parties),
             ("Gradient steps", self.steps, " on ", self.records, " records"),
             *([("A step", per_step, " s")] if per_step is not None else []),
-            ("epsilon", self.epsilon, " at delta = ", self.delta),
+            ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}"),
             ("Paillier key", self.key_bits, " bits"),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            ("Assumed", _MODELS["none"], _KEYS[self.keys]),
+            ("Assumed", _MODELS[self.proofs], _KEYS[self.keys]),
         ]
         promises = (
             "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
@@ -570,7 +596,7 @@ class PsgdOutcome(Run):
         )
         return replace(
             page,
-            facts=[*facts, *page.facts],
+            facts=_with_colluders([*facts, *page.facts], self.colluders, self.threshold),
             warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
             notes=[*page.notes, promises],
             before=_BEFORE[self.keys],
@@ -606,6 +632,12 @@ class Interrupted(Outcome):
 
 def _spread(mean: float | None, std: float | None) -> str | None:
     return None if mean is None else f"{mean:.3f}" + ("" if std is None else f" ± {std:.3f}")
+
+
+def _with_colluders(facts: Sequence[Fact], colluders: int, threshold: int) -> list[Fact]:
+    """The facts, and after epsilon how many parties it holds against."""
+    place = next((place + 1 for place, fact in enumerate(facts) if fact[0] == "epsilon"), len(facts))
+    return [*facts[:place], ("Colluders", colluders_text(colluders, threshold)), *facts[place:]]
 
 
 def _opened(words: str, equal: bool | None) -> Fact:

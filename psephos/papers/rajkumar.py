@@ -174,7 +174,13 @@ class SweepOptions:
     def psgd(self, lam: float, epsilon: float) -> PsgdOptions:
         """One run's."""
         return PsgdOptions(
-            epsilon=epsilon, delta=self.delta, lam=lam, steps=self.steps, key_bits=self.key_bits, test_key=self.test_key
+            epsilon=epsilon,
+            delta=self.delta,
+            lam=lam,
+            steps=self.steps,
+            key_bits=self.key_bits,
+            test_key=self.test_key,
+            colluders=0,  # as in the paper, whose noise is all parties' together
         )
 
 

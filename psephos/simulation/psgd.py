@@ -81,6 +81,11 @@ class PsgdOptions(DataOptions, DescentOptions):
         None, "Keep every step here; an interrupted run goes on from it. Holds secrets.", group="Machine"
     )
 
+    @property
+    def coalition(self) -> int:
+        """As in joint noise everywhere: as asked, else the most key holders that cannot open a sum."""
+        return self.threshold - 1 if self.colluders is None else self.colluders
+
     def check(self) -> None:
         """Raise InvalidParameter for the first option at fault."""
         DescentOptions.check(self)
@@ -410,10 +415,10 @@ def _outcome(
 ) -> PsgdOutcome:
     terms = options.terms(agreement, held)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
-    asked = ("parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
+    asked = ("parties", "epsilon", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
     found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
     return PsgdOutcome(
-        **{name: getattr(options, name) for name in (*asked, "holders", "threshold", "keys")},
+        **{name: getattr(options, name) for name in (*asked, "holders", "threshold", "keys", "proofs")},
         **{name: getattr(walk, name) for name in found},
         seconds=seconds,
         protocol="psgd",
@@ -428,6 +433,8 @@ def _outcome(
         records=sum(dealt.sizes),
         party_sizes=dealt.sizes,
         steps_agreed=options.steps,
+        delta=agreement.guarantee.delta,
+        colluders=options.coalition,
         guarantee=Guarantee(**asdict(agreement.guarantee)),
         gradient_sensitivity=agreement.sensitivity,
         sigma=agreement.sigma,

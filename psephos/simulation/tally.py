@@ -73,7 +73,12 @@ class TallyOptions(SumOptions):
         "What the curator is given: alpha (the counts), or statistic (private before it sees it).",
         group="Privacy",
     )
-    colluders: int = option(0, "Parties whose noise shares may be known (joint noise).", group="Privacy")
+    colluders: int | None = option(
+        None,
+        "Parties that may tell each other their noise (where the parties add it); key holders are parties.",
+        group="Privacy",
+        shown="threshold - 1",
+    )
     dropouts: int = option(0, "Parties that may stay away (joint noise).", group="Privacy")
     protect_auxiliary: bool = option(False, "One auxiliary sample is private too (Hamm 4.5).", group="Privacy")
     loss: Literal["logistic", "huber"] = option("logistic", "logistic (softmax for several classes) or huber.")
@@ -98,13 +103,13 @@ class TallyOptions(SumOptions):
             raise InvalidParameter("whitened learners take coordinates from auxiliary samples, which are to be private")
         if self.joint:
             self._check_joint()
-        elif self.colluders or self.dropouts:
+        elif self.decided and (self.colluders is not None or self.dropouts):
             raise InvalidParameter(
                 "--colluders and --dropouts are about sums with joint noise: use them with --reveal statistic"
             )
 
     def _check_joint(self) -> None:
-        contributors(self.parties, self.colluders, self.dropouts)
+        contributors(self.parties, self.coalition, self.dropouts)
         if self.loss != "logistic":
             raise InvalidParameter("the linear statistic carries the logistic and softmax losses only, not huber")
         if self.protect_auxiliary:
@@ -119,6 +124,19 @@ class TallyOptions(SumOptions):
     @property
     def joint(self) -> bool:
         return self.reveal == "statistic"
+
+    @property
+    def decided(self) -> bool:
+        """Whether the options say already what is revealed."""
+        return True
+
+    @property
+    def coalition(self) -> int:
+        """How many parties may collude in joint noise: as asked, else the most key holders that cannot open a sum.
+
+        Read it of the options that `dealt_by` returns, which may have fewer holders.
+        """
+        return self.threshold - 1 if self.colluders is None else self.colluders
 
     @property
     def quieter(self) -> bool:
@@ -152,6 +170,7 @@ def simulate_tally(options: TallyOptions, **how: Unpack[Playing]) -> TallyOutcom
         protocol="statistic" if options.joint else "tally",
         reveal=options.reveal,
         classes=run.population.classes,
+        colluders=run.options.coalition if isinstance(run.options, TallyOptions) and run.options.joint else None,
         alpha=None if run.kept.counts is None else Alpha.of(run.kept.counts),
         **fields,
     )
@@ -219,7 +238,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
         source=SOURCE_OF[name],
         joint=True,
     )
-    shares = shares_of(plan, colluders=options.colluders, dropouts=options.dropouts)
+    shares = shares_of(plan, colluders=options.coalition, dropouts=options.dropouts)
     releases = itertools.count()
     rows = population.rows()
 
@@ -254,8 +273,11 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
 
 
-def shares_of(plan: StatisticPlan, *, colluders: int = 0, dropouts: int = 0) -> Shares:
+def shares_of(plan: StatisticPlan, *, colluders: int, dropouts: int = 0) -> Shares:
     """The noise shares of a joint plan, sized so that colluders and dropouts leave the whole law to the others.
+
+    Where key holders are parties, `colluders` below threshold - 1 leaves a coalition of holders that cannot open the
+    sum, but knows enough shares to break epsilon.
 
     Raises InvalidParameter when nobody would be left, or for a plan whose noise cannot be shared.
     """
