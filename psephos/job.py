@@ -161,7 +161,7 @@ class Job:
         """What came of it, in a sentence."""
         assert self.outcome is not None
         found, release = self.outcome.accuracy, self.outcome.privacy[self.method]
-        cost = f"epsilon {release.epsilon:g}, delta {release.delta:.3g}"
+        cost = f"epsilon {release.epsilon:g}" + (f", delta {release.delta:.3g}" if release.delta else "")
         right, usual = found[self.method].private, found.get("majority", Accuracy()).nonprivate
         worth = ""
         if right is not None and usual is not None:

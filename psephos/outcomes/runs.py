@@ -47,8 +47,9 @@ def colluders_text(colluders: int, threshold: int) -> str:
     if colluders == 0:
         said = "0: epsilon holds only while no party tells another one its noise"
     else:
-        several = f"any {colluders} parties that tell each other" if colluders > 1 else "any party that tells"
-        said = f"{colluders}: epsilon holds against {several} and the curator their noise"
+        who = "any party that tells" if colluders == 1 else f"any {colluders} parties that tell each other and"
+        whose = "its" if colluders == 1 else "their"
+        said = f"{colluders}: epsilon holds against {who} the curator {whose} noise"
     if colluders >= threshold - 1:
         return said
     return (

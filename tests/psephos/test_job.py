@@ -59,7 +59,7 @@ def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) ->
     command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *asked, "--key-bits", "2048"]
     done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True, check=True)
     answer, written, then = done.stdout.rstrip().splitlines()[-3:]
-    assert answer.startswith("One whitened classifier, private for each of 8 parties at epsilon 10: right on ")
+    assert answer.startswith("One whitened classifier, private for each of 8 parties at epsilon 10, delta 5.42e-20: right on ")
     assert written == f"Written: {out}/model.json, {out}/card.md, {out}/result.json"
     assert f"psephos predict {out} FILE.csv" in then
     assert "test key" not in done.stdout + done.stderr
@@ -160,7 +160,7 @@ def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
     outcome = job.run()
     assert outcome.test == 0
     assert outcome.accuracy["whitened"].private is None
-    assert job.answer.endswith("at epsilon 10.")
+    assert job.answer.endswith("at epsilon 10, delta 5.42e-20.")
     assert job.dealt.sizes.tolist() == [40] * 8
     json.dumps(outcome.as_json(), allow_nan=False)
 
@@ -231,7 +231,7 @@ def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> No
     )
     for right, usual, epsilon, delta, cost, helped in (
         (0.75, 0.5, 10.0, 1e-6, "10, delta 1e-06", ""),
-        (0.5, 0.5, 0.5, 1e-15, "0.5", more),
+        (0.5, 0.5, 0.5, 1e-15, "0.5, delta 1e-15", more),
         (0.5, 0.6, 0.5, None, "0.5", more),
         (None, 0.5, 2.0, 0.0, "2", None),
         (0.5, None, 2.0, 0.0, "2", None),

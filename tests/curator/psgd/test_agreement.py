@@ -22,7 +22,7 @@ DEFAULTS = {
     "delta": 1e-5,
     "party_bound": None,
     "on_excess": "refuse",
-    "colluders": 0,
+    "colluders": None,
     "dropouts": 0,
     "loss": "logistic",
     "lam": 0.1,

@@ -269,7 +269,7 @@ def test_shares_leave_the_whole_law_to_those_who_are_left() -> None:
         4,
         skellam.mechanism.variance,  # type: ignore[union-attr]
     )
-    assert shares_of(polya).contributors == 8
+    assert shares_of(polya, colluders=0).contributors == 8
     with pytest.raises(InvalidParameter, match="nobody's noise"):
         shares_of(polya, colluders=8)
     with pytest.raises(InvalidParameter, match="joint=True"):
@@ -279,7 +279,7 @@ def test_shares_leave_the_whole_law_to_those_who_are_left() -> None:
 def test_the_round_of_a_joint_statistic() -> None:
     """Its slots hold every entry with its share of the noise; its context is the grid that it is on."""
     plan, ceremony = shared(4, "discrete-laplace"), hold_ceremony(9, key_bits=256, test_key=True)
-    shares, coins = shares_of(plan), SimulationRandomness(1, "round")
+    shares, coins = shares_of(plan, colluders=0), SimulationRandomness(1, "round")
     made = statistic_round(
         ceremony, plan, shares, minimum_ballots=8, test_key=True, proofs="knowledge", randomness=coins
     )
@@ -331,8 +331,9 @@ def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
     assert joint["mechanism"] == "discrete-laplace"
     assert joint["tally_equals_plaintext"] is True
     assert {"vote", "soft", "avg", "pate"}.isdisjoint(joint["accuracy"])
-    assert joint["privacy"]["statistic"]["chosen"]["contributors"] == 6
-    assert joint["privacy"]["statistic"]["delta"] <= 2.0**-64
+    assert joint["privacy"]["statistic"]["chosen"]["contributors"] == 5
+    assert (joint["threshold"], joint["colluders"]) == (2, 1)
+    assert joint["privacy"]["statistic"]["delta"] == joint["delta"] == 2.0**-64
     assert joint["min_ballots"] == SMALL.parties
 
 
@@ -349,7 +350,8 @@ def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
     joint = run_tally(replace(SMALL, reveal="statistic", mechanism="gaussian", colluders=2, dropouts=1))
     assert joint["min_ballots"] == SMALL.parties - 1
     assert joint["privacy"]["statistic"]["chosen"]["contributors"] == SMALL.parties - 4
-    assert joint["privacy"]["statistic"]["delta"] >= SMALL.delta
+    assert joint["privacy"]["statistic"]["delta"] == joint["delta"] == SMALL.delta + 2.0**-64
+    assert joint["colluders"] == 2
 
 
 def test_without_noise_statistic_and_algorithm_2_are_one_classifier(result: dict) -> None:

@@ -484,7 +484,7 @@ def test_every_stage_of_a_study_from_its_board_alone(public: Played) -> None:
     assert (PARTS, "not checked", "1 of 2 are there") in shown(public, board)
     board = before(public, Kind.RESULT)
     assert shown(public, board) == (log(board), all_, keyed, voted, agreed, opened, none)
-    priced = (RESULT, "holds", "statistic of 5 parties, epsilon 0.5")
+    priced = (RESULT, "holds", "statistic of 5 parties, epsilon 0.5, delta 5.42e-20, colluders 1")
     whole = (all_, keyed, voted, agreed, opened, priced, (FOLLOWS, "holds", AGAIN))
     assert shown(public) == (log(public.board), *whole)
 
@@ -574,7 +574,7 @@ def test_an_exact_sum_is_checked_with_the_curators_store_alone(honest: Played) -
     assert theirs[:5] == mine[:5]
     assert theirs[5:] == (
         (PARTS, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"),
-        (RESULT, "holds", "statistic of 5 parties, epsilon 0.5"),
+        (RESULT, "holds", "statistic of 5 parties, epsilon 0.5, delta 5.42e-20"),
         (FOLLOWS, "not checked", "the sum is not known here"),
     )
     for content in (None, b""):
@@ -613,7 +613,7 @@ def test_every_step_of_a_descent_from_its_board_alone(play: Callable[..., Played
 def test_a_sum_in_shares_from_its_board_alone(play: Callable[..., Played]) -> None:
     played = play(**of("pathak"))
     all_ = (WHO, "holds", "6 of 6 roles")
-    end = ((RESULT, "holds", "pathak of 5 parties, epsilon 0.5"), (FOLLOWS, "holds", AGAIN))
+    end = ((RESULT, "holds", "pathak of 5 parties, epsilon 0.5, delta 5.42e-20, colluders 1"), (FOLLOWS, "holds", AGAIN))
     assert shown(played) == (log(played.board), all_, (SHARES, "holds", "5 parties and the curator"), *end)
     shares, result = bodies(played, Kind.PUBLISHED_SHARE), bodies(played, Kind.RESULT)[0]
     board = before(played, Kind.PUBLISHED_SHARE, result, count=len(shares) - 1)
