@@ -59,7 +59,9 @@ def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) ->
     command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *asked, "--key-bits", "2048"]
     done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True, check=True)
     answer, written, then = done.stdout.rstrip().splitlines()[-3:]
-    assert answer.startswith("One whitened classifier, private for each of 8 parties at epsilon 10, delta 5.42e-20: right on ")
+    assert answer.startswith(
+        "One whitened classifier, private for each of 8 parties at epsilon 10, delta 5.42e-20: right"
+    )
     assert written == f"Written: {out}/model.json, {out}/card.md, {out}/result.json"
     assert f"psephos predict {out} FILE.csv" in then
     assert "test key" not in done.stdout + done.stderr

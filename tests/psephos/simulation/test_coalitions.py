@@ -8,6 +8,7 @@ is sampled.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,9 +28,7 @@ from psephos.simulation import tally as tally_module
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, shares_of, simulate_tally
 from psephos.study.protocols import Psgd, Public, coalition_of, play_of
-from psephos.study.release import card
 from psephos.study.words import described
-from psephos.testing.mutants import replaced
 from psephos.testing.studies import trial
 from tests.psephos.study.cast import AUXILIARY, fields_of
 
@@ -209,3 +208,54 @@ def test_a_study_of_gradients(parties: int, holders: int, threshold: int) -> Non
     assert isinstance(play, Psgd)
     assert (play.options.colluders, coalition_of(made.study)) == (threshold - 1, threshold - 1)
     check_descent(play._agreement, play.options, parties, threshold - 1)
+
+
+# -- what is said, and what cannot be
+
+
+@pytest.mark.parametrize("reveal", ["run", "simulate"])
+def test_two_parties_who_both_hold_the_key_have_nobody_left(reveal: str, tmp_path: Path) -> None:
+    """With both to open a sum, one colluder leaves nobody's noise; without colluders the bound is for what it says."""
+    asked = {**table(tmp_path / "t.csv", 2), "workers": 1}
+
+    def start(**more: Any) -> Any:
+        if reveal == "run":
+            return Job(JobOptions(**asked, method="own-data", **more)).options
+        return simulate_tally(TallyOptions(**asked, reveal="statistic", methods=("own-data",), **more))
+
+    with pytest.raises(InvalidParameter, match="--colluders 0"):
+        start()
+    if reveal == "run":
+        assert start(colluders=0).coalition == 0
+
+
+def test_a_study_whose_parties_all_open_together_has_nobody_left() -> None:
+    study = trial(parties=3, holders=3, threshold=3, **fields_of("statistic", 3)).study
+    with pytest.raises(StudyError, match="--colluders 0"):
+        play_of(Public(study, AUXILIARY))
+    assert play_of(Public(replace(study, parameters=study.parameters | {"colluders": 1}), AUXILIARY))
+
+
+def test_colluders_of_a_command_that_settles_later_who_adds_the_noise(tmp_path: Path) -> None:
+    asked = table(tmp_path / "t.csv", 11)
+    assert Job(JobOptions(**asked, method="own-data", colluders=4)).options.coalition == 4
+    with pytest.raises(InvalidParameter, match="reveal statistic"):
+        Job(JobOptions(**asked, method="vote", colluders=4))
+    with pytest.raises(InvalidParameter, match="negative"):
+        Job(JobOptions(**asked, method="own-data", colluders=-1))
+
+
+def test_whoever_joins_a_study_reads_how_many_may_collude() -> None:
+    fields = fields_of("statistic", 5)
+    default = trial(parties=5, holders=4, threshold=3, **fields).study
+    assert "colluders 2: epsilon holds against any 2 parties" in described(default)
+    assert "WARNING" not in described(default)
+    for fewer in (0, 1):
+        given = fields | {"parameters": fields["parameters"] | {"colluders": fewer}}
+        study = trial(parties=5, holders=4, threshold=3, **given).study
+        assert coalition_of(study) == fewer
+        assert f"colluders {fewer}: epsilon holds" in described(study)
+        assert "WARNING: 2 key holders" in described(study)
+    curated = trial(parties=5, **fields_of("tally", 5)).study
+    assert coalition_of(curated) is None
+    assert "colluders" not in described(curated)
