@@ -515,9 +515,7 @@ def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
     play = play_of(Public(replace(study, parameters=parameters), AUXILIARY))
     assert isinstance(play, Psgd)
     chosen: dict[str, Any] = {"party_bound": 12.0, "first_step": 0.5, "on_excess": "clip"}
-    options = DescentOptions(
-        variant="halving", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, colluders=1, **chosen
-    )
+    options = DescentOptions(variant="halving", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, colluders=1, **chosen)
     assert play.options == options
     agreed = agree(options, [6, 7, 8, 9, 10], 4, bytes(16))
     assert 0 < agreed.guarantee.delta_samplers < 1e-9
