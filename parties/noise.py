@@ -47,8 +47,9 @@ def contributors(parties: int, colluders: int, dropouts: int = 0) -> int:
     if left < 1:
         raise InvalidParameter(
             f"{colluders} colluders and {dropouts} dropouts among {parties} parties leave nobody's noise to protect a "
-            f"party; together they may be at most {parties - 2}. Take more parties, or a lower number of colluders: no "
-            "more key holders than that may then tell the curator their noise shares"
+            f"party: together they may be at most {parties - 2}. Take more parties, or lower --colluders (by default "
+            "threshold - 1); with --colluders 0 epsilon holds only while no two parties, key holders included, tell "
+            "each other their noise"
         )
     return left
 

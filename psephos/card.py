@@ -8,7 +8,7 @@ from __future__ import annotations
 from psephos.data.splits import Split
 from psephos.model import Model
 from psephos.outcomes import TallyOutcome
-from psephos.protocol.privacy.accounting import shown_delta
+from psephos.outcomes.runs import colluders_text
 
 __all__ = ["model_card"]
 
@@ -29,12 +29,10 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
     learners = f"{model.parties} {'shards of one table' if shards else 'parties'}"
     opened = "statistic" if outcome.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
     source = "the operating system" if outcome.noise_source == "system" else "a SEED, by which it can be taken off"
-    delta = f", delta {shown_delta(release.delta or 0)}"
-    coalition = (
-        []
-        if outcome.colluders is None
-        else [("noise holds against", f"the curator with {outcome.colluders} parties who tell it their noise shares")]
-    )
+    delta = "" if release.delta is None else f", delta {release.delta:.3g}"
+    joint = []
+    if outcome.colluders is not None:
+        joint = [("colluders", colluders_text(outcome.colluders, outcome.threshold))]
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in release.chosen.items())  # fmt: skip
     parts = [
@@ -49,7 +47,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
             ("epsilon", f"{release.epsilon:g}{delta}" if release.epsilon else release.said),
             ("unit", _unit(model, shards=shards)),
             ("noise", f"{release.mechanism}, from {source}"),
-            *coalition,
+            *joint,
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
             ("its source", release.source),
             ("chosen by public rules", chosen),

@@ -24,7 +24,6 @@ from psephos.outcomes.base import useless_warning
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, ModelError
-from psephos.protocol.privacy.accounting import shown_delta
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.dealing import dealt_by, one_of
@@ -168,7 +167,7 @@ class Job:
         """What came of it, in a sentence."""
         assert self.outcome is not None
         found, release = self.outcome.accuracy, self.outcome.privacy[self.method]
-        cost = f"epsilon {release.epsilon or 0:g}, delta {shown_delta(release.delta or 0)}"
+        cost = f"epsilon {release.epsilon or 0:g}" + (f", delta {release.delta:.3g}" if release.delta else "")
         right, usual = found[self.method].private, found.get("majority", Accuracy()).nonprivate
         worth = ""
         if right is not None and usual is not None:

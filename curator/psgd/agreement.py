@@ -64,7 +64,9 @@ class DescentOptions:
     )
     colluders: int | None = field(
         default=None,
-        metadata=_said("Parties whose shares of noise the curator may know.", "Privacy", "threshold - 1"),
+        metadata=_said(
+            "Parties that may tell each other their noise; key holders are parties.", "Privacy", "threshold - 1"
+        ),
     )
     dropouts: int = field(default=0, metadata=_said("Parties that may stay away.", "Privacy"))
     loss: Literal["logistic", "huber"] = field(
@@ -110,8 +112,11 @@ class DescentOptions:
 
     @property
     def coalition(self) -> int:
-        """How many parties' noise shares the curator may know; none where `colluders` is not given."""
-        return self.colluders or 0
+        """How many parties may collude; where none are given, nobody, since a descent by itself has no key holders.
+
+        Options with a threshold take threshold - 1 instead, and whoever calls `agree` for key holders says a number.
+        """
+        return 0 if self.colluders is None else self.colluders
 
     @property
     def phi(self) -> Loss:
@@ -125,7 +130,7 @@ class Guarantee:
 
     Attributes:
         unit: "record" or "party".
-        delta: asked for.
+        delta: the one that is stated: what was asked for, truncation and sampling included.
         epsilon_final: what the paper claims for the classifier, at `delta`; None where nothing is claimed but the
             transcript's.
         final_is: what that claim is about.
@@ -133,8 +138,7 @@ class Guarantee:
             ("gaussian").
         epsilon_transcript: of everything the curator saw (all agreed steps), at `delta`.
         epsilon_transcript_pure: the same at delta = 0 but for the samplers; None where there is none.
-        delta_samplers: what truncation and sampling cost besides, in delta; included in `delta` for "gaussian",
-            on top of it for the others.
+        delta_samplers: what truncation and sampling cost of it.
         assumed: who must be honest for it.
     """
 
@@ -209,7 +213,7 @@ def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: 
     spared = step.spared or min(1.0, (1 + math.exp(options.epsilon)) * distance)
     guarantee = Guarantee(
         options.unit,
-        options.delta,
+        options.delta if step.spared else min(1.0, options.delta + spared),
         fixed.epsilon,
         fixed.epsilon_is,
         step.epsilon,
@@ -257,8 +261,8 @@ class _Asked:
         if self.honest < 1 or parties - options.dropouts < 2:
             raise InvalidParameter(
                 f"of {parties} parties, {options.coalition} colluders and {options.dropouts} dropouts leave nobody's "
-                "noise to rely on: take more parties, or fewer --colluders, who must then not tell the curator their "
-                "shares"
+                "noise to rely on: take more parties, or lower --colluders; with --colluders 0 the guarantee holds "
+                "only while no two parties, key holders included, tell each other their noise"
             )
         # Room for the rounding of the gradient's own computation.
         self.limit = loss.lipschitz * largest * (1 + 2.0**-30)

@@ -9,6 +9,9 @@ Skellam, ignores `count` for randomised response, and doubles a Gaussian's sensi
 * an (epsilon, delta) mechanism that is not Gaussian is the same with delta added by us (same theorem);
 * Gaussians of multipliers sigma_i/S_i are together one, of multiplier (sum S_i^2/sigma_i^2)^(-1/2);
 * a sampler's total variation d from its law adds (1 + e^epsilon) d, with the epsilon of the whole composition.
+
+**One delta.** A release is stated at one delta wherever it is written: the target of its Gaussian noise (0 for other
+noise) plus `NUMERICAL_DELTA`, which covers sampling, clipping and rounding. The accountant composes that number.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 from psephos.protocol.errors import BudgetExceededError, InvalidParameter
@@ -28,6 +31,10 @@ from psephos.protocol.privacy.mechanisms import (
     check_epsilon,
     gaussian_delta,
 )
+
+NUMERICAL_DELTA = 2.0**-64
+"""What sampling, clipping and rounding may cost one release, in delta: (1 + e^epsilon) 2^-160 is below it up to
+epsilon = 64. The delta of noise whose law is pure."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,28 @@ def event_of(name: str, mechanism: Mechanism, sensitivity: float, epsilon: float
     return pure_event(name, epsilon, distance=mechanism.distance, unit=unit)
 
 
+def stated_delta(target: float = 0.0) -> float:
+    """The delta at which a release is stated: the target of its Gaussian noise, 0 for other noise, and numerical error.
+
+    Known before the release, so what is agreed on and what is published show the same number.
+    """
+    return target + NUMERICAL_DELTA
+
+
+def stated(event: PrivacyEvent, target: float) -> PrivacyEvent:
+    """The event at its stated delta; the guarantee that was worked out for it is at most that.
+
+    Args:
+        target: of the Gaussian noise. An event that costs no more than `NUMERICAL_DELTA` has none.
+
+    Raises InvalidParameter for an event that costs more than it is stated at.
+    """
+    delta = stated_delta(0.0 if event.delta <= NUMERICAL_DELTA else target)
+    if event.delta > delta:
+        raise InvalidParameter(f"{event.name} costs delta {event.delta!r}, more than the {delta!r} it is stated at")
+    return replace(event, delta=delta)
+
+
 def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     """The epsilon of all events together at `delta`: the better of basic composition and PLD.
 
@@ -139,19 +168,14 @@ def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
     """What releasing **any** of these costs once all have been looked at: (epsilon, delta) of all of them together.
 
     Choosing after looking is a function of everything that was looked at, so what is not published is paid for as well:
-    the better of five 1-private releases need not be 4-private (`tests/protocol/privacy/test_accounting.py`). One event
-    costs what it states; of several the delta is the sum of theirs and 2^-40 for the accountant's numerical error.
+    the better of five 1-private releases need not be 4-private (`tests/protocol/privacy/test_accounting.py`). The delta
+    is the sum of theirs and 2^-40 for the accountant; one event is not composed, and costs its own.
     """
     events = list(events)
     if len(events) == 1:
         return events[0].epsilon, events[0].delta
     delta = math.fsum(event.delta for event in events) + 2.0**-40
     return compose(events, delta), delta
-
-
-def shown_delta(delta: float) -> str:
-    """`delta` as terminals, cards and consent texts show it: what only pays for sampling errors is below 2^-64."""
-    return "below 2^-64" if delta < 2.0**-64 else f"{delta:.3g}"
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -27,7 +28,6 @@ from psephos.outcomes.base import (
     Table,
     useless_warning,
 )
-from psephos.protocol.privacy.accounting import shown_delta
 
 SAFE_BITS = 2048
 
@@ -44,6 +44,24 @@ def test_key_warning(key_bits: int) -> list[str]:
 
 
 test_key_warning.__test__ = False  # type: ignore[attr-defined] # no test, whatever pytest makes of its name
+
+
+def colluders_text(colluders: int, threshold: int) -> str:
+    """What noise that the parties add in shares is sized for, and a warning where key holders alone could pass that.
+
+    `threshold`: how many holders open a sum; 0 where there is no key.
+    """
+    if colluders == 0:
+        said = "0: epsilon holds only while no party tells another one its noise"
+    else:
+        who = "any party that tells" if colluders == 1 else f"any {colluders} parties that tell each other and"
+        whose = "its" if colluders == 1 else "their"
+        said = f"{colluders}: epsilon holds against {who} the curator {whose} noise"
+    if colluders >= threshold - 1:
+        return said
+    return (
+        f"{said}. WARNING: {threshold - 1} key holders, who cannot open a sum, together learn more than epsilon allows"
+    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +90,7 @@ class Run(Outcome):
         features: d.
         test: test samples.
         epsilon: asked for.
-        delta: that goes with it, sampling errors included.
+        delta: of a release, the largest where there are several, numerical error included: 2^-64 for a pure epsilon.
         key_bits: of the Paillier modulus.
         accuracy: on the test set, by method. Without noise: measured by the simulation, for no role to know.
         noise_source: "simulation" means drawn from the seed, which protects nobody.
@@ -82,8 +100,8 @@ class Run(Outcome):
         cautions: what a reader must not miss about this run.
         remarks: what helps to understand its numbers.
         not_private: why no epsilon covers what is released, whatever is stated; "" where it does.
-        colluders: how many parties may tell the curator their shares of the noise, and epsilon still holds; None where
-            no party adds noise.
+        colluders: how many parties may tell each other and the curator their noise, and epsilon still holds; null
+            where no party adds noise.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("parties_are", "sensitivity")
@@ -154,12 +172,6 @@ class Run(Outcome):
             repeat=f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the "
             f"keys, the ciphertexts{noise} and the times comes out the same.",
         )
-
-    def _coalition(self) -> list[Fact]:
-        """Against whom the noise that the parties add is enough."""
-        if self.colluders is None:
-            return []
-        return [("Noise holds against", "the curator with ", self.colluders, " parties who tell it their noise shares")]
 
     def _shards_note(self) -> list[str]:
         """What epsilon protects where the parties are simulated."""
@@ -275,11 +287,10 @@ class Summed(Run):
             _opened("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
-            ("epsilon", self.epsilon, f", delta {shown_delta(self.delta)}, per release and party"),
+            ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", " per release and party"),
             ("Paillier key", self.key_bits, " bits", degree, f"; randomness of ciphertexts: {self.randomness}"),
             ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            *self._coalition(),
             ("Assumed", _MODELS[self.proofs], _KEYS[self.keys]),
         ]
         return replace(
@@ -317,7 +328,7 @@ class Summed(Run):
         if (total := self.composed) is None:
             return ""
         spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
-        at = f"{spent}, delta {shown_delta(total.delta)} on each party, the accountant's own error included"
+        at = f"{spent} at delta {total.delta:.3g} on each party, numerical error included"
         if total.releases == 1:
             return f"This run drew one release, which spends {at}."
         return (
@@ -387,6 +398,8 @@ class TallyOutcome(Summed):
 
     def page(self) -> Page:
         page = super().page()
+        if self.colluders is not None:
+            page = replace(page, facts=_with_colluders(page.facts, self.colluders, self.threshold))
         said = (
             "The parties add the noise before anything is opened, so the curator is given the noisy sum and no exact "
             f"one. {self.threshold} key holders together could open any ballot."
@@ -495,11 +508,11 @@ class Guarantee:
 
     Attributes:
         unit: "record" or "party": one replaced, sizes public.
-        delta: asked for.
+        delta: the one that is stated: asked for, truncation and sampling included.
         epsilon_final, final_is: what is claimed for the classifier at `delta`, and what that claim is about.
         epsilon_step: of one noisy sum by itself.
         epsilon_transcript, epsilon_transcript_pure: of everything the curator saw, at `delta` and without one.
-        delta_samplers: what truncation and sampling cost in delta.
+        delta_samplers: what truncation and sampling cost of it.
         assumed: who must be honest for it.
     """
 
@@ -628,10 +641,9 @@ class PsgdOutcome(Run):
             ("Parties", self.parties),
             ("Gradient steps", self.steps, " on ", self.records, " records"),
             *([("A step", per_step, " s")] if per_step is not None else []),
-            ("epsilon", self.epsilon, f", delta {shown_delta(self.delta)}"),
+            ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}"),
             ("Paillier key", self.key_bits, " bits"),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            *self._coalition(),
             ("Assumed", _MODELS[self.proofs], _KEYS[self.keys]),
         ]
         promises = (
@@ -640,7 +652,7 @@ class PsgdOutcome(Run):
         )
         return replace(
             page,
-            facts=[*facts, *page.facts],
+            facts=_with_colluders([*facts, *page.facts], self.colluders or 0, self.threshold),
             warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
             notes=[*page.notes, promises],
             before=_BEFORE[self.keys],
@@ -676,6 +688,12 @@ class Interrupted(Outcome):
 
 def _spread(mean: float | None, std: float | None) -> str | None:
     return None if mean is None else f"{mean:.3f}" + ("" if std is None else f" ± {std:.3f}")
+
+
+def _with_colluders(facts: Sequence[Fact], colluders: int, threshold: int) -> list[Fact]:
+    """The facts, and after epsilon how many parties it holds against."""
+    place = next((place + 1 for place, fact in enumerate(facts) if fact[0] == "epsilon"), len(facts))
+    return [*facts[:place], ("Colluders", colluders_text(colluders, threshold)), *facts[place:]]
 
 
 def _opened(words: str, equal: bool | None) -> Fact:

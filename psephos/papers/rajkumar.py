@@ -21,7 +21,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,9 +173,15 @@ class SweepOptions:
 
     def psgd(self, lam: float, epsilon: float) -> PsgdOptions:
         """One run's."""
-        asked: dict[str, Any] = {"steps": self.steps, "key_bits": self.key_bits, "test_key": self.test_key}
-        # The paper's parties do not collude, so the noise of all of them counts.
-        return PsgdOptions(epsilon=epsilon, delta=self.delta, lam=lam, colluders=0, **asked)
+        return PsgdOptions(
+            epsilon=epsilon,
+            delta=self.delta,
+            lam=lam,
+            steps=self.steps,
+            key_bits=self.key_bits,
+            test_key=self.test_key,
+            colluders=0,  # as in the paper, whose noise is all parties' together
+        )
 
 
 class _Sweep:

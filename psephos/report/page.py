@@ -17,7 +17,6 @@ from markupsafe import Markup, escape
 
 from psephos.outcomes import ALPHA_NOTICE, METHODS
 from psephos.outcomes.base import Page
-from psephos.protocol.privacy.accounting import shown_delta
 from psephos.report.charts import BARS, bytes_by_phase
 from psephos.report.document import Document, Message
 from psephos.report.knowledge import VERDICTS, expected_matrix
@@ -91,7 +90,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"code": code, "number": number, "share": share, "size": size_text, "delta": shown_delta}
+    environment.filters |= {"code": code, "number": number, "share": share, "size": size_text}
     return environment.get_template("report.html.jinja")
 
 

@@ -44,6 +44,7 @@ from psephos.protocol.pathak.terms import (
     Variant,
     role,
 )
+from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Entry, Role
@@ -244,7 +245,11 @@ class _Counter:
 
 @dataclass(frozen=True, kw_only=True)
 class PathakOptions(DataOptions):
-    """What `psephos simulate pathak` was asked for."""
+    """What `psephos simulate pathak` was asked for.
+
+    No key is shared, so there is no threshold from which a coalition follows. The noise is whole against the consumers
+    and any `excluded` parties together: by default against each party alone.
+    """
 
     parties: int = option(5, "Data owners, K.")
     variant: Variant = option(
@@ -259,7 +264,10 @@ class PathakOptions(DataOptions):
     lam: float = option(1e-3, "lambda.", group="Protocol")
     epsilon: float = option(1.0, "For one record.", group="Privacy")
     excluded: int = option(
-        1, "Shares of the noise that privacy must not depend on: colluders + dropouts + 1.", group="Privacy"
+        1,
+        "Parties that may tell each other their shares of the noise: colluders + 1, since the one that looks at the "
+        "result is a party too.",
+        group="Privacy",
     )
     smallest_size: int | None = option(
         None,
@@ -361,7 +369,7 @@ def simulate_pathak(  # long: the fields of its outcome
         features=terms.features,
         test=len(test),
         epsilon=options.epsilon,
-        delta=delta,
+        delta=max(delta, stated_delta()),
         key_bits=options.key_bits if terms.finds_smallest else 0,
         accuracy=kept.accuracy(options.epsilon),
         noise_source="simulation" if options.simulate_noise else "system",

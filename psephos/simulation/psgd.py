@@ -416,7 +416,7 @@ def _outcome(
 ) -> PsgdOutcome:
     terms = options.terms(agreement, held)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
-    asked = ("parties", "epsilon", "delta", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
+    asked = ("parties", "epsilon", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
     found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
     return PsgdOutcome(
         **{name: getattr(options, name) for name in (*asked, "holders", "threshold", "keys", "proofs")},
@@ -435,6 +435,7 @@ def _outcome(
         records=sum(dealt.sizes),
         party_sizes=dealt.sizes,
         steps_agreed=options.steps,
+        delta=agreement.guarantee.delta,
         colluders=options.coalition,
         guarantee=Guarantee(**asdict(agreement.guarantee)),
         gradient_sensitivity=agreement.sensitivity,

@@ -41,7 +41,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_degree, check_key_bits
 from psephos.protocol.paillier.packing import best_degree
-from psephos.protocol.privacy.accounting import shown_together
+from psephos.protocol.privacy.accounting import shown_together, stated
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
@@ -91,7 +91,12 @@ class SumOptions(DataOptions):
         shown="unit-rows; with --lam as in the papers",
     )
     epsilon: tuple[float, ...] = option((1.0,), "Privacy of each release, of a party: one or several.", group="Privacy")
-    delta: float = option(1e-6, "For gaussian noise.", group="Privacy")
+    delta: float = option(
+        1e-6,
+        "Target of gaussian noise. Every result states the delta of its release: this target, or for other noise "
+        "2^-64, which covers numerical error.",
+        group="Privacy",
+    )
     lam: float | None = option(
         None, "Ridge lambda everywhere, as in the papers.", group="Privacy", shown="each method's public rule"
     )
@@ -500,7 +505,10 @@ class Sums:
         found: list[dict[str, Method]] = []
         with self.timed("fit"):
             for epsilon in options.epsilon:
-                methods = at(epsilon)
+                methods = {
+                    name: replace(method, event=stated(method.event, options.delta))
+                    for name, method in at(epsilon).items()
+                }
                 done = counted(self.progress, "release", options.drawn * len(methods))
                 for name, method in methods.items():
                     if not found:
@@ -530,6 +538,7 @@ class Sums:
     def outcome(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
         """The fields that all outcomes of encrypted sums have, of the methods at each epsilon."""
         options, first, population = self.options, self._done[0], self.population
+        costs = self._costs(methods)
         everywhere = {f"{epsilon:g}": self.kept.accuracy(epsilon) for epsilon in options.epsilon}
         return {
             "dataset": population.dealt.dataset.name,
@@ -537,7 +546,7 @@ class Sums:
             "features": population.auxiliary.shape[1],
             "test": len(population.test),
             "epsilon": options.epsilon[0],
-            "delta": max(method.event.delta for method in methods[0].values()),
+            "delta": max(entry.delta or 0.0 for entry in costs["privacy"].values()),
             "key_bits": first.round.key.bits,
             "degree": first.round.key.degree,
             "accuracy": next(iter(everywhere.values())),
@@ -566,7 +575,7 @@ class Sums:
             "ciphertexts_per_ballot": first.round.plan.ciphertexts,
             "bytes_per_ballot": first.ballot_bytes,
             "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),
-            **self._costs(methods),
+            **costs,
             "draws": options.drawn,
             "continued_from": sum(done.continued_from for done in self._done),
         }

@@ -76,7 +76,7 @@ class TallyOptions(SumOptions):
     )
     colluders: int | None = option(
         None,
-        "Key holders who may tell the curator their noise shares (joint noise).",
+        "Parties that may tell each other their noise (where the parties add it); key holders are parties.",
         group="Privacy",
         shown="threshold - 1",
     )
@@ -104,7 +104,7 @@ class TallyOptions(SumOptions):
             raise InvalidParameter("whitened learners take coordinates from auxiliary samples, which are to be private")
         if self.joint:
             self._check_joint()
-        elif self.colluders or self.dropouts:
+        elif self.colluders is not None or self.dropouts:
             raise InvalidParameter(
                 "--colluders and --dropouts are about sums with joint noise: use them with --reveal statistic"
             )
@@ -269,6 +269,9 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
 
 def shares_of(plan: StatisticPlan, *, colluders: int, dropouts: int = 0) -> Shares:
     """The noise shares of a joint plan, sized so that colluders and dropouts leave the whole law to the others.
+
+    Where key holders are parties, `colluders` below threshold - 1 leaves a coalition of holders that cannot open the
+    sum, but knows enough shares to break epsilon.
 
     Raises InvalidParameter when nobody would be left, or for a plan whose noise cannot be shared.
     """

@@ -19,6 +19,7 @@ from psephos.protocol.board import Board
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.seat import Onlooker
 from psephos.protocol.errors import BoardError, PsephosError
+from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import BOARD
 from psephos.protocol.study.stages import Agreed, Comparing, NoKey, Staged, beginning
 from psephos.protocol.study.study import CURATOR, Study
@@ -184,7 +185,7 @@ class Follower:
                     "protocol": study.protocol,
                     "method": study.method,
                     "epsilon": study.epsilon,
-                    "delta": study.delta,
+                    "delta": stated_delta(study.delta),
                     "classes": list(study.classes),
                     "samples": study.samples,
                     "features": len(study.features),

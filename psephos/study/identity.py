@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import tomllib
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from pathlib import Path
 import tomli_w
 
 from psephos.protocol.errors import AlreadyCastError, BudgetExceededError, PsephosError, StudyError
-from psephos.protocol.privacy.accounting import PrivacyEvent, compose
+from psephos.protocol.privacy.accounting import PrivacyEvent, compose, stated_delta
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.keyfiles import read_signing_key, write_signing_key
@@ -199,6 +198,5 @@ def _spent(store: Store, besides: Study | None) -> float:
         charged[besides.digest] = [besides.title, besides.epsilon, besides.delta]
     events = []
     for title, epsilon, delta in charged.values():
-        sampler = (1 + math.exp(epsilon)) * SAMPLER_DISTANCE
-        events.append(PrivacyEvent(title, epsilon, delta + sampler, distance=SAMPLER_DISTANCE))
+        events.append(PrivacyEvent(title, epsilon, stated_delta(delta), distance=SAMPLER_DISTANCE))
     return compose(events, _DELTA)

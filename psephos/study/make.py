@@ -56,7 +56,12 @@ class NewOptions:
         group="Protocol",
     )
     epsilon: float = option(1.0, "What the release costs every party.", group="Privacy")
-    delta: float = option(0.0, "Positive: Gaussian noise, which is smaller.", group="Privacy")
+    delta: float = option(
+        0.0,
+        "Positive: the target of Gaussian noise, which is smaller. 0: noise with a pure epsilon, stated at 2^-64 for "
+        "numerical error.",
+        group="Privacy",
+    )
     minimum_ballots: int | None = option(
         None, "Nothing is opened of fewer ballots.", group="Vote", shown="half of the parties, or what the noise needs"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -56,7 +56,7 @@ from psephos.protocol.pathak.noise import modulus_bits, record_sensitivity
 from psephos.protocol.pathak.resharing import open_shares
 from psephos.protocol.pathak.terms import Terms as PathakTerms
 from psephos.protocol.pathak.terms import role as pathak_role
-from psephos.protocol.privacy.accounting import PrivacyEvent
+from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.psgd.series import Terms
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Missing, Refusal, Role, Step, gathers
@@ -97,6 +97,18 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Following:
+    """A parameter whose default follows from the study: its type, and the rule."""
+
+    kind: type
+    rule: Callable[[Study], Any]
+
+
+COLLUDERS = Following(int, lambda study: max(0, study.threshold - 1))
+"""Parties that may tell each other their noise: by default as many as there are key holders that cannot open a sum."""
 
 SAMPLES = {"ignore": "", "text": ""}
 """Parameters about the public samples, which any study may have; their default, which is also their type."""
@@ -143,14 +155,21 @@ def accepted(study: Study) -> type[Play]:
     return kind
 
 
+def coalition_of(study: Study) -> int | None:
+    """How many colluding parties the noise of the study is whole against; None where the curator adds the noise.
+
+    What everybody agrees on: given in the study, or following from its threshold.
+    """
+    if study.protocol == "pathak":
+        return int(study.parameters.get("excluded", Pathak.parameters["excluded"]))
+    if "colluders" not in PLAYS[study.protocol].parameters:
+        return None
+    return int(study.parameters.get("colluders", COLLUDERS.rule(study)))
+
+
 def unit_of(study: Study) -> str:
     """What its epsilon is about: all that one "party" holds, or one "record" of it."""
     return "record" if study.protocol == "pathak" else str(study.parameters.get("unit", PLAYS[study.protocol].unit))
-
-
-def coalition_of(study: Study) -> int:
-    """How many key holders may tell the curator their noise shares: as the study says, or as many as cannot open."""
-    return int(study.parameters.get("colluders", max(0, study.threshold - 1)))
 
 
 class Play(ABC):
@@ -192,6 +211,8 @@ class Play(ABC):
     def given(self, name: str) -> Any:
         """A parameter, or its default."""
         default = self.parameters[name]
+        if isinstance(default, Following):
+            default = default.rule(self.study)
         value = self.study.parameters.get(name, default)
         return float(value) if float in (default, type(default)) else value
 
@@ -237,6 +258,8 @@ class Play(ABC):
 
 def kind_of_parameter(default: Any) -> type:
     """The type of a parameter: that of its default, or what stands in its place."""
+    if isinstance(default, Following):
+        return default.kind
     return default if isinstance(default, type) else type(default)
 
 
@@ -361,7 +384,7 @@ class _Statistic(_Planned):
     """Sums with noise that the parties add: nobody ever has more than the private value."""
 
     kind, methods = "statistic", tuple(SOURCE_OF)
-    parameters: ClassVar = {"coordinates": str, "colluders": 0, "dropouts": 0}  # colluders: see `coalition_of`
+    parameters: ClassVar = {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0}
 
     @property
     def votes(self) -> bool:
@@ -379,7 +402,7 @@ class _Statistic(_Planned):
     @cached_property
     def shares(self) -> Shares:
         """Of the noise."""
-        return shares_of(self.plan, colluders=coalition_of(self.study), dropouts=self.given("dropouts"))
+        return shares_of(self.plan, colluders=self.given("colluders"), dropouts=self.given("dropouts"))
 
     @property
     def vectors(self) -> tuple[int, int, int]:
@@ -399,7 +422,8 @@ class _Statistic(_Planned):
         plan = with_joint_noise(self.plan, self.shares.contributors)
         noise = "Skellam shares" if self.study.delta else "discrete Laplace in shares"
         w = fit_statistic(release_total(plan, list(result.sums), ballots=result.ballots))
-        return w, ledger_entry(plan.event, plan.sensitivity, noise, {"rank": plan.rank})
+        chosen = {"rank": plan.rank, "colluders": self.given("colluders")}
+        return w, ledger_entry(plan.event, plan.sensitivity, noise, chosen)
 
 
 class _Average(_Planned):
@@ -482,15 +506,14 @@ class Psgd(Play):
         f.name: 0.0 if f.default is None else f.default
         for f in fields(DescentOptions)
         if f.name not in ("epsilon", "delta")
-    } | {"variant": "gaussian", "colluders": 0}  # colluders: see `coalition_of`
+    } | {"variant": "gaussian", "colluders": COLLUDERS}
     parameters: ClassVar = {"sizes": str} | optional
 
     @cached_property
     def options(self) -> DescentOptions:
         """What the study asks for."""
         said = [name for name in self.study.parameters if name in self.optional]
-        chosen: dict[str, Any] = {name: self.given(name) for name in ("variant", *said)}
-        chosen["colluders"] = coalition_of(self.study)
+        chosen: dict[str, Any] = {name: self.given(name) for name in ("variant", "colluders", *said)}
         return DescentOptions(epsilon=self.study.epsilon, delta=self.study.delta, **chosen)
 
     @cached_property
@@ -524,6 +547,10 @@ class Psgd(Play):
                 f"every noisy sum of a study stands on the board, and all of them together cost epsilon {whole:.6g}, "
                 f"not {self.study.epsilon:g}: the variants gaussian and halving are calibrated for that"
             )
+        if (samplers := self._agreement.guarantee.delta_samplers) > stated_delta(self.study.delta):
+            raise StudyError(
+                f"drawing the noise costs delta {samplers:.2g}, more than the study's {self.study.delta:g}"
+            )
 
     def terms(self, key: ThresholdKey) -> Terms:
         """Everybody derives them from the study and the key."""
@@ -551,7 +578,8 @@ class Psgd(Play):
         bound = Sensitivity(
             agreed.sensitivity, unit=paid.unit, source="one step's gradients; epsilon is that of all steps"
         )
-        return result.w, ledger_entry(event, bound, agreed.series.step_law, {"steps": result.steps, "lam": options.lam})
+        chosen = {"steps": result.steps, "lam": options.lam, "colluders": options.coalition}
+        return result.w, ledger_entry(event, bound, agreed.series.step_law, chosen)
 
     def ballots(self, result: Walking) -> int:
         """Of the last step."""
@@ -563,7 +591,10 @@ class Psgd(Play):
 
 
 class Pathak(Play):
-    """Parameters under noise that nobody can remove, in additive shares: no key is needed."""
+    """Parameters under noise that nobody can remove, in additive shares: no key is needed.
+
+    Without key holders there is no threshold: the noise is whole against any `excluded` parties together.
+    """
 
     methods, unit = ("pathak",), "record"
     parameters: ClassVar = {

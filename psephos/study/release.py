@@ -5,14 +5,16 @@ The noise is drawn from the operating system, once: `Publishing` keeps the bytes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from psephos.model import MOST_BYTES, Model, written_model
-from psephos.protocol.errors import AgreementError
-from psephos.protocol.privacy.accounting import shown_delta
+from psephos.outcomes.runs import colluders_text
+from psephos.protocol.errors import AgreementError, StudyError
+from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
 from psephos.study.identity import fingerprint
@@ -34,10 +36,13 @@ def released(study: Study, samples: PublicSamples, result: Any, randomness: Rand
     """One private classifier by the study's method, as a model file, of what the curator came to.
 
     Where the parties have added the noise it is a function of `result`, and `randomness` is not asked. Raises what the
-    method does.
+    method does, and StudyError for one that costs a larger delta than the study states.
     """
     play = play_of(Public(study, samples.auxiliary))
     w, paid = play.release(result, randomness)
+    if (paid.delta or 0.0) > stated_delta(study.delta):
+        raise StudyError(f"the release costs delta {paid.delta!r}, and the study says {stated_delta(study.delta)!r}")
+    paid = replace(paid, delta=stated_delta(study.delta))
     coefficients, intercepts = samples.scaler.fold(np.atleast_2d(w))
     model = Model(
         psephos_model=1,
@@ -75,7 +80,7 @@ def checked(study: Study, samples: PublicSamples, content: bytes) -> Model:
         ("method", model.method == study.method),
         ("epsilon", paid.epsilon is not None and paid.epsilon <= study.epsilon * (1 + 1e-12)),
         ("unit of privacy", paid.unit == unit_of(study)),
-        ("delta", paid.delta is not None and paid.delta <= study.delta + 2.0**-50),
+        ("delta", paid.delta == stated_delta(study.delta)),
         ("warning", model.warnings == _warnings(study)),
         ("number of ballots", study.minimum_ballots <= model.parties <= len(study.parties)),
     ):
@@ -92,11 +97,9 @@ def card(study: Study, model: Model) -> str:
     rows = "".join(f"| {name} | {what} |\n" for name, what in model.encoding.summary)
     key = f"{study.key_bits} bits, made by {holders} holders of whom {study.threshold} together open; none has it whole"
     shares = f"Whoever holds {study.threshold} of the {holders} shares of the key is not bound by epsilon."
-    against = ""
-    if "colluders" in PLAYS[study.protocol].parameters:
-        coalition = coalition_of(study)
-        against = f"| noise holds against | the curator with {coalition} parties who tell it their noise shares |\n"
-    chosen = "".join(f", {name} {value}" for name, value in sorted(paid.chosen.items()))
+    chosen = "".join(f", {name} {value}" for name, value in sorted(paid.chosen.items()) if name != "colluders")
+    coalition = coalition_of(study)
+    whole = "" if coalition is None else f"| colluders | {colluders_text(coalition, study.threshold)} |\n"
     return f"""# {study.title}
 
 {trial}A linear classifier of `{study.label}` ({", ".join(study.classes)}), learned from {model.parties} of
@@ -107,9 +110,9 @@ none of the parties' rows left them.
 | --- | --- |
 | study | {fingerprint(study.digest)} ({study.digest.hex()}) |
 | method | {model.method}{chosen} |
-| privacy | epsilon {paid.epsilon:g}, delta {shown_delta(paid.delta or 0)}, of one {paid.unit}: {moves} may change |
+| privacy | epsilon {paid.epsilon:g}, delta {paid.delta:.3g}, of one {paid.unit}: {moves} may change |
 | noise | {paid.mechanism}, for a sensitivity ({paid.norm}) of {paid.sensitivity:.6g}: {paid.source} |
-{against}| key | {key if study.keyed else "none: the parties share their sums among all of them"} |
+{whole}| key | {key if study.keyed else "none: the parties share their sums among all of them"} |
 | curator | {_CURATOR[PLAYS[study.protocol].joint]} |
 
 Not checked: what the parties trained on, that the noise that was to be added was added, and how good the classifier is

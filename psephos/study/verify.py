@@ -35,7 +35,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import NoKey, Staged, beginning
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, session_of
-from psephos.study.protocols import Pathak, Play, Psgd, Public, Renumbered, SharedSum, Sum, play_of
+from psephos.study.protocols import Pathak, Play, Psgd, Public, Renumbered, SharedSum, Sum, coalition_of, play_of
 from psephos.study.release import checked, released
 from psephos.study.samples import PublicSamples
 
@@ -333,7 +333,10 @@ def _result(play: Play, samples: PublicSamples, found: _Found) -> None:
         return found.note(what, "fails", str(error))
     if found.product is not None and model.parties != len(found.product):
         return found.note(what, "fails", f"it is said to be of {model.parties} ballots, and {len(found.product)} count")
-    found.note(what, "holds", f"{model.method} of {model.parties} parties, epsilon {model.release.epsilon:g}")
+    coalition = coalition_of(study)
+    price = f"epsilon {model.release.epsilon:g}, delta {model.release.delta:.3g}"
+    price += "" if coalition is None else f", colluders {coalition}"
+    found.note(what, "holds", f"{model.method} of {model.parties} parties, {price}")
     if found.result is None:
         return found.note("the result follows from the sum", "not checked", "the sum is not known here")
     if play.joint:

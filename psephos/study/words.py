@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from psephos.protocol.privacy.accounting import shown_delta
+from psephos.outcomes.runs import colluders_text
+from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.protocols import PLAYS, coalition_of, unit_of
@@ -44,7 +45,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
 
     Raises StudyError for an identity that is not in the study.
     """
-    joint = PLAYS[study.protocol].joint
+    joint, coalition = PLAYS[study.protocol].joint, coalition_of(study)
     width = max(len(member.name) for member in study.parties)
     lines = [
         study.title,
@@ -67,7 +68,9 @@ def described(study: Study, identity: Identity | None = None) -> str:
         f"  These are added up {'under encryption' if study.keyed else 'in random shares'}. {_OPENED[joint]}",
         "",
         "What it costs each party",
-        f"  epsilon {study.epsilon:g}, delta {shown_delta(study.delta)}: how much is said of {_UNIT[unit_of(study)]}.",
+        f"  epsilon {study.epsilon:g}, delta {stated_delta(study.delta):.3g}: how much is said of "
+        f"{_UNIT[unit_of(study)]}.",
+        *([] if coalition is None else [f"  colluders {colluders_text(coalition, study.threshold)}."]),
         *(_own(study, identity) if identity is not None else []),
         "",
         "Who could learn what",
@@ -139,7 +142,7 @@ def _own(study: Study, identity: Identity) -> list[str]:
         limit, before, after = identity.limit(), identity.spent(), identity.spent(study)
         bound = "no budget is set" if limit is None else f"the budget is {limit:g}"
         said.append(
-            f"  Your studies have cost epsilon {before:.6g} so far; with this one {after:.6g}, both "
-            f"at delta 1e-5; {bound}."
+            f"  Your studies have cost epsilon {before:.6g} so far; with this one {after:.6g}; {bound}. These are "
+            "added up at the budget's own delta, 1e-5."
         )
     return said

@@ -667,7 +667,7 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
             "release": {
                 "mechanism": "spherical-laplace",
                 "epsilon": study.epsilon,
-                "delta": 0.0,
+                "delta": 2.0**-64,
                 "unit": "party",
                 "sensitivity": 0.1,
                 "norm": "l2",

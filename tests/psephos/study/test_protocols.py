@@ -52,6 +52,7 @@ from psephos.simulation.pathak import make_terms
 from psephos.simulation.tally import shares_of
 from psephos.study import verify
 from psephos.study.protocols import (
+    COLLUDERS,
     PLAYS,
     Pathak,
     Play,
@@ -365,7 +366,7 @@ def test_the_parameters_that_a_study_may_give() -> None:
     """As docs/study.md lists them; a type in the place of a default has none."""
     assert {name: dict(kind.parameters) for name, kind in PLAYS.items()} == {
         "tally": {"lam": 0.0},
-        "statistic": {"coordinates": str, "colluders": 0, "dropouts": 0},
+        "statistic": {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0},
         "average": {"coordinates": "", "radius": 0.0, "lam": 0.0},
         "psgd": {
             "sizes": str,
@@ -373,7 +374,7 @@ def test_the_parameters_that_a_study_may_give() -> None:
             "unit": "record",
             "party_bound": 0.0,
             "on_excess": "refuse",
-            "colluders": 0,
+            "colluders": COLLUDERS,
             "dropouts": 0,
             "loss": "logistic",
             "lam": 0.1,
@@ -468,10 +469,10 @@ def test_what_is_linear_in_the_sum_is_released_in_the_agreed_coordinates(what: s
     w, paid = play.release(opened, seeded())
     if joint:
         dropouts = 1 if what == "statistic, gaussian" else 0
-        assert play.shares == shares_of(plan, colluders=study.threshold - 1, dropouts=dropouts)  # type: ignore[attr-defined]
+        assert play.shares == shares_of(plan, colluders=1, dropouts=dropouts)  # type: ignore[attr-defined]
         assert (w == fit_statistic(release_total(plan, list(opened.sums), ballots=5))).all()
         name = "Skellam shares" if study.delta else "discrete Laplace in shares"
-        assert paid == ledger_entry(plan.event, plan.sensitivity, name, {"rank": 3})
+        assert paid == ledger_entry(plan.event, plan.sensitivity, name, {"rank": 3, "colluders": 1})
     else:
         meant = own_data_method(list(opened.sums), plan)
         assert paid == meant.ledger_entry
@@ -483,8 +484,7 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
     play, study = cast.play, cast.made.study
     assert isinstance(play, Psgd)
     sizes = [6, 7, 8, 9, 10]
-    fixed: dict[str, Any] = {"delta": 1e-3, "steps": 2, "lam": 0.5, "fraction_bits": 12}
-    options = DescentOptions(variant="gaussian", colluders=study.threshold - 1, **fixed)
+    options = DescentOptions(variant="gaussian", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, colluders=1)
     assert play.options == options
     agreed = agree(options, sizes, 4, bytes(16))
     key = cast.shares[0].threshold_key
@@ -504,7 +504,7 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
         agreed.sensitivity,
         "l2",
         "one step's gradients; epsilon is that of all steps",
-        chosen={"steps": 0, "lam": 0.5},
+        chosen={"steps": 0, "lam": 0.5, "colluders": 1},
     )
     assert play.ballots(Walking(walk, OpenedSum((1,) * 4, (0, 1, 4)))) == 3
 
@@ -515,8 +515,7 @@ def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
     play = play_of(Public(replace(study, parameters=parameters), AUXILIARY))
     assert isinstance(play, Psgd)
     chosen: dict[str, Any] = {"party_bound": 12.0, "first_step": 0.5, "on_excess": "clip"}
-    chosen["colluders"] = study.threshold - 1
-    options = DescentOptions(variant="halving", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, **chosen)
+    options = DescentOptions(variant="halving", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, colluders=1, **chosen)
     assert play.options == options
     agreed = agree(options, [6, 7, 8, 9, 10], 4, bytes(16))
     assert 0 < agreed.guarantee.delta_samplers < 1e-9

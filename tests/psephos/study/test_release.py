@@ -60,9 +60,10 @@ def test_a_model_file_is_what_the_protocol_released(study: Study, samples: Publi
         intercepts=tuple(intercepts.tolist()),
         method="soft",
         parties=4,
-        release=paid,
+        release=replace(paid, delta=1e-6 + 2.0**-64),
         warnings=("A trial: the key of this study may be too short to protect anything.",),
     )
+    assert 0 < paid.delta <= model.release.delta
     assert content == written_model(model)
     assert released(study, samples, OPENED, seeded()) == content
     assert released(study, samples, OPENED) != content, "with the system's coins"
@@ -90,9 +91,10 @@ def test_two_classes_have_one_row(study: Study, samples: PublicSamples) -> None:
         ({"epsilon": 2.5}, {"epsilon": None}, "epsilon"),
         ({"epsilon": 1e-3}, {"epsilon": 3.5}, "epsilon"),
         ({}, {"unit": "record"}, "unit of privacy"),
-        ({"delta": 1e-6 + 2.0**-50}, {"delta": math.nextafter(1e-6 + 2.0**-50, 1)}, "delta"),
-        ({"delta": 1e-6}, {"delta": None}, "delta"),
-        ({"delta": 0.0}, {"delta": 1e-5}, "delta"),
+        ({"delta": 1e-6 + 2.0**-64}, {"delta": math.nextafter(1e-6 + 2.0**-64, 1)}, "delta"),
+        ({}, {"delta": math.nextafter(1e-6 + 2.0**-64, 0)}, "delta"),
+        ({}, {"delta": None}, "delta"),
+        ({}, {"delta": 0.0}, "delta"),
         ({}, {"warnings": ()}, "warning"),
         ({}, {"warnings": ("Another.",)}, "warning"),
         ({"parties": 3}, {"parties": 2}, "number of ballots"),
@@ -194,6 +196,7 @@ def test_a_card_of_noise_in_shares_and_without_a_key(study: Study, samples: Publ
     assert text.startswith("# A trial\n\nA linear classifier")
     assert "| method | soft, a 1, b 2 |\n" in text
     assert "| privacy | epsilon 2.5, delta 0.123, of one record: it may change |\n" in text
+    assert "| colluders | 1: epsilon holds against any party that tells the curator its noise |\n" in text
     assert "| key | none: the parties share their sums among all of them |\n" in text
     assert "| curator | has seen the sum with all parties' noise in it, like everybody who reads the board |\n" in text
     assert "your own rows. \n" in text

@@ -25,15 +25,18 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.history import History, leaf_hash
 from psephos.protocol.errors import MessageError, StudyError
+from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
-from psephos.protocol.wire import Kind, frame, session_of
-from psephos.study.release import released
+from psephos.protocol.wire import Kind, Reader, frame, session_of
+from psephos.study.follow import Follower
+from psephos.study.release import card, checked, released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import Check, as_text, verify
+from psephos.study.words import described
 from psephos.testing.adversary import Adversary
 from psephos.testing.studies import Trial, trial
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
@@ -486,7 +489,7 @@ def test_every_stage_of_a_study_from_its_board_alone(public: Played) -> None:
     assert (PARTS, "not checked", "1 of 2 are there") in shown(public, board)
     board = before(public, Kind.RESULT)
     assert shown(public, board) == (log(board), all_, keyed, voted, agreed, opened, none)
-    priced = (RESULT, "holds", "statistic of 5 parties, epsilon 0.5")
+    priced = (RESULT, "holds", "statistic of 5 parties, epsilon 0.5, delta 5.42e-20, colluders 1")
     whole = (all_, keyed, voted, agreed, opened, priced, (FOLLOWS, "holds", AGAIN))
     assert shown(public) == (log(public.board), *whole)
 
@@ -576,7 +579,7 @@ def test_an_exact_sum_is_checked_with_the_curators_store_alone(honest: Played) -
     assert theirs[:5] == mine[:5]
     assert theirs[5:] == (
         (PARTS, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"),
-        (RESULT, "holds", "statistic of 5 parties, epsilon 0.5"),
+        (RESULT, "holds", "statistic of 5 parties, epsilon 0.5, delta 5.42e-20"),
         (FOLLOWS, "not checked", "the sum is not known here"),
     )
     for content in (None, b""):
@@ -615,7 +618,10 @@ def test_every_step_of_a_descent_from_its_board_alone(play: Callable[..., Played
 def test_a_sum_in_shares_from_its_board_alone(play: Callable[..., Played]) -> None:
     played = play(**of("pathak"))
     all_ = (WHO, "holds", "6 of 6 roles")
-    end = ((RESULT, "holds", "pathak of 5 parties, epsilon 0.5"), (FOLLOWS, "holds", AGAIN))
+    end = (
+        (RESULT, "holds", "pathak of 5 parties, epsilon 0.5, delta 5.42e-20, colluders 1"),
+        (FOLLOWS, "holds", AGAIN),
+    )
     assert shown(played) == (log(played.board), all_, (SHARES, "holds", "5 parties and the curator"), *end)
     shares, result = bodies(played, Kind.PUBLISHED_SHARE), bodies(played, Kind.RESULT)[0]
     board = before(played, Kind.PUBLISHED_SHARE, result, count=len(shares) - 1)
@@ -641,3 +647,22 @@ def test_checks_in_words(public: Played) -> None:
     assert as_text(study, checks) == "\n".join(lines)
     real = replace(study, trial=False, key_bits=2048)
     assert as_text(real, []).startswith(f"A trial, study {real.digest.hex()}\n")
+
+
+@pytest.mark.parametrize("what", ["honest", "public", "gaussian"])
+def test_one_delta_at_every_place_of_a_study(
+    what: str, honest: Played, public: Played, play: Callable[..., Played]
+) -> None:
+    """What is agreed to, what the model and its card say, what verify finds, and what its page shows."""
+    played = {"honest": honest, "public": public}.get(what) or play(**of("statistic, gaussian"))
+    study, delta = played.study, stated_delta(1e-6 if what == "gaussian" else 0.0)
+    said = re.compile(r"delta ([0-9.]+(?:e-?[0-9]+)?)")
+    entry = bodies(played, Kind.RESULT)[0][1]
+    model = checked(study, played.samples, Reader(entry, Kind.RESULT, study.digest).rest())
+    assert model.release.delta == delta
+    page = Follower(study, lambda: played.board)
+    page.step()
+    assert page.state()["terms"]["delta"] == delta
+    texts = (described(study), card(study, model), as_text(study, verify(study, played.samples, played.board)))
+    for text in texts:
+        assert said.findall(text) == [f"{delta:.3g}"]

@@ -1,0 +1,261 @@
+"""What epsilon really is against threshold - 1 key holders, who are parties and know their own shares of the noise.
+
+For the shares that commands and studies build when nobody says how many collude. Discrete Laplace shares: the unknown
+shares sum to a difference of two negative binomials, whose limit on a fine lattice is a difference of two gamma
+variables; the largest privacy loss follows from its density. Skellam and Gaussian shares: from their variance. Nothing
+is sampled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, kve
+
+from psephos.curator.hamm.statistic import StatisticPlan
+from psephos.curator.psgd import bounds
+from psephos.curator.psgd.agreement import Agreement, agree
+from psephos.job import Job, JobOptions
+from psephos.parties.noise import PolyaShares, Shares, SkellamShares
+from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.privacy.mechanisms import gaussian_delta, skellam_delta
+from psephos.simulation import psgd as psgd_module
+from psephos.simulation import tally as tally_module
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.tally import TallyOptions, shares_of, simulate_tally
+from psephos.study.protocols import Psgd, Public, coalition_of, play_of
+from psephos.study.words import described
+from psephos.testing.studies import trial
+from tests.psephos.study.cast import AUXILIARY, fields_of
+
+PARTIES = (4, 5, 11, 25)
+STUDY_HOLDERS = ((3, 2), (4, 3))
+Law = Literal["discrete-laplace", "gaussian"]
+
+
+class _SeenError(Exception):
+    """Raised to stop a run when its noise is planned."""
+
+
+# -- what is left of epsilon
+
+
+def log_density(x: np.ndarray, shape: float) -> np.ndarray:
+    """Of the difference of two gamma variables of that shape and scale 1, at x > 0 (a symmetric variance-gamma law)."""
+    order = shape - 0.5
+    power = order * np.log(x / 2) - gammaln(shape) - 0.5 * np.log(np.pi)
+    return np.log(kve(order, x)) - x + power
+
+
+def true_epsilon(epsilon: float, shape: float, entries: int) -> float:
+    """The largest loss found of shifts of L1 length epsilon, in scales, when shares of that shape in all are unknown.
+
+    The shift is one entry's, or spread evenly: the worst of both is a lower bound of the true epsilon.
+    """
+    if shape <= 0.5:
+        return np.inf  # the density has a pole at 0
+    x = np.concatenate([np.logspace(-12, 2.3, 6000)])
+    losses = []
+    for across in (1, entries):
+        shift = epsilon / across
+        losses.append(across * float(np.max(log_density(x, shape) - log_density(x + shift, shape))))
+    return max(losses)
+
+
+def test_the_loss_of_a_whole_law_and_of_less() -> None:
+    """One whole Laplace variable loses epsilon, more loses less, and less loses more: prototypes/privacy/04."""
+    assert true_epsilon(1.0, 1.0, 20) == pytest.approx(1.0, abs=1e-9)
+    assert true_epsilon(1.0, 1.5, 20) < 1.0
+    assert true_epsilon(1.0, 9 / 10, 20) > 1.3
+    assert true_epsilon(1.0, 23 / 24, 20) > 1.1
+    assert true_epsilon(1.0, 0.5, 20) == np.inf
+
+
+def check(plan: StatisticPlan, shares: Shares, parties: int, coalition: int) -> None:
+    """That epsilon holds against that many parties together, and with any one further party that looks."""
+    assert shares.parties == plan.parties == parties
+    assert plan.epsilon is not None
+    for known in (coalition, coalition + 1):
+        unknown = parties - known
+        if isinstance(shares, PolyaShares):
+            reach = plan.l1.value / float(shares.scale_units)  # the largest shift, in scales
+            assert true_epsilon(reach, unknown / shares.contributors, plan.dimension) <= plan.epsilon * (1 + 1e-9)
+        else:
+            assert isinstance(shares, SkellamShares)
+            variance = float(shares.variance * unknown / shares.contributors)
+            assert gaussian_delta(plan.l2.value, plan.epsilon, variance**0.5) <= plan.delta
+            assert skellam_delta(plan.l1.value, plan.l2.value, plan.epsilon, variance) <= plan.delta
+
+
+# -- what commands build
+
+
+def table(path: Path, parties: int) -> dict[str, Any]:
+    """Options for a table of that many parties, and public rows: the parties of a table choose the key holders."""
+    generator = np.random.default_rng(parties)
+    lines = ["party,x,y,class"]
+    for party in range(parties + 1):
+        for row in range(12):
+            one, other = generator.normal(size=2)
+            lines.append(f"{party},{one + row % 2:.3f},{other:.3f},{'ab'[row % 2]}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {"data": str(path), "label": "class", "party": "party", "public": str(parties)}
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, run: Any) -> tuple[StatisticPlan, Shares]:
+    """What a run plans: its statistic, and the shares that its parties would draw from."""
+    seen: list[tuple[StatisticPlan, Shares]] = []
+
+    def shares(plan: StatisticPlan, **sized: int) -> Shares:
+        seen.append((plan, shares_of(plan, **sized)))
+        raise _SeenError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tally_module, "shares_of", shares)
+        with pytest.raises(_SeenError):
+            run()
+    return seen[0]
+
+
+def least_holders(parties: int) -> tuple[int, int]:
+    """Holders and threshold of a table's run by default: 3 of 5, or more than half of fewer parties."""
+    return (5, 3) if parties >= 5 else (parties, parties // 2 + 1)
+
+
+@pytest.mark.parametrize("parties", PARTIES)
+@pytest.mark.parametrize("law", [None, "gaussian"])
+def test_run(parties: int, law: Law | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = table(tmp_path / "t.csv", parties)
+    job = Job(JobOptions(**asked, mechanism=law, method="own-data", workers=1))
+    assert (job.options.holders, job.options.threshold) == least_holders(parties)
+    check(*planned(monkeypatch, job.run), parties, job.options.threshold - 1)
+
+
+@pytest.mark.parametrize("parties", PARTIES)
+@pytest.mark.parametrize("law", [None, "gaussian"])
+@pytest.mark.parametrize("method", ["statistic", "own-data", "whitened"])
+def test_simulate_tally(
+    parties: int, law: Law | None, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = TallyOptions(
+        **table(tmp_path / "t.csv", parties), mechanism=law, methods=(method,), reveal="statistic", workers=1
+    )
+    found = planned(monkeypatch, lambda: simulate_tally(options))
+    check(*found, parties, least_holders(parties)[1] - 1)
+
+
+@pytest.mark.parametrize("parties", PARTIES)
+@pytest.mark.parametrize(("holders", "threshold"), STUDY_HOLDERS)
+@pytest.mark.parametrize("what", ["statistic", "statistic, own data", "statistic, gaussian"])
+def test_a_study(parties: int, holders: int, threshold: int, what: str) -> None:
+    fields = fields_of(what, parties)
+    fields["parameters"] = fields["parameters"] | {"dropouts": 0}
+    made = trial(parties=parties, holders=holders, threshold=threshold, **fields | {"minimum_ballots": parties})
+    play: Any = play_of(Public(made.study, AUXILIARY))
+    assert coalition_of(made.study) == threshold - 1
+    check(play.plan, play.shares, parties, threshold - 1)
+
+
+# -- descents
+
+
+def check_descent(agreed: Agreement, options: Any, parties: int, coalition: int) -> None:
+    """As `check`: the fixed noise of Algorithm 1 against a coalition, the Skellam shares against one party more too."""
+    series = agreed.series
+    if options.variant == "gaussian":
+        l2 = agreed.sensitivity / series.pitch
+        unknown = series.step_scale * (parties - coalition - 1)
+        asked = options.delta - agreed.guarantee.delta_samplers
+        whole = bounds.skellam_epsilon(unknown, series.dimension**0.5 * l2, l2, series.steps, asked)
+        assert whole <= options.epsilon * (1 + 1e-9)
+        sigma = series.pitch * unknown**0.5
+        assert gaussian_delta(series.steps**0.5 * agreed.sensitivity, options.epsilon, sigma) <= options.delta
+    else:
+        variance = sum(sorted(sigma**2 for sigma in series.fixed_sigmas)[: parties - coalition])
+        slack = bounds.compute_slack(options.epsilon, options.lam, agreed.descent.records, options.phi.smoothness)
+        needed = bounds.sigma_from_density_ratio(
+            series.dimension, slack.epsilon, options.delta, sensitivity=2 * options.phi.lipschitz
+        )
+        assert variance**0.5 >= needed * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("parties", PARTIES)
+@pytest.mark.parametrize("variant", ["paper", "gaussian"])
+def test_simulate_psgd(parties: int, variant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = PsgdOptions(parties=parties, variant=variant, steps=3)
+    seen: list[Agreement] = []
+
+    def stop(*arguments: Any) -> Agreement:
+        seen.append(agree(*arguments))
+        raise _SeenError
+
+    monkeypatch.setattr(psgd_module, "agree", stop)
+    with pytest.raises(_SeenError):
+        simulate_psgd(options)
+    assert options.coalition == options.threshold - 1 == 1
+    check_descent(seen[0], options, parties, 1)
+
+
+@pytest.mark.parametrize("parties", PARTIES)
+@pytest.mark.parametrize(("holders", "threshold"), STUDY_HOLDERS)
+def test_a_study_of_gradients(parties: int, holders: int, threshold: int) -> None:
+    made = trial(parties=parties, holders=holders, threshold=threshold, **fields_of("psgd", parties))
+    play: Any = play_of(Public(made.study, AUXILIARY))
+    assert isinstance(play, Psgd)
+    assert (play.options.colluders, coalition_of(made.study)) == (threshold - 1, threshold - 1)
+    check_descent(play._agreement, play.options, parties, threshold - 1)
+
+
+# -- what is said, and what cannot be
+
+
+@pytest.mark.parametrize("reveal", ["run", "simulate"])
+def test_two_parties_who_both_hold_the_key_have_nobody_left(reveal: str, tmp_path: Path) -> None:
+    """With both to open a sum, one colluder leaves nobody's noise; without colluders the bound is for what it says."""
+    asked = {**table(tmp_path / "t.csv", 2), "workers": 1}
+
+    def start(**more: Any) -> Any:
+        if reveal == "run":
+            return Job(JobOptions(**asked, method="own-data", **more)).options
+        return simulate_tally(TallyOptions(**asked, reveal="statistic", methods=("own-data",), **more))
+
+    with pytest.raises(InvalidParameter, match="--colluders 0"):
+        start()
+    if reveal == "run":
+        assert start(colluders=0).coalition == 0
+
+
+def test_a_study_whose_parties_all_open_together_has_nobody_left() -> None:
+    study = trial(parties=3, holders=3, threshold=3, **fields_of("statistic", 3)).study
+    with pytest.raises(StudyError, match="--colluders 0"):
+        play_of(Public(study, AUXILIARY))
+    assert play_of(Public(replace(study, parameters=study.parameters | {"colluders": 1}), AUXILIARY))
+
+
+def test_colluders_of_a_command_that_settles_later_who_adds_the_noise(tmp_path: Path) -> None:
+    asked = table(tmp_path / "t.csv", 11)
+    assert Job(JobOptions(**asked, method="own-data", colluders=4)).options.coalition == 4
+    with pytest.raises(InvalidParameter, match="reveal statistic"):
+        Job(JobOptions(**asked, method="vote", colluders=4))
+    with pytest.raises(InvalidParameter, match="negative"):
+        Job(JobOptions(**asked, method="own-data", colluders=-1))
+
+
+def test_whoever_joins_a_study_reads_how_many_may_collude() -> None:
+    fields = fields_of("statistic", 5)
+    default = trial(parties=5, holders=4, threshold=3, **fields).study
+    assert "colluders 2: epsilon holds against any 2 parties" in described(default)
+    assert "WARNING" not in described(default)
+    for fewer in (0, 1):
+        given = fields | {"parameters": fields["parameters"] | {"colluders": fewer}}
+        study = trial(parties=5, holders=4, threshold=3, **given).study
+        assert coalition_of(study) == fewer
+        assert f"colluders {fewer}: epsilon holds" in described(study)
+        assert "WARNING: 2 key holders" in described(study)
+    curated = trial(parties=5, **fields_of("tally", 5)).study
+    assert coalition_of(curated) is None
+    assert "colluders" not in described(curated)

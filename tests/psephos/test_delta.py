@@ -1,0 +1,114 @@
+"""One delta of a release: the terminal, the card, the JSON and the model of a run show the same number."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from psephos.cli.main import build
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.accounting import (
+    NUMERICAL_DELTA,
+    PrivacyEvent,
+    gaussian_event,
+    pure_event,
+    stated,
+    stated_delta,
+)
+from psephos.protocol.privacy.mechanisms import MAX_EPSILON, SAMPLER_DISTANCE, gaussian_sigma
+
+KEYS = ("--key-bits", "512", "--test-key", "--workers", "1")
+SAID = re.compile(r"delta(?: =)?\s+([0-9.]+(?:e-?[0-9]+)?)")
+
+
+def deltas(told: Any) -> Iterator[float]:
+    """Every number called delta in JSON, but for what was asked for."""
+    if isinstance(told, dict):
+        for name, value in told.items():
+            if name == "delta":
+                yield value
+            elif name != "options":
+                yield from deltas(value)
+    elif isinstance(told, list):
+        for value in told:
+            yield from deltas(value)
+
+
+@pytest.mark.parametrize("method", ["own-data", "vote", "avg", "pate"])
+@pytest.mark.parametrize("mechanism", [None, "gaussian"])
+def test_every_place_of_a_run(method: str, mechanism: str | None, tmp_path: Path) -> None:
+    words = ["run", "--dataset", "synthetic", "--parties", "6", "--method", method, *KEYS, "--output", str(tmp_path)]
+    if mechanism is not None:
+        words += ["--mechanism", mechanism, "--delta", "1e-5"]
+    done = CliRunner().invoke(build(words), words)
+    assert done.exit_code == 0, done.output
+    delta = stated_delta(0.0 if mechanism is None else 1e-5)
+    shown = f"{delta:.3g}"
+    result, model = (json.loads((tmp_path / name).read_text()) for name in ("result.json", "model.json"))
+    in_json = [*deltas(result), *deltas(model)]
+    assert len(in_json) >= 4, "of the run, of its release, of all its releases together, of the model"
+    assert set(in_json) == {delta}
+    text = " ".join(done.stdout.split())
+    assert len(SAID.findall(text)) >= 3, "the cost, the facts and the answer"
+    assert set(SAID.findall(text)) == {shown}
+    assert SAID.findall((tmp_path / "card.md").read_text()) == [shown]
+
+
+def test_the_option_is_called_a_target() -> None:
+    words = ["run", "--help"]
+    said = " ".join(re.sub(r"[│\s]+", " ", CliRunner().invoke(build(words), words).output).split())
+    assert "Target of gaussian noise" in said
+    assert "2^-64" in said
+
+
+def test_what_is_stated_is_never_less_than_what_it_costs() -> None:
+    assert stated_delta() == NUMERICAL_DELTA == 2.0**-64
+    for epsilon in (1e-9, 1.0, MAX_EPSILON):
+        pure = pure_event("x", epsilon, distance=SAMPLER_DISTANCE)
+        assert 0 < pure.delta <= stated(pure, 1e-6).delta == NUMERICAL_DELTA
+    for epsilon in (0.1, 1.0, 10.0):
+        for target in (1e-3, 1e-6, 1e-12):
+            sigma = gaussian_sigma(1.0, epsilon, target)
+            event = gaussian_event("x", sigma, 1.0, epsilon, distance=SAMPLER_DISTANCE)
+            assert 0.9 * target < event.delta <= stated(event, target).delta == target + NUMERICAL_DELTA
+    with pytest.raises(InvalidParameter, match="more than"):
+        stated(PrivacyEvent("x", 1.0, 2e-6), 1e-6)
+
+
+@pytest.mark.parametrize(("colluders", "said", "warned"), [(None, 2, False), (1, 1, True), (3, 3, False)])
+def test_a_run_says_how_many_may_collude(colluders: int | None, said: int, warned: bool, tmp_path: Path) -> None:
+    """On the card, in the JSON and on the terminal: by default one fewer than the 3 of 5 holders who open."""
+    words = [
+        "run",
+        "--dataset",
+        "synthetic",
+        "--parties",
+        "7",
+        "--method",
+        "own-data",
+        *KEYS,
+        "--output",
+        str(tmp_path),
+    ]
+    words += ["--output", str(tmp_path), *([] if colluders is None else ["--colluders", str(colluders)])]
+    done = CliRunner().invoke(build(words), words)
+    assert done.exit_code == 0, done.output
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["colluders"], result["threshold"]) == (said, 3)
+    assert result["privacy"]["own-data"]["chosen"]["contributors"] == 7 - said - 1
+    for text in ((tmp_path / "card.md").read_text(), " ".join(done.stdout.split())):
+        assert f"{said}: epsilon holds against any" in text
+        assert ("WARNING: 2 key holders" in text) is warned
+
+
+def test_noise_that_the_curator_adds_has_no_colluders(tmp_path: Path) -> None:
+    words = ["run", "--dataset", "synthetic", "--parties", "6", "--method", "vote", *KEYS, "--output", str(tmp_path)]
+    assert CliRunner().invoke(build(words), words).exit_code == 0
+    assert json.loads((tmp_path / "result.json").read_text())["colluders"] is None
+    assert "olluders" not in (tmp_path / "card.md").read_text()
