@@ -26,6 +26,11 @@ _OPENED = {
 def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float | None) -> str:
     """The card as Markdown. `right`: the share of public rows with a public label that the classifier gets right."""
     release, own, shards = model.release, dealt.encoding is not None, outcome.parties_are == "shards"
+    everybody = "what epsilon allows them to say about any one " + (
+        "shard" if shards else "party; who took part, and each ballot's size"
+    )
+    if dealt.not_private:
+        everybody = "what they say about any party's rows, without a bound"
     learners = f"{model.parties} {'shards of one table' if shards else 'parties'}"
     opened = "statistic" if outcome.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
     source = "the operating system" if outcome.noise_source == "system" else "a SEED, by which it can be taken off"
@@ -36,7 +41,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in release.chosen.items())  # fmt: skip
     parts = [
-        f"# A private classifier from {outcome.dataset}",
+        f"# A {'classifier' if dealt.not_private else 'private classifier'} from {outcome.dataset}",
         *(f"**{text}**" for text in model.warnings),
         f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
         f"learned from {learners} by Psephos. `psephos predict model.json FILE.csv` and "
@@ -45,7 +50,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
         _table(
             ("method", model.method),
             ("epsilon", f"{release.epsilon:g}{delta}" if release.epsilon else release.said),
-            ("unit", _unit(model, shards=shards)),
+            ("unit", "none: nobody is protected" if dealt.not_private else _unit(model, shards=shards)),
             ("noise", f"{release.mechanism}, from {source}"),
             *joint,
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
@@ -56,8 +61,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
         "Another release from the same parties adds to what this one has cost them.",
         "## Who could learn what",
         _table(
-            ("everybody", "this classifier and card, and what epsilon allows them to say about any one "
-             + ("shard" if shards else "party; who took part, and each ballot's size")),
+            ("everybody", "this classifier and card, and " + everybody),
             ("curator", _OPENED[opened]),
             ("key holders", f"up to {outcome.threshold - 1} of {outcome.holders} together cannot open a ballot; "
              f"{outcome.threshold} could open every one, and epsilon does not bind them"),

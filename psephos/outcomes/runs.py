@@ -192,6 +192,8 @@ class Run(Outcome):
             return ""
         best = max(released, key=lambda name: released[name])
         found, which = self.accuracy[best], "Best private" if len(released) > 1 else "Private"
+        if self.not_private:
+            which = "With noise, but not private,"
         spread = " (one draw)" if found.private_std is None else f" ± {found.private_std:.3f}"
         lost = "" if found.nonprivate is None else f"; privacy cost {found.nonprivate - released[best]:.3f}"
         return f"{which} at epsilon {self.epsilon:g}: {best} {released[best]:.3f}{spread}{lost}"
@@ -287,7 +289,11 @@ class Summed(Run):
             _opened("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
-            ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", " per release and party"),
+            (
+                ("epsilon", "none: not private")
+                if self.not_private
+                else ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", " per release and party")
+            ),
             ("Paillier key", self.key_bits, " bits", degree, f"; randomness of ciphertexts: {self.randomness}"),
             ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
             ("Opened by", self.threshold, " of ", self.holders, " key holders"),

@@ -231,6 +231,8 @@ def test_private_rows_as_public_ones_are_said_first_everywhere(tmp_path: Path) -
     assert reason.startswith("NOT PRIVATE")
     title, first, *_ = (tmp_path / "card.md").read_text().split("\n\n")
     assert (title[:2], first) == ("# ", f"**{reason}**")
+    assert "nobody is protected" in (tmp_path / "card.md").read_text()
+    assert "what epsilon allows" not in (tmp_path / "card.md").read_text()
     model = json.loads((tmp_path / "model.json").read_text())
     assert model["warnings"][0] == reason
     assert model["release"]["epsilon"] is None
