@@ -118,9 +118,10 @@ class Job:
         transcript: Transcript | None = None,
         progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
+        kept: Kept | None = None,
     ) -> TallyOutcome:
         """Train, cast, open, release. Raises the named errors of what cannot be run."""
-        kept = Kept()
+        kept = Kept() if kept is None else kept
         outcome = simulate_tally(
             self.options, data=self.dealt, transcript=transcript, progress=progress, roles=roles, kept=kept
         )

@@ -124,29 +124,76 @@ class Mechanism:
         return self.lower_bound <= self.epsilon
 
 
+@dataclass(frozen=True)
+class Finding:
+    """Something that a release's epsilon does not cover: the check that failed, and a sentence with its numbers."""
+
+    check: str
+    said: str
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One command, run on a table and on a neighbour of it.
+
+    Attributes:
+        pipeline: the command.
+        neighbour: how the two tables differ.
+        findings: what differed in the two runs and must not.
+        ratio: the largest of moved/claimed, of what may differ; None where nothing was compared so.
+    """
+
+    pipeline: str
+    neighbour: str
+    findings: list[Finding] = field(default_factory=list)
+    ratio: Annotated[float, Meta(ge=0)] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrivacyAuditOutcome(Outcome):
-    """Every noise mechanism, sampled on two neighbouring inputs.
+    """Every noise mechanism, sampled on two neighbouring inputs; and every command, run on neighbouring tables.
 
     Attributes:
         mechanisms: what each claims and what was found.
+        runs: of commands on neighbouring tables.
     """
 
     kind: ClassVar[str] = "privacy-audit"
     derived: ClassVar[tuple[str, ...]] = ("as_expected",)
 
     mechanisms: list[Mechanism]
+    runs: list[ComparedRun] = field(default_factory=list)
 
     @property
     def as_expected(self) -> bool:
-        """Whether no claim is convicted."""
-        return all(one.passed for one in self.mechanisms)
+        """Whether no claim is convicted, and no run showed what it must not."""
+        return all(one.passed for one in self.mechanisms) and not any(one.findings for one in self.runs)
 
     @property
     def exact(self) -> bool | None:
         return self.as_expected
 
     def page(self) -> Page:
+        facts = [_verdicts(self.as_expected)]
+        for one in self.mechanisms[:1]:
+            facts += [("Outputs an input", one.samples), ("Confidence of each bound", one.confidence)]
+        if self.runs:
+            wrong = sum(bool(one.findings) for one in self.runs)
+            facts.append(("Runs on neighbouring tables, and those with a finding", f"{len(self.runs)}, {wrong}"))
+        tables = [*([self._mechanisms()] if self.mechanisms else []), *([self._runs()] if self.runs else [])]
+        return Page(
+            title="Psephos: audit of the privacy of releases",
+            lead="Every noise mechanism, sampled, and whole commands on tables that differ in one party's rows. The "
+            "tables are made up unless one was named, and keys are short. Who learns what from messages is not in this "
+            "report; `psephos audit` without --privacy makes that one.",
+            warnings=_surprise(self.as_expected),
+            facts=facts,
+            tables=tables,
+            repeat="No seed for the mechanisms: outputs are drawn from the operating system's randomness, as releases "
+            "are, so the bounds differ a little each time. The runs on neighbouring tables repeat.",
+        )
+
+    def _mechanisms(self) -> Table:
         columns = ("mechanism", "dimensions", "epsilon claimed", "epsilon at least", "verdict", "at delta")
         rows = [
             [one.name, one.dimension, one.epsilon, one.lower_bound, "holds" if one.passed else "VIOLATED", one.delta]
@@ -157,19 +204,26 @@ class PrivacyAuditOutcome(Outcome):
             "outputs can be told apart. A bound above the claim convicts the mechanism. One below it proves nothing: "
             "the audit would see a gross mistake, not a small one."
         )
-        facts = [_verdicts(self.as_expected)]
-        for one in self.mechanisms[:1]:
-            facts += [("Outputs an input", one.samples), ("Confidence of each bound", one.confidence)]
-        return Page(
-            title="Psephos: audit of the noise",
-            lead="Every noise mechanism, sampled. No message was sent and no data set was used, so there is no table "
-            "of who learned what; `psephos audit` without --privacy makes that one.",
-            warnings=_surprise(self.as_expected),
-            facts=facts,
-            tables=[Table("Audited mechanisms", columns, rows, about)] if rows else [],
-            repeat="No seed: outputs are drawn from the operating system's randomness, as releases are, so the bounds "
-            "differ a little each time.",
+        return Table("Audited mechanisms", columns, rows, about)
+
+    def _runs(self) -> Table:
+        columns = ("command", "what differs", "finding", "largest moved/claimed")
+        rows = [
+            [
+                one.pipeline,
+                one.neighbour,
+                "; ".join(f"{found.check}: {found.said}" for found in one.findings) or "none",
+                "nothing to compare" if one.ratio is None else one.ratio,
+            ]
+            for one in self.runs
+        ]
+        about = (
+            "Each command was run on a table and on a neighbour of it. What the other parties computed and encrypted, "
+            "the messages, the public terms and the public files must be the same, but for what is a function of the "
+            "noisy result; what the changed party encrypted, and the sum, may move by what the noise is sized for. "
+            "Where a run is refused for the party's own rows, or both are refused alike, there is nothing to compare."
         )
+        return Table("Commands on neighbouring tables", columns, rows, about)
 
 
 def _surprise(as_expected: bool) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -29,8 +29,8 @@ from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_st
 from psephos.curator.losses import Logistic, loss_named
 from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.gop import perturbed_minimiser
+from psephos.outcomes.security import ComparedRun, PrivacyAuditOutcome
 from psephos.outcomes.security import Mechanism as AuditedMechanism
-from psephos.outcomes.security import PrivacyAuditOutcome
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.parties.pathak_noise import noise_share
 from psephos.parties.statistic import own_vector
@@ -123,17 +123,22 @@ def audit_privacy(
     epsilon: float = 1.0,
     samples: int = 100_000,
     progress: Progress = silent,
+    runs: Iterable[ComparedRun] = (),
 ) -> PrivacyAuditOutcome:
     """Audit every mechanism, `samples` outputs for each of two inputs; `progress` is called before each.
 
-    Raises InvalidParameter as `experiments` and `lower_bound` do.
+    `runs`: of commands on neighbouring tables (`psephos.security.end_to_end.audit_pipelines`), for the same outcome;
+    they are taken first. Raises InvalidParameter as `experiments` and `lower_bound` do.
     """
     begun, planned = time.perf_counter(), list(experiments(epsilon))
-    found = []
+    _check_samples(samples)
+    compared = list(runs)
+    mechanisms = []
     for done, experiment in enumerate(planned):
         progress(experiment.name, done, len(planned))
-        found.append(audit(experiment, samples))
-    return PrivacyAuditOutcome(mechanisms=found, seconds={"total": round(time.perf_counter() - begun, 1)})
+        mechanisms.append(audit(experiment, samples))
+    total = round(time.perf_counter() - begun, 1)
+    return PrivacyAuditOutcome(mechanisms=mechanisms, runs=compared, seconds={"total": total})
 
 
 def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Experiment]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,12 +51,15 @@ class Kept:
     Attributes:
         measured: every classifier, one after the other.
         sums: what the curator opened, by what was summed; one entry for each sum that was taken.
+        contributed: every sum that was taken: its name, its round, what the parties put in and, where all roles were in
+            one run, the vector of each by its number.
         counts: votes per auxiliary sample and class, (N, K), where the curator is given them.
         dealt, scaler, test: who held what, how it was scaled, and the scaled test samples, float64 (T, d).
     """
 
     measured: list[Measured] = field(default_factory=list, repr=False)
     sums: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+    contributed: list[tuple[str, Any, Any, Mapping[int, tuple[int, ...]]]] = field(default_factory=list, repr=False)
     counts: NDArray[np.int64] | None = field(default=None, repr=False)
     dealt: Split | None = field(default=None, repr=False)
     scaler: Any = None

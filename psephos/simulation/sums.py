@@ -484,6 +484,7 @@ class Sums:
         done = simulate_sum(round_, self._ceremony, contribution, conditions)
         self._done.append(done)
         self.kept.sums.setdefault(phase, []).append(done.opened)
+        self.kept.contributed.append((phase, round_, contribution, done.vectors))
         for name, taken in done.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + taken
         return done

@@ -1,0 +1,335 @@
+"""Neighbouring tables: the same file, but for what one party holds.
+
+Each neighbour is a function of a table, the party that changes and a source of choices, and returns another table. The
+other parties' rows and the public ones stay as they are, in the order in which they stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from psephos.data.tables import read_table
+from psephos.protocol.errors import DataError, PsephosError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "BY_NAME",
+    "NEIGHBOURS",
+    "NO_CHANGE",
+    "RECORD",
+    "SCHEMA",
+    "Neighbour",
+    "PartyTable",
+    "is_own_error",
+    "made_up",
+]
+
+Generator = np.random.Generator
+FOREIGN = "no such class"
+NEW_VALUE = "nowhere else"
+EXTREME = "9e99"
+"""The largest number that a table may hold is 1e100."""
+
+
+@dataclass(frozen=True)
+class PartyTable:
+    """A table with a column that says whose row it is.
+
+    Attributes:
+        cells: text, as `psephos.data.tables.read_table` gives it; the index does not count.
+        label, party: names of the columns with the class and the owner.
+        public: the owner of the public rows, "" where no row of the table is public.
+    """
+
+    cells: pd.DataFrame = field(repr=False)
+    label: str
+    party: str
+    public: str = ""
+
+    @classmethod
+    def read(cls, path: Path, label: str, party: str, public: str = "") -> PartyTable:
+        """From a CSV or Parquet file.
+
+        Raises as `read_table`, and DataError for a file without these columns.
+        """
+        cells = read_table(path)
+        if missing := [name for name in (label, party) if name not in cells.columns]:
+            raise DataError(f"{path} has no column {missing[0]!r}; it has: {', '.join(cells.columns)}")
+        return cls(cells.reset_index(drop=True), label, party, public)
+
+    @property
+    def private(self) -> PartyTable:
+        """The table without its public rows."""
+        return replace(self.with_cells(self.cells[self.cells[self.party] != self.public]), public="")
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Names of the parties, sorted, without that of the public rows."""
+        return tuple(sorted(set(self.cells[self.party]) - {self.public}))
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the other columns."""
+        return [name for name in self.cells.columns if name not in (self.label, self.party)]
+
+    @property
+    def classes(self) -> list[str]:
+        """Labels of the public rows, sorted, or of all rows where none are public.
+
+        Raises DataError for fewer than two.
+        """
+        labels = self.cells[self.label]
+        found = labels[self.cells[self.party] == self.public] if self.public else labels
+        classes = sorted(set(found) - {""})
+        if len(classes) < 2:
+            raise DataError(f"neighbours need two classes or more in the column {self.label!r}")
+        return classes
+
+    def places(self, party: str) -> list[int]:
+        """Where the rows of a party stand, counted from 0."""
+        return np.flatnonzero(self.cells[self.party] == party).tolist()
+
+    def lines(self, party: str) -> set[int]:
+        """Lines of the rows of a party in the file that `write` writes."""
+        return {place + 2 for place in self.places(party)}
+
+    def numeric(self, column: str) -> bool:
+        """Whether a column holds numbers, and gaps, only."""
+        import pandas as pd
+
+        filled = self.cells[column][self.cells[column] != ""]
+        return bool(pd.to_numeric(filled, errors="coerce").notna().all())
+
+    def write(self, path: Path) -> Path:
+        """As a CSV file; returns its path."""
+        self.cells.to_csv(path, index=False)
+        return path
+
+    def with_cells(self, cells: pd.DataFrame) -> PartyTable:
+        """The same columns and parties with other rows."""
+        return replace(self, cells=cells.reset_index(drop=True))
+
+    def with_value(self, place: int, column: str, value: str) -> PartyTable:
+        """One cell changed."""
+        cells = self.cells.copy()
+        cells.loc[place, column] = value
+        return self.with_cells(cells)
+
+
+def made_up(seed: int = 0, *, parties: int = 6, rows: int = 9, public: int = 30) -> PartyTable:
+    """A table with a column of each kind, gaps, two classes, and public rows that have both of them.
+
+    Parties hold `rows` rows each, the first three one to three more, so that sizes differ.
+    """
+    import pandas as pd
+
+    generator = np.random.default_rng(seed)
+    lines = []
+    names = [("open", public), *((f"site {number}", rows + max(0, 3 - number)) for number in range(parties))]
+    for name, count in names:
+        for place in range(count):
+            ill = generator.random() < 0.5
+            pressure = f"{generator.normal(150 if ill else 120, 12):.1f}" if generator.random() < 0.9 else ""
+            seen = f"2024-{1 + generator.integers(12):02}-{1 + generator.integers(28):02}"
+            ward = ("north", "south", "east")[generator.integers(2) if ill else 2]
+            label = ("ill", "well")[place % 2] if name == "open" else "ill" if ill else "well"
+            lines.append((name, pressure, f"{generator.normal():.3f}", seen, ward, label))
+    cells = pd.DataFrame(lines, columns=["site", "pressure", "score", "seen", "ward", "outcome"], dtype=str)
+    order = generator.permutation(len(cells))
+    return PartyTable(cells.iloc[order].reset_index(drop=True), "outcome", "site", "open")
+
+
+SCHEMA = """classes = ["ill", "well"]
+
+[columns.pressure]
+kind = "number"
+minimum = 90
+maximum = 200
+
+[columns.score]
+kind = "number"
+minimum = -3
+maximum = 3
+
+[columns.seen]
+kind = "date"
+minimum = 2024-01-01
+maximum = 2024-12-31
+
+[columns.ward]
+kind = "text"
+values = ["north", "south", "east"]
+"""
+"""Of the table that `made_up` makes."""
+
+
+# -- changes of one party's rows
+
+Change = Callable[[PartyTable, str, Generator], PartyTable]
+
+
+def rows_added(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """One to three of its rows stand in the table once more, at random places."""
+    import pandas as pd
+
+    copies = generator.choice(table.places(party), size=generator.integers(1, 4))
+    cells = table.cells
+    for place in copies:
+        at = int(generator.integers(len(cells) + 1))
+        cells = pd.concat([cells.iloc[:at], table.cells.iloc[[place]], cells.iloc[at:]])
+    return table.with_cells(cells)
+
+
+def rows_removed(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """One or more rows fewer; one row stays."""
+    places = table.places(party)
+    if len(places) < 2:
+        return table
+    gone = generator.choice(places, size=generator.integers(1, len(places)), replace=False)
+    return table.with_cells(table.cells.drop(index=table.cells.index[gone]))
+
+
+def relabelled(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """All its rows have other classes."""
+    classes = table.classes
+    cells, places = table.cells.copy(), table.places(party)
+    step = int(generator.integers(1, len(classes)))
+    turned = [
+        classes[(classes.index(name) + step) % len(classes)] if name in classes else name
+        for name in cells[table.label].iloc[places]
+    ]
+    cells.loc[places, table.label] = turned
+    return table.with_cells(cells)
+
+
+def foreign_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Some of its rows have a label that is none of the classes."""
+    cells, places = table.cells.copy(), table.places(party)
+    cells.loc[places[: int(generator.integers(1, len(places) + 1))], table.label] = FOREIGN
+    return table.with_cells(cells)
+
+
+def new_category(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """One of its cells in a column of text holds a value that nobody else has."""
+    texts = [name for name in table.features if not table.numeric(name)]
+    # A date column is text here, and takes no other text: the party is told so.
+    if not texts:
+        return table
+    column = texts[int(generator.integers(len(texts)))]
+    return table.with_value(_one_of(table.places(party), generator), column, NEW_VALUE)
+
+
+def emptied(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """All features of some of its rows are empty."""
+    cells, places = table.cells.copy(), table.places(party)
+    cells.loc[places[: int(generator.integers(1, len(places) + 1))], table.features] = ""
+    return table.with_cells(cells)
+
+
+def extreme(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """One of its cells in a column of numbers holds one that is as large as a table may hold."""
+    numbers = [name for name in table.features if table.numeric(name)]
+    if not numbers:
+        return table
+    column = numbers[int(generator.integers(len(numbers)))]
+    return table.with_value(_one_of(table.places(party), generator), column, EXTREME)
+
+
+def permuted(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Its rows stand in another order."""
+    places = table.places(party)
+    order = np.arange(len(table.cells))
+    order[places] = generator.permutation(places)
+    return table.with_cells(table.cells.iloc[order])
+
+
+def replaced_by_others(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """It holds other rows altogether, and another number of them: copies of anybody's, with classes at random."""
+    import pandas as pd
+
+    classes, count = table.classes, int(generator.integers(1, 2 * len(table.places(party)) + 1))
+    new = table.cells.iloc[generator.integers(len(table.cells), size=count)].copy()
+    new[table.party] = party
+    new[table.label] = [classes[place] for place in generator.integers(len(classes), size=count)]
+    kept = table.cells[table.cells[table.party] != party]
+    at = int(generator.integers(len(kept) + 1))
+    return table.with_cells(pd.concat([kept.iloc[:at], new, kept.iloc[at:]]))
+
+
+def record_replaced(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """One of its rows is another one: a copy of anybody's, with a class at random."""
+    place = _one_of(table.places(party), generator)
+    cells, classes = table.cells.copy(), table.classes
+    cells.iloc[place] = table.cells.iloc[int(generator.integers(len(cells)))].to_numpy()
+    cells.loc[place, table.party] = party
+    cells.loc[place, table.label] = classes[int(generator.integers(len(classes)))]
+    return table.with_cells(cells)
+
+
+def interleaved(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Nobody's rows change: those of different parties stand in another order in the file."""
+    owners = table.cells[table.party].to_numpy()
+    turns = generator.permutation(owners)
+    order = np.empty(len(owners), dtype=np.intp)
+    for owner in np.unique(owners):
+        order[turns == owner] = np.flatnonzero(owners == owner)
+    return table.with_cells(table.cells.iloc[order])
+
+
+def _one_of(places: list[int], generator: Generator) -> int:
+    return places[int(generator.integers(len(places)))]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A named change of one party's rows."""
+
+    name: str
+    change: Change
+
+    def of(self, table: PartyTable, party: str, seed: int) -> PartyTable:
+        """The neighbour of a table. `seed`: of the choices. Raises DataError for a party without rows."""
+        if not table.places(party):
+            raise DataError(f"the party {party!r} has no row in the table")
+        return self.change(table, party, np.random.default_rng([seed, len(self.name)]))
+
+
+NEIGHBOURS: tuple[Neighbour, ...] = (
+    Neighbour("rows added", rows_added),
+    Neighbour("rows removed", rows_removed),
+    Neighbour("rows relabelled", relabelled),
+    Neighbour("a label that is no class", foreign_label),
+    Neighbour("a new category", new_category),
+    Neighbour("empty values", emptied),
+    Neighbour("an extreme number", extreme),
+    Neighbour("rows permuted", permuted),
+    Neighbour("all rows replaced", replaced_by_others),
+)
+"""Changes of everything that one party holds."""
+
+RECORD = Neighbour("one record replaced", record_replaced)
+"""For protocols that protect a record."""
+
+NO_CHANGE = Neighbour("rows interleaved differently", interleaved)
+"""Changes nobody's rows, so nothing may change."""
+
+
+def is_own_error(error: PsephosError, table: PartyTable, party: str) -> bool:
+    """Whether an error is about the rows of this party alone: its line in the table, its own file, or its name."""
+    said = str(error)
+    if not isinstance(error, DataError):
+        return False
+    lines = {int(number) for number in re.findall(r"\bline (\d+)", said)}
+    return f"{party}.csv" in said or (lines <= table.lines(party) if lines else repr(party) in said)
+
+
+BY_NAME: Mapping[str, Neighbour] = {one.name: one for one in (*NEIGHBOURS, RECORD, NO_CHANGE)}
+"""All of them."""
