@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import Grouped, examples
+from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish
+from psephos.data.own import TableOptions
 from psephos.outcomes import Outcome, PrivacyAuditOutcome
 from psephos.protocol.errors import InvalidParameter
 from psephos.security.audit import PROTOCOLS
@@ -20,18 +21,25 @@ from psephos.security.end_to_end import audit_pipelines, pipelines, records
 from psephos.security.neighbours import PartyTable
 from psephos.security.privacy import audit_privacy
 
-_PRIVACY, _TABLE = "Audit of releases", "Audit of releases of your own table"
+_NOISE = "Audit of releases"
 _OWN = "psephos audit --privacy --data patients.csv --label outcome --party hospital --public 11"
+_TABLE = ("data", "label", "party", "public", "schema", "classes", "other_labels", "ignore", "text")
 
 
 def register(app: typer.Typer, words: Sequence[str]) -> None:
     """Add the command."""
 
     @app.command(
+        "audit",
         cls=Grouped,
+        help="The security analysis: who learned what, and whether a simulator can fake it; with --privacy, whether "
+        "epsilon holds for whole commands and for every mechanism. Exit status 1 on a surprise.",
         epilog=examples("psephos audit tally", "psephos audit --thorough --json", "psephos audit --privacy", _OWN),
     )
-    def audit(
+    @with_options(TableOptions, _TABLE)
+    def _(  # wide: a command's options
+        table: TableOptions,
+        *,
         protocol: Annotated[str | None, typer.Argument(help=f"One of {', '.join(PROTOCOLS)}; all by default.")] = None,
         thorough: Annotated[
             bool, typer.Option("--thorough", help="More views a test: smaller leaks are noticed.")
@@ -41,78 +49,52 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
             typer.Option(
                 "--privacy",
                 help="Audit what releases cost instead: run every command on neighbouring tables and compare what "
-                "leaves a party, and bound every mechanism's epsilon from below, by sampling it.",
-                rich_help_panel=_PRIVACY,
+                "leaves a party; and bound every mechanism's epsilon from below, by sampling it. With --data the "
+                "commands alone, on your table.",
+                rich_help_panel=_NOISE,
             ),
         ] = False,
         samples: Annotated[
             int | None,
-            typer.Option(help="Outputs of a mechanism per input.", show_default="100,000", rich_help_panel=_PRIVACY),
+            typer.Option(help="Outputs of a mechanism per input.", show_default="100,000", rich_help_panel=_NOISE),
         ] = None,
         epsilon: Annotated[
             float | None,
-            typer.Option(help="What each mechanism claims.", show_default="1", rich_help_panel=_PRIVACY),
-        ] = None,
-        data: Annotated[
-            Path | None,
-            typer.Option(
-                help="Your own table: the commands are run on it and its neighbours, and no mechanism is sampled.",
-                rich_help_panel=_TABLE,
-            ),
-        ] = None,
-        label: Annotated[str | None, typer.Option(help="The column with the class.", rich_help_panel=_TABLE)] = None,
-        party: Annotated[
-            str | None, typer.Option(help="The column that says whose row it is.", rich_help_panel=_TABLE)
-        ] = None,
-        public: Annotated[
-            str | None, typer.Option(help="Public rows: a party, or a file.", rich_help_panel=_TABLE)
-        ] = None,
-        schema: Annotated[
-            Path | None, typer.Option(help="A schema in place of public rows.", rich_help_panel=_TABLE)
+            typer.Option(help="What each mechanism claims.", show_default="1", rich_help_panel=_NOISE),
         ] = None,
         report: ReportDir = None,
         as_json: AsJson = False,
     ) -> None:
-        """The security analysis: who learned what, and whether a simulator can fake it. Exit status 1 on a surprise."""
-        table = {"data": data, "label": label, "party": party, "public": public, "schema": schema}
-        named = [f"--{name}" for name, value in table.items() if value is not None]
         if privacy and (protocol is not None or thorough):
             raise InvalidParameter("--privacy audits what releases cost: leave the rest out")
-        if not privacy and (samples is not None or epsilon is not None or named):
-            raise InvalidParameter(f"{named[0] if named else '--samples and --epsilon'} goes with --privacy")
-        if named and (samples is not None or epsilon is not None):
-            raise InvalidParameter("--data runs commands on your table: --samples and --epsilon are for mechanisms")
+        if not privacy and (samples is not None or epsilon is not None):
+            raise InvalidParameter("--samples and --epsilon are about the noise: use them with --privacy")
+        if not privacy and table.data is not None:
+            raise InvalidParameter("--data names a table whose releases are audited: use it with --privacy")
+        table.check_table()
         check_directory(report)
         with Progress() as progress:
             outcome: Outcome
-            if privacy and named:
-                outcome = _own_table(data, label, party, public, schema, progress)
+            if table.data is not None:
+                outcome = _own_table(table, progress)
             elif privacy:
-                outcome = audit_privacy(
-                    1.0 if epsilon is None else epsilon,
-                    100_000 if samples is None else samples,
-                    progress,
-                    audit_pipelines(progress=progress),
-                )
+                asked = 1.0 if epsilon is None else epsilon, 100_000 if samples is None else samples
+                outcome = audit_privacy(*asked, progress, audit_pipelines(progress=progress))
             else:
                 outcome = run_audit(protocol, thorough, progress)
         finish(outcome, as_json=as_json, report=report)
 
 
-def _own_table(
-    data: Path | None,
-    label: str | None,
-    party: str | None,
-    public: str | None,
-    schema: Path | None,
-    progress: Progress,
-) -> PrivacyAuditOutcome:
-    """The commands on a table of one's own and its neighbours; raises InvalidParameter where an option is missing."""
-    if data is None or label is None or party is None or (public is None and schema is None):
-        raise InvalidParameter("your own table takes --data, --label, --party, and --public or --schema")
-    begun, table = time.perf_counter(), PartyTable.read(data.expanduser(), label, party)
-    asked: dict[str, Any] = {"public": public, "schema": None if schema is None else str(schema)}
-    table = replace(table, public=public or "") if public in table.parties else table
+def _own_table(options: TableOptions, progress: Progress) -> PrivacyAuditOutcome:
+    """The commands on a table of one's own and its neighbours; raises InvalidParameter where nothing says whose row is
+    whose."""
+    if options.data is None or options.label is None or options.party is None:
+        raise InvalidParameter("the audit changes one party's rows: --party COLUMN says whose they are")
+    begun = time.perf_counter()
+    table = PartyTable.read(Path(options.data).expanduser(), options.label, options.party)
+    asked = {name: getattr(options, name) for name in _TABLE[3:]}
+    if options.public in table.parties:
+        table = replace(table, public=options.public)
     chosen = (*pipelines(**asked), *(records(**asked) if len(table.classes) == 2 else ()))
     runs = list(audit_pipelines(table, chosen, progress=progress))
     return PrivacyAuditOutcome(mechanisms=[], runs=runs, seconds={"total": round(time.perf_counter() - begun, 1)})
