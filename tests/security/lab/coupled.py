@@ -1,0 +1,229 @@
+"""Commands in which one party's rows reach what others send, or what is written for the public: planted faults.
+
+Each mutant is a function of the shipping code, put in the place of the original while a block runs. Most call the
+original and spoil what it returns, so a change of its inside does not break them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import psephos.simulation.sums
+import psephos.simulation.tally
+import psephos.study.protocols
+from psephos.data.own import OwnTable
+from psephos.data.splits import Split
+from psephos.data.tables import is_gap
+from psephos.parties.training import train_parties
+from psephos.security.end_to_end import COLLUDERS
+from psephos.security.neighbours import NO_CHANGE
+from psephos.simulation.sums import _Rows
+from psephos.testing.mutants import replaced
+
+__all__ = ["COUPLED", "Coupled"]
+
+Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """One fault.
+
+    Attributes:
+        name: what is wrong, in words.
+        fault: its number in issue 28.
+        pipeline, neighbour: a command and a change that show it.
+        check: the check of the audit that must see it.
+        places, function: where the function is used, and its name.
+        broken: makes the mutant from the original.
+    """
+
+    name: str
+    fault: int
+    pipeline: str
+    neighbour: str
+    check: str
+    places: Sequence[Any]
+    function: str
+    broken: Wrapper
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """The mutant is in place while the block runs."""
+        original = getattr(self.places[0], self.function)
+        with replaced(self.places, self.function, original, self.broken(original)):
+            yield
+
+
+# -- 1: what one party trains on follows from everybody's rows
+
+
+def _undivided(original: Callable[..., Split], table: OwnTable, *given: Any, **how: Any) -> Split:
+    """The deal without any row held out."""
+    whole = copy.copy(table)
+    whole._options = replace(table._options, held_out=0.0)
+    return original(whole, *given, **how)
+
+
+def _global_hold_out(original: Callable[..., Split]) -> Callable[..., Split]:
+    """One permutation of all rows, and a quota of each class over everybody's labels."""
+
+    def deal(self: OwnTable, parties: int, seed: int, **how: Any) -> Split:
+        split = _undivided(original, self, parties, seed, **how)
+        y, generator = split.dataset.y_train, np.random.default_rng(seed)
+        rows = generator.permutation(np.concatenate(split.parties))
+        quotas = np.bincount(y[rows]) * self._options.held_out
+        out = np.concatenate([rows[y[rows] == label][: round(quota)] for label, quota in enumerate(quotas)])
+        kept = tuple(held[~np.isin(held, out)] if not np.isin(held, out).all() else held for held in split.parties)
+        return replace(split, parties=kept, test=np.sort(out))
+
+    return deal
+
+
+def _global_order(original: Callable[..., Split]) -> Callable[..., Split]:
+    """Everybody's rows stand in the order of one permutation of all of them."""
+
+    def deal(self: OwnTable, parties: int, seed: int, **how: Any) -> Split:
+        split = original(self, parties, seed, **how)
+        place = np.random.default_rng(seed).permutation(len(split.dataset.y_train))
+        return replace(split, parties=tuple(rows[np.argsort(place[rows])] for rows in split.parties))
+
+    return deal
+
+
+def _one_stream(original: Callable[..., Split]) -> Callable[..., Split]:
+    """Held-out rows are drawn party by party, from one stream of the seed."""
+
+    def deal(self: OwnTable, parties: int, seed: int, **how: Any) -> Split:
+        split = _undivided(original, self, parties, seed, **how)
+        generator, kept, out = np.random.default_rng(seed), [], []
+        for rows in split.parties:
+            count = min(round(self._options.held_out * len(rows)), len(rows) - 1)
+            chosen = generator.permutation(rows)[:count]
+            kept.append(np.setdiff1d(rows, chosen))
+            out.append(chosen)
+        return replace(split, parties=tuple(kept), test=np.sort(np.concatenate(out)))
+
+    return deal
+
+
+def _order_of_appearance(original: Callable[..., None]) -> Callable[..., None]:
+    """Parties are numbered as their first rows stand in the file."""
+
+    def made(self: OwnTable, options: Any) -> None:
+        original(self, options)
+        assert self._owners is not None
+        known = set(self.owners)
+        self.owners = tuple(name for name in dict.fromkeys(self._owners) if name in known)
+
+    return made
+
+
+def _blocks(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Parties are trained in blocks whose size follows the largest party, to a tolerance by the place in a block."""
+
+    def train(options: Any, dealt: Split, scaler: Any, public_rows: Any, progress: Any) -> Any:
+        every, voters = original(options, dealt, scaler, public_rows, progress)
+        step = max(1, 40 // int(dealt.sizes.max()))
+        for number, (X, y) in enumerate(_Rows(dealt, scaler)):
+            tolerance = 1e-4 / (1 + number % step)
+            ((every[number]),) = train_parties(
+                X, y, [len(y)], classes=len(dealt.dataset.classes), lam=options.local_lam, tolerance=tolerance
+            )
+        return every, voters
+
+    return train
+
+
+def _seeds_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Local training is seeded by the number of all rows."""
+
+    def train(options: Any, dealt: Split, *given: Any) -> Any:
+        return original(replace(options, seed=options.seed + int(dealt.sizes.sum())), dealt, *given)
+
+    return train
+
+
+# -- 2 and 3: public values that are read off private rows
+
+
+def _learned_on_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Medians and categories are those of every row."""
+
+    def encoding(self: OwnTable, auxiliary: Any) -> Any:
+        return original(self, np.arange(len(self._features)))
+
+    return encoding
+
+
+def _classes_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The classes are the labels of every row."""
+
+    def names(self: OwnTable) -> tuple[str, ...]:
+        return tuple(sorted(set(self._labels[~is_gap(self._labels)])))
+
+    return names
+
+
+# -- 4: noise that counts on the shares of colluding parties
+
+
+def _no_colluders(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Shares are sized as if nobody colluded."""
+
+    def shares(plan: Any, *, colluders: int = 0, dropouts: int = 0) -> Any:
+        return original(plan, colluders=0, dropouts=dropouts)
+
+    return shares
+
+
+SHARES = (psephos.simulation.tally, psephos.study.protocols)
+SUMS = (psephos.simulation.sums,)
+OWN_DATA = "run --method own-data"
+
+
+def _of_own_data(name: str, fault: int, neighbour: str, check: str, function: str, broken: Wrapper) -> Coupled:
+    """A mutant of a method of `OwnTable` that the default method shows."""
+    return Coupled(name, fault, OWN_DATA, neighbour, check, (OwnTable,), function, broken)
+
+
+COUPLED: tuple[Coupled, ...] = (
+    _of_own_data("one hold-out of all rows", 1, "rows added", "others' rows", "deal", _global_hold_out),
+    _of_own_data("one hold-out of all labels", 1, "rows relabelled", "others' vectors", "deal", _global_hold_out),
+    _of_own_data("one order of all rows", 1, "rows removed", "others' rows", "deal", _global_order),
+    _of_own_data("one stream for all held-out rows", 1, "rows removed", "others' rows", "deal", _one_stream),
+    _of_own_data("parties in the order of the file", 1, NO_CHANGE.name, "roster", "__init__", _order_of_appearance),
+    Coupled("training in blocks", 1, "run --method avg", "rows added", "others' parameters", SUMS, "_train", _blocks),
+    Coupled(
+        "local seeds of all rows",
+        1,
+        "run --learners tree,logistic",
+        "rows added",
+        "others' vectors",
+        SUMS,
+        "_train",
+        _seeds_of_all,
+    ),
+    _of_own_data(
+        "medians and categories of all rows", 2, "a new category", "public files", "_encoding", _learned_on_all
+    ),
+    _of_own_data("classes of all rows", 3, "a label that is no class", "public files", "_class_names", _classes_of_all),
+    Coupled("no colluders", 4, OWN_DATA, COLLUDERS, "colluders", SHARES, "shares_of", _no_colluders),
+    Coupled(
+        "no colluders in a study",
+        4,
+        "study of statistic, own-data",
+        COLLUDERS,
+        "colluders",
+        SHARES,
+        "shares_of",
+        _no_colluders,
+    ),
+)
+"""The mutants."""

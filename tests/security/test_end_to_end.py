@@ -1,0 +1,276 @@
+"""Whole commands on neighbouring tables: the audit finds nothing, and convicts every planted fault (issue 28)."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import psephos.security.end_to_end as end_to_end
+from psephos.cli.main import build
+from psephos.outcomes import ComparedRun, Finding, PrivacyAuditOutcome
+from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.security.end_to_end import audit_pipelines, battery, compare, compare_colluders, neighbours_of
+from psephos.security.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, made_up
+from psephos.security.pipelines import Bound, Pipeline, Seen
+from tests.security.lab.coupled import COUPLED, Coupled
+
+PIPELINES = {pipeline.name: pipeline for pipeline in battery()}
+
+
+@cache
+def audited(name: str) -> list[ComparedRun]:
+    return list(audit_pipelines(chosen=[PIPELINES[name]]))
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_no_command_shows_more_than_it_claims(name: str) -> None:
+    runs = audited(name)
+    assert [one for one in runs if one.findings] == []
+    pipeline = PIPELINES[name]
+    assert {one.neighbour for one in runs} - {end_to_end.COLLUDERS} == {one.name for one in neighbours_of(pipeline)}
+    if not pipeline.refuses:
+        ratios = {one.neighbour: one.ratio for one in runs}
+        assert ratios[NO_CHANGE.name] == 0
+        strongest = "rows relabelled" if pipeline.unit == "party" else "one record replaced"
+        assert ratios[strongest] is not None
+        assert ratios[strongest] > 0.1, "an audit in which nothing moves sees nothing"
+
+
+@pytest.mark.mutant
+@pytest.mark.parametrize("mutant", COUPLED, ids=lambda mutant: mutant.name)
+def test_a_coupled_command_is_convicted(mutant: Coupled) -> None:
+    with mutant.planted():
+        runs = list(audit_pipelines(chosen=[PIPELINES[mutant.pipeline]]))
+    found = {check.check for one in runs if one.neighbour == mutant.neighbour for check in one.findings}
+    assert mutant.check in found
+
+
+def test_every_fault_has_a_mutant() -> None:
+    assert {mutant.fault for mutant in COUPLED} == {1, 2, 3, 4}
+
+
+@pytest.mark.mutant
+def test_the_hold_out_of_all_rows_costs_more_than_its_epsilon() -> None:
+    """The number that matters: how far the sum moves, against what the noise is sized for."""
+    (mutant,) = (one for one in COUPLED if one.name == "one hold-out of all rows")
+    with mutant.planted():
+        runs = list(audit_pipelines(made_up(1, parties=40), [PIPELINES[mutant.pipeline]]))
+    assert max(one.ratio for one in runs if one.ratio is not None) > 1.2
+    assert any(found.check == "sum" for one in runs for found in one.findings)
+
+
+@pytest.mark.mutant
+def test_sampled_public_rows_are_convicted() -> None:
+    """`--sample-public` says that it is not private, and the audit agrees."""
+    asked = {"sample_public": True, "method": "own-data"}
+    pipeline = Pipeline("run --sample-public", "party", lambda t, d: end_to_end.main_job(t, d, **asked), True)
+    found = {check.check for one in audit_pipelines(chosen=[pipeline]) for check in one.findings}
+    assert {"public files", "terms"} <= found
+
+
+# -- any table
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> PartyTable:
+    """Small tables: parties of one row and of several, columns of each kind, gaps, two or three classes."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    parties, classes = draw(st.integers(5, 7)), draw(st.integers(2, 3))
+    gaps, skewed = draw(st.sampled_from((0.0, 0.2))), draw(st.booleans())
+    sizes = {f"site {number}": draw(st.integers(1, 9)) for number in range(parties)}
+    kinds = draw(st.lists(st.sampled_from(("number", "date", "text")), min_size=1, max_size=3))
+    lines = []
+    for owner, count in {"open": 25, **sizes}.items():
+        for place in range(count):
+            label = place % classes if owner == "open" else 0 if skewed else int(generator.integers(classes))
+            cells = [_cell(kind, label, generator) for kind in kinds]
+            if owner != "open":
+                cells = ["" if generator.random() < gaps else cell for cell in cells]
+            lines.append((owner, *cells, f"class {label}"))
+    names = ["site", *(f"{kind} {place}" for place, kind in enumerate(kinds)), "outcome"]
+    cells_ = pd.DataFrame(lines, columns=names, dtype=str)
+    order = generator.permutation(len(cells_))
+    return PartyTable(cells_.iloc[order].reset_index(drop=True), "outcome", "site", "open")
+
+
+def _cell(kind: str, label: int, generator: np.random.Generator) -> str:
+    if kind == "number":
+        return f"{generator.normal(label, 1):.3f}"
+    if kind == "date":
+        return f"2024-{1 + generator.integers(12):02}-{1 + generator.integers(28):02}"
+    return str(generator.choice(["north", "south", "east"]))
+
+
+SEARCHED = [
+    PIPELINES[name]
+    for name in (
+        "run --method own-data",
+        "run --method whitened",
+        "run --method statistic --reveal statistic",
+        "run --method avg",
+        "run --learners tree,logistic",
+        "run --other-labels drop",
+    )
+]
+
+
+def search(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> list[str]:
+    """The findings of one pipeline, one table and one of its neighbours."""
+    party, change = table.parties[seed % len(table.parties)], BY_NAME[neighbour]
+    other = change.of(table, party, seed)
+    with tempfile.TemporaryDirectory() as directory:
+        before = pipeline.see(table, Path(directory) / "before")
+        after = pipeline.see(other, Path(directory) / "after")
+    assert before.error is None, before.error
+    found = compare(before, after, party, other, changes=change is not NO_CHANGE)
+    return [f"{one.check}: {one.said}" for one in found.findings]
+
+
+@settings(max_examples=120)
+@given(
+    tables(),
+    st.sampled_from(SEARCHED),
+    st.sampled_from([one.name for one in (*NEIGHBOURS, NO_CHANGE)]),
+    st.integers(0, 99),
+)
+def test_no_table_shows_more_than_is_claimed(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> None:
+    assert search(table, pipeline, neighbour, seed) == []
+
+
+# -- the parts
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_neighbour_changes_one_party_only(name: str) -> None:
+    table = made_up(3)
+    for seed in range(5):
+        other = BY_NAME[name].of(table, "site 2", seed)
+        assert other.parties == table.parties
+        for party in {*table.parties, "open"} - {"site 2"}:
+            assert other.cells.iloc[other.places(party)].to_csv(index=False) == table.cells.iloc[
+                table.places(party)
+            ].to_csv(index=False)
+        own = other.cells.iloc[other.places("site 2")].to_csv(index=False)
+        same = own == table.cells.iloc[table.places("site 2")].to_csv(index=False)
+        assert same == (name == NO_CHANGE.name)
+    if name != "a new category":  # of a column by chance
+        assert made_up(3).cells.equals(table.cells), "the table itself is left as it is"
+
+
+def test_neighbours_of_nobody() -> None:
+    with pytest.raises(DataError):
+        BY_NAME["rows added"].of(made_up(), "nobody", 0)
+
+
+def test_an_error_must_be_about_the_party_itself() -> None:
+    table = made_up()
+    own, other = min(table.lines("site 1")), min(table.lines("site 2"))
+    assert is_own_error(DataError(f"a bad cell (line {own})"), table, "site 1")
+    assert not is_own_error(DataError(f"a bad cell (line {other})"), table, "site 1")
+    assert is_own_error(DataError("the party 'site 1' has no row"), table, "site 1")
+    assert not is_own_error(DataError("too few rows"), table, "site 1")
+    assert not is_own_error(InvalidParameter(f"line {own}"), table, "site 1")
+
+
+def seen(**changed: Any) -> Seen:
+    """What two parties showed."""
+    parts: dict[str, Any] = {
+        "roster": ("a", "b"),
+        "local": {name: {"rows": "1", "parameters": "2"} for name in "ab"},
+        "vectors": {"sum": {"a": (1, 2), "b": (3, 4)}},
+        "bounds": {"sum": Bound(l1=4.0, l2=3.0)},
+        "released": {"avg": (np.array([1.0, 0.0]), 0.5)},
+        "terms": {"sum": 1},
+        "files": {"model.json: classes": ["x", "y"]},
+        "messages": [("party 0", "board", "ballot", 10)],
+        "shares": {"sum": (2, 2)},
+    }
+    return Seen(**parts | changed)
+
+
+@pytest.mark.parametrize(
+    ("check", "changed"),
+    [
+        ("roster", {"roster": ("b", "a")}),
+        ("messages", {"messages": []}),
+        ("terms", {"terms": {"sum": 2}}),
+        ("public files", {"files": {"model.json: classes": ["x", "z"]}}),
+        ("public files", {"files": {}}),
+        ("others' rows", {"local": {"a": {"rows": "1", "parameters": "2"}, "b": {"rows": "3", "parameters": "2"}}}),
+        ("others' parameters", {"local": {"a": {"rows": "1", "parameters": "2"}, "b": {"rows": "1"}}}),
+        ("others' vectors", {"vectors": {"sum": {"a": (1, 2), "b": (3, 5)}}}),
+        ("own vector", {"vectors": {"sum": {"a": (1, 6), "b": (3, 4)}}}),
+        ("own vector", {"vectors": {"sum": {"a": (1,), "b": (3,)}}}),
+        ("sum", {"vectors": {"sum": {"a": (3, 2), "b": (6, 4)}}}),
+        ("release", {"released": {"avg": (np.array([1.0, 0.6]), 0.5)}}),
+        ("refusal", {"error": DataError("too few rows")}),
+    ],
+)
+def test_each_check_can_fail(check: str, changed: dict[str, Any]) -> None:
+    table = made_up()
+    assert compare(seen(), seen(), "a", table).findings == []
+    found = compare(seen(), seen(**changed), "a", table)
+    assert check in {one.check for one in found.findings}
+    assert all(one.said for one in found.findings)
+
+
+def test_colluders_leave_too_little() -> None:
+    assert compare_colluders(seen()).findings == []
+    found = compare_colluders(seen(shares={"sum": (2, 3)}))
+    assert [one.check for one in found.findings] == ["colluders"]
+    assert found.ratio == 1.5
+
+
+def test_votes_are_counted_by_the_vote() -> None:
+    moved = np.array([1, -1, 0, 0, 0, 1, 0, 0], dtype=object)
+    assert Bound(votes=2).ratio(moved) == 0.5
+    assert Bound(l1=6.0, l2=1.0).ratio(moved) == pytest.approx(3**0.5)
+
+
+# -- the command
+
+
+def test_the_command_audits_a_table_of_ones_own(tmp_path: Path) -> None:
+    path = made_up().write(tmp_path / "table.csv")
+    asked = ["audit", "--privacy", "--data", str(path), "--label", "outcome", "--party", "site", "--public", "open"]
+    done = CliRunner().invoke(build(asked), [*asked, "--json"])
+    assert done.exit_code == 0, done.output
+    outcome = PrivacyAuditOutcome.from_json(json.loads(done.stdout))
+    assert outcome.mechanisms == []
+    assert {one.pipeline for one in outcome.runs} >= {"run --method own-data", "simulate psgd"}
+    assert not any(one.findings for one in outcome.runs)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--privacy", "--label", "outcome"],
+        ["--privacy", "--data", "FILE", "--label", "outcome", "--party", "site"],
+        ["--privacy", "--data", "FILE", "--label", "outcome", "--public", "FILE"],
+        ["--data", "FILE", "--label", "outcome", "--party", "site", "--public", "open"],
+    ],
+)
+def test_the_command_refuses_what_it_cannot_audit(asked: list[str], tmp_path: Path) -> None:
+    path = made_up().write(tmp_path / "table.csv")
+    words = ["audit", *(str(path) if word == "FILE" else word for word in asked)]
+    assert isinstance(CliRunner().invoke(build(words), words).exception, (InvalidParameter, SystemExit))
+
+
+def test_a_finding_is_a_surprise() -> None:
+    runs = [ComparedRun("run", "rows added", [Finding("sum", "it moved")], 1.5), ComparedRun("run", "none", [], None)]
+    outcome = PrivacyAuditOutcome(mechanisms=[], runs=runs, seconds={})
+    assert not outcome.as_expected
+    assert PrivacyAuditOutcome(mechanisms=[], runs=runs[1:], seconds={}).as_expected
+    text = str(outcome.page())
+    assert "it moved" in text
+    assert PrivacyAuditOutcome.from_json(json.loads(json.dumps(outcome.as_json()))).runs[0].ratio == 1.5
