@@ -57,7 +57,7 @@ NOT_EXAMINED: dict[str, str] = {
     ),
     "how far a release's noise protects": (
         "that the sensitivity behind an amount of noise is right docs/theory.md proves; `psephos audit --privacy` "
-        "bounds the mechanisms from below"
+        "bounds the mechanisms from below, and runs whole commands on neighbouring tables"
     ),
     "small differences": "`power` says what sampling sees; a leak below it passes, such as a mask 40 bits too narrow",
     "deviations that nobody wrote down": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -274,3 +275,15 @@ def test_a_finding_is_a_surprise() -> None:
     text = str(outcome.page())
     assert "it moved" in text
     assert PrivacyAuditOutcome.from_json(json.loads(json.dumps(outcome.as_json()))).runs[0].ratio == 1.5
+
+
+def test_every_test_that_the_page_names_is_there() -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "security" / "what-leaves.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert len(named) > 25
+    for path, name in named:
+        assert re.search(rf"^def {name}\(", (root / path).read_text(encoding="utf-8"), re.MULTILINE), f"{path}::{name}"
+    checks = {"roster", "refusal", "messages", "terms", "public files", "others' rows", "others' parameters"}
+    checks |= {"others' vectors", "own vector", "sum", "release", "colluders"}
+    assert checks <= set(re.findall(r"\*([a-z' ]+)\*", page))

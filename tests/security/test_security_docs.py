@@ -31,7 +31,9 @@ def test_every_case_has_its_place_in_the_threat_model() -> None:
     assert all(f"`{name}`" in table for name in CASES)
 
 
-@pytest.mark.parametrize("name", ["index", "proofs", "findings", "unprotected", "matrix", "refusals", "parameters"])
+@pytest.mark.parametrize(
+    "name", ["index", "proofs", "findings", "unprotected", "matrix", "refusals", "parameters", "what-leaves"]
+)
 def test_links_and_named_files_exist(name: str) -> None:
     text = page(name)
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
