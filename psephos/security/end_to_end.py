@@ -9,7 +9,7 @@ sensitivity, and of the public files nothing but what is a function of the noisy
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -87,14 +87,13 @@ def compare(before: Seen, after: Seen, party: str, neighbour: PartyTable, *, cha
         found.note("roster", f"the parties stand in another order: {_named(before.roster, after.roster)}")
     if before.messages != after.messages:
         found.note("messages", f"{len(before.messages)} messages became {len(after.messages)}, or of other lengths")
-    for name in sorted(before.terms.keys() | after.terms.keys()):
-        if before.terms.get(name) != after.terms.get(name):
-            found.note("terms", f"the public terms of {name} depend on the private rows")
-    changed = sorted(
-        name for name in before.files.keys() | after.files.keys() if _differ(before.files, after.files, name)
-    )
-    if changed:
+    for name in _unequal(before.terms, after.terms):
+        found.note("terms", f"the public terms of {name} depend on the private rows")
+    if changed := _unequal(before.files, after.files):
         found.note("public files", f"{len(changed)} entries depend on the private rows: {', '.join(changed[:4])}")
+    if before.vectors == after.vectors and (moved := _unequal(before.whole, after.whole)):
+        # The noise is the same, too, so what follows from the noisy sums is.
+        found.note("public files", f"the sums are the same, and what is derived from them is not: {', '.join(moved)}")
     _compare_parties(found, before, after, party if changes else None)
     _compare_sums(found, before, after, party)
     return found
@@ -153,8 +152,9 @@ def compare_colluders(seen: Seen) -> Comparison:
     return found
 
 
-def _differ(first: dict[str, object], second: dict[str, object], name: str) -> bool:
-    return first.get(name) != second.get(name)
+def _unequal(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
+    """Names of what is not the same in both, sorted."""
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
 
 
 def _named(first: Sequence[str], second: Sequence[str]) -> str:

@@ -53,14 +53,21 @@ Vector = tuple[int, ...]
 SETTINGS: Mapping[str, Any] = {"key_bits": 256, "test_key": True, "simulate_noise": True, "held_out": 0.2}
 """Keys that protect nothing, and noise from the seed: nothing that is compared depends on either."""
 
+PUBLIC_FILES = (MODEL_FILE, "card.md", "model.onnx")
+"""What `psephos run` writes for everybody."""
+
 DERIVED_FIELDS = ("coefficients", "intercepts")
-"""Fields of a model that are functions of the noisy result."""
+"""Fields of a model that are functions of the noisy result; so is `signal` in its release."""
 
 DERIVED_TENSORS = ("weights", "intercepts")
 """The same in ONNX."""
 
-DERIVED_LINES = re.compile(r"right on [\d.]+% of the public rows")
-"""Lines of a card that are functions of the noisy result and public rows."""
+DERIVED_LINES = re.compile(
+    r"right on [\d.]+% of the public rows"
+    r"|signal, from this release"
+    r"|The noise hides what was learned"
+)
+"""Lines of a card, and warnings of a model, that are functions of the noisy result and public rows."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,7 @@ class Seen:
         released: by method, the classifier with the curator's noise, and how far one party may move it in L2.
         terms: by sum, what is public about it.
         files: by place, what public files say that is no function of the noisy result.
+        whole: by file, a digest of all that it says.
         messages: sender, receiver, kind and length of each.
         shares: by sum, how many shares of the noise t - 1 holders leave unknown, and how many make up the law.
         error: why the run was refused.
@@ -109,6 +117,7 @@ class Seen:
     released: dict[str, tuple[NDArray[np.float64], float]] = field(default_factory=dict, repr=False)
     terms: dict[str, Any] = field(default_factory=dict, repr=False)
     files: dict[str, Any] = field(default_factory=dict, repr=False)
+    whole: dict[str, str] = field(default_factory=dict, repr=False)
     messages: list[tuple[str, str, str, int]] = field(default_factory=list, repr=False)
     shares: dict[str, tuple[float, float]] = field(default_factory=dict)
     error: PsephosError | None = None
@@ -162,6 +171,9 @@ def main_job(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     job.write(directory, onnx=_has_onnx())
     seen = _of_sums(job.options, job.dealt, kept, transcript, outcome.privacy)
     seen.files = _written(directory)
+    for name in PUBLIC_FILES:
+        if (path := directory / name).exists():
+            seen.whole[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     return seen
 
 
@@ -253,10 +265,12 @@ def _has_onnx() -> bool:
 
 def public_files(model: bytes | str, card: str) -> dict[str, Any]:
     """What a model and its card say, by file and place, without what is a function of the noisy result."""
-    fields = json.loads(model)
-    found = {f"{MODEL_FILE}: {name}": value for name, value in fields.items() if name not in DERIVED_FIELDS}
-    lines = enumerate(card.splitlines(), 1)
-    return found | {f"card.md: line {number}": line for number, line in lines if not DERIVED_LINES.search(line)}
+    fields = {name: value for name, value in json.loads(model).items() if name not in DERIVED_FIELDS}
+    fields["release"].pop("signal", None)
+    fields["warnings"] = [text for text in fields["warnings"] if not DERIVED_LINES.search(text)]
+    lines = [line for line in card.splitlines() if line and not DERIVED_LINES.search(line)]
+    found = {f"{MODEL_FILE}: {name}": value for name, value in fields.items()}
+    return found | {f"card.md: line {number}": line for number, line in enumerate(lines, 1)}
 
 
 def _written(directory: Path) -> dict[str, Any]:

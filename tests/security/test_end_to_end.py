@@ -193,6 +193,7 @@ def seen(**changed: Any) -> Seen:
         "released": {"avg": (np.array([1.0, 0.0]), 0.5)},
         "terms": {"sum": 1},
         "files": {"model.json: classes": ["x", "y"]},
+        "whole": {"model.json": "1"},
         "messages": [("party 0", "board", "ballot", 10)],
         "shares": {"sum": (2, 2)},
     }
@@ -207,6 +208,7 @@ def seen(**changed: Any) -> Seen:
         ("terms", {"terms": {"sum": 2}}),
         ("public files", {"files": {"model.json: classes": ["x", "z"]}}),
         ("public files", {"files": {}}),
+        ("public files", {"whole": {"model.json": "2"}}),
         ("others' rows", {"local": {"a": {"rows": "1", "parameters": "2"}, "b": {"rows": "3", "parameters": "2"}}}),
         ("others' parameters", {"local": {"a": {"rows": "1", "parameters": "2"}, "b": {"rows": "1"}}}),
         ("others' vectors", {"vectors": {"sum": {"a": (1, 2), "b": (3, 5)}}}),
@@ -223,6 +225,11 @@ def test_each_check_can_fail(check: str, changed: dict[str, Any]) -> None:
     found = compare(seen(), seen(**changed), "a", table)
     assert check in {one.check for one in found.findings}
     assert all(one.said for one in found.findings)
+
+
+def test_what_follows_from_another_sum_may_be_another_file() -> None:
+    moved = seen(vectors={"sum": {"a": (1, 3), "b": (3, 4)}}, whole={"model.json": "2"})
+    assert compare(seen(), moved, "a", made_up()).findings == []
 
 
 def test_colluders_leave_too_little() -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 import psephos.simulation.sums
@@ -20,6 +21,7 @@ import psephos.study.protocols
 from psephos.data.own import OwnTable
 from psephos.data.splits import Split
 from psephos.data.tables import is_gap
+from psephos.job import Job
 from psephos.parties.training import train_parties
 from psephos.security.end_to_end import COLLUDERS
 from psephos.security.neighbours import NO_CHANGE
@@ -171,6 +173,20 @@ def _classes_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
     return names
 
 
+def _rescaled(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The released intercept is multiplied by the number of private rows, after the noise."""
+
+    def run(self: Job, **how: Any) -> Any:
+        outcome = original(self, **how)
+        assert self.model is not None
+        (intercept,) = self.model.intercepts
+        scaled = (intercept * sum(map(len, self.dealt.parties)),)
+        self.model = msgspec.structs.replace(self.model, intercepts=scaled)
+        return outcome
+
+    return run
+
+
 # -- 4: noise that counts on the shares of colluding parties
 
 
@@ -212,6 +228,16 @@ COUPLED: tuple[Coupled, ...] = (
     ),
     _of_own_data(
         "medians and categories of all rows", 2, "a new category", "public files", "_encoding", _learned_on_all
+    ),
+    Coupled(
+        "a released number times the private rows",
+        2,
+        "run --method vote",
+        "rows added",
+        "public files",
+        (Job,),
+        "run",
+        _rescaled,
     ),
     _of_own_data("classes of all rows", 3, "a label that is no class", "public files", "_class_names", _classes_of_all),
     Coupled("no colluders", 4, OWN_DATA, COLLUDERS, "colluders", SHARES, "shares_of", _no_colluders),
