@@ -8,6 +8,8 @@
 * `case_tally`, `case_statistic`, `case_pathak`, `case_psgd`: for each protocol its coalitions, its secrets, and the
 checks that stand behind each cell of the matrix.
 * `audit`: all of it in one call, as `psephos audit` prints it.
+* `neighbours`, `pipelines`, `record_pipelines`, `study_pipelines`, `end_to_end`: whole commands on neighbouring tables,
+and `privacy`: every mechanism, sampled; both are `psephos audit --privacy`.
 
 What all this is tried against (protocols broken in one line, hostile bytes) is tests/security/lab.
 """
