@@ -17,7 +17,6 @@ import psephos.parties.psgd
 import psephos.protocol.paillier.sharing
 import psephos.simulation.methods
 import psephos.simulation.psgd
-import psephos.simulation.sums
 import psephos.simulation.tally
 import psephos.study.protocols
 from psephos.parties.psgd import GradientParty
@@ -185,10 +184,10 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "only one release of each method is paid for",
-        psephos.simulation.sums,
-        "_composed",
-        "for _ in range(draws)",
-        "for _ in range(1)",
+        Sums,
+        "_costs",
+        "for _ in drawn]",
+        "for _ in range(1)]",
         partial(published.costs_add_up, "spherical-laplace"),
     ),
     Planted(
