@@ -323,9 +323,9 @@ def test_every_protocol_from_its_study_to_a_model_that_verifies(  # wide: one ro
     asked = ("--public", consortium / "public.csv", *(() if joint else ("--curator", consortium / "lab")), "--json")
     checks = {check["what"]: check["verdict"] for check in json.loads(psephos("verify", study, *seen, *asked))}
     follows = next(verdict for what, verdict in checks.items() if what.startswith("the result follows"))
-    assert follows == "holds"
+    assert follows == ("holds" if joint else "not checked")  # of the noise that a curator added
     assert "fails" not in checks.values()
-    assert list(checks.values()).count("holds") >= (5 if protocol == "pathak" else 8)
+    assert list(checks.values()).count("holds") >= (5 if protocol == "pathak" else 8 if joint else 7)
 
 
 def test_the_vote_ends_when_the_study_says_so(consortium: Consortium) -> None:
