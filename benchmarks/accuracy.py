@@ -1,8 +1,10 @@
 """Accuracy against epsilon for every method, each by its public rule, and for rivals at equal privacy.
 
 Splits as in Hamm 2016, section 6. Counts and sums are taken in the clear for speed (the encrypted ones are equal
-exactly, see `psephos run`); our noise comes from the operating system, on the lattice, as in a real release, and the
-rivals of `benchmarks.rivals` are simulated. Results are written after every split.
+exactly, see `psephos run`). The columns "joint own-data", "joint whitened" and "joint statistic" are the releases of
+`psephos run`: the parties add the noise in shares. To the others a trusted curator adds it. Our noise comes from the
+operating system, on the lattice, as in a real release; the rivals of `benchmarks.rivals` are simulated. Results are
+written after every split.
 
     python -m benchmarks.accuracy har digits --data-dir DIR --splits 10 --draws 20
     python -m benchmarks.accuracy --page
@@ -18,7 +20,7 @@ import json
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,20 +35,26 @@ from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import Minimiser
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius, choose_method
 from psephos.curator.hamm.statistic import (
+    SOURCE_OF,
     MechanismName,
     StatisticPlan,
+    fit_statistic,
     plan_statistic,
     public_coordinates,
     quieter_noise,
+    release_total,
 )
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
+from psephos.job import JobOptions
+from psephos.parties.noise import Shares
 from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, unit_rows
-from psephos.protocol.randomness import SYSTEM
+from psephos.protocol.privacy.mechanisms import Mechanism
+from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.simulation.linear import count_votes
 from psephos.simulation.methods import (
     Method,
@@ -58,6 +66,7 @@ from psephos.simulation.methods import (
     pate_method,
     statistic_method,
 )
+from psephos.simulation.tally import shares_of
 
 RESULTS = Path(__file__).parent / "results" / "accuracy"
 """A file for each task, so that several may be measured at once."""
@@ -93,8 +102,28 @@ VOTERS = ("whitened votes", "propagation")
 """The statistic of votes of other learners: those that train in the public coordinates (`--learners whitened`), and
 parties that spread their labels over the public rows."""
 
-METHODS = (*OWN, "statistic", "avg", "soft", "pate", "confident", "rounds")
-COLUMNS = (*METHODS, *VOTERS)
+SUMMED = (*OWN, "statistic")
+JOINT = tuple(f"joint {name}" for name in SUMMED)
+"""What `psephos run` releases: the parties add the noise to these sums, in shares."""
+
+METHODS = (*JOINT, "avg", "soft", "pate", "confident", "rounds")
+"""What the rule's choice is held against."""
+
+SHOWN = (*JOINT, "avg", "soft", "pate", *SUMMED, "confident", "rounds")
+COLUMNS = (*SHOWN, *VOTERS)
+
+COMMANDS = {
+    **{name: f"--dataset {name}" for name in ("breast-cancer", "digits")},
+    **{name: f"--dataset {name} --data-dir DIR" for name in ("adult", "har", "kdd99")},
+    "har-60": "--dataset har --data-dir DIR",
+}
+"""The data set of a task as a command of the product takes it; the other tasks are made here."""
+
+PURE_IS_QUIETER: dict[str, tuple[float, ...]] = {"breast-cancer": MIDDLE, "moving": (0.1,)}
+"""Where `quieter_noise` takes the discrete Laplace for an (epsilon, delta) that the parties' noise has to reach."""
+
+COLLUDERS = JobOptions.threshold - 1
+"""Parties that may tell each other their noise shares: one key holder fewer than it takes to open a sum."""
 
 
 def _har_subjects(folder: Path) -> tuple[Any, Any]:
@@ -200,16 +229,47 @@ def accuracy(problem: dict[Any, Any], w: Any) -> float:
     return round(float(np.mean(votes(w[None], problem["X_test"])[0] == problem["y_test"])), 4)
 
 
-def _noise(problem: dict[Any, Any], law: str, epsilon: float) -> MechanismName:
+def _noise(problem: dict[Any, Any], law: str, epsilon: float, *, joint: bool = False) -> MechanismName:
     if law == "pure":
-        return "spherical-laplace"
-    return quieter_noise(problem["auxiliary"], problem["classes"], problem["parties"], epsilon=epsilon, delta=1e-6)
+        return "discrete-laplace" if joint else "spherical-laplace"
+    agreed = problem["auxiliary"], problem["classes"], problem["parties"]
+    return quieter_noise(*agreed, epsilon=epsilon, delta=1e-6, joint=joint)
+
+
+def joint_noise(mechanism: Mechanism, shares: Shares, randomness: Randomness = SYSTEM) -> list[int]:
+    """Draw the sum of all parties' noise shares, `shares.dimension` integers.
+
+    The shares of `shares.contributors` parties add up to exactly the law of `mechanism`, which is drawn at once; those
+    of the other parties are drawn one by one.
+    """
+    others = (shares.share(randomness) for _ in range(shares.parties - shares.contributors))
+    return [sum(entry) for entry in zip(mechanism.sample(randomness), *others, strict=True)]
+
+
+def joint_at(
+    problem: dict[Any, Any], law: str, epsilon: float, name: str = "own-data", lam: float = WHITENED_RIDGE
+) -> Method:
+    """A method of `SUMMED` as `psephos run` releases it: every party adds its share of the noise to what it sends."""
+    auxiliary, classes, parties = problem["auxiliary"], problem["classes"], problem["parties"]
+    noise = _noise(problem, law, epsilon, joint=True)
+    terms: dict[str, Any] = {"epsilon": epsilon, "mechanism": noise, "source": SOURCE_OF[name], "joint": True}
+    plan = plan_statistic(auxiliary, classes, parties, **terms)
+    assert plan.mechanism is not None
+    mechanism, shares = plan.mechanism, shares_of(plan, colluders=COLLUDERS)
+    grid = plan.grid
+    total = _own_sum(problem, plan, lam) if isinstance(grid, OwnDataGrid) else grid.total(problem["counts"])
+
+    def draw(randomness: Randomness) -> Any:
+        noisy = [exact + entry for exact, entry in zip(total, joint_noise(mechanism, shares, randomness), strict=True)]
+        return fit_statistic(release_total(plan, noisy))
+
+    return replace(own_data_method(total, plan), draw=draw)
 
 
 def own_data_at(
     problem: dict[Any, Any], law: str, epsilon: float, source: Own = "own-data", lam: float = WHITENED_RIDGE
 ) -> Method:
-    """The own-data statistic or the whitened average by the public rules, its noise included."""
+    """The own-data statistic or the whitened average by the public rules, with the noise of a trusted curator."""
     auxiliary, classes, parties = problem["auxiliary"], problem["classes"], problem["parties"]
     mechanism = _noise(problem, law, epsilon)
     plan = plan_statistic(auxiliary, classes, parties, epsilon=epsilon, mechanism=mechanism, source=source)
@@ -218,7 +278,7 @@ def own_data_at(
 
 def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) -> dict[str, list[float]]:
     """{'law epsilon method': accuracies of `draws` releases}; hindsight takes the best mean."""
-    problem = prepare(task, seed, folder, trained=not wanted <= {*OWN, *VOTERS})
+    problem = prepare(task, seed, folder, trained=not wanted <= {*JOINT[: len(OWN)], *OWN, *VOTERS})
     classes = problem["classes"]
     loss = loss_named("logistic", classes)
     fit = erm_fit("soft", problem["counts"], problem["auxiliary"], loss) if "soft" in wanted else None
@@ -227,6 +287,8 @@ def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) 
     laws: dict[str, MechanismName] = {"pure": "spherical-laplace", "gaussian": "gaussian"}
     for law, mechanism in laws.items():
         for epsilon in TASKS[task][law]:
+            laplace = law == "pure" or epsilon in PURE_IS_QUIETER.get(task, ())
+            assert laplace == (_noise(problem, law, epsilon, joint=True) == "discrete-laplace")
             request = Request(epsilon, 1e-6, mechanism, None, "certified", False)
             ours = _ours(problem, law, request, seed, fit)
             cell = f"{law} {epsilon:g}"
@@ -251,6 +313,10 @@ def _ours(
     loss = loss_named("logistic", problem["classes"])
     quiet = replace(request, mechanism=_noise(problem, law, request.epsilon))
     ours: dict[str, Callable[[], Method]] = {
+        f"joint {name}": partial(joint_at, problem, law, request.epsilon, name)
+        for name in (SUMMED if counts is not None else OWN)
+    }
+    ours |= {
         "own-data": lambda: own_data_at(problem, law, request.epsilon),
         "whitened": lambda: own_data_at(problem, law, request.epsilon, "whitened"),
         "whitened votes": lambda: whitened_votes(problem, law, request.epsilon),
@@ -339,16 +405,17 @@ GOALS: dict[str, dict[str, tuple[float, ...]]] = {
 
 
 def page(results: dict[str, Any]) -> str:
-    """docs/accuracy.md: a table or two a task, and counts of what the rule reached."""
+    """docs/accuracy.md: for every task its commands and a table or two, and counts of what the rule reached."""
     lines, reached = [_INTRODUCTION], {"Development": [0, 0, 0], "Reporting": [0, 0, 0]}
     behind, missed = [], []
     for task in sorted(results, key=lambda t: t in DEVELOPMENT):
         splits, asked = results[task], TASKS[task]
-        pick = choose_method(("logistic",), asked["parties"])
-        half = "Development" if task in DEVELOPMENT else "Reporting"
+        rule = choose_method(("logistic",), asked["parties"])
+        pick, half = f"joint {rule}", "Development" if task in DEVELOPMENT else "Reporting"
         lines += [
             f"\n## {task}\n",
-            f"{half} half. M = {asked['parties']}; the rule takes {pick}. {_table(splits, METHODS)}",
+            f"{half} half. M = {asked['parties']}; the rule takes {rule}.{_commands(task, rule)}",
+            f"\n{_table(splits, SHOWN)}",
         ]
         if voted := [one for one in splits if any(cell.endswith(f" {VOTERS[0]}") for cell in one)]:
             lines.append(f"\nOther voters. {_table(voted, ('statistic', *VOTERS))}")
@@ -363,18 +430,18 @@ def page(results: dict[str, Any]) -> str:
                 for m in METHODS
                 if (both := [one for one in splits if {f"{cell} {m}", f"{cell} {pick}"} <= one.keys()])
             }
-            best = max(ahead, key=lambda m: ahead[m])
             if "rounds" not in ahead:
                 continue
+            best = max(ahead, key=lambda m: ahead[m])
             for i, short in enumerate((np.inf, 0.01, 0.005)):
                 reached[half][i] += ahead[best] <= short
             if ahead[best] > 0.005:
-                behind.append(f"{task}, {cell}: {best} by {ahead[best]:.3f}")
-    lines += [_POOLED, POOLED.read_text().rstrip(), "\n## What the rule reached\n"]
+                behind.append(f"{task}, {cell}: {best.removeprefix('joint ')} by {ahead[best]:.3f}")
+    lines += [_POOLED, POOLED.read_text().rstrip(), _REACHED]
     for half, (cells, near, level) in reached.items():
         lines += [
             f"* {half} half, of {cells} cells: no column is above what the rule takes by more than 0.01 in {near}, by",
-            f"  more than 0.005 in {level}; each column beside it on the splits that both have.",
+            f"  more than 0.005 in {level}.",
         ]
     lines += [
         f"* A column is above it by more than 0.005 in: {'; '.join(behind) or 'none'}.",
@@ -382,6 +449,17 @@ def page(results: dict[str, Any]) -> str:
     ]
     lines += [_CONSTANTS, CONSTANTS.read_text().rstrip()]
     return "\n".join(lines) + "\n"
+
+
+def _commands(task: str, rule: str) -> str:
+    """What makes the releases of a task's table."""
+    if task not in COMMANDS:
+        return f" No command of the product reads these rows: `python -m benchmarks.accuracy {task}`."
+    data = f"{COMMANDS[task]} --parties {TASKS[task]['parties']}"
+    others = [f" --method {name}" for name in OWN if name != rule]
+    runs = [f"$ psephos run {data}{method} --epsilon 1" for method in ("", *others, " --method statistic {shared}")]
+    lines = [*runs, f"$ psephos simulate tally {data} --epsilon 1"]
+    return "\n".join(["\n", "```console", *lines, "```"]).format(shared="--reveal statistic")
 
 
 def _cells(splits: list[dict[str, list[float]]]) -> list[str]:
@@ -401,8 +479,11 @@ def _table(splits: list[dict[str, list[float]]], columns: tuple[str, ...]) -> st
     cells = _cells(splits)
     counted = {m: [len(one[f"{cells[0]} {m}"]) for one in splits if f"{cells[0]} {m}" in one] for m in columns}
     shown = [m for m in columns if counted[m]]
-    few = ", ".join(f"{m} {len(counted[m])} of {min(counted[m])}" for m in shown if sum(counted[m]) < 200)
-    lines = [f"Splits: 10 of 20 draws{', but ' + few if few else ''}.\n", f"| noise | epsilon | {' | '.join(shown)} |"]
+    few = ", ".join(f"{_title(m)} {len(counted[m])} of {min(counted[m])}" for m in shown if sum(counted[m]) < 200)
+    lines = [
+        f"Splits: 10 of 20 draws{', but ' + few if few else ''}.\n",
+        f"| noise | epsilon | {' | '.join(map(_title, shown))} |",
+    ]
     lines.append("| --- " * (2 + len(shown)) + "|")
     for cell in cells:
         drawn = [_drawn(splits, cell, m) for m in shown]
@@ -411,19 +492,42 @@ def _table(splits: list[dict[str, list[float]]], columns: tuple[str, ...]) -> st
     return "\n".join(lines)
 
 
+def _title(column: str) -> str:
+    """What a page calls a column."""
+    return column.removeprefix("joint ") if column in JOINT else f"{column} (trusted curator)"
+
+
 _INTRODUCTION = """# Accuracy
 
-Drawn by `python -m benchmarks.accuracy --page` from what `python -m benchmarks.accuracy` had measured by then, in ten
-splits of 20 draws; where a column has fewer its table says so. A cell is median, mean ± standard deviation over
-splits and draws. pure is epsilon without delta, gaussian is at delta = 1e-6; a party is protected with all it holds.
+Drawn by `python -m benchmarks.accuracy --page` from what `python -m benchmarks.accuracy` has measured, in ten splits of
+20 draws; a table says where a column has fewer. A cell is median, mean ± standard deviation over splits and draws. pure
+is epsilon without delta (but for numerical error), gaussian is at delta = 1e-6; a party is protected with all it holds.
 
-**own-data**, **whitened** and **statistic** (of votes) are the releases that the [public rule](choosing.md) chooses
-from; avg is clipped averaging, soft is Hamm's Algorithm 2, pate is GNMax or LNMax. The last two columns are rivals at
-equal total privacy, each the best of three settings **in hindsight**, which no real run could have: confident is PATE
-with confident aggregation and a semi-supervised student on the same public rows, rounds is clipped averaging over 2, 5
-or 15 rounds. **Other voters** are the statistic of the votes of other learners: whitened votes come from logistic
-regression in 12 public coordinates (`--learners whitened`), propagation from parties that spread their labels over the
-public rows (Zhou et al. 2004). These are in no count below, and no rule takes them.
+**Whose noise.** The columns **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`,
+which the [public rule](choosing.md) chooses from: nobody is trusted, the parties add the noise in shares, discrete
+Laplace (pure) or Skellam (gaussian), and as any two of them may tell theirs (`--threshold 3`), what M parties add is
+noise for M - 3. The benchmark adds up the parties' contributions in the clear and draws the sum of the shares at once;
+`tests/test_benchmarks.py` tests that it has the same law. In every other column a **trusted curator** knows the exact
+sums or counts and adds the noise, so these figures need a trust that the first three do not: spherical Laplace or
+rounded Gaussian for own-data, whitened and statistic; avg is clipped averaging, soft is Hamm's Algorithm 2, pate is
+GNMax or LNMax.
+
+**Commands.** Under the name of a task stand the commands that make the releases of its table, in the order of the
+columns: what the rule takes, the other two, and all that a trusted curator can release. They are for a pure epsilon of
+1; `--epsilon` is the row, `--seed` 0 to 9 the split, and `--mechanism gaussian` belongs to the rows of that name. A
+command draws once (`psephos simulate tally`: 20 times) and measures on all test rows, the benchmark on 20,000 at most.
+In the gaussian rows of breast-cancer, and of moving at 0.1, own-data, whitened and statistic have the pure noise, which
+the rule finds quieter (and with a trusted curator, of adult at 0.1 and moving at 0.3 too): `psephos run --mechanism
+gaussian` then takes it by itself, and where the method is given the command is the one without `--mechanism`. Where no
+command reads the rows of a task, its releases are the same ones of other rows.
+
+The last two columns are rivals at equal total privacy, which only the benchmark plays, with a trusted curator, and each
+is the best of three settings **in hindsight**, which no real run could have: confident is PATE with confident
+aggregation and a semi-supervised student on the same public rows, rounds is clipped averaging over 2, 5 or 15 rounds.
+**Other voters** are the statistic of the votes of other learners: whitened votes come from logistic regression in 12
+public coordinates (`psephos simulate tally --methods statistic --learners whitened`), propagation from parties that
+spread their labels over the public rows (Zhou et al. 2004), which only the benchmark plays. These are in no count
+below, and no rule takes them.
 
 **What is blind.** The rules see public numbers only when they run. Their constants were chosen on a development half
 of the data sets: HAR, digits, Adult, tall, and three tasks made of the same rows (moving, occupation, har-60);
@@ -447,6 +551,14 @@ kdd99-held-out is kdd99 with other test rows: of the training file, that nobody 
 otherwise (it has attacks that training never saw), which turns the order of own-data and the statistic of votes round;
 no public quantity can tell, so no rule is made of it. Looked at after the fact, and in no count below."""
 
+
+_REACHED = """
+## What the rule reached
+
+The column of the release that the rule takes, as `psephos run` makes it, against the other two that it makes and
+against avg, soft, pate, confident and rounds, which have the better of it: their noise is a trusted curator's. Each
+column beside it on the splits that both have.
+"""
 
 _POOLED = """
 ## One row, in trusted hands

@@ -1,0 +1,89 @@
+"""The benchmarks measure what the commands release: the noise that they draw at once is the sum of the parties' shares.
+
+False alarms: each chi-square test fails for 1 of 10^10 seeds, and the seeds are fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from benchmarks.accuracy import COLLUDERS, accuracy, joint_at, joint_noise, prepare
+from psephos.job import Job, JobOptions
+from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Mechanism, Skellam
+from psephos.protocol.randomness import Randomness, SimulationRandomness
+
+FALSE_ALARM = 1e-10
+PARTIES, ENTRIES, SCALE, VARIANCE = 12, 8_000, Fraction(5, 2), Fraction(9)
+NOISY = contributors(PARTIES, COLLUDERS)
+SUPPORT = np.arange(-60, 61)
+
+LAWS: dict[str, tuple[Mechanism, Shares]] = {
+    "pure": (DiscreteLaplace(ENTRIES, SCALE), PolyaShares(ENTRIES, PARTIES, NOISY, SCALE)),
+    "gaussian": (Skellam(ENTRIES, VARIANCE), SkellamShares(ENTRIES, PARTIES, NOISY, VARIANCE)),
+}
+
+
+def masses(law: str, surplus: float) -> NDArray[np.float64]:
+    """The law of the sum on `SUPPORT`, where `surplus` times the noise that is needed is added."""
+    if law == "gaussian":
+        mean = surplus * float(VARIANCE) / 2
+        found: NDArray[np.float64] = stats.skellam.pmf(SUPPORT, mean, mean)
+        return found
+    one = stats.nbinom.pmf(np.arange(400), surplus, -np.expm1(-1 / float(SCALE)))
+    difference = np.convolve(one, one[::-1])
+    return difference[len(one) - 1 + SUPPORT]
+
+
+def drawn_at_once(law: str, randomness: Randomness) -> list[int]:
+    return joint_noise(*LAWS[law], randomness)
+
+
+def share_by_share(law: str, randomness: Randomness) -> list[int]:
+    shares = LAWS[law][1]
+    return [sum(entry) for entry in zip(*(shares.share(randomness) for _ in range(PARTIES)), strict=True)]
+
+
+def p_value(drawn: list[int], expected: NDArray[np.float64]) -> float:
+    """Of Pearson's test, on the integers of which at least twenty are expected and two bins for the rest."""
+    bulk = np.flatnonzero(expected * len(drawn) >= 20)
+    low, high = SUPPORT[bulk[0]], SUPPORT[bulk[-1]]
+    observed = np.bincount(np.clip(drawn, low - 1, high + 1) - (low - 1), minlength=len(bulk) + 2)
+    below = expected[: bulk[0]].sum()
+    wanted = np.array([below, *expected[bulk], 1 - below - expected[bulk].sum()]) * len(drawn)
+    return float(stats.chisquare(observed, wanted).pvalue)
+
+
+@pytest.mark.parametrize("draw", [drawn_at_once, share_by_share])
+@pytest.mark.parametrize("law", LAWS)
+def test_noise_drawn_at_once_has_the_law_of_the_summed_shares(
+    law: str, draw: Callable[[str, Randomness], list[int]]
+) -> None:
+    drawn = draw(law, SimulationRandomness(28, f"{law} {draw.__name__}"))
+    assert p_value(drawn, masses(law, PARTIES / NOISY)) > FALSE_ALARM
+    for wrong in (1.0, PARTIES / contributors(PARTIES, 0)):  # nothing beyond the law; colluders forgotten
+        assert p_value(drawn, masses(law, wrong)) < FALSE_ALARM
+
+
+def test_shares_are_sized_for_the_colluders_of_run() -> None:
+    assert JobOptions(parties=PARTIES).coalition == COLLUDERS
+
+
+@pytest.mark.parametrize("method", ["own-data", "whitened"])
+def test_the_benchmark_sums_and_plans_what_run_does(method: str, tmp_path: Path) -> None:
+    problem = prepare("digits", 0, tmp_path, trained=False)  # digits are bundled
+    ours = joint_at(problem, "pure", 1.0, method)
+    asked: dict[str, Any] = {"dataset": "digits", "parties": problem["parties"], "method": method}
+    outcome = Job(JobOptions(**asked, key_bits=512, test_key=True, simulate_noise=True)).run()
+    theirs, without_noise = outcome.privacy[method], outcome.accuracy[method].nonprivate
+    assert (ours.ledger_entry.epsilon, ours.ledger_entry.sensitivity) == (theirs.epsilon, theirs.sensitivity)
+    assert ours.chosen["rank"] == theirs.chosen["rank"]
+    assert accuracy(problem, ours.nonprivate()) == pytest.approx(without_noise, abs=1e-4)
