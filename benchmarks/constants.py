@@ -3,7 +3,8 @@
 One constant at a time is set to each value, the others being what they are; printed is the mean accuracy over the cells
 of `benchmarks.accuracy`, the splits 0 and 1 and five draws: of the own-data statistic for the constants of
 `psephos.curator.hamm.statistic`, of the whitened average for its ridge, and of the statistic of the votes of the
-learner `whitened` for its number of coordinates. That whitened is taken under 100 parties is read off the first two.
+learner `whitened` for its number of coordinates. A trusted curator adds the noise to all of them. That whitened is
+taken under 100 parties is read off the first two.
 benchmarks/results/constants.md is what was printed.
 
     python -m benchmarks.constants --data-dir DIR

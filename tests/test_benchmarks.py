@@ -73,6 +73,16 @@ def test_noise_drawn_at_once_has_the_law_of_the_summed_shares(
         assert p_value(drawn, masses(law, wrong)) < FALSE_ALARM
 
 
+def test_wide_noise_has_the_variance_of_the_summed_shares() -> None:
+    variance = Fraction(2**90)
+    shares = SkellamShares(ENTRIES, PARTIES, NOISY, variance)
+    drawn = joint_noise(Skellam(ENTRIES, variance), shares, SimulationRandomness(28, "wide"))
+    for surplus, fits in ((PARTIES / NOISY, True), (1.0, False), (PARTIES / contributors(PARTIES, 0), False)):
+        squares = sum((entry / (surplus * 2**90) ** 0.5) ** 2 for entry in drawn)
+        tail = 2 * min(stats.chi2.cdf(squares, ENTRIES), stats.chi2.sf(squares, ENTRIES))
+        assert (tail > FALSE_ALARM) == fits
+
+
 def test_shares_are_sized_for_the_colluders_of_run() -> None:
     assert JobOptions(parties=PARTIES).coalition == COLLUDERS
 
