@@ -1,7 +1,7 @@
 """What privacy costs: the accuracy of the noisy statistic against epsilon, for few parties and for many.
 
 Votes are counted in the clear here and the noise comes from a seed, so this simulation protects nobody; it shows what a
-real run would give.
+run gives in which a trusted curator adds the noise (`psephos simulate tally --methods statistic`).
 
     python docs/examples/epsilon_curve.py
 """
