@@ -521,14 +521,14 @@ sums or counts and adds the noise, so these figures need a trust that the first 
 rounded Gaussian for own-data, whitened and statistic; avg is clipped averaging, soft is Hamm's Algorithm 2, pate is
 GNMax or LNMax.
 
-**Commands.** Under the name of a task stand the commands that make the releases of its table, in the order of the
-columns: what the rule takes, the other two, and all that a trusted curator can release. They are for a pure epsilon of
-1; `--epsilon` is the row, `--seed` 0 to 9 the split, and `--mechanism gaussian` belongs to the rows of that name. A
-command draws once (`psephos simulate tally`: 20 times) and measures on all test rows, the benchmark on 20,000 at most.
-In the gaussian rows of breast-cancer, and of moving at 0.1, own-data, whitened and statistic have the pure noise, which
-the rule finds quieter (and with a trusted curator, of adult at 0.1 and moving at 0.3 too): `psephos run --mechanism
-gaussian` then takes it by itself, and where the method is given the command is the one without `--mechanism`. Where no
-command reads the rows of a task, its releases are the same ones of other rows.
+**Commands.** Under the name of a task stand the commands that make the releases of its table: those of what the rule
+takes, of the other two, and of all that a trusted curator can release. They are for a pure epsilon of 1; `--epsilon` is
+the row, `--seed` 0 to 9 the split, and `--mechanism gaussian` belongs to the rows of that name. A command draws once
+(`psephos simulate tally`: 20 times) and measures on all test rows, the benchmark on 20,000 at most. In the gaussian
+rows of breast-cancer, and of moving at 0.1, own-data, whitened and statistic have the pure noise, which the rule finds
+quieter (and with a trusted curator, of adult at 0.1 and moving at 0.3 too): `psephos run --mechanism gaussian` then
+takes it by itself, and where the method is given the command is the one without `--mechanism`. Where no command reads
+the rows of a task, its releases are the same ones of other rows.
 
 The last two columns are rivals at equal total privacy, which only the benchmark plays, with a trusted curator, and each
 is the best of three settings **in hindsight**, which no real run could have: confident is PATE with confident
