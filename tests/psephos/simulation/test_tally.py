@@ -411,7 +411,7 @@ def test_curves_and_alpha_are_for_a_report() -> None:
     assert [curve.x for curve in (*accuracy.curves, *balanced.curves)] == [[1.0, 10.0]] * 2 * len(METHODS)
     assert outcome.composed is not None
     assert outcome.composed.releases == 2 * len(METHODS)
-    assert f"would spend epsilon {outcome.composed.epsilon:.4g}, " in accuracy.note
+    assert f"would spend epsilon {outcome.composed.epsilon:.4g} at " in accuracy.note
     assert outcome.by_epsilon["1"] == outcome.accuracy != outcome.by_epsilon["10"]
     assert outcome.alpha is not None
     assert sum(outcome.alpha.samples_per_share) == outcome.auxiliary

@@ -51,6 +51,7 @@ from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, combine,
 from psephos.protocol.pathak.comparison import mask_encrypted_difference
 from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, noise_scale, weight_bound
+from psephos.protocol.privacy.accounting import pure_event, stated
 from psephos.protocol.privacy.mechanisms import (
     DiscreteLaplace,
     RoundedGaussian,
@@ -677,6 +678,12 @@ def precision() -> None:
         raise AssertionError(f"epsilon {epsilon} was accepted")
 
 
+def stated_deltas() -> None:
+    """A pure release at the largest epsilon is stated at a delta that covers its sampler's distance from its law."""
+    cost = (1 + math.exp(64)) * 2.0**-160
+    assert stated(pure_event("the largest epsilon", 64.0, distance=2.0**-160), 0.0).delta >= cost
+
+
 def _skellam_tail(variance: float, bound: int) -> float:
     """log2 of Chernoff's bound of P(|X| > bound)."""
     t = math.asinh(bound / variance)
@@ -986,6 +993,13 @@ PARAMETERS: tuple[Parameter, ...] = (
         2.0**-80,
     ),
     Parameter(
+        "numerical part of a stated delta",
+        f"{_NOISE}.accounting.NUMERICAL_DELTA",
+        "2^-64, no less than the samplers of any release cost",
+        stated_deltas,
+        2.0**-80,
+    ),
+    Parameter(
         "largest epsilon", f"{_NOISE}.mechanisms.MAX_EPSILON", "(1 + e^epsilon) 2^-160 < 2^-64", precision, 128.0
     ),
     Parameter("least epsilon", f"{_NOISE}.mechanisms.MIN_EPSILON", "1e-9", precision, 1e-12),
@@ -1052,7 +1066,8 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.statistic._ROWS_PER_COORDINATE curator.hamm.statistic._BETWEEN curator.hamm.statistic._TELLING "
         "curator.hamm.statistic._LEAST_SIGNAL curator.hamm.statistic._LESSONS curator.hamm.statistic._SPLITS "
         "curator.hamm.statistic._CONTRAST_BITS curator.hamm.statistic._FEATURE_BITS "
-        "curator.hamm.statistic._NUMERICAL_RANK"
+        "curator.hamm.statistic._NUMERICAL_RANK curator.hamm.signal.REACH curator.hamm.signal.EVIDENCE "
+        "curator.hamm.signal._DRAWS curator.hamm.signal._ROWS curator.hamm.signal._LEAST"
     ),
 }
 """Constants of the product that no proof rests on, by what they are about."""
