@@ -3,8 +3,17 @@
 A `Store` is one SQLite file: what is done in one `transaction` is all there afterwards or none of it, whoever is killed
 when, and several processes may try. An `OnceLedger` in it gives one answer to each question, for ever.
 
-What a store cannot see is that it was set back as a whole: an old copy put in its place, or its write-ahead log
-(`FILE-wal`) lost after a crash. That is as good as a second machine with the same keys (docs/security/unprotected.md).
+What a store cannot see is that it was set back as a whole: an old copy put in its place, or its rollback journal
+(`FILE-journal`) lost after a crash. That is as good as a second machine with the same keys
+(docs/security/unprotected.md).
+
+Contents of the spaces `FORGETTING` are gone from every file of the store when the transaction that replaced them is
+kept. SQLite does not promise that: a write-ahead log keeps old pages, and even with `secure_delete` a row that was
+moved when pages were balanced leaves a copy in the slack of a page. So these contents are written encrypted
+(ChaCha20-Poly1305, RFC 8439), under a key that is drawn anew whenever one of them is replaced. The key is the only row
+of a table of its own, which nothing moves, and is overwritten in its place; and a rollback journal is truncated by the
+very act that keeps a transaction, so that no kill falls between keeping and forgetting. Copies that the file system
+or the disk make are not reached (docs/security/unprotected.md).
 """
 
 from __future__ import annotations
@@ -21,13 +30,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
 from psephos.protocol.errors import AlreadyDoneError, JournalError
 
 _APPLICATION = 0x50534550
-_FORMAT = 2  # 1 were the files that came before
+_FORMAT, _PLAIN, _TO_REWRITE = 3, 2, -3
+"""This format; the one before, without encryption; a file that came from it, and may hold what was there before."""
 _SCHEMA = """
 CREATE TABLE records (space TEXT, name BLOB, content BLOB NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (space, name))
 """
+_KEY_SCHEMA = "CREATE TABLE secret (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL)"
+_KEY_BYTES, _NONCE_BYTES = 32, 12
+
+FORGETTING = ("role", "seat")
+"""Spaces of an agent's state and sealing key: what was replaced there is in no file any more."""
 _IDENTITY = ("store", b"identity")
 
 
@@ -59,6 +77,7 @@ class Store:
         """
         self._path = None if path is None else Path(path)
         self._process, self._lock = os.getpid(), threading.RLock()
+        self._encrypts = self._path is not None
         wanted = json.loads(json.dumps(dict(identity or {})))
         if self._path is not None:
             _make_private(self._path)
@@ -70,15 +89,22 @@ class Store:
             with self._named_errors():
                 if alone:
                     self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                self._connection.execute("PRAGMA secure_delete = ON")  # seeds that a ceremony forgets; not the default
+                self._connection.execute("PRAGMA secure_delete = ON")  # the old key; not the default
                 if self._path is None:  # every simulated party has one: nothing to compare, nothing to sync
                     self._connection.execute(_SCHEMA)
                 else:
-                    self._connection.execute("PRAGMA journal_mode = WAL")
+                    # Not DELETE: `alone`, SQLite then keeps the journal and overwrites its header only.
+                    ((mode,),) = self._connection.execute("PRAGMA journal_mode = TRUNCATE")
                     self._connection.execute("PRAGMA synchronous = FULL")
+                    self._connection.execute("PRAGMA temp_store = MEMORY")  # savepoints keep old pages, too
+                    if mode != "truncate":
+                        raise JournalError(f"{self} keeps a journal that does not forget ({mode}); nothing was done")
             if self._path is not None:
                 with self.transaction():
                     self._begin(wanted)
+                if self._run("PRAGMA user_version") == [(_TO_REWRITE,)]:
+                    self._run("VACUUM")  # or what was once forgotten stays in the slack of pages
+                    self._run(f"PRAGMA user_version = {_FORMAT}")
         except BaseException:
             self._connection.close()
             raise
@@ -91,18 +117,22 @@ class Store:
         ((tables,),) = self._run("SELECT count(*) FROM sqlite_schema")
         if not (application or version or tables):
             self._run(_SCHEMA)
+            self._run(_KEY_SCHEMA)
+            self._run("INSERT INTO secret VALUES (1, ?)", os.urandom(_KEY_BYTES))
             self._run(f"PRAGMA application_id = {_APPLICATION}")
             self._run(f"PRAGMA user_version = {_FORMAT}")
             self.put(*_IDENTITY, json.dumps(wanted).encode())
             return
         if application != _APPLICATION:
             raise JournalError(f"{self._path} is a database of another program; name another file")
-        if version != _FORMAT:
+        if version not in (_FORMAT, _TO_REWRITE, _PLAIN):
             raise JournalError(f"{self._path} has format {version}, and this version of Psephos reads {_FORMAT}")
         if self._run("PRAGMA integrity_check(1)") != [("ok",)]:
             raise self._damaged()
+        self._encrypts = version != _PLAIN
         with self._named_errors():
-            for row in self._connection.execute("SELECT space, name, content, digest FROM records"):
+            query = "SELECT space, name, content, digest, " + self._key_column() + " FROM records"  # noqa: S608
+            for row in self._connection.execute(query):
                 self._checked(*row)
         found = json.loads(self.get(*_IDENTITY) or b"null")
         if not isinstance(found, dict):
@@ -113,6 +143,17 @@ class Store:
             raise JournalError(
                 f"{self._path} is of another run ({terms}); continue with the same options, or name another place"
             )
+        if not self._encrypts:
+            self._encrypt_all()
+
+    def _encrypt_all(self) -> None:
+        """Bring a file of the format before to this one, but for what is left in the slack of its pages."""
+        kept = {(space, name): content for space in FORGETTING for name, content in self.items(space)}
+        self._run(_KEY_SCHEMA)
+        self._run("INSERT INTO secret VALUES (1, ?)", os.urandom(_KEY_BYTES))
+        self._encrypts = True
+        self._write_secrets(kept)
+        self._run(f"PRAGMA user_version = {_TO_REWRITE}")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -140,7 +181,9 @@ class Store:
     def get(self, space: str, name: bytes) -> bytes | None:
         """The content of that name; None when there is none. Raises JournalError when it is damaged."""
         with self._lock:
-            rows = self._run("SELECT * FROM records WHERE space = ? AND name = ?", space, name)
+            # One statement: another process may change the key between two.
+            query = "SELECT *, " + self._key_column() + " FROM records WHERE space = ? AND name = ?"  # noqa: S608
+            rows = self._run(query, space, name)
             return self._checked(*rows[0])[1] if rows else None
 
     def last(self, space: str) -> bytes | None:
@@ -165,19 +208,41 @@ class Store:
         Raises JournalError when it cannot be written; what was there before is there still.
         """
         with self.transaction():
-            digest = _digest(space, name, content)
-            self._run("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", space, name, content, digest)
+            if not self._encrypts or space not in FORGETTING:
+                self._write(space, name, content)
+                return
+            query = "SELECT space, name FROM records WHERE space IN (?, ?)"
+            others = {(a, b) for a, b in self._run(query, *FORGETTING)} - {(space, name)}
+            kept = {place: self.get(*place) or b"" for place in others}
+            self._write_secrets(kept | {(space, name): content})
+
+    def _write_secrets(self, contents: Mapping[tuple[str, bytes], bytes]) -> None:
+        """Write all contents of the spaces that forget, under a new key in the place of the old one."""
+        key = os.urandom(_KEY_BYTES)
+        self._run("UPDATE secret SET key = ?", key)
+        for place, content in contents.items():
+            self._write(*place, _encrypted(key, *place, content))
+
+    def _key_column(self) -> str:
+        return "(SELECT key FROM secret)" if self._encrypts else "NULL"
+
+    def _write(self, space: str, name: bytes, content: bytes) -> None:
+        digest = _digest(space, name, content)
+        self._run("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", space, name, content, digest)
 
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:
             self._connection.close()
 
-    def _checked(self, space: str, name: bytes, content: bytes, digest: bytes) -> tuple[bytes, bytes]:
+    def _checked(self, space: str, name: bytes, content: bytes, digest: bytes, key: bytes) -> tuple[bytes, bytes]:
         try:
             if digest == _digest(space, name, content):
-                return name, content
-        except (AttributeError, TypeError):  # another type than was written
+                if not self._encrypts or space not in FORGETTING:
+                    return name, content
+                nonce, sealed = content[:_NONCE_BYTES], content[_NONCE_BYTES:]
+                return name, ChaCha20Poly1305(key).decrypt(nonce, sealed, _place(space, name))
+        except (AttributeError, TypeError, ValueError, InvalidTag):  # another type than was written, or another key
             pass
         raise self._damaged()
 
@@ -257,9 +322,19 @@ class OnceLedger:
         return kept[end:]
 
 
+def _encrypted(key: bytes, space: str, name: bytes, content: bytes) -> bytes:
+    """A nonce, and the content as nobody without the key can read it or put it in another place."""
+    nonce = os.urandom(_NONCE_BYTES)
+    return nonce + ChaCha20Poly1305(key).encrypt(nonce, content, _place(space, name))
+
+
+def _place(space: str, name: bytes) -> bytes:
+    written = space.encode()
+    return b"%d %d %s%s" % (len(written), len(name), written, name)
+
+
 def _digest(space: str, name: bytes, content: bytes) -> bytes:
-    place = space.encode()
-    return hashlib.sha256(b"%d %d %s%s%s" % (len(place), len(name), place, name, content)).digest()
+    return hashlib.sha256(_place(space, name) + content).digest()
 
 
 def _make_private(path: Path) -> None:
