@@ -73,6 +73,24 @@ def inbox(user: str) -> str:
     return f"_INBOX.{user}"
 
 
+class _Client(Client):
+    """A connection that says who it is over TLS only, where TLS was asked for.
+
+    nats-py sends a name and a password in plain text to a server that does not announce TLS, whatever the URL says.
+    """
+
+    def __init__(self, where: str, secure: bool) -> None:
+        super().__init__()
+        self._where, self._secure = where, secure
+
+    def _connect_command(self) -> bytes:
+        """The first thing that is sent; raises BoardError instead of building it for a plain connection."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if self._secure and (writer is None or writer.get_extra_info("ssl_object") is None):
+            raise BoardError(f"the server at {self._where} does not speak TLS, and tls:// was asked for")
+        return super()._connect_command()
+
+
 class NatsBoard:
     """A study's board on a server, as one role or as somebody who only reads. Reconnects by itself."""
 
@@ -115,7 +133,7 @@ class NatsBoard:
                 self._trusted = ssl.create_default_context(cafile=options.get("ca"))
             except OSError as error:
                 raise BoardError(f"the certificates {options.get('ca')} cannot be read: {error}") from None
-        self._client, self._connecting = Client(), asyncio.Lock()
+        self._client, self._connecting = _Client(self._where, self._secure), asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         self._trouble: asyncio.Future[str] = self._loop.create_future()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"board at {self._where}", daemon=True)
@@ -131,7 +149,7 @@ class NatsBoard:
         if self._client.is_connected:
             return
         await self._end()
-        self._client = Client()
+        self._client = _Client(self._where, self._secure)
         settings: dict[str, Any] = {} if self._trusted is None else {"tls": self._trusted}
         if self._key is not None:
             # nats-py would take the seed, and sign whatever a server asks for.
@@ -167,8 +185,6 @@ class NatsBoard:
     def _sign(self, nonce: str) -> bytes:
         """The answer to a server's challenge: never a signature over anything that could mean something elsewhere."""
         assert self._key is not None
-        if self._secure and not self._client._server_info.get("tls_required"):
-            raise BoardError(f"the server at {self._where} does not speak TLS, and tls:// was asked for")
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", nonce):
             raise BoardError(f"the server at {self._where} wants something signed that is no challenge")
         return base64.urlsafe_b64encode(self._key.sign(nonce.encode())).rstrip(b"=")
@@ -279,10 +295,13 @@ class NatsBoard:
     async def _message(self, number: int) -> RawStreamMsg:
         js = self._client.jetstream(timeout=self._patience)
         try:
-            return await js.get_msg(self._stream, number, direct=True)
+            message = await js.get_msg(self._stream, number, direct=True)
         except js_errors.NotFoundError:
             # Not yet, at a replica; never because it is gone, or all would not read the same.
             raise BoardError(f"the board at {self._where} does not have entry {number} at hand") from None
+        if message.seq != number:
+            raise BoardError(f"the board at {self._where} was asked for entry {number} and gave {message.seq}")
+        return message
 
     async def _whole(self, message: RawStreamMsg) -> bytes:
         """An entry of several pieces, or its listing where these are none: the same whoever looks, whenever."""

@@ -507,6 +507,15 @@ def test_no_server_has_anything_signed_but_a_challenge(nonce: str) -> None:
     assert b"CONNECT" not in hostile.heard
 
 
+@pytest.mark.parametrize("announced", [{}, {"tls_required": False}, {"tls_available": True}])
+def test_no_password_is_sent_to_a_server_that_does_not_announce_tls(announced: dict[str, bool]) -> None:
+    hostile = Hostile(auth_required=True, headers=True, **announced)
+    with pytest.raises(BoardError, match="does not speak TLS"):
+        NatsBoard(f"tls://reader:SECRETPASSWORD@127.0.0.1:{hostile.port}", bytes(32), patience=2)
+    hostile.close()
+    assert hostile.heard == b""
+
+
 def test_tls_that_was_asked_for_is_not_given_up() -> None:
     hostile = Hostile(auth_required=True, nonce="challenge", headers=True, tls_required=False)
     with pytest.raises(BoardError, match="does not speak TLS"):
@@ -770,6 +779,15 @@ def test_what_is_read_in_windows(stream: Stream, board: Offline) -> None:
     stream.state = SimpleNamespace(last_seq=71, first_seq=0, deleted=None, num_deleted=0)
     with pytest.raises(BoardError, match="does not have entry 71 at hand"):
         list(board.read(70))
+
+
+def test_another_entry_than_was_asked_for_is_no_answer(stream: Stream, board: Offline) -> None:
+    stream.messages[1] = RawStreamMsg(subject="psephos.0.x.entry", seq=1, data=b"1")
+    for number in (1, 3, None):
+        stream.messages[2] = RawStreamMsg(subject="psephos.0.x.entry", seq=number, data=b"another")
+        stream.state.last_seq = 2
+        with pytest.raises(BoardError, match="was asked for entry 2"):
+            list(board.read(0))
 
 
 class Kept(Pieces):
