@@ -24,6 +24,7 @@ import ssl
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import fields
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
@@ -43,6 +44,8 @@ _PART = 1_000_000
 """Bytes of a piece: a server takes messages of 1 MiB unless it is told otherwise."""
 _WINDOW = 32
 """Messages that are asked for at once."""
+_OPERATORS = ("description", "num_replicas", "placement", "compression", "metadata")
+"""Fields of a stream that its operator may choose: they change no entry, and nothing that is kept."""
 _DUPLICATES = 3600.0
 """Seconds for which the server drops what it has stored already."""
 
@@ -225,12 +228,12 @@ class NatsBoard:
             if self._key is None:
                 raise BoardError(f"nobody has begun the board {self._stream} at {self._where}") from None
             found = (await js.add_stream(wanted)).config
-        for name in ("subjects", "retention", "discard", "storage", "max_msgs", "max_bytes", "max_age", "deny_delete",
-                     "deny_purge", "allow_direct"):  # fmt: skip
-            if getattr(found, name) != getattr(wanted, name):
+        for field in fields(StreamConfig):
+            there, agreed = getattr(found, field.name), getattr(wanted, field.name)
+            if field.name not in _OPERATORS and there not in _same(field.name, agreed):
                 raise BoardError(
-                    f"the stream {self._stream} at {self._where} keeps not everything: {name} is "
-                    f"{getattr(found, name)!r}, and must be {getattr(wanted, name)!r}"
+                    f"the stream {self._stream} at {self._where} is not as agreed: {field.name} is {there!r}, and must "
+                    f"be {agreed!r}. Whoever connected first made it; have the server's operator delete it"
                 )
 
     def post(self, data: bytes) -> None:
@@ -371,6 +374,16 @@ class NatsBoard:
 
     def __repr__(self) -> str:
         return f"<NatsBoard {self._stream} at {self._where}>"
+
+
+def _same(name: str, agreed: object) -> tuple[object, ...]:
+    """What a server may say of a field that is as agreed; what was left to it, it may leave out or say that it is off.
+
+    -1 is no limit. Zero stands for off only in numbers that limit nothing when they are absent.
+    """
+    if name in ("max_consumers", "max_msgs_per_subject", "max_msg_size"):
+        return (agreed, None, -1)
+    return (None, False, 0, {}, []) if agreed is None or agreed is False else (agreed,)
 
 
 def _what(message: RawStreamMsg) -> str:
