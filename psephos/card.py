@@ -88,11 +88,13 @@ def _encoded_by(dealt: Split) -> str:
     """What settled the encoding and the scaling, in a sentence."""
     if dealt.not_private:
         return f"Settled by {len(dealt.auxiliary)} PRIVATE rows that were taken as public ones."
-    if dealt.from_schema:
+    if dealt.schema == "samples":
         return f"Settled by a schema alone; the {len(dealt.auxiliary)} auxiliary samples were drawn from it."
     if dealt.encoding is None:
         return f"Scaled by {len(dealt.auxiliary)} rows of the published data set alone."
-    return f"Settled by {len(dealt.auxiliary)} rows that are named as public, and a schema where one was given."
+    if dealt.schema:
+        return f"Settled by a schema, and scaled by {len(dealt.auxiliary)} rows that somebody named as public."
+    return f"Settled by {len(dealt.auxiliary)} rows alone that somebody named as public."
 
 
 def _unit(model: Model, *, shards: bool) -> str:

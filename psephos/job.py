@@ -103,7 +103,7 @@ class Job:
         dealt = self.dealt
         if dealt.encoding is None:
             return []
-        public = "samples drawn from the schema" if dealt.from_schema else "public rows"
+        public = "samples drawn from the schema" if dealt.schema == "samples" else "public rows"
         units = "parties" if self.options.party is not None else "shards dealt at random"
         counts = f"{len(dealt.parties)} {units}, {len(dealt.auxiliary)} {public}, {dealt.sizes.sum()} private rows"
         held = f" and {len(dealt.test)} held out to measure on"

@@ -323,7 +323,7 @@ class OwnTable:
             cautions=tuple(cautions),
             remarks=tuple(self._remarks(rows_of, encoding)),
             not_private=NOT_PRIVATE if options.sample_public else "",
-            from_schema=drawn is not None,
+            schema="" if self._schema is None else "encoding" if drawn is None else "samples",
         )
 
     def _encoding(self, auxiliary: NDArray[np.intp]) -> tuple[Encoding, list[str]]:

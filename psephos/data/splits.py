@@ -44,8 +44,8 @@ class Split:
     auxiliary: the public rows, whose labels nobody uses. parties: one array of rows per party. test: the rows
     accuracy is measured on. encoding: how a table of one's own became numbers. cautions: what its reader should know
     about the public rows; remarks: what only who holds the private rows may know. not_private: why no epsilon covers
-    what is released from this split, "" where one does. from_schema: whether the auxiliary samples were drawn from a
-    schema.
+    what is released from this split, "" where one does. schema: "" where there is none, "encoding" where one settled
+    the encoding of public rows, "samples" where the auxiliary samples were drawn from it, too.
     """
 
     dataset: Dataset
@@ -57,7 +57,7 @@ class Split:
     cautions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     not_private: str = ""
-    from_schema: bool = False
+    schema: Literal["", "encoding", "samples"] = ""
 
     def __repr__(self) -> str:
         sizes = sorted({len(rows) for rows in self.parties})

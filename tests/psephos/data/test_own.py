@@ -240,7 +240,7 @@ def test_a_schema_takes_the_place_of_public_rows(tmp_path: Path) -> None:
     table = OwnTable(by_schema(path))
     assert table.owners == ("shop 0", "shop 1", "shop 2", "shop 3")
     split = table.deal(4, seed=3)
-    assert split.from_schema
+    assert split.schema == "samples"
     assert split.encoding is not None
     assert split.encoding.features == ["age", "city=Lima", "city=Oslo"]
     assert split.encoding.columns[0].fill == 54.0
@@ -268,7 +268,7 @@ def test_public_rows_beside_a_schema_are_encoded_by_it(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     schema = str(written(tmp_path / "t.toml", SCHEMA))
     split = OwnTable(options(path, schema=schema)).deal(3, seed=0)
-    assert not split.from_schema
+    assert split.schema == "encoding"
     assert split.encoding is not None
     assert split.encoding.features == ["age", "city=Lima", "city=Oslo"]
     assert len(split.auxiliary) == 30
@@ -307,6 +307,8 @@ def test_dates_and_fills_of_a_schema(tmp_path: Path) -> None:
         (SCHEMA.replace("maximum = 90", "maximum = inf"), "schema"),
         (SCHEMA.replace('["Lima", "Oslo"]', "[]"), "values"),
         (SCHEMA.replace('["Lima", "Oslo"]', '["Lima", "Lima"]'), "a value twice"),
+        (SCHEMA.replace('["Lima", "Oslo"]', '["Lima", " Oslo"]'), "no cell of the column 'city'"),
+        (SCHEMA.replace('["Lima", "Oslo"]', '["Lima", "na"]'), "no cell of the column 'city'"),
         (SCHEMA.replace("[columns.age]", "[columns.height]"), "no column 'height'"),
         ('[columns.age]\nkind = "number"\nminimum = 1\nmaximum = 2', "does not describe the column 'city'"),
         (SCHEMA.replace('classes = ["gold", "silver", "tin"]', ""), "--classes"),
