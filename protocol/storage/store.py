@@ -36,13 +36,17 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from psephos.protocol.errors import AlreadyDoneError, JournalError
 
 _APPLICATION = 0x50534550
-_FORMAT, _PLAIN, _TO_REWRITE = 3, 2, -3
-"""This format; the one before, without encryption; a file that came from it, and may hold what was there before."""
+_FORMAT = 3
+_PLAIN = 2
+"""The format before, without encryption."""
+_TO_REWRITE = -3
+"""A file that came from the format before, and may still hold what was there."""
 _SCHEMA = """
 CREATE TABLE records (space TEXT, name BLOB, content BLOB NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (space, name))
 """
 _KEY_SCHEMA = "CREATE TABLE secret (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL)"
-_KEY_BYTES, _NONCE_BYTES = 32, 12
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
 
 FORGETTING = ("role", "seat")
 """Spaces of an agent's state and sealing key: what was replaced there is in no file any more."""

@@ -1046,7 +1046,9 @@ NO_SECURITY: Mapping[str, str] = {
     "test keys": "protocol.ceremony.terms.SMALLEST_CEREMONY protocol.paillier.keys.SMALLEST_TEST_KEY",
     "formats": (
         "protocol.encrypted_sum.messages._PARTY_BYTES "
-        "protocol.storage.store._APPLICATION protocol.storage.store._FORMAT protocol.study.study.FORMAT "
+        "protocol.storage.store._APPLICATION protocol.storage.store._FORMAT protocol.storage.store._PLAIN "
+        "protocol.storage.store._TO_REWRITE protocol.storage.store._KEY_BYTES protocol.storage.store._NONCE_BYTES "
+        "protocol.study.study.FORMAT "
         "protocol.wire.HEADER_BYTES"
     ),
     "mathematics": (
