@@ -72,8 +72,8 @@ def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) ->
     model = psephos.load_model(out)
     assert model.model.warnings == ()
     assert model.feature_names_in_.tolist() == ["pressure", "seen", "ward=east", "ward=north", "ward=south"]
-    # The classes are 30 apart with a deviation of 8, and wards tell them too; pure noise gives 0.5. At epsilon 10 none of
-    # 1,500 draws came below 0.96: noise that does has an exponential tail, so at 60 its probability is below 1e-18.
+    # The classes are 30 apart with a deviation of 8, and wards tell them too; pure noise gives 0.5. At epsilon 10 none
+    # of 1,500 draws came below 0.96: noise that does has an exponential tail, so at 60 its probability is below 1e-18.
     assert (model.predict(table) == table["outcome"]).mean() > 0.8
     result = json.loads((out / "result.json").read_text())
     assert result["tally_equals_plaintext"]
