@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from psephos.testing.mutants import edited
+from tests.security.lab.parameters import prepare
 from tests.security.lab.planted import PLANTED, Planted
 
 
 @pytest.mark.mutant
 @pytest.mark.parametrize("leak", PLANTED, ids=lambda leak: leak.name)
 def test_a_planted_leak_is_noticed(leak: Planted) -> None:
+    prepare()
     with edited(leak.owner, leak.function, leak.old, leak.new), pytest.raises(AssertionError):
         leak.measure()
