@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-RATE = 1e-6
+RATE = 1e-9
 PARTIES, FEATURES, PUBLIC, LAM, DELTA = 5, 8, 100, 0.05, 1e-6
 MECHANISMS: tuple[MechanismName, ...] = ("spherical-laplace", "discrete-laplace", "gaussian")
 OPTIONS: dict[str, Any] = {
