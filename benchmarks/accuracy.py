@@ -34,6 +34,16 @@ from sklearn.neighbors import NearestNeighbors
 from benchmarks.rivals import ROUNDS, confident, rounds
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import Minimiser
+from psephos.curator.hamm.methods import (
+    Method,
+    Request,
+    average_method,
+    erm_fit,
+    erm_method,
+    own_data_method,
+    pate_method,
+    statistic_method,
+)
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius, choose_method
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
@@ -50,24 +60,14 @@ from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
-from psephos.job import JobOptions
 from psephos.parties.noise import Shares, SkellamShares
 from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, unit_rows
 from psephos.protocol.privacy.mechanisms import Mechanism, RoundedGaussian, Skellam
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.simulation.job import JobOptions
 from psephos.simulation.linear import count_votes
-from psephos.simulation.methods import (
-    Method,
-    Request,
-    average_method,
-    erm_fit,
-    erm_method,
-    own_data_method,
-    pate_method,
-    statistic_method,
-)
 from psephos.simulation.tally import shares_of
 
 RESULTS = Path(__file__).parent / "results" / "accuracy"

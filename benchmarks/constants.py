@@ -19,10 +19,10 @@ import numpy as np
 
 import psephos.curator.hamm.statistic as rules
 from benchmarks.accuracy import DEVELOPMENT, TASKS, accuracy, own_data_at, prepare, whitened_votes
+from psephos.curator.hamm.methods import Method
 from psephos.data.datasets import data_folder
 from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.randomness import SYSTEM
-from psephos.simulation.methods import Method
 
 RIDGE, VOTERS = "WHITENED_RIDGE", "coordinates of voters"
 TRIED = {"_SIGNAL": (0.25, 0.5, 1.0, 2.0), "_TELLING": (-9.0, 0.9, 0.95, 1.0, 9.0), "_LESSONS": (1, 2, 5, 10)}

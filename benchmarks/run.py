@@ -18,9 +18,9 @@ from rich.console import Console
 
 from benchmarks.page import write_page
 from benchmarks.scaling import full_size, growth, memory, plan_accuracy, wire
-from psephos.bench import measure
-from psephos.bench.core import addition
 from psephos.cli.show import show as show_outcome
+from psephos.experiments.bench import measure
+from psephos.experiments.bench.core import addition
 from psephos.protocol.signing import VERIFICATION_KEY_BYTES
 
 PARTS = ("encryption", "growth", "memory", "holder", "plan")

@@ -21,8 +21,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array
 
 from psephos.data.tables import Encoding, cells_of
-from psephos.outcomes import Release
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.results import Release
 
 __all__ = ["MODEL_FILE", "Model", "ReleasedClassifier", "load_model", "write_atomically", "write_onnx", "written_model"]
 

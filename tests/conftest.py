@@ -10,14 +10,14 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from psephos.audit.rounds import short_key
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
-from psephos.testing.rounds import short_key
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
-pytest_plugins = ["psephos.testing.fixtures"]
+pytest_plugins = ["psephos.audit.fixtures"]
 
 
 @pytest.fixture(scope="session")

@@ -49,8 +49,8 @@ def forked_psephos(folder: Path) -> Iterator[Path]:
 
 
 def _serve(address: str) -> None:
-    import psephos.study.make
-    import psephos.study.play
+    import psephos.study.builder
+    import psephos.study.runner
     import psephos.study.verify  # noqa: F401
 
     with socket.socket(socket.AF_UNIX) as listening:

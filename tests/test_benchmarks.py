@@ -17,11 +17,11 @@ from scipy import stats
 
 from benchmarks.accuracy import COLLUDERS, _own_sum, accuracy, joint_at, joint_noise, prepare
 from psephos.curator.hamm.statistic import SOURCE_OF, fit_statistic, plan_statistic, release_sum
-from psephos.job import Job, JobOptions
 from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
 from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Mechanism, Skellam
 from psephos.protocol.randomness import Randomness, SimulationRandomness
+from psephos.simulation.job import Job, JobOptions
 
 FALSE_ALARM = 1e-10
 PARTIES, ENTRIES, SCALE, VARIANCE = 12, 8_000, Fraction(5, 2), Fraction(9)

@@ -25,12 +25,12 @@ import pytest
 from gmpy2 import mpz
 
 import psephos
+from psephos.audit.rounds import short_key
 from psephos.curator.hamm import erm, pate, release, rules, sensitivity, statistic
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak import bounds as pathak_bounds
 from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.agreement import DescentOptions, agree
-from psephos.job import JobOptions
 from psephos.parties.noise import PolyaShares, SkellamShares, contributors
 from psephos.protocol.ceremony.exponent import share_bound
 from psephos.protocol.ceremony.search import exponent_share_bits
@@ -51,10 +51,10 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.wire import Kind
 from psephos.simulation import methods
 from psephos.simulation.average import AverageOptions
+from psephos.simulation.job import JobOptions
 from psephos.simulation.pathak import PathakOptions, make_terms
 from psephos.simulation.psgd import PsgdOptions
 from psephos.simulation.tally import TallyOptions
-from psephos.testing.rounds import short_key
 
 _FILE = Path(__file__).with_name("numbers.json")
 _LONG = PublicKey(2**3071 + 1, form="psephos")

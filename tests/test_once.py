@@ -21,6 +21,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from psephos.audit.studies import trial
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party, VectorParty, VotingParty
 from psephos.parties.psgd import GradientParty, LocalLoss, SeriesHolder
@@ -41,7 +42,6 @@ from psephos.protocol.study.stages import Publishing
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
 from psephos.simulation.ceremony import hold_ceremony
 from psephos.study.identity import Identity
-from psephos.testing.studies import trial
 from tests.protocol.psgd.test_series import DESCENT, SERIES
 
 

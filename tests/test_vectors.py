@@ -1,7 +1,7 @@
 """Test vectors: the same coins give the same messages, byte for byte, as long as the formats' versions are the same.
 
 What somebody has signed, stored or proved can be read and verified as long as this holds, and another implementation
-can be compared with ours. Each run is that of `psephos.security`, with its seeded coins and test keys, from the first
+can be compared with ours. Each run is that of `psephos.audit`, with its seeded coins and test keys, from the first
 message to the last; vectors.json has the SHA-256 of its messages of each kind. A format that is meant to change gets
 another version, and `python -m tests.test_vectors` writes the file again; so it does when noise is drawn from its coins
 in another way.
@@ -20,6 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from psephos.audit import case_psgd, case_tally, pathak_runs
+from psephos.audit.case_ceremony import TERMS
+from psephos.audit.case_statistic import _Statistic
+from psephos.audit.model import Context
+from psephos.audit.settings import FixedVoter, run_sum, setup
+from psephos.audit.studies import trial
 from psephos.parties.noise import PolyaShares, SkellamShares
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.board.seat import joined
@@ -29,14 +35,8 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
 from psephos.protocol.transcript import Message, Transcript
 from psephos.protocol.wire import Kind, frame
-from psephos.security import case_psgd, case_tally, pathak_runs
-from psephos.security.case_ceremony import TERMS
-from psephos.security.case_statistic import _Statistic
-from psephos.security.model import Context
-from psephos.security.worlds import FixedVoter, run_sum, setup
 from psephos.simulation.ceremony import play_ceremony
 from psephos.simulation.encrypted_sum import VoteContribution
-from psephos.testing.studies import trial
 
 _FILE = Path(__file__).with_name("vectors.json")
 

@@ -10,15 +10,15 @@ import types
 import typing
 from typing import Any
 
-from psephos.outcomes import FORMAT, KINDS
+from psephos.results import FORMAT, KINDS
 
 HEAD = f"""# The JSON of every command
 
-Written by `python docs/config/json_page.py` from the types in `psephos.outcomes`; a test compares them.
+Written by `python docs/config/json_page.py` from the types in `psephos.results`; a test compares them.
 
 With `--json` a command writes one object: `format` ({FORMAT} today; another number means that a reader must not
 guess), `kind`, and the fields below. A field that is marked *derived* follows from the others and is written for
-whoever reads the object without this program; reading ignores it. `psephos.outcomes.Outcome.from_json` reads every
+whoever reads the object without this program; reading ignores it. `psephos.results.Outcome.from_json` reads every
 kind, and refuses by name what is missing, unknown, of another type or out of range. A report's own JSON
 (`report.json`) has `kind` "report", the outcome under `result`, and beside it `environment`, `command` and
 `transcript`.

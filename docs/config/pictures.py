@@ -17,8 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from psephos.outcomes.base import Curve, Panel
-from psephos.report import charts
+from psephos.results import charts
+from psephos.results.base import Curve, Panel
 
 DOCS = Path(__file__).resolve().parents[1]
 ROOT, ASSETS = DOCS.parent, DOCS / "assets"

@@ -13,7 +13,7 @@ from psephos import hold_ceremony
 from psephos.curator import Tally
 from psephos.parties import KeyHolder, Party, VotingParty
 from psephos.protocol import Driver, Transcript, VoteLayout, vote_round
-from psephos.report.sequence import contents_of, size_text
+from psephos.results.sequence import contents_of, size_text
 
 PARTIES, CLASSES = 6, list(range(10))
 

@@ -10,16 +10,15 @@ from typing import Annotated
 
 import typer
 
+from psephos.audit.end_to_end import audit_pipelines, pipelines, records
+from psephos.audit.neighbours import PartyTable
+from psephos.audit.privacy import audit_privacy
+from psephos.audit.run import PROTOCOLS, run_audit
 from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish
 from psephos.data.own import TableOptions
-from psephos.outcomes import Outcome, PrivacyAuditOutcome
 from psephos.protocol.errors import InvalidParameter
-from psephos.security.audit import PROTOCOLS
-from psephos.security.audit import audit as run_audit
-from psephos.security.end_to_end import audit_pipelines, pipelines, records
-from psephos.security.neighbours import PartyTable
-from psephos.security.privacy import audit_privacy
+from psephos.results import Outcome, PrivacyAuditOutcome
 
 _NOISE = "Audit of releases"
 _OWN = "psephos audit --privacy --data patients.csv --label outcome --party hospital --public 11"

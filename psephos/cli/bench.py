@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from psephos.bench import measure
 from psephos.cli.generate import Grouped, examples, list_of
 from psephos.cli.shared import AsJson, Progress, finish
+from psephos.experiments.bench import measure
 
 __all__ = ["register"]
 

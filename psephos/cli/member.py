@@ -50,7 +50,7 @@ def register_join(app: typer.Typer, words: Sequence[str]) -> None:
         from psephos.protocol.study.study import Study
         from psephos.study import member
         from psephos.study.identity import Identity
-        from psephos.study.play import Play
+        from psephos.study.runner import Play
 
         read, who = Study.read(study), Identity.read(identity)
         agreed(read, who, yes)
@@ -93,7 +93,7 @@ def _step(kind: str) -> Callable[[Path, str, bool], None]:
 
 def _take(directory: Path, study: str, kind: str, as_json: bool) -> None:
     """All that is due now for the roles of one kind; repeated, it does nothing twice."""
-    from psephos.study.play import Play
+    from psephos.study.runner import Play
 
     mine = _member(directory, study)
     names = [name for name in mine.names if name.startswith(kind)]
@@ -152,7 +152,7 @@ def register_agent(app: typer.Typer, words: Sequence[str]) -> None:
     ) -> None:
         """Play all roles of an identity until there is a result: every step as it falls due, whatever stops it when."""
         from psephos.study.metrics import serve_metrics
-        from psephos.study.play import Play
+        from psephos.study.runner import Play
 
         mine = _member(directory, study)
         quiet = logging.getLogger("psephos").isEnabledFor(logging.INFO)  # JSON lines say the same
@@ -176,7 +176,7 @@ def register_status(app: typer.Typer, words: Sequence[str]) -> None:
         """Where a study stands, as anybody sees it who can read the board."""
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
-        from psephos.study.follow import Follower
+        from psephos.study.monitor import Follower
 
         name, key = "", None
         if where.is_dir():

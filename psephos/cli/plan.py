@@ -8,7 +8,7 @@ import typer
 
 from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, finish
-from psephos.plan import PlanOptions, plan
+from psephos.experiments.plan import PlanOptions, plan
 
 
 def register(app: typer.Typer, words: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from psephos.cli.generate import Grouped, examples
 from psephos.cli.shared import AsJson, emit, note
-from psephos.outcomes import FORMAT
+from psephos.results import FORMAT
 
 __all__ = ["register"]
 

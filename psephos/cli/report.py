@@ -11,7 +11,7 @@ import typer
 
 from psephos.cli.generate import Grouped, examples
 from psephos.cli.shared import AsJson, emit
-from psephos.outcomes import FORMAT
+from psephos.results import FORMAT
 
 
 def register(app: typer.Typer, words: Sequence[str]) -> None:
@@ -26,7 +26,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         as_json: AsJson = False,
     ) -> None:
         """Draw a report again from a saved JSON."""
-        from psephos.report import report_from_json
+        from psephos.results.write import report_from_json
 
         page = report_from_json(file, output)
         figures = sorted(str(path) for path in (output / "figures").iterdir())

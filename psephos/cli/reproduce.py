@@ -11,7 +11,7 @@ import typer
 
 from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish, note
-from psephos.outcomes import Outcome
+from psephos.results import Outcome
 
 HELP = {
     "hamm-har": "Hamm 2016, Figure 2: activity recognition, 1,000 parties.",
@@ -53,14 +53,14 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
 def _parts(name: str) -> tuple[type[Any], Run]:
     """The options of an experiment and what runs it."""
     if name.startswith("hamm-"):
-        from psephos.papers.hamm import HammOptions, reproduce_hamm
+        from psephos.experiments.hamm import HammOptions, reproduce_hamm
 
         return HammOptions, reproduce_hamm
     if name.startswith("pathak-"):
-        from psephos.papers.pathak import AdultOptions, reproduce_pathak_adult
+        from psephos.experiments.pathak import AdultOptions, reproduce_pathak_adult
 
         return AdultOptions, reproduce_pathak_adult
-    from psephos.papers.rajkumar import SweepOptions, reproduce_rajkumar
+    from psephos.experiments.rajkumar import SweepOptions, reproduce_rajkumar
 
     return SweepOptions, reproduce_rajkumar
 
@@ -88,7 +88,7 @@ def _add(app: typer.Typer, name: str, options: type[Any], run: Run) -> None:
             finish(outcome, as_json=as_json, report=report)
         finally:
             if figures is not None:
-                from psephos.report import write_figures
+                from psephos.results.write import write_figures
 
                 for path in write_figures(outcome, figures, name):
                     note(f"figure: {path}")

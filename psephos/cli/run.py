@@ -11,9 +11,9 @@ import typer
 from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, ReportDir, check_directory, emit, note
 from psephos.cli.simulate import perform
-from psephos.job import WIDEST, Job, JobOptions
 from psephos.model import MODEL_FILE
 from psephos.protocol.errors import InvalidParameter
+from psephos.simulation.job import WIDEST, Job, JobOptions
 
 __all__ = ["register"]
 

@@ -191,7 +191,7 @@ def check_directory(
         raise ReportError(f"{what} is written into a directory, and {directory} is a file; name another one")
     if missing := [package for package in needs if find_spec(package) is None]:
         raise ReportError(f"{what} needs {' and '.join(missing)}: {sys.executable} -m pip install {' '.join(missing)}")
-    from psephos.report.write import make_folder
+    from psephos.results.write import make_folder
 
     try:
         make_folder(directory, secret=secret)
@@ -249,7 +249,7 @@ def finish(
     if outcome.exact is not False:
         keep()
     if report is not None:
-        from psephos.report import write_report
+        from psephos.results.write import write_report
 
         messages = None if transcript is None else transcript.redacted()
         note(f"report written to {write_report(outcome, messages, report, command=command_line())}")

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from psephos.outcomes import METHODS, Outcome
-from psephos.outcomes.base import Page, Panel
+from psephos.results import METHODS, Outcome
+from psephos.results.base import Page, Panel
 
 __all__ = ["show"]
 

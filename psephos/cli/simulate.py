@@ -12,8 +12,8 @@ import typer
 
 from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, command_line, finish, note
-from psephos.outcomes import Interrupted, Outcome
 from psephos.protocol.transcript import Transcript
+from psephos.results import Interrupted, Outcome
 
 __all__ = ["HELP", "add", "perform", "register"]
 
@@ -99,7 +99,7 @@ def perform(
             outcome: Outcome = simulate(options, transcript=transcript, progress=progress)
         except KeyboardInterrupt:
             if report is not None and transcript is not None:
-                from psephos.report import write_report
+                from psephos.results.write import write_report
 
                 where = f"in the phase {progress.last!r}" if progress.last else "before anything was sent"
                 stopped = Interrupted(protocol=name, options=asdict(options), stopped=where)

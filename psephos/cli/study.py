@@ -11,7 +11,7 @@ import typer
 from psephos.cli.generate import Grouped, examples, with_options
 from psephos.cli.shared import emit, note
 from psephos.protocol.errors import StudyError
-from psephos.study.make import NewOptions, make_study
+from psephos.study.builder import NewOptions, make_study
 
 if TYPE_CHECKING:
     from psephos.protocol.study.study import Study
@@ -35,7 +35,7 @@ def existing(board: str) -> str:
 
 def agreed(study: Study, identity: Identity, yes: bool) -> None:
     """Show what is signed, and ask; leaves with status 1 where somebody does not agree."""
-    from psephos.study.words import described
+    from psephos.study.consent import described
 
     text = described(study, identity)
     if any(role.startswith("party") for role in study.roles_of(identity.key.verification_key)):
@@ -115,7 +115,7 @@ def _studies(group: typer.Typer) -> None:
         cards: Annotated[list[Path], typer.Argument(help="The parties' cards; the first ones' owners hold the key.")],
     ) -> None:
         """Write a study. It binds nobody before everybody has signed it."""
-        from psephos.study.words import described
+        from psephos.study.consent import described
 
         study, samples = make_study(options, cards)
         study.write(output)
@@ -133,8 +133,8 @@ def _studies(group: typer.Typer) -> None:
     ) -> None:
         """What a study says, in words: who, what, at what cost, and who could learn what."""
         from psephos.protocol.study.study import Study
+        from psephos.study.consent import described
         from psephos.study.identity import Identity
-        from psephos.study.words import described
 
         emit(described(Study.read(study), None if identity is None else Identity.read(identity)))
 

@@ -43,12 +43,12 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         try:
             import uvicorn
 
-            from psephos.watch.app import answers_to, application
+            from psephos.study.watch.app import answers_to, application
         except ModuleNotFoundError as error:
             raise EngineError(f"watching needs {error.name}: pip install 'psephos[watch]'") from None
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
-        from psephos.study.follow import Follower, verifier
+        from psephos.study.monitor import Follower, verifier
 
         read = Study.read(study)
         existing(board)

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average, average_of
+from psephos.curator.hamm.methods import Method, Request, average_method, own_data_method, own_data_nonprivate
 from psephos.curator.hamm.rules import averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
-from psephos.outcomes import AverageOutcome
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.results import AverageOutcome
 from psephos.simulation.ceremony import Ceremony
 from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribution
-from psephos.simulation.methods import Method, Request, average_method, own_data_method, own_data_nonprivate
 from psephos.simulation.sums import MethodsAt, Playing, SumOptions, Sums, play
 
 __all__ = [

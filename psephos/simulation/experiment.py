@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos.curator.hamm.estimators import LinearClassifier
 from psephos.data.datasets import Dataset
-from psephos.outcomes import Run
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.measure import Kept
+from psephos.results import Run
+from psephos.results.evaluation import Kept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +146,7 @@ def simulate(  # wide: an experiment's terms, each with its default
         seed: of splits and training, never of keys, encryption or noise.
         transcript: notes every message.
         progress: called with (what, done, total).
-        roles: who is played by somebody else, by name (`psephos.testing.Adversary`).
+        roles: who is played by somebody else, by name (`psephos.audit.Adversary`).
         options: every other option of the protocol, such as `auxiliary`, `mechanism`, `reveal`, `key_bits=512,
             test_key=True` for test keys. The defaults are real keys.
 

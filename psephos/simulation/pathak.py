@@ -20,10 +20,9 @@ from psephos.curator.hamm.labels import one_hot
 from psephos.curator.pathak.bounds import party_level_epsilon, proved_epsilon
 from psephos.curator.pathak.curator import PathakConsumer, PathakCurator
 from psephos.data.datasets import Dataset
+from psephos.data.partition import DataOptions, dealt_by, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
-from psephos.outcomes import PathakOutcome
-from psephos.outcomes import Phase as PhaseOutcome
 from psephos.parties.pathak import Contribution, PathakParty
 from psephos.parties.training import train_parties, votes
 from psephos.progress import Progress, silent
@@ -49,8 +48,9 @@ from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.dealing import DataOptions, dealt_by, scaler_for
-from psephos.simulation.measure import Kept
+from psephos.results import PathakOutcome
+from psephos.results import Phase as PhaseOutcome
+from psephos.results.evaluation import Kept
 
 __all__ = ["PathakKeys", "PathakOptions", "PathakRun", "make_terms", "run_protocol", "simulate_pathak"]
 

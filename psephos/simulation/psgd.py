@@ -23,9 +23,9 @@ from psephos.curator.psgd.curator import GradientCurator, Walking
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
+from psephos.data.partition import Absent, DataOptions, dealt_by, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
-from psephos.outcomes import Guarantee, PsgdOutcome
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import Answering, GradientParty, SeriesHolder
 from psephos.progress import Progress, silent
@@ -40,10 +40,10 @@ from psephos.protocol.roles import Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
+from psephos.results import Guarantee, PsgdOutcome
+from psephos.results.evaluation import Kept
 from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulation.dealing import Absent, DataOptions, dealt_by, scaler_for
 from psephos.simulation.journal import Journal
-from psephos.simulation.measure import Kept
 
 __all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
 

@@ -22,16 +22,17 @@ from threadpoolctl import threadpool_limits
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import majority, one_hot
+from psephos.curator.hamm.methods import Method, Request, check_mechanism
 from psephos.curator.hamm.release import Bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA
 from psephos.curator.hamm.statistic import MechanismName, public_coordinates
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
+from psephos.data.partition import DataOptions, dealt_by, one_of, scaler_for
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.splits import Split
 from psephos.options import option
-from psephos.outcomes import Composed, Release
 from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
@@ -46,14 +47,13 @@ from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
+from psephos.results import Composed, Release
+from psephos.results.evaluation import Kept
 from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulation.dealing import DataOptions, dealt_by, one_of, scaler_for
 from psephos.simulation.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoters, count_votes
-from psephos.simulation.measure import Kept
-from psephos.simulation.methods import Method, Request, check_mechanism
 
 __all__ = ["KDD99_SPLIT", "METHODS", "MethodsAt", "Playing", "Population", "SumOptions", "Sums", "play", "populate"]
 
@@ -77,7 +77,7 @@ OwnRows = tuple[Array, NDArray[np.int64]]
 # -- options
 
 METHODS = ("vote", "soft", "avg", "statistic", "own-data", "whitened", "pate")
-"""What can be released from encrypted sums (`psephos.simulation.methods`)."""
+"""What can be released from encrypted sums (`psephos.curator.hamm.methods`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

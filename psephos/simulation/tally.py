@@ -16,33 +16,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.release import Labels
-from psephos.curator.hamm.statistic import (
-    SOURCE_OF,
-    StatisticPlan,
-    plan_statistic,
-    quieter_noise,
-    release_total,
-    with_joint_noise,
-)
-from psephos.curator.losses import loss_named
-from psephos.options import option
-from psephos.outcomes import Alpha, TallyOutcome
-from psephos.parties.learners import LEARNERS, make_learner
-from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
-from psephos.parties.statistic import entry_range
-from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
-from psephos.protocol.encrypted_sum.rounds import Proofs, Round
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
-from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
-from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.simulation.average import sum_own_data, sum_parameters
-from psephos.simulation.ceremony import Ceremony
-from psephos.simulation.dealing import one_of
-from psephos.simulation.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution, VoteContribution
-from psephos.simulation.methods import (
+from psephos.curator.hamm.methods import (
     Method,
     Request,
     SignalOfLast,
@@ -55,6 +29,32 @@ from psephos.simulation.methods import (
     statistic_method,
     statistic_nonprivate,
 )
+from psephos.curator.hamm.release import Labels
+from psephos.curator.hamm.statistic import (
+    SOURCE_OF,
+    StatisticPlan,
+    plan_statistic,
+    quieter_noise,
+    release_total,
+    with_joint_noise,
+)
+from psephos.curator.losses import loss_named
+from psephos.data.partition import one_of
+from psephos.options import option
+from psephos.parties.learners import LEARNERS, make_learner
+from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
+from psephos.parties.statistic import entry_range
+from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.results import Alpha, TallyOutcome
+from psephos.simulation.average import sum_own_data, sum_parameters
+from psephos.simulation.ceremony import Ceremony
+from psephos.simulation.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution, VoteContribution
 from psephos.simulation.sums import METHODS, MethodsAt, Playing, SumOptions, Sums, play
 
 __all__ = ["TallyOptions", "shares_of", "simulate_tally", "statistic_round"]

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from psephos.protocol.errors import EngineError
-from psephos.study.play import Play
+from psephos.study.runner import Play
 
 __all__ = ["serve_metrics"]
 

@@ -18,6 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.averaging import average_of
+from psephos.curator.hamm.methods import (
+    Method,
+    Request,
+    average_method,
+    erm_method,
+    ledger_entry,
+    own_data_method,
+    statistic_method,
+)
 from psephos.curator.hamm.release import Labels
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.statistic import (
@@ -35,7 +44,6 @@ from psephos.curator.pathak.curator import PathakCurator, Published
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator, Walking
 from psephos.curator.tally import OpenedSum, Tally
-from psephos.outcomes import Release
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import Shares
@@ -65,16 +73,8 @@ from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind
+from psephos.results import Release
 from psephos.simulation.average import FRACTION_BITS, parameters_context
-from psephos.simulation.methods import (
-    Method,
-    Request,
-    average_method,
-    erm_method,
-    ledger_entry,
-    own_data_method,
-    statistic_method,
-)
 from psephos.simulation.pathak import make_terms
 from psephos.simulation.psgd import signed_labels
 from psephos.simulation.tally import shares_of

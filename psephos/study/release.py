@@ -12,15 +12,15 @@ import msgspec
 import numpy as np
 
 from psephos.model import MOST_BYTES, Model, written_model
-from psephos.outcomes.runs import colluders_text
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
+from psephos.results.runs import colluders_text
+from psephos.study.consent import serve
 from psephos.study.identity import fingerprint
 from psephos.study.protocols import PLAYS, Public, coalition_of, play_of, unit_of
 from psephos.study.samples import PublicSamples
-from psephos.study.words import serve
 
 __all__ = ["card", "checked", "released"]
 

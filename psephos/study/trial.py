@@ -21,10 +21,10 @@ from psephos.model import MODEL_FILE, load_model
 from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.study.follow import Follower
+from psephos.study.builder import NewOptions, make_study
 from psephos.study.identity import Identity
-from psephos.study.make import NewOptions, make_study
 from psephos.study.member import sign
+from psephos.study.monitor import Follower
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import verify
 

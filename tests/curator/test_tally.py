@@ -12,6 +12,7 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from psephos.audit import Sends
 from psephos.curator.tally import Asked, OpenedSum, Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
@@ -35,7 +36,6 @@ from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.roles import BOARD, Entry, Post, Step
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.testing import Sends
 
 
 class Closed:

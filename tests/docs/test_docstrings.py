@@ -179,4 +179,4 @@ def test_the_check_sees_a_module_without_a_source() -> None:
         "psephos.protocol.encrypted_sum.product", "What is posted is seen by all. No paper behind it: plain plumbing."
     )
     assert not unsourced("psephos.protocol.paillier.keys", "Keys (Paillier 1999) on phe's own key objects.")
-    assert not unsourced("psephos.report.charts", "Draws what it is given.")
+    assert not unsourced("psephos.results.charts", "Draws what it is given.")

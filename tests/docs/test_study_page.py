@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from psephos.audit.studies import trial
 from psephos.model import load_model
-from psephos.testing.studies import trial
 from tests.forked import forked_psephos
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,6 +16,7 @@ import phe
 import pytest
 from gmpy2 import mpz
 
+from psephos.audit.mutants import edited
 from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
 from psephos.parties.ceremony_states import FIRST, Evidence, Over, Receiving, Searching
 from psephos.protocol.ceremony.messages import reason, written
@@ -43,7 +44,6 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
-from psephos.testing.mutants import edited
 
 SAID = sorted(CEREMONY_KINDS - {Kind.OPENED_SEEDS, Kind.COMPLAINT})
 """What is said in every ceremony."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from gmpy2 import mpz
 
+from psephos.audit import Sends
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
@@ -28,7 +29,6 @@ from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import Entry, Step
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.testing import Sends
 
 
 @pytest.fixture(scope="module")

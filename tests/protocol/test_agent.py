@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from psephos.audit.studies import trial
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
@@ -27,7 +28,6 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, frame
-from psephos.testing.studies import trial
 
 MADE = trial()
 SESSION = MADE.study.digest

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from psephos.audit import Sends
 from psephos.curator.tally import Tally
 from psephos.protocol.driver import Driver
 from psephos.protocol.errors import RandomnessExhausted
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
 from psephos.protocol.transcript import Transcript
-from psephos.testing import Sends
 
 
 def run(

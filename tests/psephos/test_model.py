@@ -22,8 +22,8 @@ import psephos
 from psephos.cli.main import build
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, load_model, write_onnx, written_model
-from psephos.outcomes import Release
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.results import Release
 
 ENCODING = Encoding(
     (Column("age", "number", fill=40.0), Column("city", "text", values=("Lima", "Oslo")), Column("seen", "date"))

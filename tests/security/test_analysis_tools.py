@@ -12,16 +12,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
+from psephos.audit.compare import _ks, detectable_accuracy, outcomes, two_sample
+from psephos.audit.model import Context
+from psephos.audit.settings import FixedVoter, cast, run_tally_round, setup
+from psephos.audit.simulators import packed_sum, simulate_partial
+from psephos.audit.view_checks import Sealed, jacobi, stale
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import Randomness, SimulationRandomness
-from psephos.security.compare import _ks, detectable_accuracy, outcomes, two_sample
-from psephos.security.model import Context
-from psephos.security.simulators import packed_sum, simulate_partial
-from psephos.security.views import Sealed, jacobi, stale
-from psephos.security.worlds import FixedVoter, cast, run_tally_round, setup
 from psephos.simulation.encrypted_sum import VoteContribution
 
 # -- exact distributions

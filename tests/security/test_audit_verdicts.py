@@ -10,21 +10,21 @@ import json
 
 import pytest
 
-from psephos.outcomes import AuditedCell, AuditedCoalition, AuditedProtocol, AuditOutcome
+from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalition, Result, expected, judge
+from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS, RATE, as_expected, run_audit
 from psephos.protocol.errors import InvalidParameter
-from psephos.security.audit import CASES, NOT_EXAMINED, PROTOCOLS, RATE, as_expected, audit
-from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalition, Result, expected, judge
+from psephos.results import AuditedCell, AuditedCoalition, AuditedProtocol, AuditOutcome
 
 SEED = 20260
 VIEWS = 40
 """Power: who is right in 92 % of cases is noticed with probability 0.99 (`detectable_accuracy`)."""
 MORE = {"pathak-public-bound": 60}
-"""Where a mutant needs so many; those of 90 and 110 (`psephos.testing.Mutant.views`) are for `psephos audit`."""
+"""Where a mutant needs so many; those of 90 and 110 (`psephos.audit.Mutant.views`) are for `psephos audit`."""
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_verdicts_are_the_expected_ones(name: str) -> None:
-    outcome = audit(name, seed=SEED, views=MORE.get(name, VIEWS))
+    outcome = run_audit(name, seed=SEED, views=MORE.get(name, VIEWS))
     (protocol,) = outcome.protocols
     wrong = [
         (coalition.name, secret, cell)
@@ -47,10 +47,10 @@ def test_verdicts_are_the_expected_ones(name: str) -> None:
 def test_processes_find_what_one_process_finds() -> None:
     seen: list[tuple[int, int]] = []
     names = ["own-data", "whitened", "pathak-liars"]
-    few = audit(names, seed=SEED, views=4, jobs=2, progress=lambda what, done, total: seen.append((done, total)))
+    few = run_audit(names, seed=SEED, views=4, jobs=2, progress=lambda what, done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
     assert [protocol.name for protocol in few.protocols] == names
-    alone = audit("whitened", seed=SEED, views=4)
+    alone = run_audit("whitened", seed=SEED, views=4)
     assert alone.protocols[0] in few.protocols
 
 
@@ -78,13 +78,13 @@ def test_only_the_papers_protocols_are_expected_to_leak() -> None:
 
 def test_an_unknown_protocol_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="tally"):
-        audit("telepathy")
+        run_audit("telepathy")
 
 
 def test_progress_counts_every_check() -> None:
     """With fresh coins, as the command runs."""
     seen: list[tuple[int, int]] = []
-    outcome = audit("statistic", views=8, progress=lambda what, done, total: seen.append((done, total)))
+    outcome = run_audit("statistic", views=8, progress=lambda what, done, total: seen.append((done, total)))
     assert [done for done, _ in seen] == list(range(len(CASES["statistic"].checks)))
     assert {total for _, total in seen} == {len(CASES["statistic"].checks)}
     assert outcome.views == 8

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from psephos.security.audit import CASES, RATE
-from psephos.security.model import Context
-from psephos.testing.mutants import edited
+from psephos.audit.model import Context
+from psephos.audit.mutants import edited
+from psephos.audit.run import CASES, RATE
 from tests.security.lab.breaks import BREAKS, Break
 from tests.security.lab.mutants import MUTANTS
 

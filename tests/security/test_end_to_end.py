@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-import psephos.security.end_to_end as end_to_end
+import psephos.audit.end_to_end as end_to_end
+from psephos.audit.end_to_end import audit_pipelines, battery, compare, compare_colluders, neighbours_of
+from psephos.audit.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, made_up
+from psephos.audit.pipelines import Bound, Pipeline, Seen
 from psephos.cli.main import build
-from psephos.outcomes import ComparedRun, Finding, PrivacyAuditOutcome
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.security.end_to_end import audit_pipelines, battery, compare, compare_colluders, neighbours_of
-from psephos.security.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, made_up
-from psephos.security.pipelines import Bound, Pipeline, Seen
+from psephos.results import ComparedRun, Finding, PrivacyAuditOutcome
 from tests.security.lab.coupled import COUPLED, Coupled
 
 PIPELINES = {pipeline.name: pipeline for pipeline in battery()}

@@ -21,7 +21,7 @@ from scipy.stats import chi2
 from psephos.curator.hamm import sensitivity
 from psephos.curator.psgd.bounds import pure_composition, sigma_as_printed, sigma_from_density_ratio
 from psephos.data.datasets import Dataset, load
-from psephos.papers.pathak import SPLITS, AdultOptions, reproduce_pathak_adult
+from psephos.experiments.pathak import SPLITS, AdultOptions, reproduce_pathak_adult
 from psephos.parties.training import train_parties
 from psephos.protocol.privacy.mechanisms import simulate_spherical_laplace
 

@@ -17,6 +17,10 @@ from gmpy2 import mpz
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from psephos.audit import case_psgd
+from psephos.audit.model import Context
+from psephos.audit.pathak_runs import keys_of, records_of
+from psephos.audit.settings import FixedVoter, run_tally_round, setup
 from psephos.curator.tally import open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
@@ -29,10 +33,6 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Step
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
-from psephos.security import case_psgd
-from psephos.security.model import Context
-from psephos.security.pathak_runs import keys_of, records_of
-from psephos.security.worlds import FixedVoter, run_tally_round, setup
 from psephos.simulation.pathak import make_terms, run_protocol
 from tests.security.lab.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, fuzz, main, mutate
 from tests.security.lab.puppets import tampering

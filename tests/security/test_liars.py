@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from psephos.audit.studies import trial
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Close, TallyRequest
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -17,7 +18,6 @@ from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Entry
 from psephos.study.protocols import Public, play_of
-from psephos.testing.studies import trial
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/security/attacks.md").read_text(encoding="utf-8"))

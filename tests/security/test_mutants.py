@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
+from psephos.audit.model import Context
+from psephos.audit.mutants import Mutant, caught_by, edited
+from psephos.audit.run import CASES, PROTOCOLS, RATE
 from psephos.protocol.errors import InvalidParameter
-from psephos.security.audit import CASES, PROTOCOLS, RATE
-from psephos.security.model import Context
-from psephos.testing.mutants import Mutant, caught_by, edited
 from tests.security.lab.mutants import MUTANTS
 
 SEED = 20260

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from psephos.security.audit import CASES
+from psephos.audit.run import CASES
 from tests.security.lab import tables
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from psephos.audit.studies import Trial, trial
 from psephos.protocol.agent import Agent, _batches
 from psephos.protocol.board import MOST_BYTES, MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
@@ -31,7 +32,6 @@ from psephos.protocol.roles import BOARD, Entry, Post, Refusal, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import Kind, frame
-from psephos.testing.studies import Trial, trial
 
 # -- one log
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from psephos.audit.studies import trial
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, leaf_hash
@@ -23,7 +24,6 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.wire import Kind, frame
-from psephos.testing.studies import trial
 
 MADE = trial()
 SESSION, MEMBERS = MADE.study.digest, MADE.study.members

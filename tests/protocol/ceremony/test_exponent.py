@@ -8,6 +8,7 @@ import gmpy2
 import pytest
 from gmpy2 import mpz
 
+from psephos.audit.rounds import short_key
 from psephos.protocol.ceremony.exponent import (
     TESTS,
     committed,
@@ -24,7 +25,6 @@ from psephos.protocol.errors import CiphertextError, InvalidParameter
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.sharing import evaluate, integer_polynomial
 from psephos.protocol.paillier.threshold import KeyShare
-from psephos.testing.rounds import short_key
 
 FACTORS = short_key(4, 256).factors()
 

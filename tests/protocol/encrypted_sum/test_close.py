@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from psephos.audit import Sends
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver, MemoryBoard
@@ -22,7 +23,6 @@ from psephos.protocol.errors import (
     UnexpectedMessageError,
 )
 from psephos.protocol.roles import BOARD, Entry, Post, Step
-from psephos.testing import Sends
 
 
 def confirming(election: Any, confirmations: int) -> Round:

@@ -12,6 +12,7 @@ from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
+from psephos.audit.rounds import hold_election, short_key
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
@@ -27,7 +28,6 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.ciphertexts import decode_ciphertexts, encode_ciphertexts
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.wire import HEADER_BYTES
-from psephos.testing.rounds import hold_election, short_key
 
 KINDS = ["ballot", "close", "confirmation", "tally request", "partial decryption"]
 

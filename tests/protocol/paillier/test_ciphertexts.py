@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from gmpy2 import mpz
 
+from psephos.audit.rounds import short_key
 from psephos.protocol.errors import CiphertextError
 from psephos.protocol.paillier.ciphertexts import (
     check_ciphertext,
@@ -14,7 +15,6 @@ from psephos.protocol.paillier.ciphertexts import (
     product_is_unit,
 )
 from psephos.protocol.paillier.private_key import PrivateKey
-from psephos.testing.rounds import short_key
 
 
 @pytest.mark.parametrize("degree", [1, 2])

@@ -12,6 +12,7 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from psephos.audit.rounds import hold_election, short_key
 from psephos.protocol.errors import DegreeError, InvalidParameter, PackingError, WrongKeyError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode, fixed_base
 from psephos.protocol.paillier.generator import generator_power, logarithm
@@ -22,7 +23,6 @@ from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import combine, deal
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.storage.values import decode, encode
-from psephos.testing.rounds import hold_election, short_key
 
 DEGREES = (1, 2, 3, 4)
 FACTORS = short_key(1, 512).factors()

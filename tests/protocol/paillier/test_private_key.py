@@ -9,10 +9,10 @@ import phe
 import pytest
 from gmpy2 import mpz
 
+from psephos.audit.rounds import short_key
 from psephos.protocol.errors import DegreeError, WrongKeyError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey, form_bound, odd_primorial
-from psephos.testing.rounds import short_key
 
 BITS = 64
 BOUND = form_bound(BITS)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 from scipy.stats import gamma
 
+from psephos.audit.rounds import short_key
 from psephos.protocol.errors import GridTooCoarseError, PackingError
 from psephos.protocol.pathak.noise import (
     ROW_SLACK,
@@ -25,7 +26,6 @@ from psephos.protocol.pathak.noise import (
 )
 from psephos.protocol.pathak.terms import Terms
 from psephos.simulation.pathak import make_terms
-from psephos.testing.rounds import short_key
 
 KINDS = [("public-bound", "laplace"), ("repaired", "laplace"), ("printed", "laplace"), ("printed", "spherical")]
 LONG = short_key(1, 1024).public_key

@@ -184,7 +184,7 @@ def test_choosing_after_looking_costs_all_that_was_looked_at():
     Each of the five is Laplace noise of scale 1 on a sensitivity of 1. For an event {best <= -t} both probabilities are
     fifth powers, so the ratio tends to e^5: at 400,000 draws a 99.99 % lower bound is above 4 (fixed seed).
     """
-    from psephos.security.privacy import lower_bound
+    from psephos.audit.privacy import lower_bound
 
     generator = np.random.default_rng(0)
     low, high = (generator.laplace(at, 1, size=(400_000, 5)).max(axis=1) for at in (0, 1))

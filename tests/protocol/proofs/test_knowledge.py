@@ -11,6 +11,7 @@ from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
+from psephos.audit.rounds import short_key
 from psephos.protocol.errors import ProofError
 from psephos.protocol.paillier.comb import best_shape
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode, exponent_bits
@@ -20,7 +21,6 @@ from psephos.protocol.proofs import knowledge
 from psephos.protocol.proofs.challenge import challenges
 from psephos.protocol.proofs.knowledge import KnowledgeProof, first_wrong, prove, verify
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.testing.rounds import short_key
 
 PLAIN = [mpz(m) for m in (0, 1, 5**80, 3, 0)]
 HERE = b"round 1, party 3"

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from gmpy2 import mpz
 
+from psephos.audit.rounds import short_key
 from psephos.protocol.errors import ProofError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.proofs.opening import OpeningProof, Powers, prove, verify
-from psephos.testing.rounds import short_key
 
 HERE = b"round 1, holder 2"
 

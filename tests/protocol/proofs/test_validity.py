@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from psephos.audit.rounds import short_key
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import InvalidParameter, ProofError
 from psephos.protocol.paillier.encryption import Encryptor, Witness
@@ -22,7 +23,6 @@ from psephos.protocol.proofs.knowledge import answer_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES
 from psephos.protocol.proofs.validity import Layout, prove, verify
 from psephos.protocol.randomness import Randomness, SimulationRandomness
-from psephos.testing.rounds import short_key
 
 HERE = b"round 1, party 3"
 SAMPLES, PARTIES = 150, 20

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from psephos.audit.rounds import Sends, short_key
+from psephos.audit.studies import trial
 from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.errors import AgreementError, MessageError, UnexpectedMessageError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
@@ -35,8 +37,6 @@ from psephos.protocol.study.stages import (
 )
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame
-from psephos.testing.rounds import Sends, short_key
-from psephos.testing.studies import trial
 
 
 @cache

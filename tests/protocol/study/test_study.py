@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from psephos.audit.rounds import short_key
+from psephos.audit.studies import trial
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.paillier.threshold import deal
@@ -18,8 +20,6 @@ from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import Member, Study, plain, safe_confirmations
-from psephos.testing.rounds import short_key
-from psephos.testing.studies import trial
 
 STUDY = trial().study
 

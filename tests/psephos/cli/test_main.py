@@ -23,10 +23,10 @@ from psephos.cli import reproduce, simulate
 from psephos.cli.main import COMMANDS, build, main
 from psephos.cli.shared import Progress, finish
 from psephos.cli.show import show
-from psephos.outcomes import KINDS, Curve, Outcome, TallyOutcome
-from psephos.outcomes.base import Page, Panel
 from psephos.progress import counted
 from psephos.protocol.wire import Kind
+from psephos.results import KINDS, Curve, Outcome, TallyOutcome
+from psephos.results.base import Page, Panel
 from psephos.simulation.tally import TallyOptions
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]

@@ -21,8 +21,8 @@ import numpy as np
 
 from psephos.curator.tally import OpenedSum
 from psephos.protocol.transcript import Transcript
+from psephos.results.evaluation import Kept, Measured
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.measure import Kept, Measured
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally

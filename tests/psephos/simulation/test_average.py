@@ -13,9 +13,9 @@ from psephos.curator.hamm.rules import averaging_radius
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.results.evaluation import Kept
 from psephos.simulation.average import AverageOptions, exact_round, parameters_context, simulate_average
 from psephos.simulation.ceremony import hold_ceremony
-from psephos.simulation.measure import Kept
 from tests.psephos.simulation import runs
 
 SMALL = AverageOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=1)

@@ -16,20 +16,20 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, kve
 
+from psephos.audit.studies import trial
 from psephos.curator.hamm.statistic import StatisticPlan
 from psephos.curator.psgd import bounds
 from psephos.curator.psgd.agreement import Agreement, agree
-from psephos.job import Job, JobOptions
 from psephos.parties.noise import PolyaShares, Shares, SkellamShares
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.privacy.mechanisms import gaussian_delta, skellam_delta
 from psephos.simulation import psgd as psgd_module
 from psephos.simulation import tally as tally_module
+from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, shares_of, simulate_tally
+from psephos.study.consent import described
 from psephos.study.protocols import Psgd, Public, coalition_of, play_of
-from psephos.study.words import described
-from psephos.testing.studies import trial
 from tests.psephos.study.cast import AUXILIARY, fields_of
 
 PARTIES = (4, 5, 11, 25)

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from gmpy2 import mpz
 
+from psephos.audit.rounds import short_key
 from psephos.parties.party import Party, RoundParty, VectorParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -42,7 +43,6 @@ from psephos.simulation.encrypted_sum import (
 )
 from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
-from psephos.testing.rounds import short_key
 
 # Worker processes inherit the path, and find there what they are to import.
 sys.path.insert(0, str(Path(__file__).parent / "workers"))

@@ -13,10 +13,10 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import DecisionTreeClassifier
 
 import psephos
+from psephos.data.partition import Absent
 from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.average import AverageOptions
-from psephos.simulation.dealing import Absent
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions
 from psephos.simulation.tally import TallyOptions

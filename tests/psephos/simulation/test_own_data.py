@@ -12,8 +12,8 @@ from psephos.parties.statistic import OwnDataParty
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import AlreadyCastError, InvalidParameter
 from psephos.protocol.roles import Role
+from psephos.results.evaluation import Kept
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.measure import Kept
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
 JOINT = TallyOptions(

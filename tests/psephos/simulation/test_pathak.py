@@ -14,8 +14,8 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from psephos.audit.pathak_runs import AddsNothing, World
 from psephos.data.datasets import load
-from psephos.outcomes import PathakOutcome
 from psephos.parties.pathak import PathakParty
 from psephos.parties.training import train_parties
 from psephos.protocol.errors import (
@@ -44,8 +44,8 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
-from psephos.security.pathak_runs import AddsNothing, World
-from psephos.simulation.measure import Kept
+from psephos.results import PathakOutcome
+from psephos.results.evaluation import Kept
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 from tests.psephos.simulation import runs
 from tests.security.lab.puppets import Change, tampering

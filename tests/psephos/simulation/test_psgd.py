@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from psephos.curator.psgd.agreement import Agreement, agree
-from psephos.outcomes import Outcome
 from psephos.parties.gradients import LocalLoss
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.errors import (
@@ -33,6 +32,7 @@ from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
+from psephos.results import Outcome
 from psephos.simulation.ceremony import Ceremony, hold_ceremony
 from psephos.simulation.psgd import (
     Descended,

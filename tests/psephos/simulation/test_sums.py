@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from psephos.audit.mutants import replaced
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import loss_named
+from psephos.data.partition import dealt_by
 from psephos.parties.holder import KeyHolder
 from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter, JournalError, WeakKeyError
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 from psephos.protocol.roles import Role
+from psephos.results.evaluation import Kept
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.dealing import dealt_by
 from psephos.simulation.engines import DaskEngine, LocalEngine
-from psephos.simulation.measure import Kept
 from psephos.simulation.sums import SumOptions, Sums, journal_of
 from psephos.simulation.tally import TallyOptions, simulate_tally
-from psephos.testing.mutants import replaced
 from tests.psephos.simulation import runs
 
 SMALL = AverageOptions(

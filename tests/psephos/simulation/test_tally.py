@@ -11,10 +11,11 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_score
 from sklearn.tree import DecisionTreeClassifier
 
+from psephos.audit.mutants import replaced
 from psephos.cli.show import show
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
 from psephos.data.datasets import Dataset
-from psephos.outcomes import Outcome
+from psephos.data.partition import dealt_by
 from psephos.parties.noise import PolyaShares, SkellamShares
 from psephos.parties.statistic import entry_range
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -29,13 +30,12 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
+from psephos.results import Outcome
+from psephos.results.evaluation import Kept
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.ceremony import hold_ceremony
-from psephos.simulation.dealing import dealt_by
-from psephos.simulation.measure import Kept
 from psephos.simulation.tally import TallyOptions, shares_of, simulate_tally, statistic_round
-from psephos.testing.mutants import replaced
 from tests.psephos.simulation import runs
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.audit.rounds import short_key
+from psephos.audit.studies import Trial, trial
 from psephos.curator.hamm.statistic import plan_statistic
 from psephos.parties.statistic import own_vector
 from psephos.parties.training import train_parties
@@ -28,8 +30,6 @@ from psephos.protocol.study.study import CURATOR, Study
 from psephos.simulation.average import FRACTION_BITS
 from psephos.study.protocols import Play, Public, coordinates, play_of
 from psephos.study.roles import curator_role, holder_role, party_role
-from psephos.testing.rounds import short_key
-from psephos.testing.studies import Trial, trial
 
 SAMPLES, FEATURES, STEPS = 12, 4, 2
 Array = NDArray[np.float64]

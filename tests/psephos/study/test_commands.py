@@ -49,16 +49,16 @@ from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import At, Joining, Staged
 from psephos.protocol.study.study import Study
-from psephos.study.follow import Follower
+from psephos.study.consent import described
 from psephos.study.identity import Card, Identity, fingerprint
 from psephos.study.member import Membership, sign
 from psephos.study.metrics import serve_metrics
-from psephos.study.play import Play
+from psephos.study.monitor import Follower
 from psephos.study.release import card, checked
+from psephos.study.runner import Play
 from psephos.study.samples import PublicSamples
 from psephos.study.trial import _wait
 from psephos.study.verify import verify
-from psephos.study.words import described
 
 PARTIES = ("north", "south", "east")
 MEMBERS = (*PARTIES, "lab")

@@ -12,14 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from psephos.audit.adversary import Adversary
+from psephos.audit.rounds import short_key
 from psephos.curator.hamm.averaging import average_of
+from psephos.curator.hamm.methods import (
+    Request,
+    average_method,
+    erm_method,
+    ledger_entry,
+    own_data_method,
+    statistic_method,
+)
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_total
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.curator.psgd.curator import Walking
 from psephos.curator.tally import OpenedSum
-from psephos.outcomes import Release
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_states import Searching, Told
 from psephos.protocol.agent import Agent
@@ -39,18 +48,12 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
+from psephos.results import Release
 from psephos.simulation.average import parameters_context
-from psephos.simulation.methods import (
-    Request,
-    average_method,
-    erm_method,
-    ledger_entry,
-    own_data_method,
-    statistic_method,
-)
 from psephos.simulation.pathak import make_terms
 from psephos.simulation.tally import shares_of
 from psephos.study import verify
+from psephos.study.consent import described
 from psephos.study.protocols import (
     COLLUDERS,
     PLAYS,
@@ -67,9 +70,6 @@ from psephos.study.protocols import (
     unit_of,
 )
 from psephos.study.roles import holder_role, party_role
-from psephos.study.words import described
-from psephos.testing.adversary import Adversary
-from psephos.testing.rounds import short_key
 from tests.psephos.study.cast import ALL, AUXILIARY, EVERY, FEATURES, Cast, Dealt, fields_of
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from psephos.audit.rounds import short_key
 from psephos.curator.tally import Tally
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.parties.holder import KeyHolder
@@ -15,7 +16,6 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.stages import Joining, Keyed, Publishing, UntilResult
 from psephos.study.roles import curator_role, holder_role, party_role
-from psephos.testing.rounds import short_key
 from tests.psephos.study.cast import Cast
 
 CAST = Cast("tally")

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from psephos.audit.studies import Trial, trial
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import load
 from psephos.data.splits import split
@@ -29,7 +30,6 @@ from psephos.study.release import released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.trial import _environment, _progress, _serve, _verified, _wait, _write_data, run_trial
-from psephos.testing.studies import Trial, trial
 from tests.psephos.study.cast import FixedVotes, given, shares_of
 
 

@@ -16,6 +16,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from psephos.audit.adversary import Adversary
+from psephos.audit.studies import Trial, trial
 from psephos.cli.main import build
 from psephos.curator.tally import OpenedSum
 from psephos.model import Model, written_model
@@ -31,14 +33,12 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, Reader, frame, session_of
-from psephos.study.follow import Follower
+from psephos.study.consent import described
+from psephos.study.monitor import Follower
 from psephos.study.release import card, checked, released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import Check, as_text, verify
-from psephos.study.words import described
-from psephos.testing.adversary import Adversary
-from psephos.testing.studies import Trial, trial
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
 
 PARTIES, SAMPLES = 5, 12

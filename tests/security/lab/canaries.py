@@ -26,6 +26,8 @@ from scipy.special import expit
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+from psephos.audit import Adversary
+from psephos.audit.studies import trial
 from psephos.cli.main import build
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split
@@ -42,18 +44,16 @@ from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
-from psephos.report.write import write_report
-from psephos.simulation.measure import Kept
+from psephos.results.evaluation import Kept
+from psephos.results.write import write_report
 from psephos.simulation.pathak import PathakOptions, make_terms, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
-from psephos.study.follow import Follower
+from psephos.study.monitor import Follower
 from psephos.study.release import card, checked, released
 from psephos.study.roles import Public, curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.testing import Adversary
-from psephos.testing.studies import trial
-from psephos.watch.app import application
+from psephos.study.watch.app import application
 
 __all__ = [
     "Canaries",

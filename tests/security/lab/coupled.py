@@ -18,15 +18,15 @@ import numpy as np
 import psephos.simulation.sums
 import psephos.simulation.tally
 import psephos.study.protocols
+from psephos.audit.end_to_end import COLLUDERS
+from psephos.audit.mutants import replaced
+from psephos.audit.neighbours import NO_CHANGE
 from psephos.data.own import OwnTable
 from psephos.data.splits import Split
 from psephos.data.tables import is_gap
-from psephos.job import Job
 from psephos.parties.training import train_parties
-from psephos.security.end_to_end import COLLUDERS
-from psephos.security.neighbours import NO_CHANGE
+from psephos.simulation.job import Job
 from psephos.simulation.sums import _Rows
-from psephos.testing.mutants import replaced
 
 __all__ = ["COUPLED", "Coupled"]
 

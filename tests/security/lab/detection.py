@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from psephos.audit.model import Context
+from psephos.audit.mutants import caught_by
+from psephos.audit.run import CASES, PROTOCOLS, RATE
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM
-from psephos.security.audit import CASES, PROTOCOLS, RATE
-from psephos.security.model import Context
-from psephos.testing.mutants import caught_by
 from tests.security.lab.mutants import MUTANTS
 
 __all__ = ["measure"]

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from psephos.security.audit import CASES, RATE
-from psephos.security.model import Context
+from psephos.audit.model import Context
+from psephos.audit.run import CASES, RATE
 
 __all__ = ["measure"]
 

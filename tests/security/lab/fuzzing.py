@@ -25,6 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from psephos.audit import case_psgd
+from psephos.audit.model import Context
+from psephos.audit.pathak_runs import decoded, keys_of, real_runs
+from psephos.audit.settings import FixedVoter, run_tally_round, setup
+from psephos.audit.studies import trial
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.sealing import SealingKey, seal
 from psephos.protocol.board.seat import joined
@@ -63,12 +68,7 @@ from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.transcript import Message
 from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame, kind_of
-from psephos.security import case_psgd
-from psephos.security.model import Context
-from psephos.security.pathak_runs import decoded, keys_of, real_runs
-from psephos.security.worlds import FixedVoter, run_tally_round, setup
 from psephos.simulation.ceremony import play_ceremony
-from psephos.testing.studies import trial
 from tests.security.lab.puppets import tampering
 
 __all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]

@@ -1,12 +1,12 @@
 """Every broken protocol, and the breaks that are no leaks.
 
-Each mutant is one line from the real protocol (`psephos.testing.mutants`), and the analysis must catch it; what the
-analysis cannot see at all is `psephos.security.audit.NOT_EXAMINED`.
+Each mutant is one line from the real protocol (`psephos.audit.mutants`), and the analysis must catch it; what the
+analysis cannot see at all is `psephos.audit.run.NOT_EXAMINED`.
 """
 
 from __future__ import annotations
 
-from psephos.testing.mutants import Mutant
+from psephos.audit.mutants import Mutant
 from tests.security.lab import (
     mutants_ceremony,
     mutants_liars,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import psephos.protocol.paillier.sharing
+from psephos.audit.mutants import Mutant
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.protocol.ceremony.search import Batch
-from psephos.testing.mutants import Mutant
 
 __all__ = ["MUTANTS"]
 

@@ -10,7 +10,7 @@ import psephos.protocol.pathak.comparison
 import psephos.protocol.pathak.noise
 import psephos.protocol.pathak.resharing
 import psephos.protocol.privacy.mechanisms
-from psephos.testing.mutants import Mutant, again
+from psephos.audit.mutants import Mutant, again
 
 __all__ = ["MUTANTS"]
 

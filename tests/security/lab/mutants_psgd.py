@@ -5,7 +5,7 @@ from __future__ import annotations
 import psephos.curator.psgd.agreement
 import psephos.parties.psgd
 import psephos.protocol.psgd.walk
-from psephos.testing.mutants import SEEDED, Mutant, again
+from psephos.audit.mutants import SEEDED, Mutant, again
 
 __all__ = ["MUTANTS"]
 

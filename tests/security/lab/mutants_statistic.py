@@ -5,7 +5,7 @@ from __future__ import annotations
 import psephos.parties.noise
 import psephos.parties.statistic
 import psephos.protocol.encrypted_sum.own_data
-from psephos.testing.mutants import SEEDED, Mutant, again
+from psephos.audit.mutants import SEEDED, Mutant, again
 from tests.security.lab.mutants_tally import MUTANTS as TALLY
 
 __all__ = ["MUTANTS"]

@@ -25,6 +25,11 @@ from gmpy2 import mpz
 from scipy import stats
 
 from psephos import hold_ceremony
+from psephos.audit.model import Context
+from psephos.audit.mutants import replaced
+from psephos.audit.pathak_runs import real_runs
+from psephos.audit.settings import FixedVoter
+from psephos.audit.studies import trial
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.losses import Logistic
@@ -67,14 +72,9 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.security.model import Context
-from psephos.security.pathak_runs import real_runs
-from psephos.security.worlds import FixedVoter
 from psephos.simulation.ceremony import Ceremony, play_ceremony, register
 from psephos.simulation.encrypted_sum import Conditions, EncryptedSum, VoteContribution, simulate_sum
 from psephos.simulation.pathak import make_terms
-from psephos.testing.mutants import replaced
-from psephos.testing.studies import trial
 
 __all__ = ["NO_SECURITY", "PARAMETERS", "Parameter", "changed", "page"]
 

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import psephos.curator.hamm.methods
 import psephos.parties.pathak_noise
 import psephos.parties.psgd
 import psephos.protocol.paillier.sharing
-import psephos.simulation.methods
 import psephos.simulation.psgd
 import psephos.simulation.tally
 import psephos.study.protocols
+from psephos.audit.mutants import SEEDED
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.simulation.sums import SumOptions, Sums
-from psephos.testing.mutants import SEEDED
 from tests.security.lab import canaries, parameters, published
 
 __all__ = ["PLANTED", "Planted"]
@@ -31,7 +31,7 @@ __all__ = ["PLANTED", "Planted"]
 
 @dataclass(frozen=True)
 class Planted:
-    """One leak: the edit, as in `psephos.testing.Mutant`, and the measurement that must not survive it."""
+    """One leak: the edit, as in `psephos.audit.Mutant`, and the measurement that must not survive it."""
 
     name: str
     owner: Any
@@ -63,7 +63,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "one noise vector for every draw",
-        psephos.simulation.methods,
+        psephos.curator.hamm.methods,
         "_perturbed",
         "Method(nonprivate, draw,",
         "Method(nonprivate, cache(draw),",
@@ -128,7 +128,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "noise of output perturbation for twice the epsilon",
-        psephos.simulation.methods,
+        psephos.curator.hamm.methods,
         "_perturbed",
         "perturb(fitted, bound, request.epsilon, noise",
         "perturb(fitted, bound, 2 * request.epsilon, noise",
@@ -136,7 +136,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "the statistic without noise in every other release",
-        psephos.simulation.methods,
+        psephos.curator.hamm.methods,
         "statistic_method",
         "release_statistic(counts, plan, randomness)",
         "release_statistic(counts, plan if randomness.bits(1) else replace(plan, mechanism=None), randomness)",
@@ -144,7 +144,7 @@ PLANTED: tuple[Planted, ...] = (
     ),
     Planted(
         "PATE with a quarter of its noise",
-        psephos.simulation.methods,
+        psephos.curator.hamm.methods,
         "pate_method",
         "release_pate(counts, plan, randomness)",
         "release_pate(4 * counts, replace(plan, parties=4 * parties), randomness)",

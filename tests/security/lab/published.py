@@ -23,19 +23,19 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 from scipy.special import expit
 
+from psephos.audit.privacy import lower_bound
+from psephos.audit.studies import trial
 from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, StatisticPlan, plan_statistic
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split
 from psephos.protocol.transcript import Transcript
-from psephos.security.privacy import lower_bound
-from psephos.simulation.measure import Kept, Measured
+from psephos.results.evaluation import Kept, Measured
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.study import release as study_release
-from psephos.testing.studies import trial
 from tests.security.lab.canaries import table
 
 __all__ = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from psephos.audit import Adversary
 from psephos.protocol.roles import Entry, Post, Role
-from psephos.testing import Adversary
 
 Change = Callable[[str, Post], Iterable[Post]]
 """(sender, what it would send) -> what it sends instead: nothing, something else, or it twice."""

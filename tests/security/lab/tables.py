@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from psephos.security.audit import CASES, NOT_EXAMINED, PROTOCOLS
-from psephos.security.model import HIDDEN, LEAK, REVEALED, Case, expected
+from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, expected
+from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS
 from tests.security.lab.mutants import EQUIVALENT, MUTANTS
 
 __all__ = ["page"]

@@ -1,0 +1,360 @@
+"""The methods that `psephos run` compares, each ready to be released as often as a figure needs draws.
+
+vote and soft are Hamm's Algorithms 1 and 2, avg is clipped parameter averaging, whitened the same in public
+coordinates, statistic and own-data are the noisy linear statistics of votes and of own rows, and pate is the student of
+noisy majorities. Their parameters follow the public rules of `psephos.curator.hamm.rules`,
+`psephos.curator.hamm.statistic` and `psephos.curator.hamm.pate`, unless the caller fixes lambda as the papers do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.hamm import sensitivity as bounds
+from psephos.curator.hamm.averaging import Average
+from psephos.curator.hamm.erm import Minimiser, minimise
+from psephos.curator.hamm.labels import alpha, majority, one_hot
+from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
+from psephos.curator.hamm.release import (
+    Bound,
+    Labels,
+    OutputNoise,
+    Released,
+    erm_sensitivity,
+    mechanism_for,
+    noise_dimension,
+    perturb,
+)
+from psephos.curator.hamm.rules import HAMM_LAMBDA, ridge
+from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.hamm.signal import Signal, noise_energy, signal_of
+from psephos.curator.hamm.statistic import (
+    MechanismName,
+    Source,
+    StatisticPlan,
+    StatisticRelease,
+    fit_statistic,
+    plan_statistic,
+    release_statistic,
+    release_sum,
+)
+from psephos.curator.losses import Loss, loss_named
+from psephos.parties.statistic import own_vector
+from psephos.parties.training import votes
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
+from psephos.protocol.randomness import Randomness
+from psephos.results import Release
+
+__all__ = [
+    "Method",
+    "Request",
+    "SignalOfLast",
+    "average_method",
+    "check_mechanism",
+    "erm_fit",
+    "erm_method",
+    "ledger_entry",
+    "own_data_method",
+    "own_data_nonprivate",
+    "pate_method",
+    "statistic_choices",
+    "statistic_method",
+    "statistic_nonprivate",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What every method is asked for: epsilon, delta (Gaussian noise only), the noise, lambda and the bound."""
+
+    epsilon: float
+    delta: float
+    mechanism: MechanismName
+    lam: float | None
+    bound: Bound
+    protect_auxiliary: bool
+
+    @property
+    def output_noise(self) -> OutputNoise:
+        """The noise of output perturbation: the discrete Laplace is for integer sums, so its place is taken here."""
+        return "gaussian" if self.mechanism == "gaussian" else "spherical-laplace"
+
+
+class SignalOfLast:
+    """Computes how much of the last release of a method is signal, when it is asked for."""
+
+    def __init__(self) -> None:
+        self._compute: Callable[[], Signal] | None = None
+
+    def __call__(self) -> Signal | None:
+        return None if self._compute is None else self._compute()
+
+    def note_statistic(self, release: StatisticRelease, *, ballots: int | None = None, contributors: int = 0) -> Array:
+        """Keep a released statistic, and return its classifier, (d,) or (K, d).
+
+        `ballots`: parties counted, where not all were. `contributors`: of joint noise, the shares that make up the law.
+        """
+        w, plan = fit_statistic(release), release.plan
+        counted = ballots or plan.parties
+
+        def compute() -> Signal:
+            assert plan.mechanism is not None
+            shares = counted / contributors if contributors else 1.0
+            energy = noise_energy(plan.mechanism, plan.unit * plan.parties / counted, shares)
+            rows = plan.student.rows
+            return signal_of(release.T, rows @ plan.transform, votes(w[None], rows)[0], energy, falling=True)
+
+        self._compute = compute
+        return w
+
+    def note_perturbed(self, released: Released, rows: Array) -> Array:
+        """Keep released parameters, (d,) or (K, d), with the public rows (N, d), and return them."""
+        w = released.w
+
+        def compute() -> Signal:
+            scores = w if w.ndim == 2 else np.stack([-w, w]) / math.sqrt(2)  # of the same length
+            return signal_of(scores, rows, votes(w[None], rows)[0], noise_energy(released.mechanism), falling=False)
+
+        self._compute = compute
+        return w
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method on one set of counts or parameters.
+
+    Attributes:
+        nonprivate: fits the classifier without noise, (d,) or (K, d); a secret of the simulation.
+        draw: one private release; every call is a release of its own.
+        sensitivity: of what the noise is added to, everything included.
+        event: what one release costs a party.
+        chosen: the parameters that the method's public rule (or the caller) chose.
+        signal: how much of the last release is signal; None where that is not computed, or nothing was released.
+    """
+
+    nonprivate: Callable[[], Array] = field(repr=False)
+    draw: Callable[[Randomness], Array] = field(repr=False)
+    sensitivity: Sensitivity
+    event: PrivacyEvent
+    chosen: dict[str, Any]
+    signal: Callable[[], Signal | None] = field(default_factory=SignalOfLast, repr=False)
+
+    @property
+    def ledger_entry(self) -> Release:
+        """What one release costs, with its parameters."""
+        chosen = dict(self.chosen)
+        return ledger_entry(self.event, self.sensitivity, chosen.pop("mechanism"), chosen)
+
+
+def ledger_entry(event: PrivacyEvent, bound: Sensitivity, mechanism: str, chosen: dict[str, Any]) -> Release:
+    """A row of the privacy ledger."""
+    cost = (event.epsilon, event.delta, event.unit)
+    return Release(mechanism, *cost, bound.value, bound.norm, bound.source, chosen=chosen)
+
+
+def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:
+    """The minimiser of Hamm's Algorithm 1 (`majority`) or 2 (`soft`) as a function of lambda, each fitted once.
+
+    `counts`: int64 (N, K); `auxiliary`: float64 (N, d); both as in `erm_method`. Raises as
+    `psephos.curator.hamm.erm.minimise` does, when it is called.
+    """
+    targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), counts.shape[1])
+    return cache(lambda lam: minimise(auxiliary, targets, lam, loss))
+
+
+def erm_method(
+    labels: Labels,
+    counts: NDArray[np.int64],
+    auxiliary: Array,
+    loss: Loss,
+    request: Request,
+    fit: Callable[[float], Minimiser] | None = None,
+) -> Method:
+    """Hamm's Algorithm 1 (`majority`) or 2 (`soft`) by output perturbation.
+
+    `counts`: (N, K), votes per auxiliary sample and class, every row summing to M. `auxiliary`: float64 (N, d), rows of
+    norm at most 1. `fit`: an `erm_fit` of the same arguments, to share its minimisers among several requests. Raises as
+    `psephos.curator.hamm.erm.minimise` and `psephos.curator.hamm.release.erm_sensitivity` do.
+    """
+    classes, parties = counts.shape[1], int(counts[0].sum())
+    fit = erm_fit(labels, counts, auxiliary, loss) if fit is None else fit
+
+    def bound(lam: float) -> Sensitivity:
+        return erm_sensitivity(
+            labels,
+            loss,
+            lam,
+            parties=parties,
+            classes=classes,
+            features=auxiliary,
+            bound=request.bound,
+            protect_auxiliary=request.protect_auxiliary,
+        )
+
+    def nonprivate() -> Array:
+        return fit(request.lam or HAMM_LAMBDA).w
+
+    dimension = noise_dimension((auxiliary.shape[1],) if loss.binary else (classes, auxiliary.shape[1]))
+    lam = request.lam or ridge(bound(1.0), dimension, classes, request.epsilon)
+    name = "vote" if labels == "majority" else "soft"
+    rows = None if request.protect_auxiliary else auxiliary
+    return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam}, rows)
+
+
+def average_method(average: Average, lam: float, request: Request, auxiliary: Array | None = None) -> Method:
+    """The average of the parties' parameters, projected on the ball of radius C before they were summed.
+
+    `auxiliary`: public rows, float64 (N, d), to judge a release by; None where there are none.
+    """
+    classes = average.w.shape[0] if average.w.ndim == 2 else 2
+    if request.bound == "certified":
+        bound = bounds.average(average.radius, average.parties)
+    else:
+        bound = (bounds.hamm_b4_binary if classes == 2 else bounds.hamm_b4)(lam, average.parties)
+    if request.protect_auxiliary:
+        auxiliary = None
+    chosen = {"lam": lam, "radius": average.radius}
+    return _perturbed(lambda: average.w, average, bound, request, "avg", chosen, auxiliary)
+
+
+def _perturbed(
+    nonprivate: Callable[[], Array],
+    fitted: Any,
+    bound: Sensitivity,
+    request: Request,
+    name: str,
+    chosen: dict[str, Any],
+    rows: Array | None,
+) -> Method:
+    noise, delta, signal = request.output_noise, request.delta, SignalOfLast()
+
+    def draw(randomness: Randomness) -> Array:
+        released = perturb(fitted, bound, request.epsilon, noise=noise, delta=delta, randomness=randomness)
+        return released.w if rows is None else signal.note_perturbed(released, rows)
+
+    mechanism, total = mechanism_for(
+        fitted.w.shape, fitted.inexactness, fitted.norm_limit, bound, request.epsilon, noise=noise, delta=delta
+    )
+    event = event_of(name, mechanism, total.value, request.epsilon, total.unit)
+    return Method(nonprivate, draw, total, event, chosen | {"mechanism": noise}, signal)
+
+
+def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float) -> Array:
+    """What the statistic of votes says without noise or rounding: the minimiser of Hamm's Algorithm 2, (d,) or (K, d).
+
+    `counts`: (N, K), `auxiliary`: (N, d), as in `erm_method`. Raises as `psephos.curator.hamm.erm.minimise` does.
+    """
+    return minimise(auxiliary, alpha(counts), lam, loss_named("logistic", counts.shape[1])).w
+
+
+def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Request) -> Method:
+    """The statistic release from alpha: the curator adds the noise (docs/theory.md, "The statistic release").
+
+    `counts`: (N, K), `auxiliary`: (N, d), of any norm. Raises as `psephos.curator.hamm.statistic.plan_statistic` does.
+    """
+    parties = int(counts[0].sum())
+    plan = plan_statistic(
+        auxiliary,
+        counts.shape[1],
+        parties,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        mechanism=request.mechanism,
+    )
+
+    signal = SignalOfLast()
+
+    def draw(randomness: Randomness) -> Array:
+        return signal.note_statistic(release_statistic(counts, plan, randomness))
+
+    nonprivate = partial(statistic_nonprivate, counts, auxiliary, request.lam or HAMM_LAMBDA)
+    chosen = statistic_choices(plan, request.mechanism)
+    return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen, signal)
+
+
+def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[[], Array] | None = None) -> Method:
+    """own-data or whitened, from the exact sum of the parties' vectors: the curator adds the noise.
+
+    `total`: `plan.dimension` integers. `nonprivate`: fits that without noise, (d,) or (K, d); None takes the same
+    coordinates, whose number depends on epsilon. Raises DataError for a sum of another length.
+    """
+    exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
+    chosen, signal = statistic_choices(plan, type(plan.mechanism).__name__), SignalOfLast()
+    return Method(
+        nonprivate or (lambda: exact),
+        lambda randomness: signal.note_statistic(release_sum(total, plan, randomness)),
+        plan.sensitivity,
+        plan.event,
+        chosen,
+        signal,
+    )
+
+
+def own_data_nonprivate(
+    rows: Iterable[tuple[Array, NDArray[np.int64]]], auxiliary: Array, classes: int, source: Source
+) -> Array:
+    """What own-data or whitened says without noise, (d,) or (K, d): in all public coordinates, whatever epsilon is.
+
+    `rows`: every present party's samples (n, d) and labels (n,), which only a simulation has in one place. `auxiliary`:
+    float64 (N, d). `source`: as in `plan_statistic`, whose errors it raises.
+    """
+    held = list(rows)
+    plan = plan_statistic(auxiliary, classes, len(held), epsilon=None, source=source)
+    assert isinstance(plan.grid, OwnDataGrid)
+    vectors = (own_vector(plan.grid, *own) for own in held)
+    total = [sum(column) for column in zip(*vectors, strict=True)]
+    return fit_statistic(release_sum(total, plan))
+
+
+def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:
+    """What the rule chose, for the report."""
+    return {"source": plan.source, "rank": plan.rank, "mechanism": mechanism}
+
+
+def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: Request, seed: int) -> Method:
+    """PATE: GNMax with Gaussian noise, LNMax for a pure epsilon; without noise the student of all true majorities.
+
+    `counts`: (N, K), `auxiliary`: (N, d). `seed`: chooses the queries, public. Papernot et al. 2017 and 2018. Raises as
+    `psephos.curator.hamm.pate.plan_pate` and `psephos.curator.hamm.pate.release_pate` do.
+    """
+    aggregator: Literal["gnmax", "lnmax"] = "gnmax" if request.mechanism == "gaussian" else "lnmax"
+    samples, classes = counts.shape
+    parties = int(counts[0].sum())
+    plan = plan_pate(
+        samples,
+        classes,
+        parties,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        aggregator=aggregator,
+        seed=seed,
+    )
+
+    def draw(randomness: Randomness) -> Array:
+        return fit_student(auxiliary, release_pate(counts, plan, randomness))
+
+    def nonprivate() -> Array:
+        everything = replace(plan, queries=np.arange(samples))
+        return fit_student(auxiliary, PateRelease(everything, majority(counts)))
+
+    chosen = {"queries": len(plan.queries), "mechanism": aggregator}
+    return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
+
+
+def check_mechanism(name: str, *, joint: bool) -> None:
+    """Raise InvalidParameter for a noise that does not exist, or that parties cannot add in shares."""
+    known = ("discrete-laplace", "gaussian") if joint else ("spherical-laplace", "discrete-laplace", "gaussian")
+    if name not in known:
+        where = " with --reveal statistic (rounded shares do not sum to a rounded law)" if joint else ""
+        raise InvalidParameter(f"the mechanism{where} is one of {', '.join(known)}, not {name!r}")

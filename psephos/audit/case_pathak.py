@@ -1,0 +1,605 @@
+"""Pathak, Rane and Raj (2010): four parties, of which party 3 is the smallest, and Charlie; in five kinds.
+
+* `public-bound`: everybody's shares of the noise for a public size, and nothing but the resharing. The default.
+* `repaired`: everybody's shares at the smallest party's rung; a tournament of comparisons.
+* `all-pairs`: the same with all pairs compared.
+* `printed`: as on the page: all pairs compared, one Laplace variable per entry, drawn by the smallest party.
+* `spherical`: the smallest party's own vector too, but spherical, which is private; a tournament.
+
+The simulator plays the honest roles with made-up data: sizes in a random order (the true ones where the coalition has
+them by design), parameters of unrelated samples, noise of its own. One honest party's published share is corrected by
+what the total lacks to the ideal output. Everything that the real view shows beyond the ideal output must then show as
+a difference. The opened view holds everything the coalition has keys for: with Charlie's keys the sealed shares, the
+comparisons' answers and the masked noise, with the parties' key the masked shares and xi(a), and with a party its own
+noise, which it takes off the published total to see what is left.
+
+Runs are real ones: each role is played by itself, watched by a puppet that keeps its states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+from scipy.stats import binomtest
+
+from psephos.audit.compare import compare_samples
+from psephos.audit.ideal import ideal_sum, joint_noise, spherical_noise
+from psephos.audit.model import Case, Check, Checks, Coalition, Context, Members, Result
+from psephos.audit.pathak_blocks import (
+    blinded_answers,
+    exact_comparison,
+    exact_resharing,
+    plain_answer,
+    plain_table,
+    wide_comparison,
+)
+from psephos.audit.pathak_runs import (
+    EPSILON,
+    FEATURES,
+    KINDS,
+    LAMBDA,
+    PARTIES,
+    SIZES,
+    SMALLEST,
+    PathakKind,
+    Puppet,
+    Run,
+    Watched,
+    World,
+    liars,
+    made_up_records,
+    moved,
+    play,
+    real_runs,
+    records_of,
+    terms_of,
+)
+from psephos.audit.view_checks import Sealed, jacobi, stale
+from psephos.curator.pathak.curator import Comparing
+from psephos.parties.pathak import Resharing
+from psephos.parties.pathak_noise import noise_share, own_noise
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.pathak.comparison import conclude
+from psephos.protocol.pathak.messages import (
+    KEYED_SIZE_BITS,
+    LENT_BITS,
+    MASK_BITS,
+    SHARE_BITS,
+    TIE_BITS,
+    Answers,
+    Ciphertexts,
+    IndexedShare,
+    LentShare,
+    Opponents,
+    Questions,
+    Share,
+    SizeShare,
+    centred,
+)
+from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, noise_plan, noise_scale
+from psephos.protocol.pathak.resharing import add_shares
+from psephos.protocol.pathak.terms import CURATOR, Terms, role
+from psephos.protocol.permutation import inverse, permute
+from psephos.protocol.roles import Post, Role
+from psephos.protocol.transcript import Message
+from psephos.protocol.wire import Kind, kind_of
+
+SECRETS = ("data", "classifier", "noise", "sizes", "who is smallest")
+
+Row = dict[str, float]
+
+
+# -- the simulator
+
+
+class _Corrector(Watched):
+    """An honest party of the simulated world: its published share makes up what the total lacks."""
+
+    def __init__(self, inner: Role, world: World, wanted: Callable[[World], Sequence[int]], members: Members) -> None:
+        super().__init__(inner, world)
+        self.wanted, self.members = wanted, members
+
+    def sent(self, post: Post) -> Post:
+        if kind_of(post.data) is not Kind.PUBLISHED_SHARE:
+            return post
+        terms = self.world.state(self.name, Resharing).terms
+        given = self.world.contributions()
+        smallest = min(given.values(), key=lambda c: c.size)
+        if self.members.lying:
+            given = {number: c for number, c in given.items() if number not in self.members.parties}
+        added = [smallest.noise[0]]
+        if terms.joint:
+            rung = terms.rung(smallest.size) if terms.finds_smallest else 0
+            added = [c.noise[rung] for c in given.values()]
+        there = ideal_sum(*(c.parameters for c in given.values()), *added)
+        return moved(post, terms, [w - t for w, t in zip(self.wanted(self.world), there, strict=True)])
+
+
+def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run]:
+    def make() -> list[Run]:
+        real = real_runs(context, kind)[0]
+        honest = [j for j in range(1, PARTIES + 1) if j not in members.parties]
+        summed = honest if members.lying else range(1, PARTIES + 1)
+        parameters = [real.contributions[j].parameters for j in summed]
+        runs = []
+        for i in range(context.views):
+            generator = np.random.default_rng([context.seed, i, 77])
+            # What the functionality hands out: the sum under noise for the true smallest size, of the honest parties.
+            handed = ideal_sum(*parameters, _ideal_noise(real.terms, len(honest), generator))
+
+            def wanted(world: World, handed: Sequence[int] = handed) -> Sequence[int]:
+                """With noise in shares, the coalition's own, at the true rung, are part of it."""
+                if not real.terms.joint or members.lying:
+                    return handed
+                rung = real.terms.rung(min(SIZES)) if real.terms.finds_smallest else 0
+                own = [world.contributions()[number].noise[rung] for number in members.parties]
+                return ideal_sum(handed, *own)
+
+            made_up = list(SIZES) if members.curator and members.parties else [16, 17, 18, 19]
+            if not (members.curator and members.parties):
+                generator.shuffle(made_up)
+            records = [
+                records_of(context, "honest")[j - 1]
+                if j in members.parties
+                else made_up_records(generator, made_up[j - 1], float(generator.uniform(0, 6)))
+                for j in range(1, PARTIES + 1)
+            ]
+            corrector = partial(_Corrector, wanted=wanted, members=members)
+            puppets: dict[str, Puppet] = {role(honest[-1]): corrector, **liars(members)}
+            runs.append(play(context, kind, records, f"pathak simulated {kind} {members} {i}", puppets))
+        return runs
+
+    # Who has no party's inputs gets the same simulation: the curator's and the consumer's views are read off one world.
+    both = bool(members.curator and members.parties)
+    return context.once(("pathak simulated", kind, members.parties, members.lying, both), make)
+
+
+def _ideal_noise(terms: Terms, honest: int, generator: np.random.Generator) -> list[int]:
+    """What the functionality draws: all the noise (printed), or the honest parties' shares.
+
+    Its scale is worked out from epsilon here; the solver's tolerance adds less than 2^-15 of it.
+    """
+    smallest = min(SIZES)
+    if terms.variant == "public-bound":
+        smallest = terms.smallest_size
+    elif terms.variant == "repaired":
+        smallest = max(int(rung) for rung in terms.ladder if rung <= smallest)
+    record = 2 / (smallest * 2 * LAMBDA)  # L2, of one party's minimiser; objective (2) is 2 lambda-strongly convex
+    in_units = 1 / (EPSILON * terms.pitch)
+    if terms.noise == "spherical":
+        return spherical_noise(Fraction((record + FEATURES**0.5 * terms.pitch) * in_units), FEATURES, generator)
+    if terms.variant == "printed":
+        paper = PARTIES * 2 / (smallest * LAMBDA)
+        return joint_noise(Fraction(paper * in_units), FEATURES, 1, 1, generator)
+    snapped = FEATURES**0.5 * record + FEATURES * terms.pitch  # L1, on the grid
+    return joint_noise(Fraction(snapped * in_units), FEATURES, honest, PARTIES - terms.excluded, generator)
+
+
+# -- opening a view
+
+
+def _open_message(run: Run, members: Members, message: Message, table: Mapping[mpz, int]) -> Row:
+    """One received message as numbers."""
+    found, keys, row = run.opened(message), run.keys, Row()
+    zeta = keys.curator.public_key
+
+    def sealed(name: str, key: PublicKey, c: mpz) -> None:
+        row[name] = float(c / key.ciphertext_modulus)
+        row[f"{name}, Jacobi symbol"] = jacobi(key, c)
+
+    match found:
+        case SizeShare():
+            row["a"] = found.share / 2.0**SHARE_BITS
+            sealed("b sealed", zeta, found.sealed)
+        case IndexedShare():
+            sealed("xi(a)", found.group_key, found.encrypted)
+            row["b"] = (keys.curator.raw_decrypt(found.sealed) - (1 << SHARE_BITS)) / 2.0**SHARE_BITS
+            if members.parties:
+                row["a"] = keys.group.raw_decrypt(found.encrypted) / 2.0**SHARE_BITS
+        case LentShare():
+            row["lent"] = found.value / 2.0**LENT_BITS
+        case Opponents() | Questions():
+            row["opponents"] = found.opponents[0]
+        case Answers():
+            for number, one in enumerate(found.answers):
+                plain = plain_answer(keys.comparison, one, table)
+                row[f"answer {number}, bit"] = one.bit
+                row[f"answer {number}, zero at"] = plain.index(0) if 0 in plain else -1
+                row[f"answer {number}, first"] = plain[0]
+                row[f"answer {number}, last"] = plain[-2]
+                row[f"answer {number}, spread"] = float(np.mean(plain[:-1]))
+        case Ciphertexts(kind=Kind.MASKED_SHARE):
+            row["masked a"] = _masked(run, found) / 2.0**MASK_BITS
+            sealed("masked a sealed", found.key, found.ciphertexts[0])
+        case Ciphertexts(kind=Kind.MASKED_NOISE):
+            for place, value in enumerate(_masked_noise(run)):
+                row[f"masked noise {place}"] = value / 2.0 ** mask_bits(run.terms)
+        case Ciphertexts():
+            for place, c in enumerate(found.ciphertexts):
+                sealed(f"{found.kind.title} {place}", zeta, c)
+        case Share():
+            for place, value in enumerate(found.values):
+                row[f"share {place}"] = value / 2.0**found.bits
+                row[f"share {place}, low byte"] = value & 255
+    return row
+
+
+def _masked(run: Run, found: Ciphertexts) -> int:
+    """A masked share, opened with the parties' key."""
+    return centred(run.keys.group.raw_decrypt(found.ciphertexts[0]), found.key, MASK_BITS)
+
+
+def _masked_noise(run: Run) -> list[int]:
+    """eta + s, which Charlie opens."""
+    ((_, found),) = run.messages(Kind.MASKED_NOISE)
+    plaintexts = [run.keys.curator.raw_decrypt(c) for c in found.ciphertexts]
+    return noise_plan(run.terms, found.key).unpack(plaintexts, 1)
+
+
+def _again(run: Run) -> set[str]:
+    """Who is compared in the second turn of a tournament."""
+    return {message.receiver for message, found in run.messages(Kind.QUESTIONS, Kind.OPPONENTS) if found.turn == 1}
+
+
+def _row(run: Run, members: Members, table: Mapping[mpz, int]) -> Row:
+    """The opened view of one run. Messages are named by kind, sender, receiver and their number among such."""
+    row = Row()
+    numbers: dict[str, int] = {}
+    for message in run.transcript.messages:
+        if message.receiver not in members.names and message.receiver != "board":
+            continue
+        name = f"{message.kind} from {message.sender} to {message.receiver}"
+        numbers[name] = numbers.get(name, 0) + 1
+        row[f"{name} #{numbers[name]}, bytes"] = message.size
+        for what, value in _open_message(run, members, message, table).items():
+            row[f"{name} #{numbers[name]}: {what}"] = value
+    unit = float(noise_scale(run.terms, run.terms.smallest_size))
+    for place, value in enumerate(run.total):
+        row[f"total {place}"] = value / unit
+        for number in members.parties:
+            for rung, noise in enumerate(run.contributions[number].noise):
+                row[f"total {place} less the noise {rung} of party {number}"] = (value - noise[place]) / unit
+    if not run.terms.finds_smallest:
+        return row
+    tournament = run.terms.comparisons == "tournament"
+    if members.parties and not members.curator and tournament:
+        # The parties know pi_1: if pi_2 were known, a second comparison would show whose data set was the smaller.
+        again, owners = _again(run), inverse(run.order)
+        for j in range(1, PARTIES + 1):
+            row[f"party {j} compared again, if pi_2 were the identity"] = -1
+        for place in members.parties:
+            row[f"party {owners[place - 1] + 1} compared again, if pi_2 were the identity"] = role(place) in again
+    if members.curator and not members.parties:
+        # Charlie knows pi_2: if pi_1 were known, he would know who is smallest, and what follows from the total.
+        selection = run.messages(Kind.SELECTION)[0][1].ciphertexts
+        row["smallest, if pi_1 were the identity"] = [run.keys.curator.raw_decrypt(c) for c in selection].index(1)
+        for place, rank in {} if tournament else dict(enumerate(_ranks(run))).items():
+            row[f"rank of party {place + 1}, if pi_1 were the identity"] = rank
+        opened, scale = _masked_noise(run), 2.0 ** mask_bits(run.terms)
+        for place, value in enumerate(run.total):
+            row[f"total {place} less the masked noise"] = (value - opened[place]) / scale
+        differences = (run.total[0] - run.total[1]) - (opened[0] - opened[1])
+        row["total less the masked noise, first less second"] = differences / scale
+    return row
+
+
+def _ranks(run: Run) -> list[int]:
+    """All pairs: how many others are smaller than the data set at each place of pi_1, which is what Charlie learns."""
+    charlie: Comparing = run.world.state(role(CURATOR), Comparing)
+    answers = {int(m.sender.split()[1]) - 1: found.answers for m, found in run.messages(Kind.ANSWERS)}
+    given = [one for place in charlie.answering for one in answers[place]]
+    ranks = [0] * PARTIES
+    outcomes_ = conclude(run.keys.comparison, charlie.shares, given, bits=KEYED_SIZE_BITS)
+    for (place, other), larger in zip(charlie.pairs, outcomes_, strict=True):
+        ranks[place if larger else other] += 1
+    return permute(inverse(charlie.permutation), ranks)
+
+
+def _compare(
+    context: Context,
+    left: Sequence[Run],
+    right: Sequence[Run],
+    members: Members,
+    what: str,
+    look: Callable[[str], bool] = lambda name: True,
+) -> Result:
+    """`look`: which entries of a view count."""
+    table = plain_table(left[0].keys.comparison)
+    rows = [[_row(run, members, table) for run in side] for side in (left, right)]
+    sides = [[{name: value for name, value in row.items() if look(name)} for row in side] for side in rows]
+    return compare_samples(context, sides, what)
+
+
+# -- freshness, and what a search would find
+
+
+def _fresh(kind: PathakKind, members: Members, context: Context) -> Result:
+    """No ciphertext that the coalition cannot open is related to one it has seen, in each run."""
+    looked = 0
+    for run in real_runs(context, kind)[:12]:
+        for key, kinds, own_kinds in _sealed_kinds(run, members):
+            sealed: list[Sealed] = []
+            own: list[Sealed] = []
+            for message, found in run.messages(*kinds, *own_kinds):
+                received = message.receiver in members.names
+                sent = message.sender in members.names
+                if not received and not sent:
+                    continue
+                for place, c in enumerate([found.encrypted] if isinstance(found, IndexedShare) else found.ciphertexts):
+                    item = Sealed(f"{message.kind} {place} of {message.sender}", c)
+                    if any(item.value == other.value for other in (*own, *sealed) if item.where == other.where):
+                        continue  # a selection reaches every party as the same message
+                    (own if sent else sealed).append(item)
+            looked += len(sealed)
+            relation = stale(key, sealed, own, search=256)
+            if relation:
+                return Result(True, relation)
+    if not looked:
+        raise InvalidParameter("this coalition opens all it receives: there is nothing to look at for freshness")
+    explained = _explained(real_runs(context, kind)[0], members)
+    if explained:
+        return Result(True, explained)
+    return Result(False, f"{looked} ciphertexts, each with randomness of its own")
+
+
+def _sealed_kinds(run: Run, members: Members) -> list[tuple[PublicKey, tuple[Kind, ...], tuple[Kind, ...]]]:
+    zeta, group = run.keys.curator.public_key, run.keys.group.public_key
+    if not members.curator:
+        # What the parties cannot open, and what Charlie made of ciphertexts whose randomness they know.
+        of_zeta = (Kind.SELECTION, Kind.RUNG_VOTE, Kind.RUNG_SELECTION, Kind.NOISE_FACTOR, Kind.MASKED_NOISE)
+        return [(zeta, of_zeta, ()), (group, (Kind.MASKED_SHARE,), (Kind.INDEXED_SHARE,))]
+    return [] if members.parties else [(group, (Kind.INDEXED_SHARE,), (Kind.MASKED_SHARE,))]
+
+
+def _traced(kind: PathakKind, members: Members, context: Context) -> Result:
+    """Whether the parties of a coalition find shares they know among the masked ones: that would give pi_2 away.
+
+    A masked share a + r and a known a are tied if r is 40 bits shorter than agreed, two of them if the masks are equal;
+    both happen by chance with probability below 2^-39 a pair.
+    """
+    pairs = 0
+    for run in real_runs(context, kind)[:20]:
+        masked = [_masked(run, c) for m, c in run.messages(Kind.MASKED_SHARE) if m.receiver in members.names]
+        # What party i forwards it knows, and so does the party whose share it is.
+        owners = inverse(run.order)
+        known = {
+            run.keys.group.raw_decrypt(found.encrypted)
+            for m, found in run.messages(Kind.INDEXED_SHARE)
+            if {m.sender, role(owners[int(m.sender.split()[1]) - 1] + 1)} & set(members.names)
+        }
+        for value in masked:
+            for a in known:
+                pairs += 1
+                if abs(value - a) >> (MASK_BITS - 40) == 0:
+                    return Result(True, "a masked share lies so near a share it knows that the mask hides nothing")
+        differences = {x - y for x in known for y in known if x != y}
+        for i, x in enumerate(masked):
+            if any(x - y in differences for y in masked[:i]):
+                return Result(True, "two masked shares differ as two shares it knows: one mask was used twice")
+    return Result(False, f"{pairs} pairs of a masked share and a known one, none tied")
+
+
+def _order_of_places(kind: PathakKind, members: Members, context: Context) -> Result:
+    """Whether the winner of a first comparison is the smaller data set that pi_1 alone would put at that place.
+
+    The coalition knows pi_1 and, at its own place, who is asked again. With a uniform pi_2 its prediction is right by a
+    coin toss, once a run.
+    """
+    right, runs, place = 0, real_runs(context, kind), members.parties[0]
+    for run in runs:
+        owners = inverse(run.order)
+        partner = place + 1 if place % 2 else place - 1
+        predicted = SIZES[owners[place - 1]] < SIZES[owners[partner - 1]]
+        right += predicted == (role(place) in _again(run))
+    p_value = float(binomtest(right, len(runs), 0.5).pvalue)
+    told = f"pi_1 alone predicts who is compared again in {right} of {len(runs)} runs, p = {p_value:.2g}"
+    return Result(p_value <= context.rate, told, p_value)
+
+
+def _exponents(run: Run, number: int) -> list[list[mpz]]:
+    """What a party raised its bases to: of each base, one packed exponent for each ciphertext."""
+    plan, bound = noise_plan(run.terms, run.keys.curator.public_key), noise_bound(run.terms)
+    return [plan.pack([e + bound for e in noise]) for noise in run.contributions[number].noise]
+
+
+def _explained(run: Run, members: Members) -> str | None:
+    """The analyst, who knows the noise, asks whether a noise factor is the bases' power and nothing else.
+
+    If it is, whoever has the bases can search for the exponent (docs/examples/attacks/small_exponent.py does). If it
+    is so up to the Jacobi symbol, the parity of the noise shows.
+    """
+    if 1 not in members.parties:
+        return None
+    modulus = run.keys.curator.public_key.ciphertext_modulus
+    for message, found in run.messages(Kind.NOISE_FACTOR):
+        number = int(message.sender.split()[1])
+        for place, c in enumerate(found.ciphertexts):
+            power = mpz(1)
+            for base, packed in zip(run.bases(number), _exponents(run, number), strict=True):
+                power = power * gmpy2.powmod(base, packed[place], modulus) % modulus
+            if c == power and message.sender not in members.names:
+                return f"noise factor {place} of {message.sender} is a power of ciphertexts seen: it can be searched"
+    return None
+
+
+def _parity(kind: PathakKind, context: Context) -> Result:
+    """Whether the Jacobi symbol of a noise factor is the one that its bases and the noise predict."""
+    agree = tried = 0
+    for run in real_runs(context, kind):
+        zeta = run.keys.curator.public_key
+        for message, found in run.messages(Kind.NOISE_FACTOR):
+            number = int(message.sender.split()[1])
+            symbols, exponents = [jacobi(zeta, base) for base in run.bases(number)], _exponents(run, number)
+            for place, c in enumerate(found.ciphertexts):
+                odd = [s for s, packed in zip(symbols, exponents, strict=True) if packed[place] % 2]
+                agree += jacobi(zeta, c) == int(np.prod(odd))
+                tried += 1
+    p_value = float(binomtest(agree, tried, 0.5).pvalue)
+    told = (
+        f"{agree} of {tried} noise factors have the Jacobi symbol that the noise's parity predicts, p = {p_value:.2g}"
+    )
+    return Result(p_value <= context.rate, told, p_value)
+
+
+def _noise_law(kind: PathakKind, context: Context) -> Result:
+    """The noise of the smallest party (printed), or the shares of all that are not excluded (repaired), and its law.
+
+    On a coarse grid and with one rung, to be quick; all but one share excluded, so that one share is the whole law.
+    """
+    honest = 1
+    terms = replace(terms_of(context, kind, "noise law"), pitch_exponent=-5, largest_size=20, excluded=PARTIES - honest)
+    generator = np.random.default_rng([context.seed, 82])
+    sides: tuple[list[Row], ...] = ([], [])
+    for i in range(12 * context.views):
+        if terms.variant == "printed":
+            drawn = own_noise(terms, min(SIZES), context.coins("noise law", i))
+        else:
+            drawn = noise_share(terms, terms.smallest_size, context.coins("noise law", i))
+        for side, noise in zip(sides, (drawn, _ideal_noise(terms, honest, generator)), strict=True):
+            row = {f"noise {place}": float(entry) for place, entry in enumerate(noise)}
+            row |= {f"|{name}|": abs(entry) for name, entry in row.items()}
+            side.append(row | {"sum of |noise|": float(np.abs(noise).sum())})
+    whose = "the smallest party's noise" if terms.variant == "printed" else "the share of the one honest party"
+    return compare_samples(context, sides, f"{whose} against the law")
+
+
+# -- cells
+
+
+def _reads_sizes(kind: PathakKind, context: Context) -> Result:
+    run = real_runs(context, kind)[0]
+    keyed = {
+        m.sender: run.keys.group.raw_decrypt(found.encrypted) + run.keys.curator.raw_decrypt(found.sealed)
+        for m, found in run.messages(Kind.INDEXED_SHARE)
+    }
+    found = tuple(keyed[role(place + 1)] - (1 << SHARE_BITS) >> TIE_BITS for place in run.order)
+    return Result(found == SIZES, "with both keys and pi_1 it reads every size")
+
+
+def _bare(run: Run) -> list[int]:
+    """The sum of the parameters, which the noise protects."""
+    return ideal_sum(*(c.parameters for c in run.contributions.values()))
+
+
+def _reads_noise(kind: PathakKind, context: Context) -> Result:
+    run, leader = real_runs(context, kind)[0], role(1)
+    # P_1 knows s, which it took off what it shared out; Charlie opens eta + s.
+    sent = [found.values for m, found in run.messages(Kind.RESHARE) if m.sender == leader]
+    kept: Resharing = run.world.state(leader, Resharing)
+    shared = add_shares([kept.kept, *sent], modulus_bits(run.terms))
+    # The shares are of its parameters less s, modulo 2^m.
+    noise = zip(_masked_noise(run), shared, run.contributions[1].parameters, strict=True)
+    lacks = [t - (v + c - w) - b for t, (v, c, w), b in zip(run.total, noise, _bare(run), strict=True)]
+    found = all(x % (1 << modulus_bits(run.terms)) == 0 for x in lacks)
+    return Result(found, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
+
+
+def _insider(kind: PathakKind, members: Members, context: Context) -> Result:
+    hits, runs, number = 0, real_runs(context, kind, members=members), members.parties[0]
+    for run in runs:
+        own = run.contributions[number]
+        told = [[0] * FEATURES, own.parameters] if members.lying else own.noise
+        hits += any([t - e for t, e in zip(run.total, known, strict=True)] == _bare(run) for known in told)
+    return Result(hits > 0, f"in {hits} of {len(runs)} runs the published total less its own noise is the bare sum")
+
+
+MEMBERS: dict[str, Members] = {
+    "consumer (the published shares)": Members(),
+    "party 1 (draws pi_1, the key and the mask)": Members(parties=(1,)),
+    "party 3 (the smallest)": Members(parties=(3,)),
+    "all parties but two": Members(parties=(1, 4)),
+    "curator": Members(curator=True),
+    "curator and a party": Members(curator=True, parties=(4,)),
+    "curator and party 1": Members(curator=True, parties=(1,)),
+}
+LIARS: dict[str, Members] = {"curator and a party that adds nothing": Members(True, (4,), lying=True)}
+"""Coalitions that do not keep to the protocol, of the variant that stands them."""
+
+
+def _members(kind: PathakKind) -> dict[str, Members]:
+    return MEMBERS | LIARS if kind == "public-bound" else MEMBERS
+
+
+def _coalitions(kind: PathakKind) -> tuple[Coalition, ...]:
+    both = "Charlie and any party hold both keys and pi_1 between them"
+    mask = "Charlie and party 1 hold the noise and its mask between them"
+    insider = "the insider: the noise is this party's own vector (DESIGN section 5, finding 6)"
+    coalitions = []
+    for name, m in _members(kind).items():
+        granted = {}
+        if kind != "public-bound" and m.curator and m.parties:
+            granted = {"sizes": both, "who is smallest": both, **({"noise": mask} if 1 in m.parties else {})}
+        leaks = {"noise": insider} if KINDS[kind]["variant"] == "printed" and SMALLEST in m.parties else {}
+        coalitions.append(Coalition(name, m.names, granted, leaks))
+    return tuple(coalitions)
+
+
+def _ask_about(checks: Checks, kind: PathakKind, coalition: Coalition, m: Members) -> None:
+    """What is asked about one coalition."""
+    name, sizes = coalition.name, ("sizes", "who is smallest")
+    known = {*coalition.granted, *coalition.known_leaks}
+    hidden = tuple(s for s in SECRETS if s not in known)
+
+    def compared(context: Context, look: Callable[[str], bool] = lambda name: True) -> Result:
+        real, simulated = real_runs(context, kind, members=m), _simulated(context, kind, m)
+        return _compare(context, real, simulated, m, "real against simulated", look)
+
+    def exchanged(context: Context) -> Result:
+        real, other = (real_runs(context, kind, inputs, m) for inputs in ("honest", "exchanged"))
+        return _compare(context, real, other, m, "data sets exchanged")
+
+    if coalition.known_leaks:
+        # The real view is not what any simulator could make: that is the finding.
+        but = partial(compared, look=lambda entry: "total" not in entry)
+        checks.add("simulation", name, tuple(coalition.known_leaks), compared, statistical=True)
+        checks.add("insider", name, ("noise",), partial(_insider, kind, m))
+        checks.add("simulation but for the total", name, hidden, but, statistical=True)
+    else:
+        checks.add("simulation", name, hidden, compared, statistical=True)
+    if not {2, SMALLEST} & set(m.parties) and not known:
+        about = ("data", "classifier", "sizes", "who is smallest")
+        checks.add("data sets exchanged", name, about, exchanged, statistical=True)
+    if kind == "public-bound":
+        if m.parties == (SMALLEST,) or m.lying:
+            checks.add("insider", name, ("noise",), partial(_insider, kind, m))
+        return
+    if bool(m.parties) != m.curator:  # others open all they receive, or receive nothing sealed
+        sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
+        checks.add("freshness", name, sealed, partial(_fresh, kind, m))
+    if m.parties and not m.curator:
+        if KINDS[kind].get("comparisons") != "all-pairs":  # in which no message depends on an order
+            checks.add("order of places", name, sizes, partial(_order_of_places, kind, m), statistical=True)
+        checks.add("masked shares", name, sizes, partial(_traced, kind, m))
+    if "sizes" in coalition.granted:
+        checks.add("sizes read", name, sizes, partial(_reads_sizes, kind))
+    if "noise" in coalition.granted:
+        checks.add("noise read", name, ("noise",), partial(_reads_noise, kind))
+
+
+def _case(kind: PathakKind) -> Case:
+    consumer, one, smallest = list(MEMBERS)[:3]
+    charlie, coalitions, members, checks = "curator", _coalitions(kind), _members(kind), Checks()
+    for coalition in coalitions:
+        _ask_about(checks, kind, coalition, members[coalition.name])
+    law = partial(_noise_law, kind)
+    checks.append(Check("noise law", consumer, ("data", "classifier"), law, statistical=True))
+    checks.append(Check("resharing enumerated", charlie, ("classifier",), exact_resharing))
+    if KINDS[kind]["variant"] == "repaired":
+        checks.add("insider", smallest, ("noise",), partial(_insider, kind, MEMBERS[smallest]))
+    if kind != "public-bound":
+        checks.add("Jacobi symbols", one, ("noise",), partial(_parity, kind), statistical=True)
+        checks.append(Check("comparison enumerated", charlie, ("sizes",), exact_comparison))
+        checks.append(Check("comparison's blinds", charlie, ("sizes",), blinded_answers))
+        checks.append(Check("comparison at width", charlie, ("sizes",), wide_comparison, statistical=True))
+    return Case(f"pathak-{kind}", SECRETS, coalitions, tuple(checks))
+
+
+PATHAK = tuple(_case(kind) for kind in KINDS)
+"""Pathak's protocol, a case for each of `KINDS`."""

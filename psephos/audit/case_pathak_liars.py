@@ -1,0 +1,189 @@
+"""Pathak's protocol against roles that lie: what one of them can have published without noise.
+
+There is no proof in it: a party may put any vector into the sum, and the sum is then that of the others' parameters and
+noise and of a vector that the coalition knows. What must hold is that the others' noise stays in it. It does with noise
+for a public size. In the paper's protocol, printed or repaired, whose noise is used is for a party and Charlie to say,
+and one of them that lies has the bare sum: that is found here as expected, and is why neither is the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from gmpy2 import mpz
+
+from psephos.audit.case_liars import liars_case
+from psephos.audit.model import Context
+from psephos.audit.pathak_runs import (
+    AddsNothing,
+    PathakKind,
+    Puppet,
+    Watched,
+    World,
+    keys_of,
+    moved,
+    play,
+    records_of,
+    terms_of,
+)
+from psephos.parties.pathak import PathakParty
+from psephos.protocol.errors import PsephosError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.pathak.messages import Ciphertexts, Proposal
+from psephos.protocol.pathak.noise import noise_addends, noise_bound
+from psephos.protocol.pathak.terms import CURATOR, role
+from psephos.protocol.roles import Entry, Post, Role
+from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
+
+LIAR = 2
+"""The party that lies: neither the first nor the smallest."""
+
+BARE = "the sum without noise"
+SECRETS = (BARE,)
+SHIFT = (1000, -1000)
+"""What a liar adds to the sum because it likes to, in units of the grid."""
+
+
+@dataclass(frozen=True)
+class _Lies:
+    """Puppets, and what the coalition knows of its own part of the sum, given its party's honest part."""
+
+    puppets: Mapping[str, Puppet]
+    own: Callable[[Sequence[int]], Sequence[int]] = tuple
+
+
+def _bare(kind: PathakKind, name: str, lies: Callable[[Context], _Lies], context: Context) -> dict[str, str]:
+    """Whether the sum, less what the coalition and everybody knows of it, is that of the honest parties' parameters."""
+    told, made = f"{kind}, {name}", lies(context)
+    run = play(context, kind, records_of(context, "honest"), told, made.puppets)
+    terms, liar = run.terms, role(LIAR) in made.puppets
+    offset = 0 if kind == "public-bound" else -noise_addends(terms) * noise_bound(terms)
+    honest = [c.parameters for number, c in run.contributions.items() if not (liar and number == LIAR)]
+    part = run.contributions[LIAR]
+    noise = part.noise[0] if kind == "public-bound" else (0,) * terms.features
+    own = made.own([w + e for w, e in zip(part.parameters, noise, strict=True)] if liar else [0] * terms.features)
+    left = [total - sum(column) - known - offset for total, known, *column in zip(run.total, own, *honest, strict=True)]
+    return {} if any(left) else {BARE: f"{told}: what is published is the honest parties' parameters, without noise"}
+
+
+def _likes(own: Sequence[int]) -> list[int]:
+    return [value + shift for value, shift in zip(own, SHIFT, strict=True)]
+
+
+class _Shifts(Watched):
+    """Adds something to a share of the sum: a party to its reshare for Charlie, Charlie to what he publishes."""
+
+    def sent(self, post: Post) -> Post:
+        kind, charlie = kind_of(post.data), self.name == role(CURATOR)
+        if kind is (Kind.PUBLISHED_SHARE if charlie else Kind.RESHARE) and (charlie or post.receiver == role(CURATOR)):
+            return moved(post, self.inner.terms, SHIFT)  # type: ignore[attr-defined]
+        return post
+
+
+def _sends(kind: Kind, make: Callable[[int], tuple[mpz, ...]], context: Context) -> Puppet:
+    """Sends other ciphertexts under Charlie's key in messages of one kind, as many as were in them."""
+    key = keys_of(context).curator.public_key
+
+    class Sends(Watched):
+        def sent(self, post: Post) -> Post:
+            if kind_of(post.data) is not kind:
+                return post
+            count = (len(post.data) - HEADER_BYTES) // key.ciphertext_bytes
+            return replace(
+                post, data=Ciphertexts(kind, key, make(count)).encode(post.data[HEADER_BYTES - 32 : HEADER_BYTES])
+            )
+
+    return Sends
+
+
+def _zeros(kind: Kind, context: Context) -> Puppet:
+    full = Encryptor(keys_of(context).curator.public_key, "full")
+    return _sends(kind, lambda count: full.encrypt([mpz(0)] * count), context)
+
+
+def _smallest(puppet: Puppet, honest: Role, world: World) -> Watched:
+    """A party that claims the smallest size there may be."""
+    liar = PathakParty.__new__(PathakParty)
+    assert isinstance(honest, PathakParty)
+    liar.__dict__.update(honest.__dict__, _size=honest.terms.smallest_size)
+    return puppet(liar, world)
+
+
+def _proposes(context: Context) -> dict[str, str]:
+    """Charlie proposes to a party an epsilon of 64."""
+    terms = terms_of(context, "public-bound", "proposes")
+    lie = replace(terms, epsilon=64.0)
+    party = PathakParty(LIAR, *records_of(context, "honest")[LIAR - 1], terms)
+    entry = Entry(1, role(CURATOR), party.name, Proposal(lie, None).encode(lie.digest))
+    try:
+        posts = party.receive(party.start().state, [entry]).posts
+    except PsephosError:
+        return {}
+    return {BARE: "a party takes part with less noise than agreed on"} if posts else {}
+
+
+def _party(puppet: Callable[[Context], Puppet], own: Any = tuple) -> Callable[[Context], _Lies]:
+    return lambda context: _Lies({role(LIAR): puppet(context)}, own)
+
+
+def _charlie(puppet: Callable[[Context], Puppet], own: Any = tuple) -> Callable[[Context], _Lies]:
+    return lambda context: _Lies({role(CURATOR): puppet(context)}, own)
+
+
+def _nobody(context: Context) -> Puppet:
+    return partial(_smallest, _zeros(Kind.NOISE_FACTOR, context))
+
+
+def _no_rung(context: Context) -> Puppet:
+    return partial(_smallest, _zeros(Kind.RUNG_VOTE, context))
+
+
+_NOTHING = _party(lambda context: AddsNothing, lambda own: [0] * len(own))
+_ANYTHING = _party(lambda context: _Shifts, _likes)
+_WRONG_SHARE = _charlie(lambda context: _Shifts, _likes)
+
+
+def _both(context: Context) -> _Lies:
+    """Party 2 adds nothing, and Charlie something."""
+    puppets = {**_NOTHING(context).puppets, **_WRONG_SHARE(context).puppets}
+    return _Lies(puppets, lambda own: SHIFT)
+
+
+def _tried(kind: PathakKind, **lies: Callable[[Context], _Lies]) -> dict[str, Any]:
+    named = {name.replace("_", " "): one for name, one in lies.items()}
+    return {name: partial(_bare, kind, name, one) for name, one in named.items()}
+
+
+COALITIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "public-bound: a lying party": (
+        (role(LIAR),),
+        _tried("public-bound", adds_nothing=_NOTHING, adds_what_it_likes=_ANYTHING),
+    ),
+    "public-bound: lying curator": (
+        (role(CURATOR),),
+        _tried("public-bound", publishes_a_wrong_share=_WRONG_SHARE) | {"proposes less noise": _proposes},
+    ),
+    "public-bound: lying curator and a party": (
+        (role(CURATOR), role(LIAR)),
+        _tried("public-bound", adds_nothing_and_something=_both),
+    ),
+    "repaired: a lying party": ((role(LIAR),), _tried("repaired", votes_for_no_rung=_party(_no_rung))),
+    "repaired: lying curator": (
+        (role(CURATOR),),
+        _tried("repaired", selects_nobody=_charlie(partial(_zeros, Kind.SELECTION))),
+    ),
+    "printed: a lying party": ((role(LIAR),), _tried("printed", noise_of_nobody=_party(_nobody))),
+    "printed: lying curator": (
+        (role(CURATOR),),
+        _tried("printed", selects_nobody_as_printed=_charlie(partial(_zeros, Kind.SELECTION))),
+    ),
+}
+
+_WHY = {BARE: "whose noise is used is for one role to say: a finding, and why the variant is not the default"}
+
+PATHAK_LIARS = liars_case(
+    "pathak-liars", SECRETS, COALITIONS, {name: _WHY for name in COALITIONS if not name.startswith("public-bound")}
+)

@@ -1,0 +1,388 @@
+"""Private SGD (Rajkumar 2012): three parties, three steps, three holders of which two open.
+
+Two cases: `psgd` with the paper's noise (eta once, spherical Laplace rho at every step) and `psgd-gaussian`, where
+Skellam shares at every step cover the whole transcript and there is no eta.
+
+The functionality walks: at each step it hands the curator the sum of the parties' gradients at the public point plus
+the honest parties' noise plus the coalition's own vectors. How much noise that must be is worked out here from epsilon
+and delta (`_agreed_noise`), not read from the series. The sizes of the data sets are public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.audit.compare import compare_samples
+from psephos.audit.ideal import ideal_sum, joint_skellam, spherical_noise
+from psephos.audit.model import Case, Check, Checks, Context, Members, Result
+from psephos.audit.settings import Recorded, Setup, SumRun, setup
+from psephos.audit.simulators import simulate_sum
+from psephos.audit.sums import SumAnalysis, coalitions
+from psephos.curator.psgd import bounds as bounds
+from psephos.curator.psgd.agreement import Agreement, Variant, agree
+from psephos.curator.tally import OpenedSum
+from psephos.parties.gradients import LocalLoss
+from psephos.parties.psgd import GradientParty, SeriesHolder
+from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError, WrongPointError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.privacy.mechanisms import snap
+from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.walk import PublishedSum
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import BOARD, Entry, Role
+from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.transcript import Message, Transcript
+from psephos.simulation.encrypted_sum import Contribution
+from psephos.simulation.psgd import PsgdOptions, descend
+
+PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
+SECRETS = ("data", "gradients", "noise", "sizes")
+OPTIONS = PsgdOptions(epsilon=2.0, delta=1e-3, lam=0.5, steps=STEPS, fraction_bits=12, test_key=True)
+
+MEMBERS = {
+    "outsider (the board)": Members(),
+    "party": Members(parties=(2,), holders=(3,)),
+    "curator": Members(curator=True),
+    "curator and a party, t - 1 holders": Members(curator=True, parties=(2,), holders=(3,)),
+}
+
+
+def psgd_world(context: Context) -> Setup:
+    """Everybody's keys."""
+    return context.once("psgd world", lambda: setup(context.coins("psgd world"), PARTIES, key_bits=320))
+
+
+def agreement_of(context: Context, label: str, variant: Variant = "paper", colluders: int = 0) -> Agreement:
+    """What is agreed on before a series; its nonce depends on the label."""
+    agreement = context.once(
+        ("psgd agreement", variant, colluders),
+        lambda: agree(replace(OPTIONS, variant=variant, colluders=colluders), [RECORDS] * PARTIES, FEATURES),
+    )
+    return replace(agreement, series=replace(agreement.series, nonce=context.coins(label, "series").draw(16)))
+
+
+def terms_of(context: Context, agreement: Agreement) -> Terms:
+    """The same with the world's keys."""
+    return OPTIONS.terms(agreement, psgd_world(context).ceremony)
+
+
+def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
+    """Every party's records; `swapped`: parties 0 and 1 exchange theirs."""
+    generator = np.random.default_rng([context.seed, 8])
+    private = []
+    for _ in range(PARTIES):
+        X = generator.normal(size=(RECORDS, FEATURES))
+        X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
+        private.append(LocalLoss(X, generator.choice([-1.0, 1.0], size=RECORDS)))
+    return [private[1], private[0], private[2]] if inputs == "swapped" else private
+
+
+def party_of(context: Context, agreement: Agreement, number: int, coins: Randomness) -> GradientParty:
+    """One honest party by itself."""
+    key = psgd_world(context).ceremony.signing_keys[number]
+    terms = terms_of(context, agreement)
+    encryptor = Encryptor(terms.threshold_key.key, randomness=coins, expected=8)
+    local = private_data(context)[number]
+    return GradientParty(number, key, local, terms, encryptor=encryptor, noise=lambda step: coins)
+
+
+def _said(announcement: Announcement, sender: str = "curator") -> list[Entry]:
+    return [Entry(announcement.step, sender, BOARD, announcement.encode())]
+
+
+def _published(terms: Terms, step: int, sums: Sequence[int], *holders: int) -> list[Entry]:
+    said = {holder: PublishedSum(step, holder, tuple(sums)).encode(terms) for holder in holders}
+    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in said.items()]
+
+
+def _by_step(context: Context, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]) -> SumRun:
+    """The last step of a run, with those before it: each with its own messages, and what every party's ballot holds."""
+    terms, private_key = terms_of(context, agreement), psgd_world(context).private_key
+    begins = [place for place, m in enumerate(transcript.messages) if m.kind == "announcement"]
+    steps: list[SumRun] = []
+    for found, begin, end in zip(opened, begins, [*begins[1:], None], strict=True):
+        messages = transcript.messages[begin:end]
+        assert messages[0].data is not None
+        round_ = terms.round(Announcement.decode(messages[0].data, terms))
+        own = Transcript(secrets=True)
+        # The simulator asks one holder after the other, the curator both at once: who is asked first tells nothing.
+        own.extend(sorted((replace(m, phase="") for m in messages), key=_order))
+        vectors = {}
+        for message in messages:
+            if message.kind == "ballot" and message.data is not None:
+                ballot = Ballot.decode(message.data, round_)
+                plain = [private_key.raw_decrypt(c) for c in ballot.ciphertexts]
+                vectors[ballot.party] = round_.plan.unpack(plain, 1)
+        steps.append(SumRun(round_, own, found, vectors, tuple(steps)))
+    return steps[-1]
+
+
+def _order(message: Message) -> int:
+    order = ("announcement", "ballot", "close", "tally request", "partial decryption", "published sum")
+    return order.index(message.kind)
+
+
+@lru_cache(maxsize=4)
+def _agreed_noise(variant: Variant, colluders: int) -> tuple[float, float]:
+    """What one party must add, from what was asked for, in lattice units: eta's deviation, rho's scale or variance.
+
+    `paper`: eta of all but the colluders has the deviation of Theorem 4.2 as corrected (finding 8), rho the scale
+    2/epsilon by itself. `gaussian`: the Skellam shares of all but the colluders and oneself cover T sums whose L2
+    sensitivity is 2. Snapping and rounding add 2^-11 of it at most.
+    """
+    pitch = 2.0**-OPTIONS.fraction_bits
+    sensitivity = 2.0  # one record of norm 1 replaced, |phi'| <= 1
+    if variant == "gaussian":
+        l2 = sensitivity / pitch
+        l1 = min(FEATURES**0.5 * l2, l2 * l2)
+        whole = bounds.skellam_variance(OPTIONS.epsilon, OPTIONS.delta, l1, l2, STEPS)
+        return 0.0, whole / (PARTIES - colluders - 1)
+    slack = bounds.compute_slack(OPTIONS.epsilon, OPTIONS.lam, RECORDS * PARTIES, OPTIONS.phi.smoothness)
+    sigma = bounds.sigma_from_density_ratio(FEATURES, slack.epsilon, OPTIONS.delta, sensitivity=sensitivity)
+    return sigma / (PARTIES - colluders) ** 0.5 / pitch, sensitivity / OPTIONS.epsilon / pitch
+
+
+def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: int = 0) -> NDArray[np.int64]:
+    """One party's noise in all steps, drawn by numpy: int (T, d), in lattice units."""
+    fixed, fresh = _agreed_noise(variant, colluders)
+    if variant == "gaussian":
+        return np.array([joint_skellam(fresh, FEATURES, 1, 1, generator) for _ in range(STEPS)])
+    eta = np.rint(generator.normal(scale=fixed, size=FEATURES)).astype(np.int64)
+    rho = [spherical_noise(Fraction(fresh), FEATURES, generator) for _ in range(STEPS)]
+    noise: NDArray[np.int64] = eta + np.array(rho)
+    return noise
+
+
+def _point(run: SumRun) -> tuple[float, ...]:
+    """Of the announcement that a step began with."""
+    data = run.transcript.messages[0].data
+    assert data is not None
+    return tuple(np.frombuffer(data[-8 * FEATURES :], dtype=">f8").tolist())
+
+
+@dataclass(frozen=True)
+class _Descent(SumAnalysis):
+    """A run is its last step, whose messages stand for those of all steps; what was opened is that of all."""
+
+    variant: Variant = "paper"
+
+    def world(self, context: Context) -> Setup:
+        return psgd_world(context)
+
+    def round(self, context: Context, label: str) -> Round:
+        return self.ballots(context, label)[0]
+
+    def contribution(self, context: Context, inputs: str) -> Contribution:
+        raise NotImplementedError("a party of a series is a role of its own")
+
+    output = contribution  # type: ignore[assignment] # the functionality walks: `simulated`
+
+    def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
+        def one(i: int) -> SumRun:
+            label = f"psgd {self.variant} {inputs} {i}"
+            agreement, transcript = agreement_of(context, label, self.variant), Recorded(partial(context.coins, label))
+            private, ceremony = private_data(context, inputs), psgd_world(context).ceremony
+            walk = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
+            return _by_step(context, agreement, transcript, walk.opened)
+
+        return context.once(("psgd", self.variant, inputs), lambda: [one(i) for i in range(context.views)])
+
+    def simulated(self, context: Context, members: Members) -> list[SumRun]:
+        private = private_data(context)
+        honest = [p for p in range(PARTIES) if p not in members.parties]
+
+        def one(i: int) -> SumRun:
+            label = f"psgd simulated {self.variant} {members} {i}"
+            coins = partial(context.coins, label)
+            agreement, transcript = agreement_of(context, label, self.variant), Transcript(secrets=True)
+            terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, i, 80])
+            own = {p: party_of(context, agreement, p, coins(p)) for p in members.parties}
+            states = {p: party.start().state for p, party in own.items()}
+            drawn = [_ideal_noise(self.variant, generator) for _ in honest]
+            point, opened = np.zeros(FEATURES), []
+            for step in range(1, STEPS + 1):
+                announcement = Announcement.create(terms, step, tuple(point.tolist()), coins("curator", step))
+                transcript.send("step", "curator", BOARD, "announcement", announcement.encode())
+                round_, ballots = terms.round(announcement), {}
+                for p, party in own.items():
+                    answered = party.receive(states[p], _said(announcement))
+                    states[p], ballots[p] = answered.state, Ballot.decode(answered.posts[0].data, round_)
+                gradients = [snap(private[p].gradient(point), terms.series.pitch) for p in honest]
+                vectors = [own[p].result(states[p]).vector for p in own]
+                # The point is public and depends on the sums before: the functionality's, whoever watches.
+                sums = ideal_sum(*gradients, *vectors, *(steps[step - 1].tolist() for steps in drawn))
+                tossed = partial(coins, step)
+                run = simulate_sum(
+                    self.world(context),
+                    round_,
+                    members,
+                    own=ballots,
+                    sums=sums,
+                    coins=tossed,
+                    transcript=transcript,
+                    public=True,
+                )
+                opened.append(run.opened)
+                for entry in _published(terms, step, sums, 1, 2, 3):
+                    transcript.send("gradients: publish", entry.sender, BOARD, "published sum", entry.data)
+                    states = {p: party.receive(states[p], [entry]).state for p, party in own.items()}
+                point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
+            return _by_step(context, agreement, transcript, opened)
+
+        return context.once(("psgd simulated", self.variant, members), lambda: [one(i) for i in range(context.views)])
+
+    def known(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
+        """The points, and the sums between them."""
+        steps = (*run.before, run)
+        for step, one in enumerate(steps):
+            yield from ((f"point {step}, {place}", value) for place, value in enumerate(_point(one)))
+            for place, value in enumerate(one.opened.sums):
+                name = f"sum {step}, {place}"
+                yield name, float(value)
+                yield f"{name} less own", float(value - sum(one.vectors[p][place] for p in members.parties))
+                if step:
+                    yield f"{name} less the one before", float(value - steps[step - 1].opened.sums[place])
+
+    def announced(self, context: Context, label: str, nonce: str = "nonce") -> tuple[Terms, Announcement, list[Ballot]]:
+        """A first step and every party's ballot in it."""
+        agreement = agreement_of(context, label, self.variant)
+        terms = terms_of(context, agreement)
+        announcement = Announcement.create(terms, 1, (0.0,) * FEATURES, context.coins(label, nonce))
+        ballots = []
+        for number in range(PARTIES):
+            party = party_of(context, agreement, number, SYSTEM)  # asked twice, its noise differs
+            (post,) = party.receive(party.start().state, _said(announcement)).posts
+            ballots.append(Ballot.decode(post.data, terms.round(announcement)))
+        return terms, announcement, ballots
+
+    def ballots(self, context: Context, label: str) -> tuple[Round, list[Ballot]]:
+        terms, announcement, ballots = self.announced(context, label)
+        return terms.round(announcement), ballots
+
+    # -- checks of its own
+
+    def noise_law(self, context: Context) -> Result:
+        """One party's noise in all steps, sized for as many colluders as may be, against the functionality's."""
+        colluders = PARTIES - (2 if self.variant == "gaussian" else 1)  # one's own share counts where eta is drawn
+        agreement = agreement_of(context, "noise law", self.variant, colluders)
+        terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, 81])
+        asked = [Announcement.create(terms, step, (0.0,) * FEATURES) for step in range(1, STEPS + 1)]
+        clean = snap(private_data(context)[0].gradient(asked[0].point), terms.series.pitch)
+
+        def row(noise: NDArray[np.int64]) -> dict[str, float]:
+            named = {f"noise {step + 1}, {place}": float(e) for (step, place), e in np.ndenumerate(noise)}
+            apart = np.diff(noise, axis=0)
+            named |= {f"|{name}|": abs(e) for name, e in named.items()}
+            named |= {f"step {s + 2} less the one before, {place}": float(e) for (s, place), e in np.ndenumerate(apart)}
+            return named | {"sum of |noise|": np.abs(noise).sum(), "sum of |differences|": np.abs(apart).sum()}
+
+        sides: tuple[list[dict[str, float]], ...] = ([], [])
+        for i in range(12 * context.views):
+            party = party_of(context, agreement, 0, context.coins("noise law", i))
+            state = party.begin().state
+            sides[0].append(row(np.array([np.subtract(party.vector(state, one)[0], clean) for one in asked])))
+            sides[1].append(row(_ideal_noise(self.variant, generator, colluders)))
+        return compare_samples(context, sides, f"one party's noise in {STEPS} steps against its law")
+
+    def answered_once(self, context: Context) -> Result:
+        """A party answers the next step, once, where it follows; a holder opens one product of one round of a step."""
+        agreement = agreement_of(context, "psgd steps", self.variant)
+        terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins("psgd steps"))
+        start = party.start().state
+
+        def announce(step: int, point: tuple[float, ...], nonce: str) -> Announcement:
+            return Announcement.create(terms, step, point, context.coins("psgd steps", nonce))
+
+        origin = (0.0,) * FEATURES
+        for wrong, sender, error in (
+            (announce(STEPS, origin, "last"), "curator", UnexpectedMessageError),
+            (announce(1, origin, "party"), "party 2", UnexpectedMessageError),
+            (announce(1, (9.0,) * FEATURES, "chosen"), "curator", WrongPointError),
+        ):
+            if not _refuses(party, start, _said(wrong, sender), error):
+                where = f"step {wrong.step} at {wrong.point}, announced by {sender}"
+                return Result(True, f"a party answered what is not the curator's next step: {where}")
+        first, again = announce(1, origin, "first"), announce(1, origin, "another round")
+        answered = party.receive(start, _said(first))
+        if party.receive(start, _said(first)).posts != answered.posts:
+            return Result(True, "set back, a party sends another ballot: a release nobody paid for")
+        if (
+            not _refuses(party, start, _said(again), AlreadyCastError)
+            or party.receive(answered.state, _said(again)).posts
+        ):
+            return Result(True, "a party answered one step in two rounds")
+        lie = (5,) * FEATURES
+        told = party.receive(answered.state, _published(terms, 1, lie, 3)).state  # by t - 1 holders
+        chosen = agreement.descent.step(np.array(origin), np.array(lie) * terms.series.pitch, 0)
+        if party.receive(told, _said(announce(2, tuple(chosen.tolist()), "chosen"))).posts:
+            return Result(True, "one holder that lies about a sum chooses the point at which a party answers")
+        terms, same, ballots = self.announced(context, "one product")
+        others = self.announced(context, "one product")[2]  # parties that lost their state: other noise
+        _, elsewhere, third = self.announced(context, "one product", "another round")
+        opens = partial(_opens, context, terms, OnceLedger())
+        if not (opens(same, ballots) and opens(same, ballots)):
+            return Result(True, "a holder refused to open, or to repeat its opening")
+        if opens(same, others) or opens(elsewhere, third):
+            return Result(True, "a holder opened a second product in one step")
+        told = "the next step is answered once and one product of it is opened: the same again, or a refusal"
+        return Result(False, told)
+
+
+def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[PsephosError]) -> bool:
+    """Whether the role sends nothing, and says why."""
+    step = role.receive(state, entries)
+    return not step.posts and any(isinstance(refusal.error, error) for refusal in step.refused)
+
+
+def _opens(
+    context: Context, terms: Terms, once: OnceLedger, announcement: Announcement, ballots: Sequence[Ballot]
+) -> bool:
+    """Whether a holder with this ledger opens the product of these ballots."""
+    holder = SeriesHolder(psgd_world(context).ceremony.shares[0], terms, once=once)
+    board = [Entry(2 + b.party, f"party {b.party}", BOARD, b.encode()) for b in ballots]
+    step = holder.receive(holder.start().state, [*_said(announcement), *board])
+    product, _ = BallotProduct(terms.round(announcement)).add_all(b.encode() for b in ballots)
+    request = TallyRequest(product.round.digest, product.members, product.digest).encode(product.round)
+    return bool(holder.receive(step.state, [Entry(99, "curator", holder.name, request)]).posts)
+
+
+def _reads_sizes(variant: Variant, context: Context) -> Result:
+    """From what is public before the first step: N, and the bound of a gradient, L times the largest size."""
+    agreement = agreement_of(context, "sizes", variant)
+    largest = round(agreement.series.bound)  # L = 1
+    records = agreement.descent.records
+    smallest = records - (PARTIES - 1) * largest
+    told = f"N = {records} and the gradients' bound of {largest} are public: nobody has fewer than {smallest}"
+    return Result(largest == smallest == RECORDS, told)
+
+
+def _case(name: str, variant: Variant) -> Case:
+    one, checks = _Descent("psgd", PARTIES, 320, variant), Checks()
+    add = checks.add
+    for coalition, m in MEMBERS.items():
+        swapped = partial(one.pair, m, "honest", "swapped", "data swapped")
+        add("simulation", coalition, ("data", "gradients", "noise"), partial(one.simulation, m), statistical=True)
+        add("data swapped", coalition, ("data", "gradients"), swapped, statistical=True)
+        add("freshness", coalition, ("gradients",), partial(one.fresh, m))
+        add("sizes read", coalition, ("sizes",), partial(_reads_sizes, variant))
+        if m.holders:
+            add("threshold", coalition, ("gradients",), partial(one.lowered_threshold, m))
+    both = "curator and a party, t - 1 holders"
+    checks.append(Check("noise law", both, ("gradients", "noise"), one.noise_law, statistical=True))
+    checks.append(Check("steps answered once", both, ("gradients",), one.answered_once))
+    add("deviating requests", both, ("gradients",), one.deviating)
+    sizes = {"sizes": "public: the noise is sized by them"}
+    return Case(name, SECRETS, coalitions(MEMBERS, lambda m: sizes), tuple(checks))
+
+
+PSGD, PSGD_GAUSSIAN = _case("psgd", "paper"), _case("psgd-gaussian", "gaussian")

@@ -1,0 +1,380 @@
+"""Gradient descent against roles that lie: three parties, three holders of which two open, as in `case_psgd`.
+
+What `case_liars` asks of the tally is asked of a whole walk, with proofs and as many confirmations as are safe. What no
+coalition may get: an answer of an honest party that its next step does not ask for, a point that does not follow from
+the sums of valid ballots, or away with it. Keys of 320 bits protect nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+
+from psephos.audit.case_liars import Change, Changed, Puppets, Strategy, liars_case
+from psephos.audit.case_psgd import FEATURES, OPTIONS, PARTIES, RECORDS, STEPS, private_data, psgd_world
+from psephos.audit.model import Context
+from psephos.curator.psgd.agreement import agree
+from psephos.curator.psgd.curator import GradientCurator
+from psephos.parties.psgd import GradientParty, SeriesHolder
+from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import PsephosError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.sharing import lagrange_numerators
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.walk import PublishedSum
+from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
+from psephos.protocol.study.study import safe_confirmations
+from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.wire import HEADER_BYTES, Kind
+
+LIAR = PARTIES - 1
+"""The party that lies."""
+HONEST = range(LIAR)
+
+GRADIENT, SUM, NAME = "an honest party's gradient", "a sum of other ballots", "who lied"
+SECRETS = (GRADIENT, SUM, NAME)
+ORIGIN = (0.0,) * FEATURES
+LIE = (5,) * FEATURES
+"""What a holder says that a step's ballots add up to."""
+
+
+# -- a walk in which somebody lies
+
+
+@dataclass(frozen=True)
+class _Walked:
+    """What was said, what every role came to, and whose messages were refused, with the error."""
+
+    terms: Terms
+    messages: Sequence[Message]
+    results: Mapping[str, Any]
+    refused: Sequence[tuple[str, str]]
+
+
+def _terms(context: Context, label: str) -> Terms:
+    agreement = agree(replace(OPTIONS, dropouts=1), [RECORDS] * PARTIES, FEATURES)
+    agreement = replace(agreement, series=replace(agreement.series, nonce=context.coins(label).draw(16)))
+    terms = replace(OPTIONS, proofs="knowledge").terms(agreement, psgd_world(context).ceremony)
+    return replace(terms, confirmations=safe_confirmations(3, 2))
+
+
+def _walk(context: Context, label: str, puppets: Callable[[Terms], Puppets]) -> _Walked:
+    terms, ceremony = _terms(context, label), psgd_world(context).ceremony
+    roles: list[Role] = []
+    for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
+        roles.append(GradientParty(number, key, local, terms))
+    roles += [SeriesHolder(share, terms) for share in ceremony.shares]
+    roles.append(GradientCurator(terms, randomness=context.coins(label, "curator")))  # whoever lies speaks first
+    transcript = Transcript(secrets=True)
+    driver = Driver(replaced(roles, puppets(terms)), transcript=transcript, strict=False)
+    failed: list[tuple[str, str]] = []
+    try:
+        driver.run()
+    except PsephosError as error:
+        failed.append(("", str(error)))
+    refused = [(refusal.entry.sender, str(refusal.error)) for _name, refusal in driver.refused]
+    return _Walked(terms, transcript.messages, driver.results(), [*refused, *failed])
+
+
+def _truth(context: Context, walked: _Walked, valid: Iterable[int]) -> tuple[list[tuple[float, ...]], set[bytes]]:
+    """The points that follow from the valid ballots, and the rounds that the curator may have asked for at them."""
+    terms, key = walked.terms, psgd_world(context).private_key
+    points, rounds, vectors, round_ = [ORIGIN], set(), dict[int, list[int]](), None
+    for message in walked.messages:
+        data = message.data or b""
+        try:
+            if message.kind == "announcement" and message.sender == "curator":
+                asked = Announcement.decode(data, terms)
+                if (asked.step, asked.point) == (len(points), points[-1]) and round_ is None:
+                    round_ = terms.round(asked)
+                    rounds.add(round_.digest)
+            elif message.kind == "ballot" and round_ is not None:
+                ballot = Ballot.decode(data, round_)
+                if ballot.party in valid and ballot.party not in vectors:
+                    plain = [key.raw_decrypt(c) for c in ballot.ciphertexts]
+                    vectors[ballot.party] = round_.plan.unpack(plain, 1)
+        except PsephosError:
+            continue
+        if len(vectors) == len(set(valid)):
+            sums = np.sum(list(vectors.values()), axis=0) * terms.series.pitch
+            points.append(tuple(terms.descent.step(np.array(points[-1]), sums, len(points) - 1).tolist()))
+            vectors, round_ = {}, None
+    return points, rounds
+
+
+def _judged(
+    context: Context, walked: _Walked, culprit: str, told: str, valid: Iterable[int] = HONEST
+) -> dict[str, str]:
+    """Against a walk in which `culprit` lied and the ballots of `valid` are the valid ones."""
+    got: dict[str, str] = {}
+    points, rounds = _truth(context, walked, valid)
+    walks = [walked.results[f"party {number}"].walk for number in HONEST]
+    if any(walk.steps >= len(points) or walk.point != points[walk.steps] for walk in walks):
+        got[SUM] = got[GRADIENT] = f"{told}: a point does not follow from the sums of the valid ballots"
+    for number in HONEST:
+        sent = [m.data or b"" for m in walked.messages if (m.sender, m.kind) == (f"party {number}", "ballot")]
+        answered = [data[HEADER_BYTES - 32 : HEADER_BYTES] for data in dict.fromkeys(sent)]
+        if not rounds.issuperset(answered) or len(answered) > len(points):
+            got[GRADIENT] = f"{told}: party {number} answers what is not its next step"
+    opened = getattr(walked.results.get("curator"), "opened", None)
+    named = opened is not None and culprit in (f"holder {number}" for number in opened.wrong_holders)
+    if not named and not any(culprit == sender or culprit in error for sender, error in walked.refused):
+        got[NAME] = f"{told}: nobody says that {culprit} did it"
+    return got
+
+
+# -- parties
+
+
+class _Forger(Changed):
+    """Keeps its own ballots to itself, and casts one that it makes of the others' in the first step."""
+
+    def __init__(self, honest: Role, terms: Terms, forge: Callable[[Round, list[Ballot]], bytes]) -> None:
+        super().__init__(honest, lambda post, seen: (), frozenset({Kind.BALLOT}))
+        self._terms, self._forge, self._forged = terms, forge, False
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        step = super().receive(state, entries)
+        ballots = [entry.data for entry in self.seen if entry.is_a(Kind.BALLOT)]
+        if self._forged or len(ballots) < LIAR:
+            return step
+        self._forged, round_ = True, _round_seen(self._terms, self.seen)
+        forged = self._forge(round_, [Ballot.decode(data, round_) for data in ballots])
+        return replace(step, posts=(Post(BOARD, forged),))
+
+
+def _signed(context: Context, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
+    """By the liar."""
+    vector = EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
+    return Ballot.sign(round_, LIAR, vector, psgd_world(context).ceremony.signing_keys[LIAR], proof).encode()
+
+
+def _forges(context: Context, how: Literal["copy", "inverse"]) -> dict[str, str]:
+    """Party 0's ballot once more, re-randomised; or the inverse of party 1's, which leaves party 0's alone."""
+
+    def forge(round_: Round, ballots: list[Ballot]) -> bytes:
+        first, second = sorted(ballots, key=lambda ballot: ballot.party)
+        modulus = round_.key.ciphertext_modulus
+        zeros = Encryptor(round_.key, "full").encrypt([mpz(0)] * round_.plan.ciphertexts)
+        others = first.ciphertexts if how == "copy" else [gmpy2.invert(c, modulus) for c in second.ciphertexts]
+        return _signed(context, round_, (c * z % modulus for c, z in zip(others, zeros, strict=True)), first.proof)
+
+    walked = _walk(
+        context, f"forges {how}", lambda terms: {f"party {LIAR}": lambda honest: _Forger(honest, terms, forge)}
+    )
+    return _judged(context, walked, f"party {LIAR}", f"a ballot that is the {how} of another")
+
+
+TermsChange = Callable[[Terms, Post, Sequence[Entry]], list[Post]]
+
+
+def _changes(
+    context: Context,
+    culprit: str,
+    told: str,
+    change: TermsChange,
+    valid: Iterable[int] = range(PARTIES),
+    **others: TermsChange,
+) -> dict[str, str]:
+    """A walk in which the culprit's messages, and those of `others`, are changed."""
+
+    def puppets(terms: Terms) -> Puppets:
+        every = {culprit: change} | {name.replace("_", " "): one for name, one in others.items()}
+        return {name: _changing(partial(one, terms)) for name, one in every.items()}
+
+    return _judged(context, _walk(context, told, puppets), culprit, told, valid)
+
+
+def _changing(change: Change) -> Callable[[Role], Role]:
+    return lambda honest: Changed(honest, change)
+
+
+def _is(post: Post, kind: Kind) -> bool:
+    return Entry(0, "", "", post.data).is_a(kind)
+
+
+def _round_seen(terms: Terms, seen: Sequence[Entry]) -> Round:
+    """Of the step that was announced last."""
+    asked = [entry.data for entry in seen if entry.is_a(Kind.ANNOUNCEMENT)][-1]
+    return terms.round(Announcement.decode(asked, terms))
+
+
+def _twice(context: Context) -> dict[str, str]:
+    """Two ballots to every step, each with its proof."""
+
+    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        round_ = _round_seen(terms, seen)
+        again, proof = encrypt_with_proof(round_, LIAR, [1] * FEATURES, Encryptor(round_.key, expected=8))
+        return [post, replace(post, data=_signed(context, round_, again.ciphertexts, proof))]
+
+    return _changes(context, f"party {LIAR}", "a second ballot", change)
+
+
+def _announces(context: Context) -> dict[str, str]:
+    """The first step, in a round of its own, before the curator does."""
+
+    class Announces(Changed):
+        def start(self) -> Step:
+            step, terms = super().start(), _terms(context, "announces")
+            return replace(step, posts=(Post(BOARD, Announcement.create(terms, 1, ORIGIN).encode()),))
+
+    puppets = {f"party {LIAR}": lambda honest: Announces(honest, lambda post, seen: [post])}
+    told = "a step announced by a party"
+    return _judged(context, _walk(context, "announces", lambda terms: puppets), f"party {LIAR}", told, range(PARTIES))
+
+
+# -- holders
+
+
+def _shapes(context: Context, how: Literal["random", "shaped"]) -> dict[str, str]:
+    """A wrong partial decryption: at random, or so that with holder 2's the first sum is another."""
+
+    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        if not _is(post, Kind.PARTIAL_DECRYPTION):
+            return [post]
+        round_ = _round_seen(terms, seen)
+        key, n, part = terms.threshold_key, round_.key.modulus, PartialDecryption.decode(post.data, round_)
+        lagrange = lagrange_numerators([1, 2], key.holders)[1]
+        shape = 1 + 4 * mpz(key.delta) ** 3 * key.theta * gmpy2.invert(lagrange, n) % n * n
+        first = part.values[0] * (shape if how == "shaped" else 4) % round_.key.ciphertext_modulus
+        return [replace(post, data=replace(part, values=(first, *part.values[1:])).encode(round_))]
+
+    return _changes(context, "holder 1", f"a {how} partial decryption", change)
+
+
+def _lies_about_the_sum(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+    if not _is(post, Kind.PUBLISHED_SUM):
+        return [post]
+    return [replace(post, data=replace(PublishedSum.decode(post.data, terms), sums=LIE).encode(terms))]
+
+
+def _publishes(context: Context, how: Literal["another sum", "in another's name"]) -> dict[str, str]:
+    """Another sum than it has opened; or that in the name of holder 2 as well, which makes two of them."""
+
+    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        changed = _lies_about_the_sum(terms, post, seen)
+        if how == "another sum" or not _is(post, Kind.PUBLISHED_SUM):
+            return changed
+        said = PublishedSum.decode(changed[0].data, terms)
+        return [*changed, replace(post, data=replace(said, holder=2).encode(terms))]
+
+    return _changes(context, "holder 1", f"publishes {how}", change)
+
+
+# -- the curator, with a holder, and a board
+
+
+def _asks(context: Context, how: Literal["a chosen point", "the last step", "twice", "other terms"]) -> dict[str, str]:
+    """The parties for what is not the next step."""
+
+    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        if not _is(post, Kind.ANNOUNCEMENT):
+            return [post]
+        asked = Announcement.decode(post.data, terms)
+        if how == "a chosen point":
+            asked = replace(asked, point=(9.0,) * FEATURES)
+        elif how == "the last step":
+            asked = replace(asked, step=STEPS)
+        elif how == "twice":
+            return [post, replace(post, data=replace(asked, nonce=bytes(16)).encode())]
+        else:
+            other = replace(terms, roster=terms.roster[::-1])
+            asked = replace(asked, terms_digest=other.digest)
+        return [replace(post, data=asked.encode())]
+
+    return _changes(context, "curator", f"asks for {how}", change)
+
+
+def _follows_a_lie(context: Context) -> dict[str, str]:
+    """Holder 1 publishes another sum, and the curator goes on from there."""
+
+    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        if not _is(post, Kind.ANNOUNCEMENT) or (asked := Announcement.decode(post.data, terms)).step == 1:
+            return [post]
+        lie = terms.descent.step(np.array(ORIGIN), np.array(LIE) * terms.series.pitch, 0)
+        return [replace(post, data=replace(asked, step=2, point=tuple(lie.tolist())).encode())]
+
+    return _changes(context, "curator", "goes on from one holder's lie", change, holder_1=_lies_about_the_sum)
+
+
+def _leaves_out(context: Context) -> dict[str, str]:
+    """Has a sum opened without party 0's ballot."""
+    rounds: list[Round] = []
+
+    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        if _is(post, Kind.ANNOUNCEMENT):
+            rounds.append(terms.round(Announcement.decode(post.data, terms)))
+        if not _is(post, Kind.TALLY_REQUEST):
+            return [post]
+        request = TallyRequest.decode(post.data, rounds[-1])
+        return [replace(post, data=replace(request, members=request.members & ~1).encode(rounds[-1]))]
+
+    return _changes(context, "curator", "leaves a ballot out", change)
+
+
+def _two_boards(context: Context) -> dict[str, str]:
+    """The board shows holder 1 all ballots and holder 2 all but party 0's; holder 3 confirms whatever is wanted."""
+    terms, ceremony = _terms(context, "two boards"), psgd_world(context).ceremony
+    asked = Announcement.create(terms, 1, ORIGIN)
+    round_, announced = terms.round(asked), Entry(1, "curator", BOARD, asked.encode())
+    ballots = []
+    for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
+        party = GradientParty(number, key, local, terms)
+        ballots.append(party.receive(party.start().state, [announced]).posts[0].data)
+    opened = 0
+    for number, shown in ((1, ballots), (2, ballots[1:])):
+        product, _ = BallotProduct(round_).add_all(shown)
+        said = [("party", data) for data in shown] + [("curator", Close(round_.digest).encode())]
+        said += [(f"holder {j}", Confirmation(round_.digest, j, product.digest).encode()) for j in (number, 3)]
+        said += [("curator", TallyRequest(round_.digest, product.members, product.digest).encode(round_))]
+        holder = SeriesHolder(ceremony.shares[number - 1], terms)
+        entries = [announced, *(Entry(2 + n, sender, BOARD, data) for n, (sender, data) in enumerate(said))]
+        step = holder.receive(holder.start().state, entries)
+        opened += any(_is(post, Kind.PARTIAL_DECRYPTION) for post in step.posts)
+    return dict.fromkeys(SECRETS, "holders of two boards open sums of one step") if opened else {}
+
+
+PARTY: dict[str, Strategy] = {
+    "copies a ballot": partial(_forges, how="copy"),
+    "makes a ballot of others": partial(_forges, how="inverse"),
+    "answers twice": _twice,
+    "announces steps": _announces,
+}
+HOLDER: dict[str, Strategy] = {
+    "answers at random": partial(_shapes, how="random"),
+    "shapes its answer": partial(_shapes, how="shaped"),
+    "publishes another sum": partial(_publishes, how="another sum"),
+    "publishes in another's name": partial(_publishes, how="in another's name"),
+}
+CURATOR: dict[str, Strategy] = {
+    "chooses its point": partial(_asks, how="a chosen point"),
+    "asks for the last step": partial(_asks, how="the last step"),
+    "asks twice": partial(_asks, how="twice"),
+    "asks under other terms": partial(_asks, how="other terms"),
+    "leaves a ballot out": _leaves_out,
+}
+ALL: dict[str, Strategy] = {"goes on from a lie": _follows_a_lie, "shows two boards": _two_boards}
+
+COALITIONS: dict[str, tuple[tuple[str, ...], dict[str, Strategy]]] = {
+    "a lying party": ((f"party {LIAR}",), PARTY),
+    "t - 1 lying holders": (("holder 1",), HOLDER),
+    "lying curator and party": (("curator", f"party {LIAR}"), PARTY | CURATOR),
+    "lying curator, board, party and t - 1 holders": (
+        ("curator", "the board", f"party {LIAR}", "holder 1"),
+        PARTY | HOLDER | CURATOR | ALL,
+    ),
+}
+
+
+PSGD_LIARS = liars_case("psgd-liars", SECRETS, COALITIONS)

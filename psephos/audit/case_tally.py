@@ -1,0 +1,220 @@
+"""The encrypted tally with alpha (DESIGN sections 2 and 4): five parties, three holders, two of which open.
+
+`psephos simulate tally` takes two sums in this protocol: of the votes, and, for the method avg, of the parties'
+parameters. The curator gets both exactly, and adds the noise of every release itself. Here the votes are summed under a
+key of degree 1, the parameters under one of degree 2, two ciphertexts of three times the key's length each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.audit.ideal import ideal_sum, ideal_tally
+from psephos.audit.model import Case, Check, Checks, Context, Members, Result
+from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, run_tally_round, tally_round
+from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
+from psephos.curator.hamm.methods import Request, statistic_method
+from psephos.parties.party import Party, Voter, VotingParty
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import VoteLayout
+from psephos.protocol.errors import AlreadyCastError
+from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
+from psephos.simulation.encrypted_sum import Contribution, VectorContribution, VoteContribution
+
+PARTIES, SAMPLES, CLASSES = 5, 25, 3
+LAYOUT = VoteLayout(SAMPLES, CLASSES)
+SECRETS = ("data", "classifier", "votes", "noise", "sizes", "alpha", "sum of parameters")
+ENTRIES, LARGEST = 24, 5000
+"""Parameters of a party, and the largest in fixed point, here."""
+MEMBERS = COALITIONS | {"curator and all parties but one": Members(curator=True, parties=(1, 2, 3, 4), holders=(3,))}
+
+
+def _auxiliary(context: Context) -> NDArray[np.float64]:
+    return np.random.default_rng(context.seed).normal(size=(SAMPLES, 2))
+
+
+def _votes(context: Context) -> NDArray[np.int64]:
+    return np.random.default_rng([context.seed, 1]).integers(0, CLASSES, size=(PARTIES, SAMPLES))
+
+
+class _Votes(SumAnalysis):
+    def round(self, context: Context, label: str) -> Round:
+        return tally_round(context, self.world(context), _auxiliary(context), CLASSES, label)
+
+    def voters(self, context: Context, inputs: str) -> Sequence[Voter]:
+        """`honest`; `swapped`: parties 0 and 1 exchange their votes; `twin`: party 0 holds other data and another
+        classifier than with `trained`, which votes the same."""
+        votes = _votes(context)
+        if inputs == "swapped":
+            votes = votes[[1, 0, 2, 3, 4]]
+        voters: list[Voter] = [FixedVoter(v) for v in votes]
+        if inputs in ("trained", "twin"):
+            voters[0] = TrainedVoter(context.seed, 5 if inputs == "twin" else 1, CLASSES)
+        return voters
+
+    def contribution(self, context: Context, inputs: str) -> Contribution:
+        return VoteContribution(self.voters(context, inputs), _auxiliary(context), CLASSES)
+
+    def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
+        counts = np.array(ideal_tally(_votes(context), CLASSES))
+        return [int(c) for c in counts[:, 1:].reshape(-1)]
+
+    def held(self, context: Context, run: SumRun) -> list[int]:
+        entries: list[int] = LAYOUT.encode(_votes(context)[0]).tolist()
+        return entries
+
+
+class _Parameters(SumAnalysis):
+    """Parameters in fixed point."""
+
+    def round(self, context: Context, label: str) -> Round:
+        return self.exact_round(context, label, bytes(32), ENTRIES, -LARGEST, LARGEST)
+
+    def drawn(self, context: Context) -> NDArray[np.int64]:
+        """Every party's."""
+        return np.random.default_rng([context.seed, 3]).integers(-LARGEST, LARGEST + 1, size=(PARTIES, ENTRIES))
+
+    def contribution(self, context: Context, inputs: str) -> Contribution:
+        return VectorContribution("parameters", self.drawn(context))
+
+    def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
+        return ideal_sum(*self.drawn(context).tolist())
+
+    def held(self, context: Context, run: SumRun) -> list[int]:
+        entries: list[int] = self.drawn(context)[0].tolist()
+        return entries
+
+
+VOTES, PARAMETERS = _Votes("tally"), _Parameters("parameters", degree=2)
+
+
+# -- the checks
+
+
+def _outputs(context: Context) -> Result:
+    wanted, runs = VOTES.output(context, {}, 0), VOTES.real(context)
+    wrong = sum(run.opened.sums != tuple(wanted) for run in runs)
+    if wrong:
+        return Result(True, f"{wrong} of {len(runs)} runs opened something else than the counts")
+    return Result(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
+
+
+def _votes_once(context: Context) -> Result:
+    key = VOTES.world(context).ceremony.signing_keys[0]
+    party, auxiliary = Party(0, key, classes=range(CLASSES), voter=FixedVoter(_votes(context)[0])), _auxiliary(context)
+    VotingParty(party, VOTES.round(context, "first"), auxiliary).start()
+    try:
+        VotingParty(party, VOTES.round(context, "second"), auxiliary).start()
+    except AlreadyCastError:
+        return Result(False, "a second ballot on one auxiliary set is refused (AlreadyCastError)")
+    return Result(True, "a party voted twice on one auxiliary set: the difference of two counts opens votes")
+
+
+def _counts(context: Context) -> NDArray[np.int64]:
+    """As the curator opened them."""
+    return LAYOUT.decode(VOTES.real(context)[0].opened.sums, PARTIES)
+
+
+def _reads_alpha(context: Context) -> Result:
+    right = _counts(context).tolist() == ideal_tally(_votes(context), CLASSES)
+    return Result(right, "the counts are read from the opening")
+
+
+def _reads_last(context: Context) -> Result:
+    own = np.sum([LAYOUT.encode(v).astype(int) for v in _votes(context)[1:]], axis=0)
+    left, run = np.array(VOTES.real(context)[0].opened.sums) - own, VOTES.real(context)[0]
+    return Result(left.tolist() == VOTES.held(context, run), "the counts less its own votes are party 0's votes")
+
+
+def _curator_noise(context: Context) -> Result:
+    """The curator's tape alone makes the released statistic from the counts once more: it can take the noise off."""
+    counts, tape = _counts(context), RecordedRandomness(context.coins("release"))
+    request = Request(1.0, 0.0, "spherical-laplace", None, "certified", False)
+    method = statistic_method(counts, _auxiliary(context), request)
+    released, other = method.draw(tape), method.draw(context.coins("another release"))
+    again = method.draw(ReplayedRandomness(tape.tape()))
+    known = np.array_equal(released, again) and not np.array_equal(released, other)
+    return Result(known, "the curator's own coins replay the noise of the release")
+
+
+def _noise_after(context: Context) -> Result:
+    """The release's noise is the curator's coins; all messages are made without them."""
+    voters, first = VOTES.voters(context, "honest"), VOTES.real(context)[0].transcript.messages
+    again = run_tally_round(context, VOTES.world(context), _auxiliary(context), CLASSES, voters, "tally honest 0")
+    alike = [m.data for m in again.transcript.messages] == [m.data for m in first]
+    told = f"all {len(first)} messages follow from the parties' inputs and coins" if alike else "the messages differ"
+    return Result(not alike, f"replayed, {told}: the curator's, which make the noise, enter none")
+
+
+def _reads_sum(context: Context) -> Result:
+    right = list(PARAMETERS.real(context)[0].opened.sums) == PARAMETERS.output(context, {}, 0)
+    return Result(right, "the exact sum of the parameters is opened")
+
+
+def _reads_last_parameters(context: Context) -> Result:
+    drawn = PARAMETERS.drawn(context)
+    left = np.array(PARAMETERS.real(context)[0].opened.sums) - drawn[1:].sum(axis=0)
+    return Result(bool((left == drawn[0]).all()), "the sum less their own parameters is party 0's classifier")
+
+
+def _granted(m: Members) -> dict[str, str]:
+    counts = "the counts and the sum of parameters are the curator's output"
+    last = "the sums less one's own votes and parameters are the last party's"
+    noise = "the curator adds the noise in this protocol; `statistic` is the one where nobody can"
+    opens = "outside the threat model: it can open every ballot"
+    return {
+        **({"alpha": counts, "sum of parameters": counts, "noise": noise} if m.curator else {}),
+        **(dict.fromkeys(("alpha", "votes", "classifier", "sum of parameters"), opens) if m.opens else {}),
+        **(dict.fromkeys(("votes", "classifier"), last) if len(m.parties) == 4 else {}),
+    }
+
+
+def _checks() -> tuple[Check, ...]:
+    checks = Checks()
+    add = checks.add
+    for name, m in MEMBERS.items():
+        granted = _granted(m)
+        hidden = tuple(s for s in ("data", "votes", "sizes", "alpha") if s not in granted)
+        about = tuple(s for s in ("classifier", "sum of parameters") if s not in granted)
+        if m.opens:
+            reads, opens = "it opens the ballot of party 0 and reads its votes", "it opens party 0's parameters"
+            add("opening", name, ("votes", "alpha"), partial(VOTES.reads_ballot, m, reads))
+            both = ("classifier", "sum of parameters")
+            add("opening parameters", name, both, partial(PARAMETERS.reads_ballot, m, f"{opens}, and so everybody's"))
+        else:
+            add("simulation", name, hidden, partial(VOTES.simulation, m), statistical=True)
+            # Data enter the sum of parameters through the classifier alone.
+            shown = about or ("data",)
+            add("parameters simulated", name, shown, partial(PARAMETERS.simulation, m), statistical=True)
+            add("fresh parameters", name, shown, partial(PARAMETERS.fresh, m))
+        if "votes" in hidden:
+            swapped = partial(VOTES.pair, m, "honest", "swapped", "votes swapped")
+            add("freshness", name, ("votes",), partial(VOTES.fresh, m))
+            add("votes swapped", name, ("votes",), swapped, statistical=True)
+            if m.holders:
+                add("threshold", name, ("votes",), partial(VOTES.lowered_threshold, m))
+        elif not m.opens:
+            add("last party", name, ("votes",), _reads_last)
+            add("last party's parameters", name, ("classifier",), _reads_last_parameters)
+        same = "other data, same votes"
+        votes_only = tuple(s for s in ("data", "classifier", "sizes") if s not in granted)
+        add(same, name, votes_only, partial(VOTES.pair, m, "trained", "twin", same), statistical=True)
+        if m.curator:
+            add("sum read", name, ("sum of parameters",), _reads_sum)
+            add("alpha read", name, ("alpha",), _reads_alpha)
+            add("noise replayed", name, ("noise",), _curator_noise)
+        else:
+            add("messages replayed", name, ("noise",), _noise_after)
+    both_ = "curator and t - 1 holders"
+    add("deviating requests", both_, ("votes",), VOTES.deviating)
+    add("second ballot", both_, ("votes",), _votes_once)
+    add("dealt shares", both_, ("votes",), dealt_shares, statistical=True)
+    add("output", "curator", ("votes",), _outputs)
+    return tuple(checks)
+
+
+TALLY = Case("tally", SECRETS, coalitions(MEMBERS, _granted), _checks())

@@ -1,0 +1,304 @@
+"""Runs of Pathak's protocol for its analysis: four parties, of which party 3 is the smallest, watched by puppets.
+
+Each role is played by itself, inside a puppet that keeps its states and may change what it sends. Keys are of test
+size, data made up, coins the analysis's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from psephos.audit.model import Context, Members
+from psephos.audit.settings import Recorded
+from psephos.parties.pathak import Contribution
+from psephos.protocol.errors import MessageError
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.pathak.comparison import Answer
+from psephos.protocol.pathak.dgk import generate_dgk_key
+from psephos.protocol.pathak.messages import (
+    KEYED_SIZE_BITS,
+    Answers,
+    Ciphertexts,
+    GroupKey,
+    GroupSecret,
+    IndexedShare,
+    LentShare,
+    Opponents,
+    Proposal,
+    Questions,
+    Share,
+    SizeShare,
+)
+from psephos.protocol.pathak.noise import noise_plan
+from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, Terms, role
+from psephos.protocol.roles import Entry, Missing, Post, Role, Step
+from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
+from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
+
+PARTIES, FEATURES = 4, 2
+SIZES = (24, 30, 17, 20)
+"""Records of parties 1 to 4."""
+SMALLEST = 3
+"""Which of them has the fewest."""
+LAMBDA, EPSILON = 0.1, 1.0
+
+PathakKind = Literal["public-bound", "repaired", "all-pairs", "printed", "spherical"]
+KINDS: dict[PathakKind, dict[str, Any]] = {
+    "public-bound": {"variant": "public-bound"},
+    "repaired": {"variant": "repaired"},
+    "all-pairs": {"variant": "repaired", "comparisons": "all-pairs"},
+    "printed": {"variant": "printed", "comparisons": "all-pairs"},
+    "spherical": {"variant": "printed", "noise": "spherical"},
+}
+"""What differs in the terms: the variants, the comparisons, the laws of noise."""
+
+Records = tuple[NDArray[np.float64], NDArray[np.int64]]
+
+
+# -- runs
+
+
+class World:
+    """All roles of one run, watched."""
+
+    def __init__(self) -> None:
+        self.roles: dict[str, Watched] = {}
+
+    def state(self, name: str, kind: type) -> Any:
+        """The last state of a type that a role was in."""
+        return next(state for state in reversed(self.roles[name].states) if isinstance(state, kind))
+
+    def contributions(self) -> dict[int, Contribution]:
+        """What each party puts into the sum, by its number."""
+        found = {name: watched.result(watched.last) for name, watched in self.roles.items()}
+        return {int(name.split()[1]): c for name, c in found.items() if isinstance(c, Contribution)}
+
+
+class Watched(Role):
+    """A role that is played by itself, message by message, with all its states kept."""
+
+    def __init__(self, inner: Role, world: World) -> None:
+        self.inner, self.name, self.reads, self.states = inner, inner.name, inner.reads, list[Any]()
+        self.last: Any = None
+        self.world = world
+        world.roles[inner.name] = self
+
+    def start(self) -> Step:
+        return self._kept(self.inner.start())
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        posts: list[Post] = []
+        refused: list[Any] = []
+        for entry in entries:
+            step = self._kept(self.inner.receive(state, [entry]))
+            state = step.state
+            posts += step.posts
+            refused += step.refused
+        return Step(state, tuple(posts), tuple(refused))
+
+    def _kept(self, step: Step) -> Step:
+        self.last = step.state
+        self.states.append(step.state.state)
+        return replace(step, posts=tuple(self.sent(post) for post in step.posts))
+
+    def sent(self, post: Post) -> Post:
+        """What goes out in place of a message; a puppet changes it here."""
+        return post
+
+    def awaits(self, state: Any) -> Missing | None:
+        return self.inner.awaits(state)
+
+    def result(self, state: Any) -> Any:
+        return self.inner.result(state)
+
+
+def moved(post: Post, terms: Terms, by: Sequence[int]) -> Post:
+    """A share in a post, with a vector added modulo 2^m."""
+    share = Share.decode(post.data, kind_of(post.data), terms)
+    values = tuple((v + b) % (1 << share.bits) for v, b in zip(share.values, by, strict=True))
+    return replace(post, data=replace(share, values=values).encode(terms.digest))
+
+
+class AddsNothing(Watched):
+    """A party that takes its parameters and its noise off the first share it sends."""
+
+    def sent(self, post: Post) -> Post:
+        if kind_of(post.data) is not Kind.RESHARE or post.receiver != role(CURATOR):
+            return post
+        own = self.result(self.last)
+        return moved(post, self.states[-1].terms, [-w - e for w, e in zip(own.parameters, own.noise[0], strict=True)])
+
+
+Puppet = Callable[[Role, World], Watched]
+
+
+HONEST = Members()
+"""Nobody colludes, nobody lies."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its messages, and its roles for what their owners know (inputs, states, keys)."""
+
+    terms: Terms
+    keys: PathakKeys = field(repr=False)
+    transcript: Transcript
+    world: World = field(repr=False)
+    contributions: dict[int, Contribution] = field(repr=False)
+    total: tuple[int, ...] = field(repr=False)
+    _opened: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    def messages(self, *kinds: Kind) -> list[tuple[Message, Any]]:
+        """The messages of some kinds, with what is in them."""
+        found = [m for m in self.transcript.messages if m.kind in {kind.title for kind in kinds}]
+        return [(m, self.opened(m)) for m in found]
+
+    def opened(self, message: Message) -> Any:
+        """What is in a message of this run."""
+        if id(message) not in self._opened:
+            self._opened[id(message)] = decoded(self.terms, self.keys, message)
+        return self._opened[id(message)]
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """pi_1, which every party knows."""
+        secret: GroupSecret = self.messages(Kind.GROUP_SECRET)[0][1]
+        return secret.permutation
+
+    def bases(self, number: int) -> Sequence[mpz]:
+        """The ciphertexts that a party raises to its noise."""
+        if self.terms.joint:
+            return self.messages(Kind.RUNG_SELECTION)[0][1].ciphertexts  # type: ignore[no-any-return]
+        return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number - 1]]]
+
+
+def decoded(terms: Terms, keys: PathakKeys, message: Message) -> Any:
+    """A message as its receiver reads it; raises MessageError and what the decoders raise."""
+    data = message.data
+    assert data is not None
+    kind, turn = kind_of(data), int.from_bytes(data[HEADER_BYTES:][:1], "big")
+    zeta, xi, dgk = keys.curator.public_key, keys.group.public_key, keys.comparison.public_key
+    owner = int(message.receiver.split()[-1]) if message.receiver.startswith("party") else CURATOR
+    places = noise_plan(terms, zeta).ciphertexts
+    counts = {
+        Kind.SELECTION: terms.parties,
+        Kind.RUNG_VOTE: len(terms.ladder),
+        Kind.RUNG_SELECTION: len(terms.ladder),
+        Kind.NOISE_FACTOR: places,
+        Kind.MASKED_NOISE: places,
+    }
+    answers = (len(data) - HEADER_BYTES) // Answer.encoded_length(dgk, KEYED_SIZE_BITS)
+    readers: dict[Kind, Callable[[], Any]] = {
+        Kind.PROPOSAL: lambda: Proposal.decode(data, test_key=True),
+        Kind.GROUP_SECRET: lambda: GroupSecret.decode(data, terms, test_key=True),
+        Kind.GROUP_KEY: lambda: GroupKey.decode(data, terms, test_key=True),
+        Kind.SIZE_SHARE: lambda: SizeShare.decode(data, terms, zeta),
+        Kind.INDEXED_SHARE: lambda: IndexedShare.decode(data, terms, xi, zeta, message.sender),
+        Kind.MASKED_SHARE: lambda: Ciphertexts.decode(data, kind, terms, xi, 1),
+        Kind.QUESTIONS: lambda: Questions.decode(data, terms, owner, dgk),
+        Kind.OPPONENTS: lambda: Opponents.decode(data, terms, owner),
+        Kind.LENT_SHARE: lambda: LentShare.decode(data, terms, turn),
+        Kind.ANSWERS: lambda: Answers.decode(data, terms, turn, dgk, answers),
+        Kind.RESHARE: lambda: Share.decode(data, kind, terms),
+        Kind.PUBLISHED_SHARE: lambda: Share.decode(data, kind, terms),
+        **dict.fromkeys(counts, lambda: Ciphertexts.decode(data, kind, terms, zeta, counts[kind])),
+    }
+    if kind not in readers:
+        raise MessageError(f"a {kind.title} is no message of Pathak's protocol")
+    return readers[kind]()
+
+
+def keys_of(context: Context) -> PathakKeys:
+    """Everybody's keys, of test size."""
+
+    def make() -> PathakKeys:
+        zeta, comparison, xi = (context.coins(name) for name in ("zeta", "comparison key", "xi"))
+        return PathakKeys(
+            generate_private_key(384, test_key=True, randomness=zeta),
+            generate_dgk_key(256, comparison_bits=KEYED_SIZE_BITS, test_key=True, randomness=comparison),
+            generate_private_key(384, test_key=True, randomness=xi),
+        )
+
+    return context.once("pathak keys", make)
+
+
+def made_up_records(generator: np.random.Generator, size: int, turn: float) -> Records:
+    """(X, y) of `size` records: float64 (size, d), rows below 1, int64 (size,); `turn`: angle of the boundary."""
+    X = generator.normal(size=(size, FEATURES))
+    X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
+    y = (X @ np.array([np.cos(turn), np.sin(turn)]) > 0).astype(np.int64)
+    y[:2] = (0, 1)
+    return X, y
+
+
+def records_of(context: Context, inputs: str) -> list[Records]:
+    """`honest`; `exchanged`: parties 2 and 3 exchange whole data sets, which leaves the ideal output as it is."""
+
+    def make() -> list[Records]:
+        records = [made_up_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
+        if inputs == "exchanged":
+            records[1], records[2] = records[2], records[1]
+        return records
+
+    return context.once(("pathak data", inputs), make)
+
+
+def terms_of(context: Context, kind: PathakKind, label: str) -> Terms:
+    """What is agreed on in the runs of one kind."""
+    return make_terms(
+        parties=PARTIES,
+        features=FEATURES,
+        lam=LAMBDA,
+        epsilon=EPSILON,
+        tolerance=1e-6,
+        smallest_size=16,
+        largest_size=32,
+        **KINDS[kind],
+        randomness=context.coins(label, "terms"),
+    )
+
+
+def _watching(puppet: Puppet, world: World) -> Callable[[Role], Role]:
+    return lambda honest: puppet(honest, world)
+
+
+def play(
+    context: Context,
+    kind: PathakKind,
+    records: Sequence[Records],
+    label: str,
+    puppets: Mapping[str, Puppet],
+) -> Run:
+    """One run of the real protocol on these data sets, with coins named by `label`."""
+    transcript, world = Recorded(partial(context.coins, label)), World()
+    terms, keys = terms_of(context, kind, label), keys_of(context)
+    names = [*(role(number) for number in range(PARTIES + 1)), CONSUMERS]
+    roles = {name: _watching(puppets.get(name, Watched), world) for name in names}
+    needed = keys if terms.finds_smallest else None
+    outcome = run_protocol(records, terms, needed, test_key=True, transcript=transcript, roles=roles)
+    return Run(terms, keys, transcript, world, world.contributions(), outcome.total)
+
+
+def liars(members: Members) -> dict[str, Puppet]:
+    """The puppets of a coalition that does not keep to the protocol, by role."""
+    return {role(number): AddsNothing for number in members.parties} if members.lying else {}
+
+
+def real_runs(context: Context, kind: PathakKind, inputs: str = "honest", members: Members = HONEST) -> list[Run]:
+    """As many runs of the real protocol as the context has views; `members` act as they do in that coalition."""
+    puppets = liars(members)
+    label = f"pathak {kind} {inputs} {sorted(puppets)}"
+    return context.once(
+        label,
+        lambda: [
+            play(context, kind, records_of(context, inputs), f"{label} {i}", puppets) for i in range(context.views)
+        ],
+    )

@@ -1,0 +1,377 @@
+"""An empirical lower bound on epsilon for every mechanism, where an audit can see something (at most 3 dimensions).
+
+Each mechanism is run many times, end to end, on a worst-case pair of neighbours. Half of the outputs choose an event,
+the other half estimate its probability under both inputs with Clopper-Pearson limits at a joint confidence of
+99.99 %; log((P_low - delta)/P'_high) is then a lower bound on the true epsilon. It must stay below the claimed one. An
+audit can convict a mechanism, never acquit it; that it convicts is shown by scaling the noise down (`noise_factor`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from psephos.curator.hamm import pate
+from psephos.curator.hamm.averaging import Average
+from psephos.curator.hamm.erm import minimise
+from psephos.curator.hamm.labels import alpha
+from psephos.curator.hamm.release import Unreleased, erm_sensitivity, perturb
+from psephos.curator.hamm.sensitivity import Sensitivity, average, with_lattice
+from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic, release_sum
+from psephos.curator.losses import Logistic, loss_named
+from psephos.curator.psgd import bounds as psgd_bounds
+from psephos.curator.psgd.gop import perturbed_minimiser
+from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.parties.pathak_noise import noise_share
+from psephos.parties.statistic import own_vector
+from psephos.progress import Progress, silent
+from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid, contrast_basis
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.pathak.noise import record_sensitivity
+from psephos.protocol.pathak.terms import Terms as PathakTerms
+from psephos.protocol.privacy.mechanisms import (
+    DiscreteLaplace,
+    Mechanism,
+    RoundedGaussian,
+    Skellam,
+    SphericalLaplace,
+    check_epsilon,
+    choose_pitch,
+    release,
+    skellam_variance,
+)
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.results.security import ComparedRun, PrivacyAuditOutcome
+from psephos.results.security import Mechanism as AuditedMechanism
+
+CONFIDENCE = 0.9999
+"""Of a lower bound, unless another is asked for: the chance that it does not exceed the true epsilon."""
+
+AUDIT_DELTA = 1e-2
+"""The delta of the audited approximate mechanisms: large, so that a few thousand samples see past it."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One mechanism on a worst-case pair.
+
+    run(which, randomness): one output for the first (0) or second (1) input. score(outputs): the log-likelihood ratio
+    of the claimed law, or anything that grows with it; only the power of the audit depends on it, never its validity.
+    """
+
+    name: str
+    dimension: int
+    epsilon: float
+    delta: float
+    run: Callable[[int, Randomness], Array]
+    score: Callable[[Array], Array]
+
+
+def lower_bound(first: Array, second: Array, delta: float, confidence: float = CONFIDENCE) -> float:
+    """A lower bound on epsilon from scores of outputs on two neighbouring inputs, each of shape (samples,).
+
+    Events are {score >= t} and {score <= t}; t and the direction are chosen on the even-numbered outputs, the bound is
+    computed on the odd-numbered ones. Raises InvalidParameter for fewer than 10 outputs a side.
+    """
+    _check_samples(min(len(first), len(second)))
+    risk = (1 - confidence) / 2
+
+    def bound(hits: int, total: int, other: int, other_total: int) -> float:
+        low = float(stats.beta.ppf(risk, hits, total - hits + 1)) if hits else 0.0
+        high = float(stats.beta.ppf(1 - risk, other + 1, other_total - other)) if other < other_total else 1.0
+        return math.log((low - delta) / high) if low > delta else -math.inf
+
+    best: tuple[float, float, int] = (-math.inf, 0.0, 1)
+    for sign, (one, two) in ((1, (first[::2], second[::2])), (-1, (second[::2], first[::2]))):
+        one, two = sign * one, sign * two
+        for t in np.unique(np.quantile(one, np.linspace(0.02, 0.99, 60))):
+            value = bound(int((one >= t).sum()), len(one), int((two >= t).sum()), len(two))
+            best = max(best, (value, float(t), sign))
+    _, threshold, sign = best
+    one, two = (first[1::2], second[1::2]) if sign == 1 else (second[1::2], first[1::2])
+    hits, other = int((sign * one >= threshold).sum()), int((sign * two >= threshold).sum())
+    return max(0.0, bound(hits, len(one), other, len(two)))
+
+
+def _check_samples(samples: int) -> None:
+    if samples < 10:
+        raise InvalidParameter(f"an audit needs at least 10 outputs for each input, not {samples}")
+
+
+def audit_mechanism(experiment: Experiment, samples: int, randomness: Randomness = SYSTEM) -> AuditedMechanism:
+    """Run `experiment` 2 * `samples` times and bound its epsilon from below."""
+    _check_samples(samples)
+    outputs = [np.array([experiment.run(which, randomness) for _ in range(samples)]) for which in (0, 1)]
+    first, second = (experiment.score(o) for o in outputs)
+    found = lower_bound(first, second, experiment.delta)
+    claim = (experiment.name, experiment.dimension, experiment.epsilon, experiment.delta)
+    return AuditedMechanism(*claim, lower_bound=found, samples=samples, confidence=CONFIDENCE)
+
+
+def audit_privacy(
+    epsilon: float = 1.0,
+    samples: int = 100_000,
+    progress: Progress = silent,
+    runs: Iterable[ComparedRun] = (),
+) -> PrivacyAuditOutcome:
+    """Audit every mechanism, `samples` outputs for each of two inputs; `progress` is called before each.
+
+    `runs`: of commands on neighbouring tables (`psephos.audit.end_to_end.audit_pipelines`), for the same outcome;
+    they are taken first. Raises InvalidParameter as `experiments` and `lower_bound` do.
+    """
+    begun, planned = time.perf_counter(), list(experiments(epsilon))
+    _check_samples(samples)
+    compared = list(runs)
+    mechanisms = []
+    for done, experiment in enumerate(planned):
+        progress(experiment.name, done, len(planned))
+        mechanisms.append(audit_mechanism(experiment, samples))
+    total = round(time.perf_counter() - begun, 1)
+    return PrivacyAuditOutcome(mechanisms=mechanisms, runs=compared, seconds={"total": total})
+
+
+def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Experiment]:
+    """Every mechanism at every dimension up to 3, claiming `epsilon`; `noise_factor` under 1 sabotages the noise.
+
+    Raises InvalidParameter, at the first one asked for, unless 0 < epsilon <= 64 and 0 < noise_factor <= 1.
+    """
+    epsilon = check_epsilon(epsilon)
+    if not 0 < noise_factor <= 1:
+        raise InvalidParameter(f"the noise factor is {noise_factor}; it must lie in (0, 1]")
+    for dimension in (1, 2, 3):
+        yield _vector("spherical-laplace", dimension, epsilon, 0.0, noise_factor)
+        yield _vector("discrete-laplace", dimension, epsilon, 0.0, noise_factor)
+        yield _vector("gaussian", dimension, epsilon, AUDIT_DELTA, noise_factor)
+    for dimension in (1, 2):
+        yield _statistic("spherical-laplace", 2, dimension, epsilon, noise_factor)
+    yield _statistic("spherical-laplace", 3, 1, epsilon, noise_factor)
+    yield _statistic("discrete-laplace", 2, 1, epsilon, noise_factor)
+    yield _statistic("gaussian", 2, 1, epsilon, noise_factor)
+    yield _own_data("own-data", "spherical-laplace", epsilon, noise_factor)
+    yield _own_data("own-data", "gaussian", epsilon, noise_factor)
+    yield _own_data("whitened", "spherical-laplace", epsilon, noise_factor)
+    yield _algorithm_2(epsilon, noise_factor)
+    yield _average(epsilon, noise_factor)
+    yield from _joint(epsilon, noise_factor)
+    yield _pathak(epsilon, noise_factor)
+    yield _gop(epsilon, noise_factor)
+    yield _pate("pate gnmax", 8, noise_factor, epsilon=epsilon, delta=AUDIT_DELTA)
+    yield _pate("pate lnmax", 1, noise_factor, epsilon=epsilon, aggregator="lnmax")
+
+
+def _weakened(mechanism: Mechanism, factor: float) -> Mechanism:
+    """The same mechanism with its noise scaled by `factor`."""
+    if isinstance(mechanism, SphericalLaplace):
+        return replace(mechanism, scale=mechanism.scale * factor)
+    if isinstance(mechanism, RoundedGaussian):
+        return replace(mechanism, sigma=mechanism.sigma * factor)
+    if isinstance(mechanism, DiscreteLaplace):
+        return replace(mechanism, scale_units=mechanism.scale_units * Fraction(factor))
+    if isinstance(mechanism, Skellam):
+        return replace(mechanism, variance=mechanism.variance * Fraction(factor) ** 2)
+    raise InvalidParameter(f"no way is known to weaken {type(mechanism).__name__}")
+
+
+def _towards(one: Array, two: Array, norm: int, power: int = 1) -> Callable[[Array], Array]:
+    """||o - two||^power - ||o - one||^power: monotone in the log-likelihood ratio of noise around one and two."""
+
+    def score(outputs: Array) -> Array:
+        far = np.linalg.norm(outputs - two, ord=norm, axis=1) ** power
+        near = np.linalg.norm(outputs - one, ord=norm, axis=1) ** power
+        ratio: Array = far - near
+        return ratio
+
+    return score
+
+
+def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: float) -> Experiment:
+    """A bare vector of sensitivity 1, snapped: the neighbours are 1 apart along the first axis, off the lattice."""
+    norm = "l1" if name == "discrete-laplace" else "l2"
+    pitch = choose_pitch(1.0, dimension)
+    bound = with_lattice(Sensitivity(1.0, norm=norm), pitch, dimension).value
+    mechanism: Mechanism
+    if name == "spherical-laplace":
+        mechanism = SphericalLaplace.for_epsilon(bound, epsilon, dimension, pitch)
+    elif name == "discrete-laplace":
+        mechanism = DiscreteLaplace.for_epsilon(bound / pitch, epsilon, dimension, pitch)
+    else:
+        mechanism = RoundedGaussian.for_epsilon_delta(bound, epsilon, delta, dimension, pitch)
+    mechanism = _weakened(mechanism, factor)
+    values = np.zeros((2, dimension)) + pitch / 3
+    values[1, 0] += 1.0
+    return Experiment(
+        name,
+        dimension,
+        epsilon,
+        delta,
+        lambda which, randomness: release(values[which], mechanism, randomness),
+        _towards(values[0], values[1], 1 if norm == "l1" else 2, 2 if name == "gaussian" else 1),
+    )
+
+
+def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float, factor: float) -> Experiment:
+    """The whole statistic release, M = 3: one party turns its votes on two classes over, along the first direction."""
+    side = np.array([1.0, -1.0] * 4)
+    X = side[:, None] if rank == 1 else np.stack([side, np.repeat([1e-3, -1e-3], 4)], axis=1)
+    plan = plan_statistic(X, classes, 3, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, rank=rank)
+    assert isinstance(plan.grid, StatisticGrid)
+    others = np.ones((8, classes), dtype=np.int64)
+    others[:, 2:] = 0
+    votes = [np.eye(classes, dtype=np.int64)[(side * sign > 0).astype(int)] for sign in (1, -1)]
+    name = "statistic" if classes == 2 else f"statistic, {classes} classes"
+    return _released(f"{name}, {mechanism}", plan, [plan.grid.total(others + vote) for vote in votes], factor)
+
+
+def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: float) -> Experiment:
+    """Own data or its whitened classifier, M = 2: one party turns the labels of its rows over."""
+    plan = plan_statistic(
+        np.array([[1.0], [-1.0]]), 2, 2, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, source=source
+    )
+    assert isinstance(plan.grid, OwnDataGrid)
+    totals = [own_vector(plan.grid, [[1.0], [0.5]], [label, label]) for label in (0, 1)]
+    return _released(f"{plan.event.name}, {mechanism}", plan, totals, factor)
+
+
+def _released(name: str, plan: StatisticPlan, totals: list[list[int]], factor: float) -> Experiment:
+    """`release_sum` of two neighbouring sums, in contrasts."""
+    assert plan.mechanism is not None
+    weak = replace(plan, mechanism=_weakened(plan.mechanism, factor))
+    basis = contrast_basis(plan.classes)
+
+    def run(which: int, randomness: Randomness, plan: StatisticPlan = weak) -> Array:
+        contrasts: Array = (basis @ release_sum(totals[which], plan, randomness).T).ravel()
+        return contrasts
+
+    one, two = (run(which, SYSTEM, replace(plan, mechanism=None)) for which in (0, 1))
+    norm = 1 if isinstance(plan.mechanism, DiscreteLaplace) else 2
+    score = _towards(one, two, norm, 2 if isinstance(plan.mechanism, RoundedGaussian) else 1)
+    return Experiment(name, plan.dimension, plan.epsilon or 0.0, plan.delta, run, score)
+
+
+def _algorithm_2(epsilon: float, factor: float) -> Experiment:
+    """Output perturbation of the soft-label minimiser, end to end, binary, two parties, a ridge that makes it tight."""
+    lam, X = 10.0, np.array([[1.0], [1.0]])
+    found = [minimise(X, alpha(np.array(c)), lam, Logistic()) for c in ([[1, 1], [1, 1]], [[0, 2], [0, 2]])]
+    bound = erm_sensitivity("soft", Logistic(), lam, parties=2, classes=2, features=X)
+    return _perturbed("output perturbation", found, bound, epsilon, factor)
+
+
+def _average(epsilon: float, factor: float) -> Experiment:
+    """The average of two parties' parameters, projected on the unit ball: one party turns its vector around."""
+    found = [Average(np.array([w, 0.0]), radius=1.0, parties=2) for w in (0.0, 1.0)]
+    return _perturbed("average", found, average(1.0, 2), epsilon, factor)
+
+
+def _perturbed(name: str, found: Sequence[Unreleased], bound: Sensitivity, epsilon: float, factor: float) -> Experiment:
+    """`psephos.curator.hamm.release.perturb` on two neighbouring vectors; dividing epsilon by the factor scales the
+    noise by it."""
+    return Experiment(
+        name,
+        len(found[0].w),
+        epsilon,
+        0.0,
+        lambda which, randomness: perturb(found[which], bound, epsilon / factor, randomness=randomness).w,
+        _towards(found[0].w, found[1].w, 2),
+    )
+
+
+def _summed(
+    name: str, epsilon: float, delta: float, step: int, draw: Callable[[Randomness], int], steps: int = 1
+) -> Experiment:
+    """Sums under noise that parties draw together, of which only the honest minimum's is unknown.
+
+    One party moves each of `steps` sums by `step`.
+    """
+
+    def run(which: int, randomness: Randomness) -> Array:
+        return np.array([float(which * step + draw(randomness)) for _ in range(steps)])
+
+    apart, norm = np.full(steps, float(step)), 2 if delta else 1
+    return Experiment(name, steps, epsilon, delta, run, _towards(np.zeros(steps), apart, norm, norm))
+
+
+def _joint(epsilon: float, factor: float) -> Iterator[Experiment]:
+    """M = 6 with 2 colluders and 1 dropout: Polya and Skellam shares, and two sums of PSGD's series."""
+    honest = contributors(6, colluders=2, dropouts=1)
+
+    def shared(shares: PolyaShares | SkellamShares) -> Callable[[Randomness], int]:
+        return lambda randomness: sum(shares.share(randomness)[0] for _ in range(honest))
+
+    scale = DiscreteLaplace.for_epsilon(20, epsilon, 1, 1.0).scale_units * Fraction(factor)
+    yield _summed("joint discrete-laplace", epsilon, 0.0, 20, shared(PolyaShares(1, 6, honest, scale)))
+    once = skellam_variance(100, 100, epsilon, AUDIT_DELTA)
+    twice = Fraction(psgd_bounds.skellam_variance(epsilon, AUDIT_DELTA, 100, 100, 2))
+    for name, variance, steps in (("joint gaussian (Skellam)", once, 1), ("psgd series (Skellam)", twice, 2)):
+        shares = SkellamShares(1, 6, honest, variance * Fraction(factor) ** 2)
+        yield _summed(name, epsilon, AUDIT_DELTA, 100, shared(shares), steps)
+
+
+def _pathak(epsilon: float, factor: float) -> Experiment:
+    """Pathak's joint noise, three parties of two samples, of which one knows its share: a record moves the sum."""
+    terms = PathakTerms(
+        variant="public-bound",
+        noise="laplace",
+        comparisons="tournament",
+        regulariser="lambda/2",
+        classes=("0", "1"),
+        parties=3,
+        features=1,
+        lam=1.0,
+        epsilon=epsilon / factor,
+        tolerance=1e-6,
+        smallest_size=2,
+        largest_size=2,
+        excluded=1,
+        pitch_exponent=-3,
+        nonce="0" * 32,
+    )
+    step = math.floor(record_sensitivity(terms, 2) / terms.pitch)
+
+    def draw(randomness: Randomness) -> int:
+        return sum(noise_share(terms, 2, randomness)[0] for _ in range(2))
+
+    return _summed("pathak noise", epsilon, 0.0, step, draw)
+
+
+def _gop(epsilon: float, factor: float) -> Experiment:
+    """Objective perturbation (Rajkumar's Algorithm 4), one record whose label turns over, where the hinge pulls fully.
+
+    Its exact minimiser, which is what the theorem is about; nothing else of it leaves this function.
+    """
+    loss, lam = loss_named("huber", 2), 100.0
+    slack = psgd_bounds.compute_slack(epsilon, lam, 1, loss.smoothness)
+    sigma = psgd_bounds.sigma_from_density_ratio(1, slack.epsilon, AUDIT_DELTA, sensitivity=2 * loss.lipschitz)
+    law = RoundedGaussian(1, sigma * factor, math.ldexp(choose_pitch(sigma, 1), -16))
+
+    def run(which: int, randomness: Randomness) -> Array:
+        eta = release(np.zeros(1), law, randomness)
+        return perturbed_minimiser([[1.0]], [1 - 2 * which], ridge=lam + slack.ridge, eta=eta, loss=loss).w
+
+    return Experiment("objective perturbation (GOP)", 1, epsilon, AUDIT_DELTA, run, lambda outputs: outputs[:, 0])
+
+
+def _pate(name: str, queries: int, factor: float, **asked: Any) -> Experiment:
+    """The answers alone of PATE, two classes, three parties, of which one turns every vote over."""
+    plan = pate.plan_pate(queries, 2, 3, queries=queries, **asked)
+    plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))
+    counts = [np.tile(row, (queries, 1)) for row in ([2, 1], [1, 2])]
+
+    def run(which: int, randomness: Randomness) -> Array:
+        return pate.release_pate(counts[which], plan, randomness).answers.astype(np.float64)
+
+    def score(outputs: Array) -> Array:
+        total: Array = outputs.sum(axis=1)
+        return -total
+
+    return Experiment(name, queries, asked["epsilon"], asked.get("delta", 0.0), run, score)

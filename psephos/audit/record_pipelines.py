@@ -1,0 +1,116 @@
+"""What leaves a party in the protocols that protect a record: gradient descent and Pathak's averaging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from psephos.audit.neighbours import PartyTable
+from psephos.audit.pipelines import SETTINGS, Bound, Seen, digest_of, messages_of, read_by
+from psephos.curator.psgd.agreement import agree
+from psephos.data.own import OwnTable
+from psephos.data.partition import dealt_by
+from psephos.protocol.pathak.noise import record_sensitivity
+from psephos.protocol.roles import Entry, Missing, Role, Step
+from psephos.protocol.transcript import Transcript
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+
+__all__ = ["gradients", "shared_parameters"]
+
+
+class Watched(Role):
+    """An honest role, of which the last result is kept: for whoever runs everything."""
+
+    def __init__(self, role: Role, results: dict[str, Any]) -> None:
+        self.role, self.name, self.reads, self._results = role, role.name, role.reads, results
+
+    def start(self) -> Step:
+        """As the role."""
+        return self.role.start()
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        """As the role, and keep what it came to."""
+        step = self.role.receive(state, entries)
+        self._results[self.name] = self.role, self.role.result(step.state)
+        return step
+
+    def quiet(self, state: Any) -> Step | None:
+        """As the role."""
+        return self.role.quiet(state)
+
+    def complete(self, state: Any) -> bool:
+        """As the role."""
+        return self.role.complete(state)
+
+    def done(self, state: Any) -> bool:
+        """As the role."""
+        return self.role.done(state)
+
+    def listens(self, state: Any) -> bool:
+        """As the role."""
+        return self.role.listens(state)
+
+    def awaits(self, state: Any) -> Missing | None:
+        """As the role."""
+        return self.role.awaits(state)
+
+    def result(self, state: Any) -> Any:
+        """As the role."""
+        return self.role.result(state)
+
+
+def _watching(names: list[str]) -> tuple[dict[str, Any], dict[str, Callable[[Role], Role]]]:
+    """Where results go, and who is watched."""
+    results: dict[str, Any] = {}
+    return results, {name: partial(Watched, results=results) for name in names}
+
+
+def gradients(table: PartyTable, directory: Path, **asked: Any) -> Seen:
+    """`psephos simulate psgd`, its first step: later ones start where it led, which is public."""
+    given = {**SETTINGS, "lam": 0.1, "epsilon": 1.0, "steps": 1, **read_by(table, directory), **asked}
+    options, dealt = dealt_by(PsgdOptions(**given))
+    names, transcript = OwnTable(options).owners, Transcript(secrets=True)
+    results, roles = _watching([f"party {number}" for number in range(options.parties)])
+    outcome = simulate_psgd(options, data=dealt, roles=roles, transcript=transcript)
+    seen, phase = Seen(roster=names, messages=messages_of(transcript)), "gradients"
+    for number, name in enumerate(names):
+        party, account = results[f"party {number}"]
+        seen.vectors.setdefault(phase, {})[name] = account.vector
+        seen.local[name] = {"rows": digest_of(*dealt.party(number))}
+    series = party.terms.series
+    seen.bounds[phase] = Bound(l2=outcome.gradient_sensitivity / series.pitch)
+    seen.terms[phase] = replace(series, nonce=bytes(16)), tuple(outcome.party_sizes)
+    # Every party knows its own share: of the variant "gaussian" that one is left out already.
+    against = max(0, options.threshold - 1 - (options.variant == "gaussian"))
+    needed = agree(replace(options, colluders=against), outcome.party_sizes, outcome.features, bytes(16)).series
+    seen.shares["fresh noise of a share"] = series.step_scale, needed.step_scale
+    seen.shares["fixed noise of a share"] = min(series.fixed_sigmas), min(needed.fixed_sigmas)
+    return seen
+
+
+def shared_parameters(table: PartyTable, directory: Path, **asked: Any) -> Seen:
+    """`psephos simulate pathak`, with noise for a public size."""
+    given = {**SETTINGS, "lam": 0.1, "epsilon": 1.0, **read_by(table, directory), **asked}
+    options, dealt = dealt_by(PathakOptions(**given))
+    names, transcript = OwnTable(options).owners, Transcript(secrets=True)
+    results, roles = _watching([f"party {number + 1}" for number in range(options.parties)])
+    simulate_pathak(options, data=dealt, roles=roles, transcript=transcript)
+    seen, phase = Seen(roster=names, messages=messages_of(transcript)), "parameters"
+    for number, name in enumerate(names):
+        party, put_in = results[f"party {number + 1}"]
+        sent = [w + e for w, e in zip(put_in.parameters, put_in.noise[0], strict=True)]
+        seen.vectors.setdefault(phase, {})[name] = tuple(sent)
+        seen.local[name] = {"rows": digest_of(*dealt.party(number))}
+    terms = party.terms
+    root = float(np.sqrt(terms.features))
+    moved = record_sensitivity(terms, terms.smallest_size) / terms.pitch
+    # Two vectors that are rounded to the grid: an entry of each may move by half a unit.
+    seen.bounds[phase] = Bound(root * moved + terms.features, moved + root)
+    seen.terms[phase] = replace(terms, nonce="0" * 32)
+    return seen

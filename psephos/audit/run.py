@@ -1,0 +1,160 @@
+"""Everything in one call: `psephos audit`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from joblib import Parallel, cpu_count, delayed
+
+from psephos.audit.case_ceremony import CEREMONY
+from psephos.audit.case_liars import LIARS
+from psephos.audit.case_pathak import PATHAK
+from psephos.audit.case_pathak_liars import PATHAK_LIARS
+from psephos.audit.case_psgd import PSGD, PSGD_GAUSSIAN
+from psephos.audit.case_psgd_liars import PSGD_LIARS
+from psephos.audit.case_statistic import OWN_DATA, OWN_DATA_EXACT, STATISTIC, STATISTIC_GAUSSIAN, WHITENED
+from psephos.audit.case_tally import TALLY
+from psephos.audit.compare import detectable_accuracy
+from psephos.audit.model import Case, Context, Result, judge
+from psephos.progress import Progress, silent
+from psephos.protocol.errors import InvalidParameter
+from psephos.results import AuditedCoalition, AuditedProtocol, AuditOutcome
+
+_STATISTICS = (STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, WHITENED)
+_ALL = (CEREMONY, TALLY, LIARS, *_STATISTICS, *PATHAK, PATHAK_LIARS, PSGD, PSGD_GAUSSIAN, PSGD_LIARS)
+CASES: dict[str, Case] = {case.name: case for case in _ALL}
+"""Every audited protocol by its name."""
+PROTOCOLS = tuple(CASES)
+"""Their names, as `psephos audit` takes them."""
+
+VIEWS, THOROUGH_VIEWS = 80, 400
+"""Views per side of a two-sample test."""
+
+RATE = 1e-4
+"""False-alarm rate of each statistical check."""
+
+NOT_EXAMINED: dict[str, str] = {
+    "what a run does around its messages": (
+        "reports, JSON, logs, error messages, journals, temporary files and memory are in no view; the suite searches "
+        "them for planted values, but for memory, which holds secrets (tests/security/test_canaries.py)"
+    ),
+    "what is released": (
+        "views end where a sum is opened; that each release has fresh noise of its law and scale, step by step, and "
+        "costs what is said, the suite measures on the functions behind the commands (tests/security/test_published.py)"
+    ),
+    "data, options and studies": (
+        "cases play the ceremonies, rounds and walks that ship, with inputs of their own: training, scaling and the "
+        "commands' options are in none, nor are a study's stages, whose roles are the same"
+    ),
+    "engines and journals": (
+        "views come from runs in one process from beginning to end: no worker processes, no dask, no run that was "
+        "killed and went on; tests compare what these open, not what they leak"
+    ),
+    "sizes in use": (
+        "keys have 128 to 512 bits, parties are four or five, samples a few dozen: what shows only at other sizes is "
+        "for the proofs, and widths at 3072 bits for the suite (docs/security/parameters.md)"
+    ),
+    "how far a release's noise protects": (
+        "that the sensitivity behind an amount of noise is right docs/theory.md proves; `psephos audit --privacy` "
+        "bounds the mechanisms from below, and runs whole commands on neighbouring tables"
+    ),
+    "small differences": "`power` says what sampling sees; a leak below it passes, such as a mask 40 bits too narrow",
+    "deviations that nobody wrote down": (
+        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the strategies that are written down "
+        "there; the other cases' coalitions follow the protocol but for the messages that their checks try"
+    ),
+    "`short` exponents where `half` was agreed": (
+        "no test distinguishes an exponent of 256 bits from one of 1536 under the assumptions; the mode is part of "
+        "what a party chooses for itself and costs nobody else anything"
+    ),
+    "an operating system that hands out predictable bytes": (
+        "a pseudo-random stream under an unknown seed passes every test; the analysis checks that coins are used once "
+        "and freshly, not that they are random"
+    ),
+    "a dealer who keeps p and q": "whether he forgot them cannot be seen in any view",
+    "timing, memory accesses and traffic": (
+        "views hold messages and coins, not when they came (docs/security/unprotected.md)"
+    ),
+}
+"""What no check of the analysis looks at, and why: a verdict of "hidden" is never more than the checks behind it."""
+
+
+def run_audit(
+    protocol: str | Case | Sequence[str] | None = None,
+    thorough: bool = False,
+    progress: Progress = silent,
+    *,
+    seed: int | None = None,
+    views: int | None = None,
+    jobs: int | None = None,
+) -> AuditOutcome:
+    """Who learned what: every check of one protocol or of all.
+
+    Args:
+        protocol: one of `PROTOCOLS`, several, or a case of one's own; all of `PROTOCOLS` by default.
+        thorough: more views per test, so smaller leaks are noticed; `power` in the outcome says how small.
+        progress: called before each check of one protocol, and after each of several.
+        seed: makes the run repeatable; fresh coins by default.
+        views: per side of a two-sample test; by default 80, thorough 400.
+        jobs: worker processes, where there are several protocols; one per core by default.
+
+    Raises InvalidParameter for an unknown protocol.
+    """
+    named = (protocol,) if isinstance(protocol, str | Case) else protocol or PROTOCOLS
+    for name in named:
+        if isinstance(name, str) and name not in CASES:
+            raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {name!r}")
+    cases = [CASES[name] if isinstance(name, str) else name for name in named]
+    begun = time.perf_counter()
+    if views is None:
+        views = THOROUGH_VIEWS if thorough else VIEWS
+    seed = Context(seed=seed).seed
+    if isinstance(protocol, str | Case):
+        protocols = [_examine(cases[0], seed, views, progress)]
+    else:
+        found: dict[str, AuditedProtocol] = {}
+        work = Parallel(n_jobs=jobs or cpu_count(), batch_size=1, return_as="generator_unordered")
+        for one in work(delayed(_examine)(case.name, seed, views) for case in reversed(cases)):  # the longest first
+            found[one.name] = one
+            progress(one.name, len(found), len(cases))
+        protocols = [found[case.name] for case in cases]
+    statistical = sum(check.statistical for case in cases for check in case.checks)
+    return AuditOutcome(
+        protocols=protocols,
+        as_expected=as_expected(protocols),
+        false_alarm_rate=statistical * RATE,
+        power=round(detectable_accuracy(views, rate=RATE), 3),
+        views=views,
+        seed=seed,
+        not_examined=NOT_EXAMINED,
+        seconds={"total": round(time.perf_counter() - begun, 1)},
+    )
+
+
+def _examine(what: str | Case, seed: int, views: int, progress: Progress = silent) -> AuditedProtocol:
+    """One protocol's checks, on views that they share; by its name in a worker, since checks are not pickled."""
+    case = CASES[what] if isinstance(what, str) else what
+    context = Context(seed=seed, views=views, rate=RATE)
+    results: dict[str, Result] = {}
+    for done, check in enumerate(case.checks):
+        progress(f"{case.name}: {check.name}", done, len(case.checks))
+        results[check.name] = check.run(context)
+    matrix = judge(case, results)
+    return AuditedProtocol(
+        case.name,
+        [
+            AuditedCoalition(coalition.name, list(coalition.members), matrix[coalition.name])
+            for coalition in case.coalitions
+        ],
+    )
+
+
+def as_expected(protocols: Iterable[AuditedProtocol]) -> bool:
+    """Whether every verdict is the expected one: the exit status."""
+    return all(
+        cell.verdict == cell.expected
+        for protocol in protocols
+        for coalition in protocol.coalitions
+        for cell in coalition.cells.values()
+    )

@@ -1,0 +1,174 @@
+"""The real protocols at test size, with every role's inputs, coins and messages recorded.
+
+Runs are those of `psephos.simulation`, whose transcript records them; only their coins come from the context, so that a
+view can be had again, and their keys have 128 to 512 bits, which protect nothing: the statistical checks look at
+thousands of messages, and nothing they look for depends on the size of a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.audit.model import Context
+from psephos.curator.tally import OpenedSum, open_product
+from psephos.parties.party import Voter
+from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness, ReplayedRandomness
+from psephos.protocol.transcript import Transcript
+from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.encrypted_sum import Conditions, Contribution, VoteContribution, simulate_sum
+
+KEY_BITS = 128
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A ceremony with what only the dealer and the analyst know."""
+
+    private_key: PrivateKey = field(repr=False)
+    ceremony: Ceremony
+
+
+def setup(
+    coins: Randomness,
+    parties: int = 5,
+    holders: int = 3,
+    threshold: int = 2,
+    *,
+    key_bits: int = KEY_BITS,
+    degree: int = 1,
+) -> Setup:
+    """The ceremony of `psephos.simulation.ceremony`, and the private key, which its coins come to once more."""
+    tape = RecordedRandomness(coins)
+    ceremony = hold_ceremony(
+        parties,
+        key_bits=key_bits,
+        holders=holders,
+        threshold=threshold,
+        degree=degree,
+        test_key=True,
+        randomness=tape,
+    )
+    again = ReplayedRandomness(tape.tape())
+    return Setup(generate_private_key(key_bits, degree=degree, test_key=True, randomness=again), ceremony)
+
+
+@dataclass(frozen=True)
+class FixedVoter:
+    """A classifier that votes as it was told."""
+
+    choices: NDArray[np.int64]
+
+    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
+        """The choices, shape (N,)."""
+        return self.choices
+
+
+class TrainedVoter:
+    """The nearest class mean of data of its own: repeating every sample changes the data and no vote.
+
+    `samples` and `means` are what the cells "data" and "classifier" are about; their number is its size.
+    """
+
+    def __init__(self, seed: int, copies: int, classes: int) -> None:
+        generator = np.random.default_rng([seed, 2])
+        X = generator.normal(size=(40, 2))
+        y = np.digitize(X[:, 0], np.linspace(-0.5, 0.5, classes - 1))
+        self.samples, labels = np.repeat(X, copies, axis=0), np.repeat(y, copies)
+        self.means = np.stack([self.samples[labels == k].mean(axis=0) for k in range(classes)])
+
+    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
+        """The class of the nearest mean for each row of X, shape (N,)."""
+        distance: NDArray[np.integer] = np.linalg.norm(X[:, None] - self.means, axis=2).round(9).argmin(axis=1)
+        return distance
+
+
+@dataclass(frozen=True)
+class SumRun:
+    """One run of an encrypted sum, real or simulated, and what came out.
+
+    `vectors`: what parties encrypted, as far as it is known; those of a coalition are its own to know.
+    `before`: the sums before this one, where a protocol takes several.
+    """
+
+    round: Round
+    transcript: Transcript
+    opened: OpenedSum
+    vectors: Mapping[int, Sequence[int]] = field(default_factory=dict, repr=False)
+    before: Sequence[SumRun] = field(default=(), repr=False)
+
+    @cached_property
+    def ballots(self) -> list[Ballot]:
+        """Every party's, in order."""
+        return [Ballot.decode(m.data, self.round) for m in self.transcript.messages if m.kind == "ballot" and m.data]
+
+    @cached_property
+    def parts(self) -> list[PartialDecryption]:
+        """What holders told the curator."""
+        found = (m.data for m in self.transcript.messages if m.kind == "partial decryption")
+        return [PartialDecryption.decode(data, self.round) for data in found if data is not None]
+
+    @cached_property
+    def opens_to_its_sum(self) -> bool:
+        """Whether the ballots and partial decryptions open to what the curator says it opened."""
+        product, _ = BallotProduct(self.round).add_all(ballot.encode() for ballot in self.ballots)
+        parts = self.parts[-self.round.threshold_key.threshold :]
+        return open_product(product, parts).sums == tuple(self.opened.sums)
+
+
+class Recorded(Transcript):
+    """Keeps every role's secrets; their coins are the analysis's, so that a view can be had again."""
+
+    def __init__(self, source: Callable[[str], Randomness]) -> None:
+        super().__init__(secrets=True)
+        self._source = source
+
+    def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
+        """The role's coins, recorded."""
+        return super().coins(role, self._source(role))
+
+
+def run_sum(
+    context: Context, world: Setup, round_: Round, contribution: Contribution, label: str, **conditions: Any
+) -> SumRun:
+    """Cast, count, open, with coins named by `label`; `conditions` as those of `psephos.simulation`."""
+    transcript = Recorded(partial(context.coins, label))
+    done = simulate_sum(round_, world.ceremony, contribution, Conditions(transcript=transcript, **conditions))
+    return SumRun(round_, transcript, done.opened, done.vectors)
+
+
+def cast(
+    world: Setup, round_: Round, contribution: Contribution, number: int, coins: Randomness
+) -> tuple[Ballot, tuple[int, ...]]:
+    """The ballot of one party by itself, and what it holds."""
+    encryptor = Encryptor(round_.key, randomness=coins, expected=8)
+    role = contribution.role(number, world.ceremony.signing_keys[number], round_, encryptor, coins)
+    step = role.start()
+    return Ballot.decode(step.posts[0].data, round_), role.result(step.state)
+
+
+def tally_round(context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, label: str) -> Round:
+    """A round of the encrypted tally with alpha on `auxiliary`, float64 (N, d); its nonce is named by `label`."""
+    ceremony, coins = world.ceremony, context.coins(label, "round")
+    return vote_round(
+        ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=True, proofs="none", randomness=coins
+    )
+
+
+def run_tally_round(
+    context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, voters: Sequence[Voter], label: str
+) -> SumRun:
+    """One such round on `auxiliary`, float64 (N, d), from beginning to end."""
+    contribution = VoteContribution(voters, auxiliary, classes)
+    return run_sum(context, world, tally_round(context, world, auxiliary, classes, label), contribution, label)

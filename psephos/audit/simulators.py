@@ -1,0 +1,119 @@
+"""Simulators: a coalition's view from its own inputs and its ideal outputs.
+
+**Encrypted sums.** The simulator casts ballots of zeros for the honest parties and has the coalition's own ballots from
+its inputs. What remains is to make the honest holders' partial decryptions open the product of *those* ballots to the
+sum that the functionality gave. With t - 1 shares f(i), i in S (the coalition's; where it has fewer, shares of 0 that
+the simulator deals to itself) and c the product, Lagrange interpolation at 0 and S gives, in integers,
+
+    Delta f(j) = sum_i (Delta l_i(j)) f(i) + (Delta l_0(j)) f(0),       c^(2 f(0)) = c^(2 Delta s) = 1 + 2 Delta m n,
+
+so the partial decryption of holder j that opens c to m is  prod_i c^(2 f(i) Delta l_i(j)) (1 + 2 Delta m n)^(Delta
+l_0(j)). No secret of an honest role enters. What distinguishes this from the real view is ballots of zeros under
+fresh randomness (DCR, and factoring for `half`), and shares of 0 in place of shares of s (2^-128, statistically).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+
+import gmpy2
+from gmpy2 import mpz
+
+from psephos.audit.model import Members
+from psephos.audit.settings import Setup, SumRun
+from psephos.curator.tally import OpenedSum
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.generator import generator_power
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.sharing import deal_integer
+from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.randomness import Randomness
+from psephos.protocol.transcript import BOARD, Transcript
+
+
+def packed_sum(plan: PackingPlan, sums: Sequence[int], addends: int) -> list[mpz]:
+    """The plaintexts that `sums` of so many vectors have."""
+    slots = [entry - addends * plan.minimum for entry in sums]
+    # One vector of entries as large as a whole sum has the same radix, hence the same places.
+    return PackingPlan(plan.length, 1, 0, plan.radix - 1, plan.key_bits, plan.degree).pack(slots)
+
+
+def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, ciphertext: mpz, plaintext: mpz) -> mpz:
+    """What holder j's partial decryption of `ciphertext` must be, given t - 1 shares, if it opens to `plaintext`."""
+    modulus, delta = key.key.ciphertext_modulus, key.delta
+    points = [0, *shares]
+
+    def weight(i: int) -> int:
+        value = Fraction(delta)
+        for k in points:
+            if k != i:
+                value *= Fraction(holder - k, i - k)
+        assert value.denominator == 1
+        return int(value)
+
+    result = gmpy2.powmod(generator_power(key.key, mpz(2 * delta * key.theta * plaintext)), weight(0), modulus)
+    for i, share in shares.items():
+        result = result * gmpy2.powmod(ciphertext, 2 * share * weight(i), modulus) % modulus
+    return result
+
+
+def simulate_sum(
+    world: Setup,
+    round_: Round,
+    members: Members,
+    *,
+    own: Mapping[int, Ballot],
+    sums: Sequence[int],
+    coins: Callable[[str], Randomness],
+    transcript: Transcript | None = None,
+    public: bool = False,
+) -> SumRun:
+    """The messages of one encrypted sum for a coalition.
+
+    Args:
+        world: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares of
+            the coalition's holders are used.
+        own: the ballots of the coalition's parties, from their inputs.
+        sums: what the functionality gave; anything for a coalition that sees no partial decryption.
+        coins: the simulator's own.
+        public: whether partial decryptions go to the board.
+    """
+    transcript = Transcript(secrets=True) if transcript is None else transcript
+    key, threshold_key, plan = round_.key, round_.threshold_key, round_.plan
+    ballots = dict(own)
+    for party in range(len(round_.roster)):
+        name = f"party {party}"
+        if party not in own:
+            encryptor = Encryptor(key, randomness=coins(f"simulated {name}"), expected=8)
+            zero = EncryptedVector.encrypt(encryptor, plan, [max(0, plan.minimum)] * plan.length)
+            ballots[party] = Ballot.sign(round_, party, zero, world.ceremony.signing_keys[party])
+        transcript.send(f"{round_.kind}: cast", name, BOARD, "ballot", ballots[party].encode())
+    seen, _ = BallotProduct(round_).add_all(ballots[party].encode() for party in sorted(ballots))
+    known = {h: world.ceremony.shares[h - 1].share() for h in members.holders}
+    sizes = {"holders": threshold_key.holders, "threshold": threshold_key.threshold}
+    for holder, fake in enumerate(
+        deal_integer(0, int(key.ciphertext_modulus), **sizes, randomness=coins("simulated shares")), 1
+    ):
+        if len(known) < threshold_key.threshold - 1:
+            known.setdefault(holder, fake)
+    phase, asked = f"{round_.kind}: open", range(1, threshold_key.threshold + 1)
+    request = TallyRequest(round_.digest, seen.members, seen.digest)
+    transcript.send(phase, "curator", BOARD, "close", Close(round_.digest).encode())
+    for holder in asked:
+        transcript.send(phase, "curator", f"holder {holder}", "tally request", request.encode(round_))
+    opened = list(zip(seen.columns, packed_sum(plan, sums, len(round_.roster)), strict=True))
+    for holder in asked:
+        if holder in known:
+            exponent = 2 * threshold_key.delta * known[holder]
+            values = tuple(gmpy2.powmod(c, exponent, key.ciphertext_modulus) for c, _ in opened)
+        else:
+            values = tuple(simulate_partial(threshold_key, known, holder, c, m) for c, m in opened)
+        part = PartialDecryption(round_.digest, holder, seen.digest, values)
+        receiver = BOARD if public else "curator"
+        transcript.send(phase, f"holder {holder}", receiver, "partial decryption", part.encode(round_))
+    return SumRun(round_, transcript, OpenedSum(tuple(sums), seen.parties))

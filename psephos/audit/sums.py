@@ -1,0 +1,275 @@
+"""What the analyses of all encrypted sums share: their runs, a coalition's view of them, and the checks they all pass.
+
+A protocol says what its parties put in and what the functionality hands out (`SumAnalysis`); its real runs are those of
+`psephos.simulation`, its simulated ones those of `simulators`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from gmpy2 import mpz
+
+from psephos.audit.compare import compare_samples
+from psephos.audit.deviations import deviations
+from psephos.audit.model import Coalition, Context, Members, Result
+from psephos.audit.settings import KEY_BITS, Setup, SumRun, cast, run_sum, setup
+from psephos.audit.simulators import simulate_sum
+from psephos.audit.view_checks import Sealed, jacobi, openable, stale, structure
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.paillier.keys import LARGEST_DEGREE
+from psephos.protocol.paillier.sharing import deal_integer
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.transcript import Message
+from psephos.simulation.average import AverageOptions, exact_round
+from psephos.simulation.encrypted_sum import Contribution
+
+COALITIONS = {
+    "outsider (the board)": Members(),
+    "party": Members(parties=(4,)),
+    "t - 1 holders": Members(parties=(2,), holders=(3,)),
+    "curator": Members(curator=True),
+    "curator and a party": Members(curator=True, parties=(4,)),
+    "curator and t - 1 holders": Members(curator=True, parties=(2,), holders=(3,)),
+    "all parties but two, t - 1 holders among them": Members(parties=(2, 3, 4), holders=(3,)),
+    "curator and all parties but two": Members(curator=True, parties=(2, 3, 4), holders=(3,)),
+    "t holders": Members(parties=(1, 2), holders=(2, 3), opens=True),
+    "dealer": Members(opens=True),
+}
+"""Of five parties and three holders, of which two open."""
+
+
+def coalitions(members: Mapping[str, Members], granted: Callable[[Members], dict[str, str]]) -> tuple[Coalition, ...]:
+    """The rows of a matrix, with what each has in the ideal world as well."""
+    return tuple(Coalition(name, m.names, granted(m)) for name, m in members.items())
+
+
+@dataclass(frozen=True)
+class SumAnalysis(ABC):
+    """One kind of encrypted sum at test size.
+
+    Attributes:
+        label: names its coins.
+        parties, key_bits, degree: its size; three holders hold the key, two of which open.
+    """
+
+    label: str
+    parties: int = 5
+    key_bits: int = KEY_BITS
+    degree: int = field(default=1, kw_only=True)
+
+    @abstractmethod
+    def round(self, context: Context, label: str) -> Round:
+        """A fresh round."""
+
+    @abstractmethod
+    def contribution(self, context: Context, inputs: str) -> Contribution:
+        """What the parties put in, under one of the names of its inputs."""
+
+    @abstractmethod
+    def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
+        """What the functionality gives the curator in simulated run `number`; `own`: the coalition's own vectors."""
+
+    def held(self, context: Context, run: SumRun) -> list[int]:
+        """What party 0's ballot holds."""
+        return list(run.vectors[0])
+
+    def known(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]] | None:
+        """What else a coalition knows of a run, in numbers; None where the opened sums are equal in all runs."""
+        return None
+
+    # -- runs
+
+    def world(self, context: Context) -> Setup:
+        """Its keys."""
+        sizes = {"key_bits": self.key_bits, "degree": self.degree}
+        make = partial(setup, context.coins(self.label, "world"), self.parties, **sizes)
+        return context.once((self.label, "world"), make)
+
+    def exact_round(self, context: Context, label: str, about: bytes, *entries: int) -> Round:
+        """As `psephos.simulation.average.exact_round`, under its keys."""
+        options = AverageOptions(parties=self.parties, test_key=True)
+        coins = context.coins(label, "round")
+        return exact_round(self.world(context).ceremony, options, about, *entries, randomness=coins)
+
+    def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
+        """Runs of the real protocol, as many as the context has views."""
+
+        def one(i: int) -> SumRun:
+            label = f"{self.label} {inputs} {i}"
+            contribution = self.contribution(context, inputs)
+            return run_sum(context, self.world(context), self.round(context, label), contribution, label)
+
+        return context.once((self.label, inputs), lambda: [one(i) for i in range(context.views)])
+
+    def simulated(self, context: Context, members: Members) -> list[SumRun]:
+        """As many simulated ones."""
+        world, contribution = self.world(context), self.contribution(context, "honest")
+
+        def one(i: int) -> SumRun:
+            label = f"{self.label} simulated {members} {i}"
+            round_, coins = self.round(context, label), partial(context.coins, label)
+            cast_ = {p: cast(world, round_, contribution, p, coins(f"party {p}")) for p in members.parties}
+            own, vectors = {p: b for p, (b, _) in cast_.items()}, {p: v for p, (_, v) in cast_.items()}
+            sums = self.output(context, vectors, i) if members.curator else [0] * round_.plan.length
+            run = simulate_sum(world, round_, members, own=own, sums=sums, coins=coins)
+            return replace(run, vectors=vectors)
+
+        return context.once((self.label, "simulated", members), lambda: [one(i) for i in range(context.views)])
+
+    def ballots(self, context: Context, label: str) -> tuple[Round, list[Ballot]]:
+        """A fresh round and every party's ballot in it."""
+        world, round_, given = self.world(context), self.round(context, label), self.contribution(context, "honest")
+        return round_, [cast(world, round_, given, p, context.coins(label, p))[0] for p in range(self.parties)]
+
+    # -- checks
+
+    def simulation(self, members: Members, context: Context) -> Result:
+        """Real views against simulated ones."""
+        real, simulated = self.real(context), self.simulated(context, members)
+        return self._compare(context, real, simulated, members, "real against simulated")
+
+    def pair(self, members: Members, left: str, right: str, what: str, context: Context) -> Result:
+        """Views of inputs with equal ideal outputs."""
+        return self._compare(context, self.real(context, left), self.real(context, right), members, what)
+
+    def fresh(self, members: Members, context: Context) -> Result:
+        """That every ciphertext of honest parties carries randomness of its own, in each run and across runs."""
+        seen: dict[mpz, str] = {}
+        checked = 0
+        for number, run in enumerate(one for last in self.real(context) for one in (*last.before, last)):
+            sealed: list[Sealed] = []
+            own: list[Sealed] = []
+            for ballot in run.ballots:
+                for place, c in enumerate(ballot.ciphertexts):
+                    item = Sealed(f"party {ballot.party}, ciphertext {place}", c)
+                    if ballot.party in members.parties:
+                        own.append(item)
+                        continue
+                    sealed.append(item)
+                    residue = c % run.round.key.modulus
+                    if residue in seen:
+                        return Result(True, f"the randomness of {item.where} is that of {seen[residue]} in another run")
+                    seen[residue] = item.where
+            relation = stale(run.round.key, sealed, own) if number < 5 else None
+            if relation:
+                return Result(True, relation)
+            checked += len(sealed)
+        return Result(False, f"{checked} ciphertexts: no two with the same or with related randomness")
+
+    def lowered_threshold(self, members: Members, context: Context) -> Result:
+        """Whether the coalition's shares open a single honest ballot, for any threshold they might suffice for."""
+        run, tried = self.real(context)[0], 0
+        key, shares = run.round.threshold_key, [self.world(context).ceremony.shares[h - 1] for h in members.holders]
+        for ballot in run.ballots:
+            for c in () if ballot.party in members.parties else ballot.ciphertexts:
+                tried += 1
+                parts = {share.holder: share.partially_decrypt([c])[0] for share in shares}
+                if openable(key, parts) is not None:
+                    opened = f"open the ballot of party {ballot.party}"
+                    return Result(True, f"{len(shares)} of {key.threshold} shares {opened}")
+        return Result(False, f"{len(shares)} shares open none of {tried} ciphertexts, whatever threshold is assumed")
+
+    def deviating(self, context: Context) -> Result:
+        """Everything but the agreed opening is refused."""
+        return deviations(self.world(context), partial(self.ballots, context))
+
+    def reads_ballot(self, members: Members, why: str, context: Context) -> Result:
+        """Whether t shares, or the dealer's key, open party 0's ballot; `why`: what that says."""
+        world, run = self.world(context), self.real(context)[0]
+        ballot = run.ballots[0]
+        if members.holders:
+            shares = [world.ceremony.shares[h - 1] for h in members.holders]
+            parts = [{s.holder: s.partially_decrypt([c])[0] for s in shares} for c in ballot.ciphertexts]
+            plain = [openable(run.round.threshold_key, part) for part in parts]
+        else:
+            plain = [world.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
+        found = [m for m in plain if m is not None]
+        right = len(found) == len(plain) and run.round.plan.unpack(found, 1) == self.held(context, run)
+        return Result(right, why)
+
+    def _compare(
+        self, context: Context, left: Sequence[SumRun], right: Sequence[SumRun], members: Members, what: str
+    ) -> Result:
+        """Structure exactly, the rest by a two-sample test; the opened sums exactly, or as `known` has them."""
+        runs = (*left, *right)
+        if len({structure(_received(run, members)) for run in runs}) != 1:
+            return Result(True, f"{what}: the messages differ in number, order, kind or length")
+        if members.curator:
+            if self.known(left[0], members) is None and len({run.opened.sums for run in runs}) != 1:
+                return Result(True, f"{what}: the opened sums differ")
+            if not all(run.opens_to_its_sum for run in runs):
+                return Result(True, f"{what}: the partial decryptions do not open to the ideal output")
+        sides = [[dict(self._row(context, run, members)) for run in side] for side in (left, right)]
+        return compare_samples(context, sides, what)
+
+    def _row(self, context: Context, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
+        """The opened view of one run as numbers, with their names.
+
+        Of each honest ballot's ciphertexts: their place in (0, n^(s+1)), the residue's place in (0, n) and its Jacobi
+        symbol, or, where the coalition opens ballots, the plaintext; quotients of neighbours; of each honest partial
+        decryption its place and Jacobi symbol; the signature's first byte.
+        """
+        key, last = run.round.key, None
+        for ballot in run.ballots:
+            if ballot.party in members.parties:
+                continue
+            yield f"party {ballot.party}: signature", ballot.signature[0]
+            for place, c in enumerate(ballot.ciphertexts):
+                where = f"party {ballot.party}, ciphertext {place}"
+                yield where, float(c / key.ciphertext_modulus)
+                yield f"{where}: residue", float(c % key.modulus / key.modulus)
+                yield f"{where}: Jacobi symbol", jacobi(key, c)
+                if members.opens:
+                    plain = mpz(self.world(context).private_key.raw_decrypt(c))
+                    yield f"{where}: plaintext", float(plain / key.plaintext_modulus)
+                if last is not None:
+                    quotient = c * pow(last, -1, key.ciphertext_modulus) % key.ciphertext_modulus
+                    yield f"{where} over the one before", float(quotient / key.ciphertext_modulus)
+                last = c
+        for part in run.parts if members.curator else ():
+            for place, c in enumerate(() if part.holder in members.holders else part.values):
+                yield f"holder {part.holder}, value {place}", float(c / key.ciphertext_modulus)
+                yield f"holder {part.holder}, value {place}: Jacobi symbol", jacobi(key, c)
+        yield from self.known(run, members) or ()
+
+
+def _received(run: SumRun, members: Members) -> list[Message]:
+    """The messages that the coalition receives."""
+    return [m for m in run.transcript.messages if m.receiver in ("board", *members.names)]
+
+
+def dealt_shares(context: Context) -> Result:
+    """Shares of a real exponent against shares of 0: three of five, all five looked at, one and two at a time.
+
+    Of a key of degree 1 and of one of the highest degree, whose exponents are the longest.
+    """
+
+    def keys() -> list[Setup]:
+        degrees = (1, LARGEST_DEGREE)
+        return [setup(context.coins("share key", i, s), key_bits=64, degree=s) for i in range(4) for s in degrees]
+
+    worlds = context.once("share keys", keys)
+    sides: tuple[list[dict[str, float]], ...] = ([], [])
+    for i in range(context.views):
+        rows: tuple[dict[str, float], ...] = ({}, {})
+        for world in worlds[i % 4 * 2 :][:2]:
+            key, bound = world.private_key, int(world.private_key.public_key.ciphertext_modulus)
+            degree = key.public_key.degree
+            _, dealt = deal(key, holders=5, threshold=3, randomness=context.coins("deal", i, degree))
+            fake = deal_integer(0, bound, holders=5, threshold=3, randomness=context.coins("deal 0", i, degree))
+            width = float(mpz(120 * 120 * bound) << 128)
+            for row, shares in zip(rows, ([s.share() for s in dealt], fake), strict=True):
+                for j, f in enumerate(shares, start=1):
+                    share = f"degree {degree}, share {j}"
+                    row |= {f"{share} modulo {modulus}": f % modulus for modulus in (2, 3, 4, 5, 7)}
+                    row[f"{share}: size"] = f / width / j**2
+                # What two shares say about f(0) if f were a line.
+                row[f"degree {degree}: shares 1 and 2 extrapolated to 0"] = (2 * shares[0] - shares[1]) / width
+        for side, row in zip(sides, rows, strict=True):
+            side.append(row)
+    return compare_samples(context, sides, "shares of s against shares of 0")

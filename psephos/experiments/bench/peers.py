@@ -1,0 +1,113 @@
+"""One ciphertext at a time, beside the other Paillier implementations for Python that are installed (extra `bench`).
+
+All of a key size is measured in one run on one core, interleaved; a library that is not there says so. pypaillier and
+ours can use the very same modulus; sf-heu makes its own key. TNO's library is asked for fresh randomness every time.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from functools import partial
+
+import phe
+from gmpy2 import mpz
+
+from psephos.experiments.bench.clock import cpu_seconds, interleaved, milliseconds
+from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode
+from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.results.machine import Peers
+
+Operations = dict[str, Callable[[], object]]
+
+
+def _ours(mode: RandomnessMode, private: PrivateKey) -> Operations:
+    key = private.public_key
+    encryptor = Encryptor(key, mode, expected=1 << 20)
+    encryptor.randomizers(1)
+    a, b = encryptor.encrypt([mpz(5), mpz(7)])
+    modulus = key.ciphertext_modulus
+    return {
+        "encrypt": lambda: encryptor.encrypt([mpz(5)]),
+        "add": lambda: a * b % modulus,
+        "decrypt": lambda: private.raw_decrypt(a),
+    }
+
+
+def _phe(private: PrivateKey) -> Operations:
+    p, q = private.factors()
+    public = phe.PaillierPublicKey(private.public_key.n)
+    secret = phe.PaillierPrivateKey(public, p, q)
+    a, b = public.encrypt(5), public.encrypt(7)
+    return {"encrypt": lambda: public.encrypt(5), "add": lambda: a + b, "decrypt": lambda: secret.decrypt(a)}
+
+
+def _pypaillier(private: PrivateKey) -> Operations:
+    os.environ.setdefault("RAYON_NUM_THREADS", "1")
+    import paillier
+
+    public = paillier.PublicKey.from_n(int(private.public_key.n).to_bytes(private.public_key.bits // 8, "big"))
+    blobs = [bytes(b) for b in paillier.encrypt_integers(public, [5, 7])]
+    # Decryption needs its own secret key, whose safe primes take minutes.
+    return {
+        "encrypt": lambda: paillier.encrypt_integers(public, [5]),
+        "add": lambda: paillier.add_many(public, blobs),
+    }
+
+
+def _heu(private: PrivateKey) -> Operations:
+    from heu import phe as heu
+
+    kit = heu.setup(heu.SchemaType.ZPaillier, private.public_key.bits)
+    encryptor, evaluator, decryptor = kit.encryptor(), kit.evaluator(), kit.decryptor()
+    a, b = encryptor.encrypt_raw(5), encryptor.encrypt_raw(7)
+    return {
+        "encrypt": lambda: encryptor.encrypt_raw(5),
+        "add": lambda: evaluator.add(a, b),
+        "decrypt": lambda: decryptor.decrypt_raw(a),
+    }
+
+
+def _tno(private: PrivateKey) -> Operations:
+    warnings.simplefilter("ignore")
+    from tno.mpc.encryption_schemes.paillier import Paillier, PaillierPublicKey, PaillierSecretKey
+
+    n = private.public_key.n
+    p, q = private.factors()
+    lam = (p - 1) * (q - 1) // 2
+    scheme = Paillier(PaillierPublicKey(n, n + 1), PaillierSecretKey(lam, pow(lam, -1, n), n))
+    a, b = scheme.unsafe_encrypt(5), scheme.unsafe_encrypt(7)
+    ready = scheme.encrypt(5)
+    return {
+        "encrypt": lambda: scheme.encrypt(5),
+        "add": lambda: a + b,
+        "decrypt": lambda: scheme.decrypt(ready),
+    }
+
+
+_MAKERS: dict[str, Callable[[PrivateKey], Operations]] = {
+    **{f"psephos {mode}": partial(_ours, mode) for mode in RANDOMNESS_MODES},
+    "phe": _phe,
+    "pypaillier": _pypaillier,
+    "sf-heu ZPaillier": _heu,
+    "tno.mpc": _tno,
+}
+
+
+def peers(bits: int, repetitions: int = 5) -> Peers:
+    """CPU milliseconds of one core per encryption, addition and decryption, the median over interleaved repetitions."""
+    private = generate_private_key(bits, test_key=bits < 2048)
+    libraries: dict[str, Operations] = {}
+    missing: dict[str, str] = {}
+    for name, make in _MAKERS.items():
+        try:
+            libraries[name] = make(private)
+        except Exception as error:  # whatever a foreign library cannot do here is a line of the report
+            missing[name] = f"{type(error).__name__}: {error}"
+    tried = {(name, operation): do for name, work in libraries.items() for operation, do in work.items()}
+    samples = interleaved({place: partial(cpu_seconds, do) for place, do in tried.items()}, repetitions)
+    found: dict[str, dict[str, float]] = {name: {} for name in libraries}
+    for (name, operation), taken in milliseconds(samples).items():
+        found[name][operation] = taken
+    return Peers(bits, found, missing)

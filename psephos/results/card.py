@@ -1,0 +1,129 @@
+"""The model card: what a reader of a released classifier has to know, and nothing that is not public.
+
+The accuracy on held-out rows is not in it: those rows are private, and no epsilon covers what was measured on them.
+"""
+
+from __future__ import annotations
+
+from psephos.data.splits import Split
+from psephos.model import Model
+from psephos.results import TallyOutcome
+from psephos.results.runs import colluders_text
+
+__all__ = ["model_card"]
+
+_OPENED = {
+    "counts": "the exact number of votes for each class on each public row (alpha). Where a count is 0 or that of all "
+    "ballots, this is every party's vote on that row; with all parties but one the curator has the last one's votes. "
+    "alpha is not private, and not for release",
+    "sum": "the exact sum of the parties' parameters, each projected on a public ball; with all parties but one the "
+    "last one's. It is not private, and not for release",
+    "statistic": "the sum with the noise that the parties added, from which the classifier is computed; no exact sum",
+}
+"""What the curator is given besides what is public."""
+
+
+def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float | None) -> str:
+    """The card as Markdown. `right`: the share of public rows with a public label that the classifier gets right."""
+    release, own, shards = model.release, dealt.encoding is not None, outcome.parties_are == "shards"
+    everybody = "what epsilon allows them to say about any one " + (
+        "shard" if shards else "party; who took part, and each ballot's size"
+    )
+    if dealt.not_private:
+        everybody = "what they say about any party's rows, without a bound"
+    learners = f"{model.parties} {'shards of one table' if shards else 'parties'}"
+    opened = "statistic" if outcome.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
+    source = "the operating system" if outcome.noise_source == "system" else "a SEED, by which it can be taken off"
+    delta = "" if release.delta is None else f", delta {release.delta:.3g}"
+    joint = []
+    if outcome.colluders is not None:
+        joint = [("colluders", colluders_text(outcome.colluders, outcome.threshold))]
+    chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+                       for name, value in release.chosen.items())  # fmt: skip
+    parts = [
+        f"# A {'classifier' if dealt.not_private else 'private classifier'} from {outcome.dataset}",
+        *(f"**{text}**" for text in model.warnings),
+        f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
+        f"learned from {learners} by Psephos. `psephos predict model.json FILE.csv` and "
+        "`psephos.load_model` use it. Its scores are no probabilities.",
+        "## Privacy",
+        _table(
+            ("method", model.method),
+            ("epsilon", f"{release.epsilon:g}{delta}" if release.epsilon else release.said),
+            ("unit", "none: nobody is protected" if dealt.not_private else _unit(model, shards=shards)),
+            ("noise", f"{release.mechanism}, from {source}"),
+            *joint,
+            ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
+            ("its source", release.source),
+            ("chosen by public rules", chosen),
+            ("signal, from this release and public values alone", release.worth or "not computed"),
+        ),
+        "Another release from the same parties adds to what this one has cost them.",
+        "## Who could learn what",
+        _table(
+            ("everybody", "this classifier and card, and " + everybody),
+            ("curator", _OPENED[opened]),
+            ("key holders", f"up to {outcome.threshold - 1} of {outcome.holders} together cannot open a ballot; "
+             f"{outcome.threshold} could open every one, and epsilon does not bind them"),
+            *([("dealer of the key", "could open every ballot, until it forgot the key")]
+              if outcome.keys == "dealer" else []),
+            ("whoever ran this", "everything, since one machine played every role: all rows, all votes or vectors, "
+             "all keys" + ("; result.json and reports have accuracies on private rows, and are not for publication"
+             if outcome.own_rows else "")),
+        ),
+        "## How a row becomes numbers",
+        _encoded_by(dealt),
+        "Where there is a `model.onnx`, it takes these numbers and not the columns.",
+        _table(*model.encoding.summary) if own else f"The features of {outcome.dataset} as they are published.",
+        *(["\n".join(f"* {text}." for text in dealt.cautions)] if dealt.cautions else []),
+        "## What was not checked",
+        "\n".join(f"* {text}." for text in _unchecked(outcome, own)),
+    ]  # fmt: skip
+    if right is not None:
+        parts += ["## What it is worth", f"It is right on {right:.1%} of the public rows, whose labels are public too."]
+    return "\n\n".join(parts) + "\n"
+
+
+def _encoded_by(dealt: Split) -> str:
+    """What settled the encoding and the scaling, in a sentence."""
+    if dealt.not_private:
+        return f"Settled by {len(dealt.auxiliary)} PRIVATE rows that were taken as public ones."
+    if dealt.schema == "samples":
+        return f"Settled by a schema alone; the {len(dealt.auxiliary)} auxiliary samples were drawn from it."
+    if dealt.encoding is None:
+        return f"Scaled by {len(dealt.auxiliary)} rows of the published data set alone."
+    if dealt.schema:
+        return f"Settled by a schema, and scaled by {len(dealt.auxiliary)} rows that somebody named as public."
+    return f"Settled by {len(dealt.auxiliary)} rows alone that somebody named as public."
+
+
+def _unit(model: Model, *, shards: bool) -> str:
+    """What epsilon protects, in words."""
+    if not shards:
+        return f"{model.release.unit}: what is protected is everything that one of the {model.parties} holds"
+    return (
+        f"{model.release.unit}, which here is a shard: the rows of one table were dealt at random into {model.parties} "
+        "shards by whoever ran this. What is protected is the rows of one shard; no institution, and no person with "
+        "rows in several shards"
+    )
+
+
+def _unchecked(outcome: TallyOutcome, own: bool) -> list[str]:
+    followed = {
+        "none": "that parties follow the protocol: ballots carried no proofs",
+        "knowledge": "that votes are valid: ballots proved only that their senders knew what was in them",
+        "valid": "that votes are honest: ballots proved only that they were valid",
+    }
+    return [
+        followed[outcome.proofs],
+        "the parties' data: wrong labels, or labels chosen to mislead, went in as they were",
+        *(["that the names of the classes may be known: whoever ran this said so"] if own else []),
+        *(["that what settled the encoding and the auxiliary samples may be known"] if own else []),
+        "how good or how fair it is on other people's data, or on any group of them",
+        "traffic, timing and memory of the machines",
+    ]
+
+
+def _table(*rows: tuple[str, str]) -> str:
+    cells = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    return "\n".join(["| | |", "| --- | --- |", *cells])

@@ -1,0 +1,283 @@
+"""The report's figures, by matplotlib, each as SVG and PNG, and as inline SVG that takes the page's colours.
+
+All are 400 units wide with text of 11 units, so that on a telephone, where they are shown at about that width, they
+can be read. Drawn without pyplot: nothing global is touched, and the same document gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import matplotlib
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from psephos.results import ALPHA_NOTICE, Accuracy, Alpha, Outcome
+from psephos.results.base import Panel
+from psephos.results.document import Document, Message
+from psephos.results.palette import LIGHT
+from psephos.results.sequence import size_text
+
+_WIDTH = 400 / 72  # inches
+
+BARS = 3
+"""Up to so many curves are drawn with their standard deviations; the bars of more would hide the curves."""
+
+_STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 11,
+    "text.parse_math": False,
+    "axes.titlesize": 11,
+    "axes.labelsize": 11,
+    "xtick.labelsize": 11,
+    "ytick.labelsize": 11,
+    "legend.fontsize": 11,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "psephos",
+    "text.color": LIGHT["ink"],
+    "axes.labelcolor": LIGHT["ink"],
+    "axes.edgecolor": LIGHT["rule"],
+    "axes.linewidth": 1.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": LIGHT["rule"],
+    "ytick.color": LIGHT["rule"],
+    "xtick.labelcolor": LIGHT["ink"],
+    "ytick.labelcolor": LIGHT["ink"],
+    "grid.color": LIGHT["faint"],
+    "figure.facecolor": LIGHT["paper"],
+    "axes.facecolor": LIGHT["paper"],
+    "axes.axisbelow": True,
+    "figure.constrained_layout.use": True,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 7,
+    "hatch.linewidth": 0.8,
+}
+
+# Colour, marker and dash of each algorithm, the same in every figure.
+_LOOKS: Mapping[str, tuple[str, str, str]] = {
+    "batch": ("ink", "s", "-"),
+    "indiv": ("quiet", "v", ":"),
+    "ensemble": ("rose", "p", "-."),
+    "vote": ("orange", "^", "--"),
+    "soft": ("blue", "o", "-"),
+    "avg": ("green", "D", "-."),
+    "statistic": ("violet", "P", "-"),
+    "pate": ("olive", "X", "--"),
+}
+_COLOURS = ("blue", "orange", "green", "violet", "rose", "olive", "ink")
+_MARKERS = ("<", ">", "X", "*", "d", "P", "o", "^", "s", "D", "v")
+_DASHES = ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One figure: files for elsewhere (on white), and the markup that is put in the page."""
+
+    svg: bytes = field(repr=False)
+    png: bytes = field(repr=False)
+    inline: Markup = field(repr=False)
+
+
+def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
+    """Palette colour, marker and dash of an algorithm; `place` tells up to 77 unknown ones of a picture apart."""
+    other = (_COLOURS[place % 7], _MARKERS[place % 11], _DASHES[place % 4])
+    return _LOOKS.get(algorithm, other)
+
+
+def draw_figures(document: Document) -> dict[str, Drawn]:
+    """Every figure that the document has the numbers for, by name."""
+    result, page, wanted = document.result, document.result.page(), {}
+    if page.accuracies:
+        wanted["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, page.accuracies))
+    if page.histogram is not None:
+        wanted["alpha"] = ("How united the votes were", partial(_alpha, page.histogram))
+    # A time per step is no phase: beside the phases it would look like one more.
+    seconds = {n: taken for n, taken in result.seconds.items() if taken is not None and not n.startswith("per_")}
+    if len(seconds) > 1:
+        texts = [f"{taken:.3g} s" for taken in seconds.values()]
+        wanted["seconds"] = ("Seconds per phase", partial(_bars, seconds, texts, "seconds", "blue"))
+    if document.transcript:
+        sizes = {phase: float(total) for phase, (_, total) in bytes_by_phase(document.transcript).items()}
+        texts = [size_text(int(total)) for total in sizes.values()]
+        wanted["bytes"] = ("Bytes per phase", partial(_bars, sizes, texts, "bytes sent", "green"))
+    return draw_panels(result) | _draw(wanted)
+
+
+def draw_panels(result: Outcome) -> dict[str, Drawn]:
+    """The panels of a result, "panel-1" and so on."""
+    return dict(draw(panel, f"panel-{n}") for n, panel in enumerate(result.page().panels, 1))
+
+
+def draw(panel: Panel, name: str) -> tuple[str, Drawn]:
+    """A picture of curves, and the name that is part of its ids."""
+    return name, _draw({name: (panel.title or "Accuracy against epsilon", partial(_curves, panel))})[name]
+
+
+def _draw(wanted: Mapping[str, tuple[str, Callable[[], Figure]]]) -> dict[str, Drawn]:
+    with matplotlib.rc_context(_STYLE):
+        return {name: _save(name, title, draw()) for name, (title, draw) in wanted.items()}
+
+
+def bytes_by_phase(messages: Sequence[Message]) -> dict[str, tuple[int, int]]:
+    """Messages and bytes of each phase, in order of appearance; phases that differ in a number only, together."""
+    phases = {message.phase for message in messages}
+    several = len(phases) > 12
+    sizes: dict[str, tuple[int, int]] = {}
+    for message in messages:
+        phase = re.sub(r"\d+", "n", message.phase) if several else message.phase
+        count, total = sizes.get(phase, (0, 0))
+        sizes[phase] = (count + 1, total + message.bytes)
+    return sizes
+
+
+def _axes(height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(_WIDTH, height / 72))
+    return figure, figure.subplots()
+
+
+def _accuracy(rows: Mapping[str, Accuracy]) -> Figure:
+    """A row per algorithm: hollow without noise, filled with, and the value in figures beside them."""
+    figure, axes = _axes(78 + 34 * len(rows))
+    for place, (name, row) in enumerate(rows.items()):
+        colour, marker, _ = style_of(name, place)
+        ink = LIGHT[colour]
+        y = len(rows) - place
+        clear, private, spread = row.nonprivate, row.private, row.private_std
+        if clear is not None and private is not None:
+            axes.plot([clear, private], [y, y], color=LIGHT["rule"], linewidth=1)
+        if clear is not None:
+            axes.plot([clear], [y], marker, color=ink, markerfacecolor=LIGHT["paper"], markeredgewidth=1.8)
+        if private is not None:
+            axes.errorbar([private], [y], xerr=None if spread is None else [spread], fmt=marker, color=ink, capsize=4)
+        words = ", ".join(
+            f"{value:.3f}{sign}" for value, sign in ((private, " private"), (clear, "")) if value is not None
+        )
+        axes.text(1.0, y + 0.3, words, ha="right", va="bottom", color=LIGHT["quiet"])
+    axes.set_yticks(range(len(rows), 0, -1), list(rows))
+    axes.set_ylim(0.5, len(rows) + 0.9)
+    axes.set_xlim(0, 1.02)
+    axes.grid(axis="x")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("accuracy on the test set\nhollow: without noise; filled: private")
+    return figure
+
+
+def _curves(panel: Panel) -> Figure:
+    figure, axes = _axes(330 + 18 * -(-(len(panel.curves) + len(panel.levels)) // 3))
+    tops: list[float] = []
+    lows: list[float] = []
+    values = sorted({x for curve in panel.curves for x in curve.x})
+    for place, curve in enumerate(panel.curves):
+        colour, marker, dash = style_of(curve.algorithm, place)
+        ink = LIGHT[colour]
+        tops += curve.mean
+        lows += curve.mean
+        side = (place / (len(panel.curves) - 1) if len(panel.curves) > 1 else 0.5) - 0.5
+        x = _beside(curve.x, values, side, log=panel.log)
+        axes.plot(x, curve.mean, marker=marker, linestyle=dash, color=ink, label=curve.algorithm)
+        if curve.std is not None and len(panel.curves) <= BARS:
+            low = [m - s for m, s in zip(curve.mean, curve.std, strict=True)]
+            high = [m + s for m, s in zip(curve.mean, curve.std, strict=True)]
+            tops += high
+            lows += low
+            axes.errorbar(x, curve.mean, yerr=curve.std, fmt="none", color=ink, ecolor=ink, elinewidth=1, capsize=2.5)
+    for name, level in panel.levels.items():
+        colour, _, dash = style_of(name)
+        axes.axhline(level, color=LIGHT[colour], linestyle=dash, linewidth=1.2, label=name)
+        lows.append(level)
+    if panel.log:
+        axes.set_xscale("log")
+    every = -(-len(values) // 6)
+    axes.set_xticks(values[::every], [f"{x:g}" for x in values[::every]])
+    axes.minorticks_off()
+    if "accuracy" in panel.y_label:
+        axes.set_ylim(max(0.0, math.floor(10 * min(lows)) / 10), 1.02)
+    else:
+        axes.set_ylim(0, min(1.02, 1.03 * max([0.5, *tops])))
+    axes.grid()
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    if panel.title:
+        axes.set_title(textwrap.fill(panel.title, 48))
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, handlelength=3.2, columnspacing=1.2)
+    return figure
+
+
+def _beside(x: Sequence[float], values: Sequence[float], place: float, *, log: bool) -> list[float]:
+    """A little to one side (`place`: -1/2 to 1/2), so that curves that agree do not hide each other."""
+    if len(values) < 2 or (log and values[0] <= 0):
+        return list(x)
+    if log:
+        least = min(math.log(b / a) for a, b in pairwise(values))
+        return [at * math.exp(0.3 * least * place) for at in x]
+    least = min(b - a for a, b in pairwise(values))
+    return [at + 0.25 * least * place for at in x]
+
+
+def _alpha(alpha: Alpha) -> Figure:
+    figure, axes = _axes(250)
+    edges = alpha.share_edges
+    width, violet = edges[1] - edges[0], LIGHT["violet"]
+    axes.bar(edges[:-1], alpha.samples_per_share, width, align="edge", color=violet, edgecolor=LIGHT["paper"])
+    axes.set_xlim(0, 1)
+    axes.grid(axis="y")
+    axes.set_xlabel("share of the votes for the winning class")
+    axes.set_ylabel("auxiliary samples")
+    axes.set_title("alpha: " + ALPHA_NOTICE.replace(", not private", ",\nnot private"))
+    return figure
+
+
+def _bars(values: Mapping[str, float], texts: Sequence[str], label: str, colour: str) -> Figure:
+    figure, axes = _axes(64 + 30 * len(values))
+    places = range(len(values), 0, -1)
+    axes.barh(list(places), list(values.values()), height=0.6, color=LIGHT[colour])
+    largest = max([*values.values(), 0]) or 1
+    for y, value, text in zip(places, values.values(), texts, strict=True):
+        axes.text(value + largest * 0.02, y, text, va="center")
+    axes.set_yticks(list(places), list(values))
+    axes.set_xlim(0, largest * 1.35)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(label)
+    axes.locator_params(axis="x", nbins=4)
+    axes.xaxis.set_major_formatter(lambda value, place: f"{value:,g}" if value < 1e6 else f"{value:.3g}")
+    return figure
+
+
+def _save(name: str, title: str, figure: Figure) -> Drawn:
+    svg, png = io.StringIO(), io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": title})
+    figure.savefig(png, format="png", dpi=216, metadata={"Software": None, "Title": title})
+    text = svg.getvalue()
+    return Drawn(text.encode(), png.getvalue(), _inline(name, title, text))
+
+
+def _inline(name: str, title: str, svg: str) -> Markup:
+    """The same picture for the page: its own ids, a text alternative, and variables instead of fixed colours."""
+    body = svg[svg.index("<svg") :]
+    opening, body = body.split(">", 1)
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
+    body = re.sub(r"<!--.*?-->", "", body, flags=re.S)
+    body = re.sub(r"<title>.*?</title>", "", body, count=1, flags=re.S)
+    body = re.sub(r'id="([^"]+)"', rf'id="{name}-\1"', body)
+    body = re.sub(r'(href="|url\()#', rf"\1#{name}-", body)
+    for colour, value in LIGHT.items():
+        body = re.sub(value, f"var(--{colour})", body, flags=re.I)
+    box = re.search(r'viewBox="([^"]+)"', opening)
+    if box is None:  # pragma: no cover - matplotlib always writes one
+        raise AssertionError("an SVG without a viewBox")
+    start = Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{}" '
+        'class="figure" role="img" aria-labelledby="{}-title"><title id="{}-title">{}</title>'
+    ).format(box.group(1), name, name, title)
+    return start + Markup(body)  # noqa: S704 - matplotlib escapes every text of the figure

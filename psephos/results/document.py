@@ -1,0 +1,118 @@
+"""What a report is drawn from: one JSON document, made here and checked here when it comes back.
+
+The result is checked by its own type (`psephos.results`); a transcript must be a redacted one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+import msgspec
+
+import psephos
+from psephos.protocol.errors import ReportError, ReportVersionError
+from psephos.results import FORMAT, Outcome
+from psephos.results.base import plain
+
+LIBRARIES = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "dp-accounting", "joblib")
+"""Whose versions a repetition needs."""
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"sender": "from", "receiver": "to"}):
+    """One message of a redacted transcript (`psephos.protocol.transcript.Transcript.redacted`)."""
+
+    phase: str
+    sender: str
+    receiver: str
+    kind: str
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
+    sha256: str
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """The machine and the versions of a run; no host or user name."""
+
+    psephos: str
+    python: str
+    system: str
+    processors: int | None
+    libraries: dict[str, str]
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A result, and what its report knows besides: None for what was not recorded.
+
+    Attributes:
+        command: the words of the command line.
+        transcript: every message, redacted.
+    """
+
+    result: Outcome
+    transcript: list[Message] | None = None
+    environment: Environment | None = None
+    command: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object, `report.json`; `notice` first, where the result may not be published."""
+        parts = {name: plain(getattr(self, name)) for name in ("environment", "command", "transcript")}
+        notice = {"notice": self.result.notice} if self.result.notice else {}
+        return {**notice, "format": FORMAT, "kind": "report", **parts, "result": self.result.as_json()}
+
+    @classmethod
+    def made(cls, result: Outcome, messages: list[Any] | None, command: str | None) -> Document:
+        """Of a result and `Transcript.redacted()`, as it will be read again: raises ReportError as `from_json` does."""
+        return cls.from_json(
+            json.loads(
+                json.dumps(
+                    {
+                        "format": FORMAT,
+                        "kind": "report",
+                        "environment": plain(environment()),
+                        "command": command,
+                        "transcript": messages,
+                        "result": result.as_json(),
+                    }
+                )
+            )
+        )
+
+    @classmethod
+    def from_json(cls, document: Any) -> Document:
+        """Of `report.json`, or of what a command printed with `--json`.
+
+        Raises ReportError for anything else, ReportVersionError for another format.
+        """
+        if not isinstance(document, dict) or document.get("kind") != "report":
+            return cls(result=Outcome.from_json(document))
+        if document.get("format") != FORMAT:
+            raise ReportVersionError(
+                f"this is a report in format {document.get('format')!r}, and psephos {psephos.__version__} reads "
+                f"format {FORMAT}: draw it with the version that wrote it, or run the command again"
+            )
+        if set(document) - {"notice"} != {"format", "kind", "environment", "command", "result", "transcript"}:
+            raise ReportError(f"a report has not these parts: {', '.join(sorted(map(str, document)))}")
+        try:
+            return cls(
+                result=Outcome.from_json(document["result"]),
+                transcript=msgspec.convert(document["transcript"], list[Message] | None),
+                environment=msgspec.convert(document["environment"], Environment | None),
+                command=msgspec.convert(document["command"], str | None),
+            )
+        except msgspec.ValidationError as error:
+            raise ReportError(f"this is no report, or its transcript is not redacted: {error}") from None
+
+
+def environment() -> Environment:
+    """This machine and the versions that a repetition needs."""
+    libraries = {}
+    for name in LIBRARIES:
+        try:
+            libraries[name] = version(name)
+        except PackageNotFoundError:
+            libraries[name] = "not installed"
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return Environment(psephos.__version__, platform.python_version(), system, os.cpu_count(), libraries)

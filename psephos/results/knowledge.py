@@ -1,0 +1,35 @@
+"""Who learned what (docs/security): what the analysis expects of a run's protocol, and the signs of its verdicts.
+
+The verdicts of an audit come from its tests. A run does not repeat them: its report shows what the analysis expects of
+its protocol, from the same ideal functionalities, and says that it is that.
+"""
+
+from __future__ import annotations
+
+from psephos.audit.model import HIDDEN, LEAK, REVEALED, expected
+from psephos.audit.run import CASES
+from psephos.results.base import Cell, Matrix
+
+VERDICTS = {
+    HIDDEN: ("○", "the coalition learns nothing about it beyond what else it is shown to learn"),
+    REVEALED: ("●", "the ideal functionality gives it to this coalition as well, or it lies outside the threat model"),
+    LEAK: ("✖", "it comes through although the paper says that it should not"),
+}
+"""Sign and meaning of each verdict; always shown with its word."""
+
+
+def expected_matrix(name: str | None) -> list[Matrix]:
+    """What the analysis of the protocol `name` expects; empty where there is none."""
+    case = CASES.get(name or "")
+    if case is None:
+        return []
+    notes: dict[str, int] = {}
+    rows = []
+    for coalition in case.coalitions:
+        reasons = [coalition.granted.get(secret) or coalition.known_leaks.get(secret) for secret in case.secrets]
+        told = ["" if why is None else f"note {notes.setdefault(why, len(notes) + 1)}" for why in reasons]
+        cells = [
+            Cell(expected(coalition, secret), evidence=note) for secret, note in zip(case.secrets, told, strict=True)
+        ]
+        rows.append((coalition.name, "", cells))
+    return [Matrix(case.name, case.secrets, rows, tested=False, notes=list(notes))]

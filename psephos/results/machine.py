@@ -1,0 +1,200 @@
+"""Outcomes about this machine: what a round will take (`psephos plan`), and how fast it is (`psephos bench`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from psephos.results.base import Count, Outcome, Page, Seconds, Table
+from psephos.results.runs import test_key_warning
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOutcome(Outcome):
+    """A run, predicted.
+
+    Attributes:
+        seconds: keygen, encrypt, aggregate, decrypt, total; of psgd keygen, prepare, steps, total. Wall clock.
+        seconds_at_least, seconds_at_most: the interval, by phase.
+        cores: how many of this machine's cores the run gets, as far as its rehearsal shows.
+        protocol: tally, average or psgd.
+        parties, auxiliary, classes, features, steps: M, N (0 where nothing is voted on), K, d, T (1 but for psgd).
+        key_bits, degree, randomness, proofs, workers, holders, threshold: as in the run.
+        slots_per_plaintext, ciphertexts_per_ballot: the packing.
+        bytes: of one ballot, of all, and of a sum: of the opening, and of what each observer of the board downloads.
+        bits_per_count, floor_bits: on the wire, of each number that is summed, and what a sum of M of them needs: of
+            votes ceil(log2(M + 1)).
+        memory_mb: of all processes together without the data set.
+        calibration_seconds: what the rehearsal took.
+    """
+
+    kind: ClassVar[str] = "plan"
+
+    protocol: str
+    seconds_at_least: dict[str, Seconds]
+    seconds_at_most: dict[str, Seconds]
+    cores: float
+    parties: Count
+    auxiliary: Count
+    classes: Count
+    features: Count
+    steps: Count
+    key_bits: Count
+    degree: Count
+    randomness: str
+    proofs: str
+    workers: Count
+    holders: Count
+    threshold: Count
+    slots_per_plaintext: Count
+    ciphertexts_per_ballot: Count
+    bytes: dict[str, Count]
+    bits_per_count: float
+    floor_bits: Count
+    memory_mb: float
+    calibration_seconds: Seconds
+
+    def page(self) -> Page:
+        rows = [[name.replace("_", " "), size] for name, size in self.bytes.items()]
+        times = [[name, self.seconds_at_least[name], s, self.seconds_at_most[name]] for name, s in self.seconds.items()]
+        return Page(
+            title=f"Psephos: {self.protocol}, predicted",
+            warnings=test_key_warning(self.key_bits),
+            facts=[
+                ("Parties", self.parties),
+                ("Public auxiliary samples", self.auxiliary),
+                ("Bits a number that is summed", self.bits_per_count, ", the floor is ", self.floor_bits),
+                ("Memory of all processes, without the data set", self.memory_mb, " MB"),
+                ("Cores that it gets while other programs do what they do now", self.cores),
+            ],
+            tables=[
+                Table("On the wire", ("what", "bytes"), rows),
+                Table("Seconds", ("phase", "at least", "likely", "at most"), times),
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class Comb:
+    """Shape of the fixed-base tables of one randomness mode."""
+
+    rows: Count
+    tables: Count
+    columns: Count
+    multiplications: Count
+    table_mb: float
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run.
+
+    "half, degree 3" is a mode under a key of another degree than 1, "half, gmpy2" one without the native kernel.
+    """
+
+    key_bits: Count
+    milliseconds_per_ciphertext: dict[str, float]
+    times_faster_than_phe_per_ciphertext: dict[str, float]
+    times_faster_than_phe_per_vote: dict[str, float]
+    bytes_per_vote: dict[str, float]
+    comb: dict[str, Comb]
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Counting ballots, all checks included, over the bare multiplications alone. `like`: the data set of that size."""
+
+    like: str
+    key_bits: Count
+    ciphertexts_per_ballot: Count
+    bytes_per_ballot: Count
+    milliseconds_per_ballot: float
+    over_bare_multiplications: float
+
+
+@dataclass(frozen=True)
+class Peers:
+    """CPU milliseconds of each library for "encrypt", "add" and "decrypt"; why others were not measured."""
+
+    key_bits: Count
+    milliseconds: dict[str, dict[str, float]]
+    not_measured: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SecureComparison:
+    """CPU milliseconds of one secure comparison of integers of `compared_bits` bits, by library."""
+
+    key_bits: Count
+    compared_bits: Count
+    milliseconds: dict[str, float]
+    times_faster_than_tno: float | None
+    not_measured: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOutcome(Outcome):
+    """Speed and size on this machine, beside the libraries that are installed.
+
+    Attributes:
+        machine, python, libraries: what was measured.
+        kernel: what multiplies modulo n^(s+1), "ifma" (AVX-512) or "gmpy2".
+        encryption, addition, peers, comparisons: one entry per key size (two for addition).
+    """
+
+    kind: ClassVar[str] = "bench"
+
+    machine: str
+    python: str
+    kernel: str
+    libraries: dict[str, str]
+    encryption: list[Encryption]
+    addition: list[Addition]
+    peers: list[Peers]
+    comparisons: list[SecureComparison]
+
+    def page(self) -> Page:
+        measured: list[Peers | SecureComparison] = [*self.peers, *self.comparisons]
+        missing = {(name, why) for one in measured for name, why in one.not_measured.items()}
+        return Page(
+            title="Psephos: speed and size on this machine",
+            facts=[("Multiplications modulo n^2", self.kernel)],
+            notes=[f"{name} is not measured: {why}" for name, why in sorted(missing)],
+            tables=[table for table in self._tables() if table.rows],
+        )
+
+    def _tables(self) -> Iterator[Table]:
+        faster = [
+            [f"{one.key_bits} {mode}", taken, one.times_faster_than_phe_per_ciphertext.get(mode, 1.0),
+             one.times_faster_than_phe_per_vote.get(mode, 1.0)]
+            for one in self.encryption
+            for mode, taken in one.milliseconds_per_ciphertext.items()
+        ]  # fmt: skip
+        heading = ("bits, mode", "ms / ciphertext", "x phe / ciphertext", "x phe / vote, M = 20,000")
+        yield Table("Encryption on one core", heading, faster, "Medians; phe's encrypt is 1.")
+        counted: list[list[Any]] = [
+            [f"{one.key_bits} {one.like}", one.ciphertexts_per_ballot, one.milliseconds_per_ballot,
+             one.over_bare_multiplications]
+            for one in self.addition
+        ]  # fmt: skip
+        heading = ("bits, ballots like", "ciphertexts", "ms / ballot", "over bare multiplications")
+        yield Table("Counting a ballot", heading, counted, "All checks included.")
+        work = ("encrypt", "add", "decrypt")
+        others = [
+            [f"{one.key_bits} {name}", *(taken.get(operation) for operation in work)]
+            for one in self.peers
+            for name, taken in one.milliseconds.items()
+        ]
+        yield Table("Other libraries", ("bits, library", *work), others, "CPU milliseconds.")
+        compared = [
+            [
+                f"{one.key_bits} {name}",
+                one.compared_bits,
+                taken,
+                one.times_faster_than_tno if name == "psephos" else 1.0,
+            ]
+            for one in self.comparisons
+            for name, taken in one.milliseconds.items()
+        ]  # fmt: skip
+        yield Table("One secure comparison", ("bits, library", "bits compared", "CPU ms", "x TNO"), compared)

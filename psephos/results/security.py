@@ -1,0 +1,235 @@
+"""Outcomes of the security analysis: who learned what (`psephos audit`), and how large epsilon is at least."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from psephos.results.base import Cell, Count, Fact, Matrix, Outcome, Page, Positive, Share, Table
+
+
+@dataclass(frozen=True)
+class AuditedCell:
+    """What was found and what was to be found, with the tests behind it, joined by semicolons."""
+
+    verdict: str
+    expected: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class AuditedCoalition:
+    """A row of the matrix: roles that pool their views, and a cell for each secret."""
+
+    name: str
+    members: list[str]
+    cells: dict[str, AuditedCell]
+
+
+@dataclass(frozen=True)
+class AuditedProtocol:
+    """One protocol's matrix."""
+
+    name: str
+    coalitions: list[AuditedCoalition]
+
+    def matrix(self) -> Matrix:
+        """For a page: tests are numbered, since one test tells about several secrets."""
+        secrets = list(dict.fromkeys(secret for coalition in self.coalitions for secret in coalition.cells))
+        notes: dict[str, int] = {}
+
+        def cell(found: AuditedCell | None) -> Cell:
+            if found is None:
+                return Cell("not examined")
+            # A semicolon in brackets belongs to one test.
+            tests = [test for test in re.split(r"; (?![^(]*\))", found.evidence) if test]
+            numbers = [str(notes.setdefault(test, len(notes) + 1)) for test in tests]
+            words = f"test{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}" if numbers else ""
+            return Cell(found.verdict, found.expected, words)
+
+        rows = [
+            (c.name, ", ".join(c.members), [cell(c.cells.get(secret)) for secret in secrets]) for c in self.coalitions
+        ]
+        return Matrix(self.name, secrets, rows, tested=True, notes=list(notes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOutcome(Outcome):
+    """Who learned what.
+
+    Attributes:
+        protocols: a matrix each.
+        as_expected: whether every verdict is the expected one.
+        false_alarm_rate: bound of the chance that a sound protocol fails any check of this run.
+        power: the classifier accuracy that the two-sample tests notice with probability 0.99 (0.5 is guessing).
+        views: sampled per side of a two-sample test.
+        seed: of the views; fresh unless given.
+        not_examined: what the analysis does not look at, and why.
+    """
+
+    kind: ClassVar[str] = "audit"
+
+    protocols: list[AuditedProtocol]
+    as_expected: bool
+    false_alarm_rate: Share
+    power: Share
+    views: Count
+    seed: int
+    not_examined: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool | None:
+        return self.as_expected
+
+    def page(self) -> Page:
+        one = f" in {self.protocols[0].name}" if len(self.protocols) == 1 else ""
+        rows = list(self.not_examined.items())
+        return Page(
+            title=f"Psephos: who learned what{one}",
+            lead="The security analysis: each role's and each coalition's view was compared with what a simulator "
+            "makes from the coalition's input and output alone, and attacked. Views hold secrets, so there are "
+            "verdicts here and no messages; `psephos run --report DIR` draws those.",
+            warnings=_surprise(self.as_expected),
+            facts=[
+                _verdicts(self.as_expected),
+                ("False alarms, all tests together", self.false_alarm_rate),
+                ("Views a side", self.views),
+                ("Noticed with probability 0.99: a classifier right in", self.power),
+            ],
+            matrices=[protocol.matrix() for protocol in self.protocols],
+            tables=[Table("What was not looked at", ("what", "why"), rows)] if rows else [],
+            repeat=f"Seed {self.seed} drives the views that are compared and the tests. The command takes fresh coins "
+            "each time; `psephos.audit.run_audit(..., seed=...)` repeats this very run.",
+        )
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """One mechanism on a worst-case pair: `epsilon` is claimed, `lower_bound` holds with `confidence`."""
+
+    name: str
+    dimension: Count
+    epsilon: Positive
+    delta: Share
+    lower_bound: Annotated[float, Meta(ge=0)]
+    samples: Count
+    confidence: Share
+
+    @property
+    def passed(self) -> bool:
+        """False convicts the mechanism: its privacy is worse than claimed."""
+        return self.lower_bound <= self.epsilon
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a release's epsilon does not cover: the check that failed, and a sentence with its numbers."""
+
+    check: str
+    said: str
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One command, run on a table and on a neighbour of it.
+
+    Attributes:
+        pipeline: the command.
+        neighbour: how the two tables differ.
+        findings: what differed in the two runs and must not.
+        ratio: the largest of moved/claimed, of what may differ; None where nothing was compared so.
+    """
+
+    pipeline: str
+    neighbour: str
+    findings: list[Finding] = field(default_factory=list)
+    ratio: Annotated[float, Meta(ge=0)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyAuditOutcome(Outcome):
+    """Every noise mechanism, sampled on two neighbouring inputs; and every command, run on neighbouring tables.
+
+    Attributes:
+        mechanisms: what each claims and what was found.
+        runs: of commands on neighbouring tables.
+    """
+
+    kind: ClassVar[str] = "privacy-audit"
+    derived: ClassVar[tuple[str, ...]] = ("as_expected",)
+
+    mechanisms: list[Mechanism]
+    runs: list[ComparedRun] = field(default_factory=list)
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether no claim is convicted, and no run showed what it must not."""
+        return all(one.passed for one in self.mechanisms) and not any(one.findings for one in self.runs)
+
+    @property
+    def exact(self) -> bool | None:
+        return self.as_expected
+
+    def page(self) -> Page:
+        facts = [_verdicts(self.as_expected)]
+        for one in self.mechanisms[:1]:
+            facts += [("Outputs an input", one.samples), ("Confidence of each bound", one.confidence)]
+        if self.runs:
+            wrong = sum(bool(one.findings) for one in self.runs)
+            facts.append(("Runs on neighbouring tables, and those with a finding", f"{len(self.runs)}, {wrong}"))
+        tables = [*([self._mechanisms()] if self.mechanisms else []), *([self._runs()] if self.runs else [])]
+        return Page(
+            title="Psephos: audit of the privacy of releases",
+            lead="Every noise mechanism, sampled, and whole commands on tables that differ in one party's rows. The "
+            "tables are made up unless one was named, and keys are short. Who learns what from messages is not in this "
+            "report; `psephos audit` without --privacy makes that one.",
+            warnings=_surprise(self.as_expected),
+            facts=facts,
+            tables=tables,
+            repeat="No seed for the mechanisms: outputs are drawn from the operating system's randomness, as releases "
+            "are, so the bounds differ a little each time. The runs on neighbouring tables repeat.",
+        )
+
+    def _mechanisms(self) -> Table:
+        columns = ("mechanism", "dimensions", "epsilon claimed", "epsilon at least", "verdict", "at delta")
+        rows = [
+            [one.name, one.dimension, one.epsilon, one.lower_bound, "holds" if one.passed else "VIOLATED", one.delta]
+            for one in self.mechanisms
+        ]
+        about = (
+            "Each mechanism was run on two neighbouring inputs, and epsilon bounded from below by how well their "
+            "outputs can be told apart. A bound above the claim convicts the mechanism. One below it proves nothing: "
+            "the audit would see a gross mistake, not a small one."
+        )
+        return Table("Audited mechanisms", columns, rows, about)
+
+    def _runs(self) -> Table:
+        columns = ("command", "what differs", "finding", "largest moved/claimed")
+        rows = [
+            [
+                one.pipeline,
+                one.neighbour,
+                "; ".join(f"{found.check}: {found.said}" for found in one.findings) or "none",
+                "nothing to compare" if one.ratio is None else one.ratio,
+            ]
+            for one in self.runs
+        ]
+        about = (
+            "Each command was run on a table and on a neighbour of it. What the other parties computed and encrypted, "
+            "the messages, the public terms and the public files must be the same, but for what is a function of the "
+            "noisy result; what the changed party encrypted, and the sum, may move by what the noise is sized for. "
+            "Where a run is refused for the party's own rows, or both are refused alike, there is nothing to compare."
+        )
+        return Table("Commands on neighbouring tables", columns, rows, about)
+
+
+def _surprise(as_expected: bool) -> list[str]:
+    wrong = "Not everything is as expected: something leaks, or an epsilon does not hold."
+    return [] if as_expected else [wrong]
+
+
+def _verdicts(as_expected: bool) -> Fact:
+    return ("Verdicts", "as expected, all of them" if as_expected else "NOT AS EXPECTED")

@@ -1,0 +1,254 @@
+"""The sequence diagram, drawn from what was really sent: every message of the transcript is in exactly one arrow.
+
+Few messages get an arrow each. Many are gathered, and the numbers on the arrows add up to the transcript: first the
+messages of one phase that have the same kind and the same kinds of sender and receiver (25 ballots become one arrow),
+then phases that repeat (200 steps of a gradient descent become one phase).
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from psephos.results.document import Message
+
+SINGLE = 12
+"""Up to so many messages are drawn one by one."""
+
+LANES = 7
+"""Between at most so many roles: more do not fit a telephone or a page."""
+
+REPEATS = 4
+"""Phases that differ in their number only are gathered when there are more than so many."""
+
+Look = Literal["sealed", "masked", "part", "open", "unknown"]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What is inside a kind of message, for whoever receives it and looks.
+
+    Attributes:
+        look: sealed (ciphertext it cannot open alone), masked (a value hidden by one it does not know), part (a piece
+            that means something only together with others), open (readable by every receiver).
+        inside: the same in a sentence.
+        together: what the receiver holds once it has put all of them together, where that is more than one of them
+            tells; the diagram says it where it happens.
+    """
+
+    look: Look
+    inside: str
+    together: str = ""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """Some messages of one kind between two lanes, and the bytes of each."""
+
+    sender: str
+    receiver: str
+    kind: str
+    sizes: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.sizes)
+
+    @property
+    def total(self) -> int:
+        """Their bytes, together."""
+        return sum(self.sizes)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A phase, or several phases that differ in their number only (`times` of them).
+
+    `notes`: (lane, what the role does there), which is no message.
+    """
+
+    phase: str
+    arrows: tuple[Arrow, ...] = field(default=())
+    times: int = 1
+    notes: tuple[tuple[str, str], ...] = ()
+
+
+def family(role: str) -> str:
+    """A role without its number: "party 7" is one of the parties."""
+    return re.sub(r"[ _]?\d+$", "", role)
+
+
+def contents_of(kind: str) -> Contents:
+    """What is inside messages of this kind; says so when nobody has written it down."""
+    unknown = Contents("unknown", "Not described here; see the protocol's page in the documentation.")
+    return _described().get(kind, unknown)
+
+
+@cache
+def _described() -> dict[str, Contents]:
+    text = (files("psephos.results") / "templates" / "messages.toml").read_text(encoding="utf-8")
+    return {kind: Contents(**words) for kind, words in tomllib.loads(text).items()}
+
+
+def received(messages: Sequence[Message]) -> dict[str, list[str]]:
+    """The kinds of message that each kind of role received, both in order of appearance."""
+    kinds: dict[str, dict[str, None]] = {}
+    for message in messages:
+        kinds.setdefault(family(message.receiver), {})[message.kind] = None
+    return {role: list(found) for role, found in kinds.items()}
+
+
+def arrange(messages: Sequence[Message]) -> tuple[list[str], list[Block]]:
+    """The lanes, in order of appearance, and what is drawn between them from top to bottom.
+
+    The counts and bytes of all arrows add up to those of the messages.
+    """
+    roles = {role for message in messages for role in (message.sender, message.receiver)}
+    one_by_one = len(messages) <= SINGLE and len(roles) <= LANES
+    lane = str if one_by_one else family
+    phases: list[tuple[str, list[Arrow]]] = []
+    for message in messages:
+        arrow = Arrow(lane(message.sender), lane(message.receiver), message.kind, (message.bytes,))
+        if not phases or phases[-1][0] != message.phase:
+            phases.append((message.phase, []))
+        phases[-1][1].append(arrow)
+    blocks = [Block(phase, tuple(arrows if one_by_one else _gather(arrows))) for phase, arrows in phases]
+    blocks = _gather_phases(blocks)
+    lanes: dict[str, None] = {}
+    for block in blocks:
+        for arrow in block.arrows:
+            lanes |= {arrow.sender: None, arrow.receiver: None}
+    return list(lanes), blocks
+
+
+def _gather(arrows: Iterable[Arrow]) -> list[Arrow]:
+    sizes: dict[tuple[str, str, str], list[int]] = {}
+    for arrow in arrows:
+        sizes.setdefault((arrow.sender, arrow.receiver, arrow.kind), []).extend(arrow.sizes)
+    return [Arrow(*key, tuple(found)) for key, found in sizes.items()]
+
+
+def _gather_phases(blocks: Sequence[Block]) -> list[Block]:
+    names = [re.sub(r"\d+", "n", block.phase) for block in blocks]
+    gathered: dict[str, Block] = {}
+    for name, block in zip(names, blocks, strict=True):
+        often = len(blocks) > REPEATS and names.count(name) > REPEATS
+        # Phases that happen now and then stay apart, under a key of their own.
+        key = name if often else f"{len(gathered)} {block.phase}"
+        before = gathered.get(key, Block(name, (), 0))
+        arrows = tuple(_gather((*before.arrows, *block.arrows)))
+        gathered[key] = Block(name, arrows, before.times + 1) if often else block
+    return list(gathered.values())
+
+
+def size_text(size: int) -> str:
+    """Bytes for people, in powers of 1000.
+
+    Examples:
+        >>> size_text(941), size_text(23_500)
+        ('941 B', '23.5 kB')
+    """
+    value, unit = float(size), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 999.5:
+            break
+        value, unit = value / 1000, larger
+    return f"{size} B" if unit == "B" else f"{value:.3g} {unit}"
+
+
+_LANE = 96
+_TOP = 58
+_PAGE = 560  # units: with the width that the style gives a printed diagram, a page
+_MARGIN = 50
+_LINE = 14
+_CHARACTER = 6.3  # a generous width of one character at 11 units, so that no label leaves the picture
+
+
+@dataclass
+class Picture:
+    """Part of a diagram that fits a printed page, for `sequence.svg.jinja`: positions and words, top to bottom."""
+
+    width: int
+    lanes: list[dict[str, Any]]
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    bottom: int = _TOP
+
+
+def pictures(lanes: Sequence[str], blocks: Sequence[Block], members: Mapping[str, int]) -> list[Picture]:
+    """The diagram; a long one is several pictures, each of which names its lanes again.
+
+    `members`: how many roles a lane stands for.
+    """
+    # Never narrower than a phone, so that two lanes leave room for their labels.
+    step = max(_LANE, (400 - 2 * _MARGIN) // max(1, len(lanes) - 1))
+    width = 2 * _MARGIN + step * max(1, len(lanes) - 1)
+    at = {name: _MARGIN + step * place for place, name in enumerate(lanes)}
+    named = []
+    for name in lanes:
+        many, plural = members.get(name, 1), name[:-1] + "ies" if name.endswith("y") else name + "s"
+        label = name if many == 1 else f"{plural} ({many:,})"
+        named.append({"x": at[name], "lines": textwrap.wrap(label, 14)[:2]})
+    found = [Picture(width, named)]
+    for block in blocks:
+        parts, end = _block(block, at, found[-1].bottom, width)
+        if end > _PAGE and found[-1].parts:
+            found.append(Picture(width, named))
+            parts, end = _block(block, at, _TOP, width)
+        found[-1].parts += parts
+        found[-1].bottom = end
+    return found
+
+
+def _block(block: Block, at: Mapping[str, int], y: int, width: int) -> tuple[list[dict[str, Any]], int]:
+    """A phase from `y` downwards, and where it ends."""
+    times = f" ({block.times} times)" if block.times > 1 else ""
+    parts: list[dict[str, Any]] = [{"is": "phase", "y": y, "text": block.phase + times}]
+    y += 24
+    for arrow in block.arrows:
+        parts.append(_arrow(arrow, at, y, width))
+        y = parts[-1]["line"] + 14
+    # What a role holds in the end, inside of several messages, or does without one: words beside a mark on its lane.
+    together = dict.fromkeys((a.receiver, contents_of(a.kind).together) for a in block.arrows)
+    marks = [
+        ("sees", role, f"{'everybody sees' if role == 'board' else 'sees'} {what}") for role, what in together if what
+    ]
+    for kind, role, words in (*marks, *(("does", *note) for note in block.notes)):
+        x = at[role]
+        left, anchor, room = max((x + 10, "start", width - x - 14), (x - 10, "end", x - 14), key=lambda side: side[2])
+        lines = textwrap.wrap(words, min(40, int(room / _CHARACTER)))
+        longest = max(len(line) for line in lines) * _CHARACTER
+        behind = (round(left if anchor == "start" else left - longest), round(longest))
+        parts.append(
+            {"is": kind, "role": role, "x": x, "y": y, "left": left, "anchor": anchor, "lines": lines, "behind": behind}
+        )
+        y += _LINE * len(lines) + 8
+    return parts, y + 6
+
+
+def _arrow(arrow: Arrow, at: Mapping[str, int], y: int, width: int) -> dict[str, Any]:
+    look, least, most = contents_of(arrow.kind).look, min(arrow.sizes), max(arrow.sizes)
+    times = f"{arrow.count:,} \N{MULTIPLICATION SIGN} " if arrow.count > 1 else ""
+    each = f"{size_text(least)} each" if least == most else f"{size_text(least)} to {size_text(most)}"
+    size = size_text(arrow.total) if arrow.count == 1 else f"{each}, {size_text(arrow.total)}"
+    lines = [*textwrap.wrap(f"{times}{arrow.kind}", 58), f"{look} · {size}"]
+    longest, left = max(len(line) for line in lines) * _CHARACTER, min(at[arrow.sender], at[arrow.receiver])
+    x = round(max(4.0, min(left + 6.0, width - longest - 4)))
+    return {
+        "is": "arrow",
+        "arrow": arrow,
+        "look": look,
+        "lines": lines,
+        "x": x,
+        "y": y,
+        "behind": (x - 2, round(longest)),
+        "line": y + _LINE * len(lines) + 8,
+        "start": at[arrow.sender],
+        "end": at[arrow.receiver],
+    }

@@ -1,0 +1,153 @@
+"""Writing a report: `report.html`, `report.json` and its figures, all of them or none.
+
+A result with a `notice` holds numbers computed on a user's own rows: its files begin with the notice, and they and the
+folders made for them are for their owner's eyes only (0600, 0700), whatever the umask allows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from psephos.protocol.errors import ReportError
+from psephos.results import Outcome
+from psephos.results.document import Document
+
+_EXTRA = ("jinja2", "markupsafe", "matplotlib")
+
+
+def write_report(
+    result: Outcome,
+    messages: Sequence[Mapping[str, Any]] | None,
+    directory: str | os.PathLike[str],
+    *,
+    command: Sequence[str] | None = None,
+) -> Path:
+    """Write `report.html`, `report.json` and `figures/*.svg, *.png` into a directory; made here if it is not there.
+
+    Args:
+        result: what the command found.
+        messages: `Transcript.redacted()`; None when the run kept no transcript.
+        directory: where to write. Files of an earlier report there are replaced.
+        command: the words of the command line, for whoever repeats the run.
+
+    Returns:
+        The path of report.html.
+
+    Raises:
+        ReportError: a message is not redacted or lacks a field, the directory cannot be written, or jinja2 or
+            matplotlib is not installed.
+    """
+    told = None if messages is None else [dict(message) for message in messages]
+    return _write(Document.made(result, told, None if command is None else shlex.join(command)), Path(directory))
+
+
+def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[str]) -> Path:
+    """Draw a report again, from the `report.json` of an earlier one or from what `--json` printed.
+
+    What `--json` printed has no transcript, machine or versions: the report then says that they were not recorded.
+    Returns the path of report.html. Raises ReportError as `write_report` does, and for a file that is missing,
+    truncated or no JSON of this program; ReportVersionError for one of another format.
+    """
+    path = Path(file)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReportError(f"{path} cannot be read: {error}") from error
+    try:
+        loaded = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise ReportError(
+            f"{path} is no complete JSON ({error}): it was truncated, or more than one object was written to it; "
+            "save the output of --json again"
+        ) from error
+    return _write(Document.from_json(loaded), Path(directory))
+
+
+def write_figures(result: Outcome, directory: str | os.PathLike[str], stem: str) -> list[str]:
+    """Each panel of a result as `STEM-N.svg` and `.png`; returns the paths. Raises ReportError as `write_report`."""
+    charts, _ = _drawing()
+    drawn = {f"{stem}-{name.removeprefix('panel-')}": figure for name, figure in charts.draw_panels(result).items()}
+    files = _files("", drawn, result.notice)
+    return [str(path) for path in _save(Path(directory), files, secret=bool(result.notice))]
+
+
+def _write(document: Document, directory: Path) -> Path:
+    charts, page = _drawing()
+    drawn = charts.draw_figures(document)
+    notice = document.result.notice
+    files = _files("figures/", drawn, notice)
+    try:
+        files["report.json"] = (json.dumps(document.as_json(), indent=1) + "\n").encode()
+        # Last, so that a page is never newer than what it was drawn from.
+        files["report.html"] = page.render(document, {name: figure.inline for name, figure in drawn.items()}).encode()
+    except UnicodeEncodeError as error:
+        raise ReportError(f"this result holds text that is no Unicode: {error.reason}") from error
+    return _save(directory, files, secret=bool(notice))[-1]
+
+
+def _drawing() -> tuple[Any, Any]:
+    """The modules that draw. Neither jinja2 nor matplotlib is needed to run a protocol; the extra `report` has both."""
+    try:
+        from psephos.results import charts, page
+    except ImportError as error:
+        if error.name not in _EXTRA:  # a fault of this installation, which no other package mends
+            raise
+        raise ReportError(
+            f"{error.name} is not installed; reports need the extra `report` (from a clone: pip install -e '.[report]')"
+        ) from error
+    return charts, page
+
+
+def make_folder(directory: Path, *, secret: bool) -> None:
+    """Make a directory and those above it where there are none; `secret`: for their owner only. Raises OSError."""
+    if not directory.is_dir():
+        if directory.parent != directory:
+            make_folder(directory.parent, secret=secret)
+        directory.mkdir(mode=0o700 if secret else 0o777, exist_ok=True)
+
+
+def _files(folder: str, drawn: Mapping[str, Any], notice: str) -> dict[str, bytes]:
+    """The figures by path; an SVG begins with the notice, where there is one (a PNG has no place for words)."""
+    files = {}
+    for name, figure in drawn.items():
+        head, end, rest = figure.svg.partition(b"?>")
+        comment = f"\n<!-- {notice} -->".encode() if notice else b""
+        files[f"{folder}{name}.svg"] = head + end + comment + rest if end else comment.lstrip() + figure.svg
+        files[f"{folder}{name}.png"] = figure.png
+    return files
+
+
+def _save(directory: Path, files: Mapping[str, bytes], *, secret: bool) -> list[Path]:
+    """Each file whole or not at all; `secret`: readable by their owner only, from their first byte on."""
+    written = []
+    try:
+        for name, data in files.items():
+            path = directory / name
+            make_folder(path.parent, secret=secret)
+            part = path.with_name(f".{path.name}.part")
+            part.unlink(missing_ok=True)  # of a run that was killed; its mode would stay
+            opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
+            with open(opened, "wb") as file:
+                file.write(data)
+            written.append(part.replace(path))
+    except OSError as error:
+        raise ReportError(
+            f"the report cannot be written to {directory}: {error.strerror}; choose a directory that you can write"
+        ) from error
+    return written
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text} is no finite number")
+    return number
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")

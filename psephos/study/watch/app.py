@@ -1,0 +1,146 @@
+"""The page and the metrics of a followed study: Starlette, server-sent events, Prometheus' text format."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from importlib.resources import files
+from ipaddress import ip_address
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from psephos.results.palette import DARK, LIGHT
+from psephos.study.monitor import Follower
+
+__all__ = ["answers_to", "application"]
+
+_BEAT = 15.0
+"""Seconds after which a page that hears nothing is told that all is well."""
+
+_SECURE = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class _Metrics:
+    """What a study's board says, whenever Prometheus asks."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+
+    def collect(self) -> list[Any]:
+        state = self._follower.state()
+        entries = CounterMetricFamily("psephos_entries", "Entries on the board, by author.", labels=["author"])
+        size = CounterMetricFamily("psephos_bytes", "Bytes on the board, by author.", labels=["author"])
+        last = GaugeMetricFamily("psephos_last_seen_seconds", "When a role was last heard of.", labels=["author"])
+        steps = GaugeMetricFamily("psephos_step_done", "Whether a role has done a step.", labels=["author", "step"])
+        for role in state["roles"]:
+            entries.add_metric([role["role"]], role["entries"])
+            size.add_metric([role["role"]], role["bytes"])
+            if role["last"] is not None:
+                last.add_metric([role["role"]], role["last"])
+            for step in role["steps"]:
+                steps.add_metric([role["role"], step["step"]], float(step["done"]))
+        refused = CounterMetricFamily("psephos_refused", "Entries that nobody takes, by error.", labels=["error"])
+        for error, count in state["refused"].items():
+            refused.add_metric([error], count)
+        head = GaugeMetricFamily("psephos_head", "Entries that were read.", value=state["head"]["size"])
+        up = GaugeMetricFamily("psephos_board_up", "Whether the board answers.", value=float(not state["failure"]))
+        done = GaugeMetricFamily("psephos_result", "Whether there is a result.", value=float(bool(state["result"])))
+        return [entries, size, last, steps, refused, head, up, done]
+
+
+def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] = ("*",)) -> Starlette:
+    """The page of a study.
+
+    Args:
+        follower: of its board. poll: seconds between looks at the board.
+        hosts: names that it answers to (`answers_to`).
+    """
+    registry = CollectorRegistry()
+    registry.register(_Metrics(follower))
+    changed = asyncio.Condition()
+
+    async def follow() -> None:
+        while True:
+            if await asyncio.to_thread(follower.step):
+                async with changed:
+                    changed.notify_all()
+            await asyncio.sleep(poll)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        task = asyncio.create_task(follow())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def page(request: Request) -> Response:
+        return HTMLResponse(_page(), headers=_SECURE)
+
+    async def script(request: Request) -> Response:
+        return Response(_file("watch.js"), media_type="text/javascript", headers=_SECURE)
+
+    async def state(request: Request) -> Response:
+        return JSONResponse(follower.state(), headers={"Cache-Control": "no-store"})
+
+    async def events(request: Request) -> Response:
+        async def told() -> AsyncIterator[str]:
+            while not await request.is_disconnected():
+                yield f"data: {json.dumps(follower.state())}\n\n"
+                async with changed:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(changed.wait(), _BEAT)
+
+        return StreamingResponse(told(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    async def metrics(request: Request) -> Response:
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+
+    async def healthy(request: Request) -> Response:
+        return JSONResponse({"board": follower.failure or "answers"}, 503 if follower.failure else 200)
+
+    routes = [
+        Route("/", page),
+        Route("/watch.js", script),
+        Route("/state.json", state),
+        Route("/events", events),
+        Route("/metrics", metrics),
+        Route("/healthy", healthy),
+    ]
+    answering = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
+    return Starlette(routes=routes, middleware=[answering], lifespan=lifespan)
+
+
+def answers_to(address: str) -> Sequence[str]:
+    """The names that a page at this address answers to: any, but where it is for this machine only.
+
+    A site that a browser here looks at may have its own name lead to this machine; it would read what the page says to
+    that name (DNS rebinding).
+    """
+    here = ip_address(address)
+    return ("localhost", "127.0.0.1", "[::1]", str(here)) if here.is_loopback else ("*",)
+
+
+def _file(name: str) -> str:
+    return (files("psephos.study.watch") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _page() -> str:
+    light, dark = ("".join(f"--{name}:{value};" for name, value in colours.items()) for colours in (LIGHT, DARK))
+    colours = f":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    return _file("watch.html").replace("/* colours */", colours)

@@ -1,0 +1,196 @@
+"""What can be released of sums that are known: each method's bound, cost, noise and classifier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.curator.hamm import sensitivity
+from psephos.curator.hamm.averaging import average_of
+from psephos.curator.hamm.erm import minimise
+from psephos.curator.hamm.labels import alpha, majority, one_hot
+from psephos.curator.hamm.methods import Request
+from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_sum
+from psephos.curator.losses import loss_named
+from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.results.evaluation import Kept
+from psephos.simulation import methods
+from psephos.simulation.tally import TallyOptions, simulate_tally
+from tests.psephos.simulation import runs
+
+PARTIES = 30
+REQUEST = Request(2.0, 1e-5, "spherical-laplace", None, "certified", False)
+
+
+def auxiliary(samples: int = 40, features: int = 3) -> Any:
+    X = np.random.default_rng(5).normal(size=(samples, features))
+    return X / (np.linalg.norm(X, axis=1).max() * (1 + 1e-9))
+
+
+def counts(classes: int) -> Any:
+    return np.random.default_rng(6).multinomial(PARTIES, [1 / classes] * classes, size=40)
+
+
+@pytest.mark.parametrize("name", runs.RUNS["methods"])
+def test_whole_runs_are_as_they_were(name: str) -> None:
+    runs.check("methods", name)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "output"),
+    [("gaussian", "gaussian"), ("discrete-laplace", "spherical-laplace"), ("spherical-laplace", "spherical-laplace")],
+)
+def test_the_noise_of_a_release_is_that_of_the_request(mechanism: Any, output: str) -> None:
+    """And its delta: nothing but what the sampler is off by where the law is pure."""
+    request, X = replace(REQUEST, mechanism=mechanism), auxiliary()
+    assert request.output_noise == output
+    soft = methods.erm_method("soft", counts(3), X, loss_named("logistic", 3), request)
+    assert (soft.chosen["mechanism"], soft.event.epsilon) == (output, 2.0)
+    assert (soft.event.delta > 1e-6) == (mechanism == "gaussian")
+    statistic = methods.statistic_method(counts(3), X, request)
+    assert (statistic.chosen["mechanism"], statistic.event.epsilon) == (mechanism, 2.0)
+    assert (statistic.event.delta > 1e-6) == (mechanism == "gaussian")
+    pate = methods.pate_method(counts(3), X, request, 7)
+    assert pate.chosen["mechanism"] == ("gnmax" if mechanism == "gaussian" else "lnmax")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("labels", ["majority", "soft"])
+def test_the_algorithms_of_hamm(labels: Any, classes: int) -> None:
+    """Without noise the minimiser itself; with epsilon beyond reason nearly that; the bound is that of lambda."""
+    X, votes, loss = auxiliary(), counts(classes), loss_named("logistic", classes)
+    targets = alpha(votes) if labels == "soft" else one_hot(majority(votes), classes)
+    request = replace(REQUEST, lam=0.05, epsilon=64.0, mechanism="gaussian")
+    made = methods.erm_method(labels, votes, X, loss, request)
+    w = minimise(X, targets, 0.05, loss).w
+    np.testing.assert_allclose(made.nonprivate(), w, atol=1e-6)
+    drawn = made.draw(SimulationRandomness(1, "draw"))
+    assert np.linalg.norm(drawn - w) > 0
+    assert made.chosen["lam"] == 0.05
+    bound = {
+        ("majority", 2): lambda: sensitivity.binary_majority(0.05, sensitivity.rho(X)),
+        ("soft", 2): lambda: sensitivity.binary_soft(0.05, PARTIES, sensitivity.rho(X)),
+        ("majority", 3): lambda: sensitivity.multiclass_majority(0.05, 3, sensitivity.rho(X)),
+        ("soft", 3): lambda: sensitivity.multiclass_soft(0.05, PARTIES, 3, sensitivity.rho(X)),
+    }[labels, classes]()
+    assert made.sensitivity.value == pytest.approx(bound.value, rel=1e-2)
+    assert made.sensitivity.value >= bound.value
+    entry = made.ledger_entry
+    assert (entry.mechanism, entry.epsilon, entry.unit) == ("gaussian", 64.0, "party")
+    assert (entry.sensitivity, entry.norm) == (made.sensitivity.value, "l2")
+    assert entry.chosen == {"lam": 0.05}
+    assert made.chosen.keys() == {"lam", "mechanism"}, "the ledger has taken it out of the method"
+    plain = methods.erm_method(labels, votes, X, loss, REQUEST)
+    np.testing.assert_allclose(plain.nonprivate(), minimise(X, targets, 1e-4, loss).w, atol=1e-4)
+
+
+def test_minimisers_are_shared_among_requests() -> None:
+    X, votes, loss, asked = auxiliary(), counts(3), loss_named("logistic", 3), list[float]()
+    fit = methods.erm_fit("soft", votes, X, loss)
+    assert fit(0.05) is fit(0.05)
+
+    def counting(lam: float) -> Any:
+        asked.append(lam)
+        return fit(lam)
+
+    made = methods.erm_method("soft", votes, X, loss, replace(REQUEST, lam=0.05), counting)
+    made.nonprivate()
+    assert asked == [0.05, 0.05]
+
+
+def test_private_auxiliary_samples_cost_more() -> None:
+    X, votes, loss = auxiliary(), counts(2), loss_named("logistic", 2)
+    asked = (replace(REQUEST, lam=0.05, protect_auxiliary=one) for one in (False, True))
+    public, hidden = (methods.erm_method("soft", votes, X, loss, request) for request in asked)
+    assert hidden.sensitivity.value > public.sensitivity.value
+    assert hidden.event.unit == "party and one auxiliary sample"
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_average_of_parameters(classes: int) -> None:
+    features = 4
+    sums = tuple(range(-6, features * (1 if classes == 2 else classes) - 6))
+    made = average_of(sums, 5, 2.0, FixedPoint(4), features=features, classes=classes)
+    certified = methods.average_method(made, 0.01, REQUEST)
+    np.testing.assert_array_equal(certified.nonprivate(), made.w)
+    assert certified.chosen == {"lam": 0.01, "radius": 2.0, "mechanism": "spherical-laplace"}
+    assert certified.sensitivity.value == pytest.approx(sensitivity.average(2.0, 5).value, rel=0.1)
+    paper = methods.average_method(made, 0.01, replace(REQUEST, bound="paper"))
+    said = (sensitivity.hamm_b4_binary if classes == 2 else sensitivity.hamm_b4)(0.01, 5)
+    assert paper.sensitivity.value == pytest.approx(said.value, rel=0.01)
+
+
+@pytest.mark.parametrize("source", ["own-data", "whitened"])
+def test_the_statistic_of_an_exact_sum(source: Any) -> None:
+    plan = plan_statistic(auxiliary(), 3, PARTIES, epsilon=2.0, delta=1e-5, mechanism="gaussian", source=source)
+    total = list(range(plan.dimension))
+    made = methods.own_data_method(total, plan)
+    np.testing.assert_array_equal(made.nonprivate(), fit_statistic(release_sum(total, replace(plan, mechanism=None))))
+    drawn = made.draw(SimulationRandomness(2, "draw"))
+    np.testing.assert_array_equal(drawn, fit_statistic(release_sum(total, plan, SimulationRandomness(2, "draw"))))
+    assert np.linalg.norm(drawn - made.nonprivate()) > 0
+    assert (made.sensitivity, made.event) == (plan.sensitivity, plan.event)
+    assert made.chosen == {"source": source, "rank": plan.rank, "mechanism": type(plan.mechanism).__name__}
+
+
+def test_the_statistic_of_votes() -> None:
+    X, votes = auxiliary(), counts(3)
+    made, again = (methods.statistic_method(votes, X, replace(REQUEST, lam=lam)) for lam in (None, 0.1))
+    loss = loss_named("logistic", 3)
+    np.testing.assert_allclose(made.nonprivate(), minimise(X, alpha(votes), 1e-4, loss).w, atol=1e-4)
+    np.testing.assert_allclose(again.nonprivate(), minimise(X, alpha(votes), 0.1, loss).w, atol=1e-6)
+    one, other, same = (made.draw(SimulationRandomness(seed, "draw")) for seed in (1, 2, 1))
+    np.testing.assert_array_equal(one, same)
+    assert np.linalg.norm(one - other) > 0
+    assert made.chosen.keys() == {"source", "rank", "mechanism"}
+    assert made.chosen["source"] == "votes"
+
+
+@pytest.mark.parametrize(
+    ("joint", "known"),
+    [(True, {"discrete-laplace", "gaussian"}), (False, {"discrete-laplace", "gaussian", "spherical-laplace"})],
+)
+def test_which_noise_there_is(joint: bool, known: set[str]) -> None:
+    words = "with --reveal statistic" if joint else "the mechanism is one of"
+    for name in ("discrete-laplace", "gaussian", "spherical-laplace", "uniform"):
+        if name in known:
+            methods.check_mechanism(name, joint=joint)
+        else:
+            with pytest.raises(InvalidParameter, match=words):
+                methods.check_mechanism(name, joint=joint)
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"reveal": "statistic"}, {"mechanism": "gaussian"}], ids=["curator", "joint", "gaussian"]
+)
+def test_what_is_not_private_does_not_depend_on_epsilon(asked: dict[str, Any]) -> None:
+    """Neither the number of coordinates nor a filter or a lambda that epsilon's plan chose."""
+    found = []
+    for epsilon in (0.1, 10.0):
+        kept = Kept()
+        options = TallyOptions(**runs.SUMS | {"parties": 20, "draws": 1, "epsilon": (epsilon,)} | asked)
+        simulate_tally(options, kept=kept)
+        found.append({one.method: one.w for one in kept.measured if one.epsilon is None})
+    assert found[0].keys() == found[1].keys() >= {"own-data", "whitened", "statistic"}
+    for method, w in found[0].items():
+        np.testing.assert_array_equal(w, found[1][method], err_msg=method)
+
+
+def test_what_a_release_says_of_its_signal_is_of_public_values() -> None:
+    """Only where there are public rows to judge by, and only of what was released."""
+    w = np.random.default_rng(3).normal(size=(20, 3))
+    limit, point = 8.0, FixedPoint(24)
+    sums = [sum(column) for column in zip(*(point.encode(one, limit) for one in w), strict=True)]
+    average = average_of(sums, 20, limit, point, features=3)
+    without, with_rows = (methods.average_method(average, 0.01, REQUEST, rows) for rows in (None, auxiliary()))
+    private = methods.average_method(average, 0.01, replace(REQUEST, protect_auxiliary=True), auxiliary())
+    assert with_rows.signal() is None
+    for made in (without, with_rows, private):
+        made.draw(SimulationRandomness(1, "draw"))
+    assert without.signal() is private.signal() is None
+    assert with_rows.signal() is not None

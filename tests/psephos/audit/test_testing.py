@@ -1,0 +1,242 @@
+"""What others test with is tested: adversaries, views, advantages, audits of one's own, mutants of one's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from psephos.audit import (
+    Adversary,
+    Case,
+    Check,
+    Coalition,
+    Context,
+    Election,
+    Mutant,
+    Result,
+    Sends,
+    advantage,
+    audit_case,
+    edited,
+    hold_election,
+    views,
+)
+from psephos.audit.fixtures import MakeElection
+from psephos.curator.tally import Tally
+from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.errors import InvalidParameter, TooFewBallotsError
+from psephos.protocol.randomness import Randomness, SimulationRandomness
+from psephos.protocol.roles import BOARD, Entry, Post, Role
+from psephos.protocol.storage.store import Store
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
+
+
+def roles_of(election: Election) -> list[Role]:
+    """Honest ones, who remember nothing of an earlier run."""
+    ballots = [election.ballot(number).encode() for number in range(5)]
+    senders = (Sends(f"party {number}", data) for number, data in enumerate(ballots))
+    return [*senders, Tally(election.round), *election.holders()]
+
+
+# -- adversaries
+
+
+def test_one_that_overrides_nothing_is_the_honest_role(election: Election) -> None:
+    honest, posing = Transcript(), Transcript()
+    opened = Driver(roles_of(election), transcript=honest).run()["curator"]
+    everybody = dict.fromkeys((role.name for role in roles_of(election)), Adversary)
+    same = Driver(replaced(roles_of(election), everybody), transcript=posing).run()["curator"]
+    assert same.sums == opened.sums == tuple(election.sums(range(5)))
+    assert [m.kind for m in posing.messages] == [m.kind for m in honest.messages]
+
+
+class Silent(Adversary):
+    def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
+        return []
+
+
+class Twice(Adversary):
+    def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
+        return [post, post]
+
+
+class Deaf(Adversary):
+    """Never shows the honest role a ballot of party 4."""
+
+    def hear(self, entry: Entry) -> Iterable[Entry]:
+        return [] if entry.sender == "party 4" else [entry]
+
+
+def test_what_it_sends_and_hears_is_its_own(election: Election) -> None:
+    four = Driver(replaced(roles_of(election), {"party 2": Silent})).run()["curator"]
+    assert four.sums == tuple(election.sums([0, 1, 3, 4]))
+    transcript = Transcript()
+    again = Driver(replaced(roles_of(election), {"party 2": Twice}), transcript=transcript, strict=False)
+    assert again.run()["curator"].sums == tuple(election.sums(range(5)))
+    assert [message.sender for message in transcript.messages].count("party 2") == 2
+    deaf = replaced(roles_of(election), {"curator": Deaf} | {f"holder {j}": Deaf for j in (1, 2, 3)})
+    assert Driver(deaf).run()["curator"].sums == tuple(election.sums(range(4)))
+    with pytest.raises(TooFewBallotsError):
+        Driver(replaced(roles_of(election), {f"party {number}": Silent for number in range(4)})).run()
+
+
+class Listener(Adversary):
+    """A party that reads the board, which honest ones do not, and says once what it heard."""
+
+    also_reads = frozenset({Kind.BALLOT})
+
+    def idle(self, seen: Sequence[Entry]) -> Iterable[Post]:
+        return [Post("nobody", bytes([len(seen)]))]
+
+
+def test_it_may_listen_and_speak_when_it_is_quiet(election: Election) -> None:
+    """What it reads besides is not shown to the honest role, which would not know what to do with it."""
+    transcript = Transcript(secrets=True)
+    Driver(replaced(roles_of(election), {"party 0": Listener}), transcript=transcript).run()
+    said = [message.data for message in transcript.messages if message.receiver == "nobody"]
+    assert said == [bytes([5])]
+
+
+def test_its_state_can_be_written_down(election: Election, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    store = Store(tmp_path / "run.sqlite", {})
+    liars = {"curator": Adversary, "holder 1": Adversary}
+    opened = Driver(replaced(roles_of(election), liars), store=store).run()
+    again = Driver(replaced(roles_of(election), liars), store=store).run()
+    assert opened["curator"].sums == again["curator"].sums == tuple(election.sums(range(5)))
+
+
+# -- views
+
+
+def test_views_are_of_roles_that_took_part(election: Election) -> None:
+    transcript = Transcript(secrets=True)
+    Driver(roles_of(election), transcript=transcript).run()
+    seen = views(transcript, "curator", "holder 3")
+    assert {message.receiver for message in seen["holder 3"].received} == {BOARD}
+    assert {"board", "curator"} == {message.receiver for message in seen["curator"].received}
+    for stranger in ("holder 9", "Curator", "board", ""):
+        with pytest.raises(InvalidParameter, match="took part in this run; there were curator, holder 1"):
+            views(transcript, "curator", stranger)
+    with pytest.raises(InvalidParameter, match="secrets=True"):
+        views(Transcript(), "curator")
+
+
+# -- advantage
+
+
+def test_the_interval_is_that_of_clopper_and_pearson() -> None:
+    """Each end is where as many right guesses, or more, or fewer, have probability (1 - confidence)/2."""
+    answers = iter([1] * 37 + [0] * 13)
+    found = advantage(lambda world, coins: world, lambda view: view if next(answers) else 1 - view, trials=50)
+    assert (found.right, found.trials, found.value) == (37, 50, pytest.approx(2 * 37 / 50 - 1))
+    low, high = (found.low + 1) / 2, (found.high + 1) / 2
+    assert binom.sf(36, 50, low) == pytest.approx(0.005)
+    assert binom.cdf(37, 50, high) == pytest.approx(0.005)
+
+
+def test_whoever_sees_the_world_wins_and_whoever_sees_coins_does_not() -> None:
+    sure = advantage(lambda world, coins: world, lambda view: view, trials=30)
+    assert (sure.value, sure.high) == (1.0, 1.0)
+    assert sure.low == pytest.approx(2 * 0.005 ** (1 / 30) - 1)
+    assert advantage(lambda world, coins: world, lambda view: 1 - view, trials=30).value == -1.0
+    # Seeded, so no false alarm can come and go; at fresh coins it would be 1 in 100.
+    blind = advantage(lambda world, coins: coins.below(2), lambda view: view, trials=400, seed=3)
+    assert blind.low < 0 < blind.high
+    again = advantage(lambda world, coins: coins.below(2), lambda view: view, trials=400, seed=3)
+    assert again == blind
+
+
+def test_worlds_are_tossed_fairly_and_trials_have_coins_of_their_own() -> None:
+    worlds: list[int] = []
+    drawn: set[int] = set()
+
+    def play(world: int, coins: Randomness) -> int:
+        worlds.append(world)
+        drawn.add(coins.bits(64))
+        return world
+
+    advantage(play, lambda view: view, trials=200, seed=5)
+    assert 70 < sum(worlds) < 130  # seeded; 2e-5 for fresh coins
+    assert len(drawn) == 200
+
+
+@pytest.mark.parametrize(("how", "words"), [({"trials": 0}, "one trial"), ({"confidence": 1.0}, "confidence")])
+def test_a_game_needs_trials_and_a_confidence(how: dict[str, float], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        advantage(lambda world, coins: world, lambda view: view, **how)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="0 or 1"):
+        advantage(lambda world, coins: world, lambda view: 2)
+
+
+# -- a case of one's own
+
+
+def parity(context: Context) -> Result:
+    """A protocol that tells whether the secret is odd, by `told`."""
+    values = [told(int(value)) for value in np.random.default_rng(context.seed).integers(0, 9, 30)]
+    return Result(any(values), f"{sum(values)} of {len(values)} told")
+
+
+KNOWN = False
+
+
+def told(secret: int) -> bool:
+    return KNOWN and secret % 2 == 1
+
+
+HERE = sys.modules[__name__]
+CURATOR = Coalition("curator", ("curator",))
+CASE = Case("mine", ("parity",), (CURATOR,), (Check("told", "curator", ("parity",), parity),))
+LEAKS = Mutant("tells", "mine", HERE, "told", "KNOWN and", "True and", "told")
+EQUAL = Mutant("changes nothing", "mine", HERE, "told", "== 1", "> 0", "told")
+
+
+def test_a_case_of_ones_own_is_audited_and_its_mutants_noticed() -> None:
+    found = audit_case(CASE, [LEAKS], seed=1)
+    assert found.passed
+    assert found.outcome.protocols[0].name == "mine"
+    assert found.outcome.protocols[0].coalitions[0].cells["parity"].evidence == "told: 0 of 30 told"
+    assert told(1) is False, "the edit ended with its block"
+
+
+def test_an_unnoticed_mutant_and_a_leak_fail_an_audit() -> None:
+    unnoticed = audit_case(CASE, [EQUAL, LEAKS], seed=1)
+    assert unnoticed.unnoticed == ("changes nothing",)
+    assert unnoticed.outcome.as_expected
+    assert not unnoticed.passed
+    with edited(LEAKS.owner, "told", LEAKS.old, LEAKS.new):
+        assert not audit_case(CASE, seed=1).passed
+    with pytest.raises(InvalidParameter, match="has changed"):
+        audit_case(CASE, [Mutant("gone", "mine", LEAKS.owner, "told", "no such line", "", "told")])
+    blank = Case("blank", ("parity", "size"), CASE.coalitions, CASE.checks)
+    with pytest.raises(KeyError, match="size"):
+        audit_case(blank, seed=1)
+
+
+# -- rounds
+
+
+def test_rounds_are_as_they_are_asked_for(make_election: MakeElection, coins: SimulationRandomness) -> None:
+    election = make_election(7, 5, 3, length=20, minimum_ballots=4, randomness=coins)
+    assert (len(election.round.roster), len(election.shares), election.round.threshold_key.threshold) == (7, 5, 3)
+    with pytest.raises(TooFewBallotsError):
+        election.count([election.ballot(party) for party in range(3)])
+    wide = hold_election(2, 2, 2, length=3, span=(-5, 5), proofs="knowledge")
+    assert wide.round.proofs == "knowledge"
+    plain = hold_election(2, 2, 2, length=3, span=(-5, 5))
+    assert plain.count([plain.ballot(0, [-5, 0, 5]), plain.ballot(1, [-5, 1, 5])]).sums == (-10, 1, 10)
+    assert Ballot.decode(plain.ballot(0, [0, 0, 0]).encode(), plain.round).party == 0
+
+
+def test_seeded_coins_are_the_tests_own(coins: SimulationRandomness, request: pytest.FixtureRequest) -> None:
+    assert coins.draw(8) == SimulationRandomness(0, request.node.nodeid).draw(8)
+
+
+def test_an_analysis_is_seeded(analysis: Context) -> None:
+    assert analysis.seed == 20260

@@ -1,0 +1,209 @@
+"""Whose data is simulated, how it is dealt and who stays away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from psephos.data.datasets import Dataset, load
+from psephos.data.own import OwnTable
+from psephos.data.partition import Absent, DataOptions, dealt_by, one_of, scaler_for
+from psephos.data.preprocessing import default_scaler
+from psephos.data.splits import split
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.roles import Step
+from psephos.simulation.pathak import PathakOptions
+from psephos.simulation.sums import SumOptions
+from psephos.simulation.tally import TallyOptions
+
+SMALL = DataOptions(parties=4)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        {"parties": 2},
+        {"absent": 0.0},
+        {"absent": 0.999},
+        {"sizes": "5,6,7,8"},
+        {"sizes": "5,6,7", "parties": 3},
+        *({"sizes": deal} for deal in ("equal", "dirichlet", "shards")),
+        {"samples_per_party": 5, "sizes": "shards"},
+        {"data": "t.csv", "label": "y", "party": "who", "public": "9"},
+        {"data": "t.csv", "label": "y", "schema": "t.toml"},
+        {"data": "t.csv", "label": "y", "sizes": "shards", "sample_public": True},
+        {"held_out": 0.0},
+    ],
+    ids=str,
+)
+def test_what_can_be_dealt(one: dict[str, Any]) -> None:
+    replace(SMALL, **one).check()
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        ({"parties": 1}, "at least 2 parties, not 1"),
+        ({"absent": 1.0}, r"lies in \[0, 1\)"),
+        ({"absent": -0.01}, r"lies in \[0, 1\)"),
+        ({"absent": float("nan")}, r"lies in \[0, 1\)"),
+        ({"sizes": "alphabetical"}, "sizes is one of equal, dirichlet, shards"),
+        ({"sizes": "5,6,7"}, "3 sizes were given for 4 parties"),
+        ({"sizes": "5,6,7,8,9"}, "5 sizes were given for 4 parties"),
+        ({"sizes": "5,6,7,8", "samples_per_party": 5}, "and no --samples-per-party"),
+        ({"data": "t.csv", "label": "y", "party": "who", "public": "9", "sizes": "shards"}, "exclude each other"),
+        ({"data": "t.csv", "label": "y", "party": "who", "public": "9", "sizes": "5,6,7,8"}, "exclude each other"),
+        ({"label": "y"}, "--label is about your own table"),
+        ({"data": "t.csv"}, "--data needs --label"),
+        ({"data": "t.csv", "label": "y"}, "--public.*--schema.*--sample-public"),
+        ({"classes": ("a", "b")}, "--classes is about your own table"),
+        ({"data": "t.csv", "label": "y", "public": "9", "sample_public": True}, "--sample-public is for a table"),
+        ({"data": "t.csv", "label": "y", "held_out": 1.0}, "--held-out is a share"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_dealt(one: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        replace(SMALL, **one).check()
+
+
+def test_a_choice_is_one_of_those_known() -> None:
+    one_of("scaling", None, None, "max-norm")
+    one_of("scaling", "max-norm", None, "max-norm")
+    for chosen in (None, "maxnorm"):
+        with pytest.raises(InvalidParameter, match="scaling is one of max-norm, unit-rows, not"):
+            one_of("scaling", chosen, "max-norm", "unit-rows")
+
+
+def test_who_stays_away_is_chosen_by_the_seed() -> None:
+    """Half a party is rounded to an even number of them, as Python does."""
+    options = DataOptions(parties=10, absent=0.35, seed=5)
+    assert options.away == [2, 4, 6, 7]
+    assert [len(replace(options, absent=share).away) for share in (0.0, 0.04, 0.06, 0.35, 0.9)] == [0, 0, 1, 4, 9]
+    assert replace(options, seed=6).away != options.away
+    assert all(away == sorted(away) for away in (replace(options, seed=seed).away for seed in range(5)))
+
+
+def same(one: Any, other: Any) -> None:
+    for field in ("auxiliary", "test"):
+        np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+    assert len(one.parties) == len(other.parties)
+    for mine, theirs in zip(one.parties, other.parties, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("asked", "dealt"),
+    [
+        ({}, {}),
+        ({"samples_per_party": 30}, {"samples_per_party": 30}),
+        ({"sizes": "30,20,9,40"}, {"samples_per_party": [30, 20, 9, 40]}),
+        ({"sizes": "dirichlet", "concentration": 7.0}, {"deal": "dirichlet", "concentration": 7.0}),
+        ({"sizes": "shards", "samples_per_party": 30}, {"deal": "shards", "samples_per_party": 30}),
+    ],
+)
+def test_rows_are_dealt_as_they_were_asked_for(asked: dict[str, Any], dealt: dict[str, Any]) -> None:
+    data, options = load("breast-cancer"), DataOptions(parties=4, seed=3, **asked)
+    same(options.deal(data), split(data, 4, 3, **dealt))
+    same(dealt_by(options)[1], options.deal(data))
+    few = {"samples_per_party": 11, **dealt}  # whoever deals by another rule may ask for a size where none was
+    same(options.deal(data, samples=11, auxiliary=60), split(data, 4, 3, auxiliary=60, **few))
+
+
+def test_auxiliary_samples_are_as_many_as_were_asked_for() -> None:
+    for asked, found in ((None, 41), (60, 60)):
+        assert len(dealt_by(SumOptions(parties=7, auxiliary=asked))[1].auxiliary) == found
+
+
+def test_synthetic_rows_are_two_for_each_party_and_some_public_ones() -> None:
+    """At least 2,000 in all."""
+    for options, rows in (
+        (DataOptions(parties=3000), 6000 + 750),
+        (SumOptions(parties=3000, auxiliary=100), 6100),
+        (DataOptions(parties=1000, samples_per_party=5), 5000 + 625),
+        (DataOptions(parties=10), 2000),
+    ):
+        data = dealt_by(replace(options, dataset="synthetic"))[1].dataset
+        assert data.X_train.shape[0] == rows
+
+
+def test_who_named_no_data_set_of_ours_gets_the_scaler_of_any_other() -> None:
+    for name, default in (("digits", "digits"), ("patients.csv", "your own")):
+        assert scaler_for(name).get_params() == default_scaler(default).get_params()
+    assert scaler_for("digits").get_params() != scaler_for("patients.csv").get_params()
+
+
+def test_options_as_json_has_them() -> None:
+    tree = DecisionTreeClassifier(max_depth=3)
+    found = TallyOptions(learners=("knn", tree), epsilon=(0.5, 2.0), parties=9).plain()
+    assert found["learners"] == ["knn", "DecisionTreeClassifier(max_depth=3)"]
+    assert (found["epsilon"], found["methods"]) == ([0.5, 2.0], [])
+    assert (found["parties"], found["dataset"], found["lam"]) == (9, "breast-cancer", None)
+    assert found.keys() == vars(TallyOptions()).keys()
+
+
+# -- a table of one's own
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """Four owners of twenty rows each."""
+    lines = ["who,x,y"] + [f"{number % 4},{(number * 7) % 13},{'ab'[number % 3 == 0]}" for number in range(80)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_a_table_that_names_the_parties_says_how_many_there_are(table: str) -> None:
+    """And no more of them hold the key, a majority of whom opens."""
+    named: dict[str, Any] = {"data": table, "label": "y", "party": "who", "parties": 9, "sample_public": True}
+    for holders, threshold, found in ((5, 3, (4, 4, 3)), (4, 1, (4, 4, 1)), (3, 3, (4, 3, 3))):
+        options, dealt = dealt_by(TallyOptions(**named, holders=holders, threshold=threshold))
+        assert (options.parties, options.holders, options.threshold) == found
+        assert len(dealt.parties) == 4
+    options, _ = dealt_by(PathakOptions(**named))
+    assert options.parties == 4
+
+
+def test_a_table_without_names_is_dealt(table: str) -> None:
+    options = DataOptions(
+        data=table, label="y", sample_public=True, parties=3, sizes="dirichlet", concentration=3.0, seed=2
+    )
+    chosen, dealt = dealt_by(options)
+    assert chosen == options
+    assert len(dealt.parties) == 3
+    same(dealt, OwnTable(options).deal(3, 2, sizes="dirichlet", concentration=3.0))
+    fixed = dealt_by(replace(options, sizes="3,4,5"))[1]
+    same(fixed, OwnTable(options).deal(3, 2, sizes=[3, 4, 5], concentration=3.0))
+
+
+def test_data_that_is_handed_in_is_taken_in_place_of_what_is_named(table: str) -> None:
+    data, options = load("digits"), DataOptions(data=table, label="y", sample_public=True, parties=3)
+    dealt = dealt_by(options, data)[1]
+    assert dealt.dataset is data
+    assert dealt_by(options, dealt)[1] is dealt
+
+
+def test_where_nothing_is_held_out_nothing_can_be_compared(table: str) -> None:
+    with pytest.raises(InvalidParameter, match="no rows are left to measure on"):
+        dealt_by(DataOptions(data=table, label="y", sample_public=True, parties=3, held_out=0.0))
+    assert DataOptions().compares is True
+
+
+def test_options_are_checked_before_data_is_dealt() -> None:
+    nothing = Dataset("none", np.empty((0, 1)), np.empty(0, int), None, None, ("a", "b"), "drawn")
+    with pytest.raises(InvalidParameter, match="at least 2 parties"):
+        dealt_by(DataOptions(parties=1), nothing)
+
+
+def test_who_stays_away_says_nothing() -> None:
+    class Somebody:
+        name = "party 3"
+
+    absent = Absent(Somebody())  # type: ignore[arg-type]
+    assert (absent.name, absent.start(), absent.receive((), ())) == ("party 3", Step(()), Step(()))

@@ -1,0 +1,72 @@
+"""`psephos reproduce pathak-adult`, on a stand-in of Adult's shape but not of its size."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import psephos.experiments.pathak as experiment
+from psephos.data.datasets import Dataset
+from psephos.experiments.pathak import AdultOptions, reproduce_pathak_adult
+from psephos.protocol.errors import InvalidParameter
+from psephos.results import Outcome
+
+OPTIONS = AdultOptions(deals=2, draws=10, epsilons=(0.1, 1.0, 1e6))
+
+
+@pytest.fixture(scope="module")
+def small() -> dict[str, Any]:
+    generator = np.random.default_rng(0)
+
+    def draw(n: int) -> tuple[Any, Any]:
+        X = np.zeros((n, 20))
+        for row in X:
+            row[generator.choice(20, generator.integers(11, 15), replace=False)] = 1
+        score = 2 * X[:, 0] + X[:, 1] - X[:, 2] + generator.normal(size=n)
+        return X, (score > 2).astype(np.int64)
+
+    (X, y), (X_test, y_test) = draw(700), draw(300)
+    data = Dataset("adult", X, y, X_test, y_test, ("<=50K", ">50K"), "made up")
+    splits = {"even (20 %)": (140,) * 5, "15 %": (105, 140, 140, 140, 175), "10 %": (70, 140, 140, 140, 210)}
+    return {"data": data, "splits": splits}
+
+
+def test_the_experiment_has_every_series_and_repeats(small: dict[str, Any]) -> None:
+    told: list[Any] = []
+    result = reproduce_pathak_adult(OPTIONS, **small, progress=lambda *step: told.append(step))
+    written = json.loads(json.dumps(result.as_json()))
+    assert Outcome.from_json(written).as_json() == written
+    assert len(result.settings) == 3
+    assert len(told) == 12
+    assert result.ones_per_row == [11, 14]
+    assert result.epsilon_real_per_epsilon == pytest.approx(20**0.5 / 10)
+    for setting in result.settings:
+        assert {(p.series, p.epsilon) for p in setting.points} == {
+            (s, e) for s in ("pooled + noise", "even (20 %)", "15 %", "10 %") for e in (0.1, 1.0, 1e6)
+        }
+        pooled = next(p for p in setting.points if p.series == "pooled + noise" and p.epsilon == 1e6)
+        assert pooled.error == pytest.approx(setting.pooled_error, abs=0.01)
+        assert pooled.std < 0.01
+        assert len(setting.theorems) == 4
+    assert replace(reproduce_pathak_adult(OPTIONS, **small), seconds={}) == replace(result, seconds={})
+
+
+def test_raw_rows_are_the_same_problem_rescaled(small: dict[str, Any]) -> None:
+    """Minimising on raw rows equals minimising on scaled ones with lambda over the square of the scale."""
+    raw = experiment.SETTINGS[0]
+    X, y = small["data"].X_train, small["data"].y_train
+    run = experiment._Run(raw, X, y, X, y, OPTIONS, small["splits"], lambda *told: None)
+    w = run._train(np.arange(700), (700,))[0]
+    signs = 2.0 * y - 1
+    slope = -(X.T @ (signs / (1 + np.exp(signs * (X @ w))))) / 700 + 2 * raw.lam * w
+    assert np.linalg.norm(slope) < 1e-8
+
+
+@pytest.mark.parametrize("wrong", [{"deals": 0}, {"draws": 0}, {"epsilons": ()}, {"epsilons": (-1.0,)}], ids=str)
+def test_bad_options_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        reproduce_pathak_adult(replace(OPTIONS, **wrong))

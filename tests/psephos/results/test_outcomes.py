@@ -1,0 +1,184 @@
+"""Outcomes: what a command found goes to JSON and comes back the same, and nothing else comes back at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.protocol.errors import ReportError, ReportVersionError
+from psephos.results import (
+    FORMAT,
+    KINDS,
+    Accuracy,
+    Composed,
+    Guarantee,
+    Outcome,
+    Release,
+    Run,
+    TallyOutcome,
+)
+
+SOFT = Release("spherical-laplace", 1.0, 0.0, "party", 0.25, "l2", "Theorem 3", chosen={"lam": 0.5})
+TALLY = TallyOutcome(
+    protocol="tally",
+    reveal="alpha",
+    dataset="digits",
+    parties=9,
+    features=64,
+    classes=10,
+    test=100,
+    epsilon=1.0,
+    delta=0.0,
+    key_bits=2048,
+    accuracy={"batch": Accuracy(0.9375), "soft": Accuracy(0.75, 0.5, 0.125)},
+    noise_source="system",
+    seed=0,
+    seconds={"keygen": 1.5, "fit": 0.25},
+    ballots=8,
+    auxiliary=50,
+    mechanism="spherical-laplace",
+    scaling="unit-rows",
+    lam=0.5,
+    randomness="half",
+    holders=5,
+    threshold=3,
+    min_ballots=4,
+    slots_per_plaintext=40,
+    ciphertexts_per_ballot=12,
+    bytes_per_ballot=6222,
+    tally_equals_plaintext=True,
+    privacy={"soft": SOFT},
+    composed=Composed(1, 1.0, 2.0**-40),
+    class_names=["a", "b"],
+    by_epsilon={"1": {"soft": Accuracy(0.75, 0.5, 0.125)}, "10": {"soft": Accuracy(0.75, 0.75, balanced=0.5)}},
+)
+
+
+def test_an_outcome_comes_back_from_its_json_as_it_was() -> None:
+    document = json.loads(json.dumps(TALLY.as_json()))
+    assert document["format"] == FORMAT == 2
+    assert document["kind"] == "tally"
+    found = document["accuracy"]["soft"]
+    assert (found["nonprivate"], found["private"], found["private_std"]) == (0.75, 0.5, 0.125)
+    assert document["sensitivity"] == {"soft": 0.25}
+    again = Outcome.from_json(document)
+    assert again == TALLY
+    assert again.as_json() == document
+
+
+def test_scripts_find_what_they_always_found() -> None:
+    """The names that the changelog promises not to change."""
+    runs = {kind: outcome for kind, outcome in KINDS.items() if issubclass(outcome, Run)}
+    names = {
+        kind: {field.name for field in dataclasses.fields(outcome)} | set(outcome.derived)
+        for kind, outcome in runs.items()
+    }
+    for found in names.values():
+        assert {"accuracy", "seconds", "key_bits", "peak_memory_mb", "sensitivity", "privacy"} <= found
+    summed = {"tally_equals_plaintext", "threshold", "ciphertexts_per_ballot", "bytes_per_ballot"}
+    assert summed <= names["tally"] & names["average"]
+    assert "shares_equal_reference" in names["pathak"]
+    assert {"sums_equal_reference", "epsilon_final", "epsilon_transcript", "threshold"} <= names["psgd"]
+    assert "sums_equal_reference" in {field.name for field in dataclasses.fields(KINDS["rajkumar"])}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"accuracy": {"soft": {"private": 1.5}}}, r"\$\.accuracy\[\.\.\.\]\.private"),
+        ({"accuracy": {"soft": {"private": "good"}}}, "Expected `float"),
+        ({"accuracy": 3}, r"\$\.accuracy"),
+        ({"seconds": {"fit": -1}}, r"\$\.seconds"),
+        ({"parties": 2.5}, r"\$\.parties"),
+        ({"parties": True}, r"\$\.parties"),
+        ({"noise_source": "dice"}, r"\$\.noise_source"),
+        ({"privacy": {"soft": {"epsilon": 0, "mechanism": "x", "delta": 0, "unit": "party"}}}, "epsilon"),
+        ({"by_epsilon": {"1": {"soft": {"private": 2}}}}, r"\$\.by_epsilon"),
+        ({"surprise": 1}, "has no surprise"),
+        ({"kind": "tombola"}, "kind is 'tombola'"),
+        ({"kind": ["tally"]}, "kind is"),
+    ],
+)
+def test_a_field_out_of_range_is_refused_with_its_place(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ReportError, match=words):
+        Outcome.from_json(TALLY.as_json() | change)
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(TallyOutcome)])
+def test_a_field_that_is_missing_is_refused_unless_it_has_a_default(name: str) -> None:
+    document = TALLY.as_json()
+    del document[name]
+    (field,) = (field for field in dataclasses.fields(TallyOutcome) if field.name == name)
+    if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+        with pytest.raises(ReportError, match=name):
+            Outcome.from_json(document)
+    else:
+        Outcome.from_json(document)
+
+
+@pytest.mark.parametrize("version", [1, 3, "2", True, None])
+def test_another_format_is_refused_by_name(version: Any) -> None:
+    with pytest.raises(ReportVersionError, match="reads format 2"):
+        Outcome.from_json(TALLY.as_json() | {"format": version})
+
+
+@pytest.mark.parametrize("document", [[], 3, None, {}, {"format": FORMAT}])
+def test_what_is_no_outcome_is_refused(document: Any) -> None:
+    with pytest.raises(ReportError):
+        Outcome.from_json(document)
+
+
+def test_an_outcome_of_another_kind_is_refused() -> None:
+    with pytest.raises(ReportError, match="its kind is 'tally'"):
+        KINDS["plan"].from_json(TALLY.as_json())
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, object(), np.array([math.nan])])
+def test_what_has_no_place_in_json_is_refused(value: Any) -> None:
+    with pytest.raises(ReportError, match="cannot be written as JSON"):
+        dataclasses.replace(TALLY, options={"x": [value]}).as_json()
+
+
+def test_arrays_and_numbers_of_numpy_are_written() -> None:
+    changed = dataclasses.replace(TALLY, options={"w": np.array([1.0, 2.0]), "n": np.int64(3)})
+    assert changed.as_json()["options"] == {"w": [1.0, 2.0], "n": 3}
+
+
+def test_an_infinite_epsilon_is_none() -> None:
+    guarantee = Guarantee("record", 1e-5, None, "", None, math.inf, math.inf, 0.0, "nobody")
+    assert guarantee.epsilon_transcript is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"noise_source": "simulation"}, "nothing here is private"),
+        ({"tally_equals_plaintext": False}, "Do not use this result"),
+        ({"key_bits": 512}, "protects nothing"),
+        ({"threshold": 2}, "above half of the holders"),
+        ({"cautions": ["one liar opens it"]}, "one liar opens it"),
+    ],
+)
+def test_what_a_reader_must_not_miss_is_a_warning(change: dict[str, Any], words: str) -> None:
+    assert not TALLY.page().warnings
+    assert [said for said in dataclasses.replace(TALLY, **change).page().warnings if words in said]
+
+
+def test_the_documentation_of_the_json_is_that_of_the_types() -> None:
+    root = Path(__file__).resolve().parents[2] / "docs"
+    spec = importlib.util.spec_from_file_location("json_page", root / "config" / "json_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    written = "python docs/config/json_page.py > docs/json.md"
+    assert (root / "json.md").read_text(encoding="utf-8") == module.page(), written
+    assert not re.findall(r"^.*\|\s+\|$", module.page(), re.M), "a field that no docstring describes"

@@ -1,0 +1,1019 @@
+"""Run reports: the page shows exactly the result's numbers and the transcript's messages, and asks for nothing."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import os
+import re
+from collections import Counter
+from dataclasses import asdict, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from psephos.audit.model import expected
+from psephos.audit.run import CASES
+from psephos.cli.main import build
+from psephos.protocol.errors import ReportError, ReportVersionError
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
+from psephos.results import (
+    ALPHA_NOTICE,
+    FORMAT,
+    Accuracy,
+    Alpha,
+    AuditedCell,
+    AuditedCoalition,
+    AuditedProtocol,
+    AuditOutcome,
+    HammOutcome,
+    Interrupted,
+    Mean,
+    Mechanism,
+    Outcome,
+    PathakAdultOutcome,
+    PrivacyAuditOutcome,
+    RajkumarOutcome,
+    TallyOutcome,
+)
+from psephos.results.charts import style_of
+from psephos.results.document import Message
+from psephos.results.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
+from psephos.results.papers import (
+    HammPanel,
+    Point,
+    Published,
+    RajkumarClaims,
+    RajkumarRow,
+    Setting,
+    Theorem,
+    Theorems,
+)
+from psephos.results.sequence import arrange, contents_of, family, size_text
+from psephos.results.write import report_from_json, write_report
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.tally import TallyOptions, simulate_tally
+
+Row = list[tuple[str, str | None]]
+
+DASH = "\N{EN DASH}"
+
+
+class Page(HTMLParser):
+    """What a test needs of a page: tables as rows of (text, data value), arrows, ids, what it would load."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tables: dict[str, list[Row]] = {}
+        self.arrows: list[dict[str, str]] = []
+        self.tags: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.loads: list[str] = []
+        self.unclosed: list[str] = []
+        self._table: str | None = None
+        self._cell = False
+        self.source = path.read_text(encoding="utf-8")
+        self.text = ""
+        self.feed(self.source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.tags[tag] += 1
+        if tag not in ("meta", "br", "hr", "img", "input"):
+            self.unclosed.append(tag)
+        if "id" in given:
+            self.ids.append(given["id"])
+        self.loads += [given[name] for name in ("src", "href", "xlink:href", "action", "srcset") if name in given]
+        if tag == "table":
+            self._table = given.get("id", given.get("class", ""))
+            self.tables[self._table] = []
+        elif tag == "tr" and self._table is not None:
+            self.tables[self._table].append([])
+        elif tag in ("td", "th") and self._table is not None:
+            self.tables[self._table][-1].append(("", None))
+            self._cell = True
+        elif tag == "data" and self._table is not None and self.tables[self._table][-1][-1][1] is None:
+            self.tables[self._table][-1][-1] = ("", given["value"])
+        elif tag == "g" and "data-count" in given:
+            self.arrows.append(given)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if self.unclosed[-1:] == [tag]:
+            self.unclosed.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.unclosed[-1:] == [tag], f"</{tag}> closes <{self.unclosed[-1:]}>"
+        self.unclosed.pop()
+        if tag == "table":
+            self._table = None
+        elif tag in ("td", "th"):
+            self._cell = False
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._table is not None and self._cell:
+            text, value = self.tables[self._table][-1][-1]
+            self.tables[self._table][-1][-1] = (text + data, value)
+
+    def body(self, table: str) -> list[Row]:
+        return self.tables[table][1:]
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[TallyOutcome, list[dict[str, Any]]]:
+    """A real run, small enough to take a second, and its redacted transcript."""
+    transcript = Transcript()
+    options = TallyOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=2)
+    result = simulate_tally(options, transcript=transcript)
+    assert isinstance(result, TallyOutcome)
+    return replace(result, alpha=Alpha.of(COUNTS)), transcript.redacted()
+
+
+@pytest.fixture(scope="module")
+def result(run: tuple[TallyOutcome, list[dict[str, Any]]]) -> TallyOutcome:
+    return run[0]
+
+
+@pytest.fixture
+def messages(run: tuple[TallyOutcome, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return copy.deepcopy(run[1])
+
+
+@pytest.fixture(scope="module")
+def whole(run: tuple[TallyOutcome, list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of that run's report, with everything a report can have. Tests only read it."""
+    directory = tmp_path_factory.mktemp("report")
+    write_report(*run, directory, command=["psephos", "run", "--report", "my out"])
+    return directory
+
+
+@pytest.fixture(scope="module")
+def page(whole: Path) -> Page:
+    return Page(whole / "report.html")
+
+
+COUNTS = np.array([[6, 0], [1, 5], [3, 3], [0, 6]])
+
+
+def typed(messages: list[dict[str, Any]]) -> list[Message]:
+    return msgspec.convert(messages, list[Message])
+
+
+def message(number: int, kind: str = "ballot", phase: str = "cast", size: int = 10) -> dict[str, Any]:
+    return {"phase": phase, "from": f"party {number}", "to": "board", "kind": kind, "bytes": size, "sha256": "0" * 64}
+
+
+# -- the page says what the JSON says
+
+
+def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyOutcome, page: Page) -> None:
+    shown = {}
+    for row in page.body("results"):
+        name = row[0][0].split()[0]
+        shown[name] = dict(zip(("nonprivate", "private", "balanced"), row[1:], strict=True))
+    for name, accuracy in result.accuracy.items():
+        asked = asdict(accuracy)
+        for key, (text, value) in shown.pop(name).items():
+            assert (None if value is None else json.loads(value)) == asked[key]
+            std = asked.get(f"{key}_std")
+            spread = "" if std is None else f"± {std:.3f}"
+            assert text.strip() == (DASH if value is None else f"{asked[key]:.3f}") + spread
+    assert not shown
+
+
+@pytest.mark.parametrize(("std", "told"), [(0.0, "0.924± 0.000"), (None, "0.924")])
+def test_equal_draws_have_a_deviation_of_zero_and_one_draw_has_none(
+    result: TallyOutcome, messages: list[dict[str, Any]], tmp_path: Path, std: float | None, told: str
+) -> None:
+    accuracy = {name: replace(one, private=0.924, private_std=std) for name, one in result.accuracy.items()}
+    write_report(replace(result, accuracy=accuracy), messages, tmp_path)
+    assert {row[2][0].strip() for row in Page(tmp_path / "report.html").body("results")} == {told}
+
+
+def test_every_entry_of_the_json_is_on_the_page(result: TallyOutcome, page: Page) -> None:
+
+    def leaves(value: Any, path: str = "") -> dict[str, Any]:
+        if isinstance(value, dict):
+            parts = [leaves(inner, f"{path}.{key}" if path else key) for key, inner in value.items()]
+        elif isinstance(value, list):
+            parts = [leaves(inner, f"{path}[{n}]") for n, inner in enumerate(value)]
+        else:
+            return {path: value}
+        return {key: inner for part in parts for key, inner in part.items()}
+
+    assert {row[0][0].strip(): json.loads(row[1][1] or "") for row in page.body("all")} == leaves(result.as_json())
+    seconds = {row[0][0]: json.loads(row[1][1] or "") for row in page.body("seconds")}
+    assert seconds == {phase.replace("_", " "): taken for phase, taken in result.seconds.items()}
+
+
+def test_the_ledger_has_every_release(result: TallyOutcome, page: Page) -> None:
+    assert [row[0][0] for row in page.body("ledger")] == list(result.sensitivity)
+    assert [json.loads(row[2][1] or "") for row in page.body("ledger")] == list(result.sensitivity.values())
+
+
+def test_the_diagram_has_exactly_the_transcripts_messages(messages: list[dict[str, Any]], page: Page) -> None:
+    drawn: Counter[tuple[str, str, str]] = Counter()
+    size: Counter[tuple[str, str, str]] = Counter()
+    for arrow in page.arrows:
+        key = (arrow["data-from"], arrow["data-to"], arrow["data-kind"])
+        drawn[key] += int(arrow["data-count"])
+        size[key] += int(arrow["data-bytes"])
+    keys = [(family(m["from"]), family(m["to"]), m["kind"]) for m in messages]
+    assert drawn == Counter(keys)
+    assert size == Counter(
+        {k: sum(m["bytes"] for m, mine in zip(messages, keys, strict=True) if mine == k) for k in keys}
+    )
+    listed = [
+        (row[1][0], row[2][0], row[3][0], row[4][0], json.loads(row[5][1] or "")) for row in page.body("transcript")
+    ]
+    assert listed == [(m["phase"], m["from"], m["to"], m["kind"], m["bytes"]) for m in messages]
+
+
+def test_few_messages_are_drawn_one_by_one(result: TallyOutcome, tmp_path: Path) -> None:
+    few = [message(number) for number in range(3)]
+    page = Page(write_report(result, few, tmp_path))
+    assert [(arrow["data-from"], arrow["data-count"]) for arrow in page.arrows] == [
+        ("party 0", "1"),
+        ("party 1", "1"),
+        ("party 2", "1"),
+    ]
+
+
+UNICODE = json.dumps({"format": 2, "kind": "interrupted", "protocol": "\ud800", "options": {}, "stopped": "x"})
+
+ROLES = st.sampled_from(["board", "curator", *(f"party {n}" for n in range(9)), *(f"holder {n}" for n in range(4))])
+MESSAGES = st.lists(
+    st.builds(
+        lambda phase, sender, receiver, kind, size: {
+            "phase": phase, "from": sender, "to": receiver, "kind": kind, "bytes": size, "sha256": "",
+        },
+        st.sampled_from(["cast", "open", *(f"step {n}" for n in range(12))]),
+        ROLES,
+        ROLES,
+        st.sampled_from(["ballot", "tally request", "partial decryption", "something new"]),
+        st.integers(0, 10**9),
+    ),
+    max_size=120,
+)  # fmt: skip
+
+
+@given(MESSAGES)
+def test_arrows_add_up_to_the_messages_however_many(messages: list[dict[str, Any]]) -> None:
+    lanes, blocks = arrange(typed(messages))
+    arrows = [arrow for block in blocks for arrow in block.arrows]
+    assert sum(arrow.count for arrow in arrows) == len(messages)
+    assert sum(arrow.total for arrow in arrows) == sum(m["bytes"] for m in messages)
+    kinds: Counter[str] = Counter()
+    for arrow in arrows:
+        kinds[arrow.kind] += arrow.count
+        assert min(arrow.sizes) * arrow.count <= arrow.total <= max(arrow.sizes) * arrow.count
+        assert {arrow.sender, arrow.receiver} <= set(lanes)
+    assert kinds == Counter(m["kind"] for m in messages)
+
+
+def test_thousands_of_messages_make_a_picture_that_fits(result: TallyOutcome, tmp_path: Path) -> None:
+    steps = []
+    for step in range(200):
+        steps += [message(number, phase=f"step {step}", size=100 + number) for number in range(15)]
+        steps.append({**message(0, "tally request", f"step {step}"), "from": "curator", "to": "holder 1"})
+    page = Page(write_report(result, steps, tmp_path))
+    assert [(a["data-kind"], int(a["data-count"])) for a in page.arrows] == [("ballot", 3000), ("tally request", 200)]
+    assert sum(int(a["data-bytes"]) for a in page.arrows) == sum(m["bytes"] for m in steps)
+    assert "step n (200 times)" in page.text
+    assert len(page.body("transcript")) == 2000
+    assert "1,200 more, which are in report.json" in page.text
+    assert len(json.loads((tmp_path / "report.json").read_text())["transcript"]) == len(steps)
+
+
+def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str, Any]]) -> None:
+    kinds = {m["kind"] for m in messages} | {kind.title for kind in Kind}
+    assert not [kind for kind in kinds if contents_of(kind).look == "unknown"]
+
+
+def test_alpha_is_marked_wherever_it_is_shown(whole: Path, page: Page) -> None:
+    assert f"alpha: {ALPHA_NOTICE}." in page.text
+    drawn = (whole / "figures" / "alpha.svg").read_text()
+    assert all(part in drawn for part in ("known to the curator", "not private, not for release"))
+    saved = json.loads((whole / "report.json").read_text())["result"]["alpha"]
+    assert saved["notice"] == ALPHA_NOTICE
+    assert sum(saved["samples_per_share"]) == len(COUNTS)
+    assert saved["mean_alpha"] == pytest.approx((COUNTS / 6).mean(axis=0))
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -> None:
+    page = Page(write_report(Interrupted(protocol=name, options={}, stopped="at once"), None, tmp_path))
+    assert "This run did not test it" in page.text
+    case = CASES[name]
+    (table,) = (table for table in page.tables if table.startswith("matrix"))
+    for coalition, row in zip(case.coalitions, page.body(table), strict=True):
+        assert row[0][0].strip() == coalition.name
+        for secret, (text, _) in zip(case.secrets, row[1:], strict=True):
+            assert expected(coalition, secret) in text
+            reasons = (*coalition.granted.values(), *coalition.known_leaks.values())
+            assert all(why.replace("`", "") in page.text for why in reasons)
+
+
+def test_what_was_released_is_never_called_not_private(result: TallyOutcome, tmp_path: Path) -> None:
+    accuracy = {"soft": Accuracy(private=0.75), "batch": Accuracy(0.875)}
+    page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
+    released, pooled = page.body("results")
+    assert [value for _, value in released[1:]] == [None, "0.75", None]
+    assert [value for _, value in pooled[1:]] == ["0.875", None, None]
+
+
+def test_the_answer_stands_first(result: TallyOutcome, tmp_path: Path) -> None:
+    accuracy = {
+        "batch": Accuracy(1.0),
+        "soft": Accuracy(0.875, 0.75, 0.125),
+        "statistic": Accuracy(0.875, 0.8125, 0.0625),
+    }
+    page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
+    answer = "Best private at epsilon 1: statistic 0.812 ± 0.062; privacy cost 0.062"
+    assert page.text.index(answer) < page.text.index("Opened sums against the clear ones")
+    one = replace(result, accuracy={"soft": Accuracy(0.875, 0.75)}).page().answer
+    assert one == "Private at epsilon 1: soft 0.750 (one draw); privacy cost 0.125"
+    assert replace(result, accuracy={"batch": Accuracy(1.0)}).page().answer == ""
+
+
+def test_key_and_release_are_drawn_though_nobody_sends_them(result: TallyOutcome, page: Page) -> None:
+    """As what a role does, no arrow: the arrows are the transcript's."""
+    first, *_, last = re.findall(r'<g class="(\w+)" data-role="(\w+)">', page.source)
+    assert (first, last) == (("does", "holder"), ("does", "curator"))
+    held = replace(result, keys="ceremony").page()
+    assert not held.before, "a ceremony's messages are in the transcript"
+
+
+def test_classes_have_names(result: TallyOutcome, page: Page) -> None:
+    assert [row[0][0] for row in page.body("mean-alpha")] == result.class_names == ["malignant", "benign"]
+
+
+# -- one document, one page
+
+
+def test_a_report_is_drawn_again_byte_for_byte(whole: Path, tmp_path: Path) -> None:
+    again = report_from_json(whole / "report.json", tmp_path)
+    files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    assert {path.suffix for path in files} == {".html", ".json", ".svg", ".png"}
+    for path in files:
+        assert (whole / path).read_bytes() == (tmp_path / path).read_bytes(), path
+    assert "psephos run --report 'my out'" in Page(again).text
+
+
+def test_what_json_printed_is_enough(result: TallyOutcome, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
+    page = Page(report_from_json(tmp_path / "run.json", tmp_path))
+    for missing in ("Not recorded: this result has no transcript", "Not recorded: machine and versions"):
+        assert missing in page.text
+
+
+def test_curves_are_drawn_and_tabulated(result: TallyOutcome, tmp_path: Path) -> None:
+    points = {
+        "0.1": {"soft": Accuracy(1.0, 0.5, 0.1, balanced=0.25)},
+        "1": {"soft": Accuracy(1.0, 0.75, 0.05, balanced=0.5)},
+    }
+    soft = {"soft": result.privacy["soft"]}
+    page = Page(write_report(replace(result, by_epsilon=points, privacy=soft), None, tmp_path))
+    shown = [tuple(json.loads(value) if value else None for _, value in row[1:]) for row in page.body("curve-table")]
+    assert shown == [(0.1, 0.5, 0.1), (1.0, 0.75, 0.05), (0.1, 0.25, None), (1.0, 0.5, None)]
+    assert (tmp_path / "figures" / "panel-1.svg").exists()
+
+
+def test_an_audit_shows_every_cell_and_its_tests(tmp_path: Path) -> None:
+    evidence = "two samples (alike; p = 0.5); the `exponent` searched"
+    cells = {
+        "votes": AuditedCell("hidden", "hidden", evidence),
+        "noise": AuditedCell("LEAK", "hidden", "the `exponent` searched"),
+    }
+    protocol = AuditedProtocol("pathak-printed", [AuditedCoalition("a party", ["party 1"], cells)])
+    page = Page(write_report(replace(AUDIT, protocols=[protocol]), None, tmp_path))
+    (row,) = page.body("matrix")
+    assert [re.sub(r"\s+", " ", text).strip() for text, _ in row] == [
+        "a party party 1",
+        "○ hiddentests 1, 2",
+        "✖ LEAK (expected: hidden)test 2",
+    ]
+    notes = re.search(r'<ol class="quiet notes">(.*?)</ol>', page.source)
+    assert notes
+    assert re.findall(r"<li>(.*?)</li>", notes[1]) == [
+        "two samples (alike; p = 0.5)",
+        "the <code>exponent</code> searched",
+    ]
+
+
+# -- nothing is asked of anybody, and everybody can read it
+
+
+def test_the_page_is_self_contained(page: Page) -> None:
+    check_alone(page)
+
+
+def check_alone(page: Page) -> None:
+    assert not {"script", "link", "img", "iframe", "object", "embed", "form", "foreignobject"} & set(page.tags)
+    assert all(target.startswith("#") for target in page.loads)
+    assert {target[1:] for target in page.loads} <= set(page.ids)
+    assert not re.search(r"@import|url\(\s*['\"]?(?!#)", page.source)
+    assert "Content-Security-Policy" in page.source
+    assert len(page.ids) == len(set(page.ids))
+    # Namespaces are names, not addresses; nothing else may look like one.
+    addresses = set(re.findall(r"https?://[^\"' <]+", page.source))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def test_nothing_in_the_json_becomes_markup(
+    result: TallyOutcome, messages: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    evil = "<script>alert(1)</script>$x$"
+    named = {"dataset": evil, "remarks": [evil], "cautions": [evil], "class_names": [evil]}
+    changed = replace(result, accuracy=result.accuracy | {evil: Accuracy(0.5)}, **named)
+    messages[0] |= {"kind": evil, "from": evil, "phase": evil}
+    page = Page(write_report(changed, messages, tmp_path, command=[evil]))
+    assert page.tags["script"] == 0
+    assert evil in page.text
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours "#rrggbb", 1 to 21 (WCAG 2.1, definition of contrast ratio)."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_contrast_passes_wcag_aa(theme: dict[str, str]) -> None:
+    for surface in SURFACES:
+        for text in TEXTS:
+            assert contrast(theme[text], theme[surface]) >= 4.5, (text, surface)
+    for mark in MARKS:
+        assert contrast(theme[mark], theme["paper"]) >= 3, mark
+
+
+def test_contrast_is_the_one_of_the_standard() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.478, abs=1e-3)
+
+
+def test_the_page_has_no_colour_that_the_palette_lacks(page: Page) -> None:
+    """What is not in the palette is not checked for contrast, and does not change with the theme."""
+    after_themes = page.source.split("</style>", 1)[1]
+    assert not re.findall(r"(?:fill|stroke|color)\s*[:=]\s*\"?#[0-9a-fA-F]{3,6}", after_themes)
+
+
+def test_figures_can_be_read_at_400_pixels(page: Page) -> None:
+    """Each is at most 400 units wide, so that on such a screen a unit is nearly a pixel; no text is below 11 units."""
+    boxes = re.findall(r'<svg[^>]*viewBox="0 0 ([\d.]+) [\d.]+"[^>]*class="figure"', page.source)
+    assert len(boxes) >= 4
+    assert all(float(width) <= 400 for width in boxes)
+    sizes = [
+        float(size) for size in re.findall(r"font(?:-size)?: (?:\w+ )*([\d.]+)px", page.source.split("</style>", 1)[1])
+    ]
+    assert sizes
+    assert min(sizes) >= 11
+
+
+KINDS = (
+    "tally", "statistic", "pathak", "psgd", "interrupted", "audit", "privacy-audit", "hamm", "pathak-adult", "rajkumar",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_report_stands_alone(kind: str, reports: dict[str, Path]) -> None:
+    """Without a browser: it is well-formed, what it refers to is in it, and it refers to nothing else."""
+    page = Page(reports[kind])
+    check_alone(page)
+    assert page.unclosed == []
+    referred = set(re.findall(r'(?:aria-labelledby|aria-describedby)="([^"]+)"', page.source))
+    referred |= set(re.findall(r"url\(#([^)]+)\)", page.source))
+    assert {name for names in referred for name in names.split()} <= set(page.ids)
+    assert not re.search(r"(?:fill|stroke|color)\s*[:=]\s*\"?#[0-9a-fA-F]{3,6}", page.source.split("</style>", 1)[1])
+    for words in ("Repeat it", "Every number", "Time and bytes"):
+        assert words in page.text
+    empty = [name for name, rows in page.tables.items() for row in rows[1:] for text, _ in row if not text.strip()]
+    assert empty == [], "a cell that says nothing"
+
+
+@pytest.mark.parametrize("kind", ["tally", "statistic", "pathak", "psgd"])
+def test_a_runs_report_has_everything_that_a_reader_is_promised(kind: str, reports: dict[str, Path]) -> None:
+    """Results; a ledger with mechanism, sensitivity and source; a diagram with what is inside; a matrix; costs."""
+    page = Page(reports[kind])
+    assert {"bought", "privacy", "messages", "knowledge", "cost", "repeat", "numbers"} <= set(page.ids)
+    headings = [text for text, _ in page.tables["ledger"][0]]
+    source = "Where the sensitivity comes from"
+    assert headings == ["Release", "Mechanism", "Sensitivity", "epsilon", "delta", "Protects one", source]
+    for row in page.body("ledger"):
+        told = dict(zip(headings, [text.strip() for text, _ in row], strict=True))
+        for column in headings[1:]:
+            assert told[column] not in ("", DASH, "not recorded"), (column, told)
+    saved = json.loads(reports[kind].with_name("report.json").read_text())
+    received = {(family(m["to"]), m["kind"]) for m in saved["transcript"]}
+    shown = {(row[0][0].split()[0], row[1][0]) for row in page.body("kinds")}
+    assert shown == received
+    assert all(contents_of(row[1][0]).inside == row[3][0] for row in page.body("kinds"))
+    assert "not recorded" not in page.text.lower()
+    assert " a secret" not in " ".join(row[2][0] for row in page.body("ledger")) or kind == "pathak"
+    sees = re.findall(r'<g class="sees" data-role="([^"]+)">', page.source)
+    assert set(sees) == {"pathak": {"board", "curator"}, "psgd": {"board"}}.get(kind, {"curator"})
+
+
+def test_experiments_say_what_was_run_what_it_cost_and_what_the_paper_says(reports: dict[str, Path]) -> None:
+    for kind in ("hamm", "pathak-adult", "rajkumar"):
+        page = Page(reports[kind])
+        assert {"curves", "paper", "privacy"} <= set(page.ids), kind
+        assert len(page.body("comparison")) >= 1
+        assert len(page.body("ledger")) >= 1
+    hamm = Page(reports["hamm"])
+    assert [[text for text, _ in row][3:] for row in hamm.body("comparison")] == [
+        ["reproduces", DASH],
+        ["does not reproduce", "scaling is not stated"],
+        ["not tested", "the paper says it of M = 1000"],
+    ]
+    assert [row[2][0] for row in hamm.body("ledger")] == ["the axis", "NONE: not private"]
+
+
+def test_a_mechanism_that_does_worse_than_it_claims_is_convicted(tmp_path: Path) -> None:
+    found = [Mechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
+    audit = PrivacyAuditOutcome(mechanisms=found, seconds={})
+    assert audit.exact is False
+    page = Page(write_report(audit, None, tmp_path))
+    assert [row[4][0] for row in page.body("records stack")] == ["holds", "VIOLATED"]
+    assert "NOT AS EXPECTED" in page.text
+
+
+BROWSER = importlib.util.spec_from_file_location(
+    "docs_config_chromium", Path(__file__).resolve().parents[2] / "docs" / "config" / "chromium.py"
+)
+assert BROWSER is not None
+assert BROWSER.loader is not None
+browser = importlib.util.module_from_spec(BROWSER)
+BROWSER.loader.exec_module(browser)
+
+LOOK = """(() => {
+  const faults = [];
+  const channels = text => text.match(/[\\d.]+/g).map(Number);
+  const light = c => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+  const behind = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const c = channels(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement, words = walker.currentNode.data.trim();
+    if (!words || element.closest("title,style") || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element), drawn = element.closest("svg");
+    const ink = channels(drawn ? style.fill : style.color);
+    if (ratio(ink, behind(element)) < 4.5) faults.push(`contrast ${ratio(ink, behind(element)).toFixed(2)}: ${words}`);
+    let size = parseFloat(style.fontSize);
+    if (drawn) size *= Math.hypot(element.getScreenCTM().a, element.getScreenCTM().b);
+    if (size < 9.5) faults.push(`text of ${size.toFixed(1)} px: ${words}`);
+  }
+  for (const svg of document.querySelectorAll("svg.figure, svg.sequence")) {
+    const boxes = [...svg.querySelectorAll("text")].filter(t => t.textContent.trim())
+      .map(t => [t.textContent.trim(), t.getBoundingClientRect()]);
+    boxes.forEach(([one, a], n) => boxes.slice(n + 1).forEach(([two, b]) => {
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 2 && high > 3) faults.push(`"${one}" and "${two}" overlap`);
+    }));
+    const frame = svg.getBoundingClientRect();
+    boxes.forEach(([one, a]) => {
+      if (a.left < frame.left - 1 || a.right > frame.right + 1) faults.push(`"${one}" is cut off`);
+    });
+  }
+  for (const svg of document.querySelectorAll("svg.sequence")) {
+    const lives = [...svg.querySelectorAll(".life")].map(l => l.getBoundingClientRect());
+    const clear = [...svg.querySelectorAll(".clear")].map(c => c.getBoundingClientRect());
+    for (const t of svg.querySelectorAll("g text")) {
+      const a = t.getBoundingClientRect(), middle = (a.top + a.bottom) / 2;
+      for (const l of lives)
+        if (l.left > a.left && l.left < a.right && l.top < middle && l.bottom > middle &&
+            !clear.some(c => c.left <= l.left && c.right >= l.left && c.top <= middle && c.bottom >= middle))
+          faults.push(`a lifeline runs through "${t.textContent}"`);
+    }
+  }
+  for (const table of document.querySelectorAll("table.matrix"))
+    if (table.scrollWidth > table.parentElement.clientWidth + 1) faults.push("a matrix does not fit");
+  const wide = document.documentElement.scrollWidth;
+  if (wide > WIDTH) faults.push(`the page is ${wide} px wide on a screen of WIDTH`);
+  return faults;
+})()"""
+
+
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here; the static checks above hold without it")
+def test_every_kind_of_report_opens_in_chromium(reports: dict[str, Path]) -> None:
+    """No console message and no request; each text in contrast and large enough, none over another, nothing cut off."""
+    faults: dict[str, list[str]] = {}
+    with browser.chromium() as chromium:
+        for kind in KINDS:
+            for width, dark, media in ((1200, False, ""), (400, True, ""), (700, True, "print")):
+                chromium.open(reports[kind], width=width, dark=dark, media=media)
+                where = f"{kind}, {width} px, {'dark' if dark else 'light'} {media}"
+                found = [*chromium.said(), *chromium.value(LOOK.replace("WIDTH", str(width)))]
+                found += chromium.requested() - {reports[kind].resolve().as_uri()}
+                background = chromium.value("getComputedStyle(document.documentElement).backgroundColor")
+                if (background == "rgb(255, 255, 255)") == (dark and media != "print"):
+                    found.append(f"the page is {background}")
+                faults |= {where: found} if found else {}
+    assert faults == {}
+
+
+@pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
+def test_the_browsers_eyes_are_open(tmp_path: Path) -> None:
+    """What the test above looks for, it finds."""
+    (tmp_path / "bad.html").write_text(
+        "<!doctype html><meta name='viewport' content='width=device-width'><body style='background:#fff'>"
+        "<p style='color:#999'>pale</p><p style='font-size:8px'>tiny</p>"
+        "<div style='width:900px'>wide</div><svg class='figure' width='100' height='40'><text x='5' y='20'>one</text>"
+        "<text x='10' y='22'>two</text><text x='80' y='20'>outside</text></svg>"
+        "<svg class='sequence'><line class='life' x1='9' y1='0' x2='9' y2='40' stroke='#000'/>"
+        "<g><text y='20'>struck</text></g></svg>"
+        "<div style='width:50px'><table class='matrix'><td>aaaaaaaaaaaaaaaaaaaaa</table></div>"
+        "<script>console.log('word')</script><img src='http://127.0.0.1:9/x.png'></body>"
+    )
+    with browser.chromium() as chromium:
+        chromium.open(tmp_path / "bad.html", width=400, dark=False)
+        found = " ".join(chromium.value(LOOK.replace("WIDTH", "400")))
+        assert any("word" in text for text in chromium.said())
+        assert "http://127.0.0.1:9/x.png" in chromium.requested()
+    for fault in (
+        "contrast 2.85: pale",
+        "text of 8.0 px: tiny",
+        'one" and "two" overlap',
+        'outside" is cut',
+        'a lifeline runs through "struck"',
+        "a matrix does not fit",
+        "px wide",
+    ):
+        assert fault in found, fault
+
+
+# -- bad input
+
+
+def test_an_interrupted_run_says_where_it_ended(tmp_path: Path) -> None:
+    stopped = Interrupted(protocol="tally", options={"dataset": "digits"}, stopped="in the phase 'train'")
+    page = Page(write_report(stopped, [message(0)], tmp_path))
+    assert "This run was interrupted: stopped in the phase 'train'. What follows is what there was." in page.text
+    assert "Nothing was released" in page.text
+    assert "This run did not test it" in page.text
+    assert len(page.arrows) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"noise_source": "simulation"}, "nothing here is private"),
+        ({"tally_equals_plaintext": False}, "Do not use this result"),
+        ({"key_bits": 512}, "protects nothing"),
+    ],
+)
+def test_what_a_reader_must_not_miss_is_said_first(
+    result: TallyOutcome, tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    header = Page(write_report(replace(result, **change), None, tmp_path)).source.split("<main>")[0]
+    assert words in header
+
+
+@pytest.mark.parametrize("version", [1, 0, "2", True, None])
+def test_another_format_is_refused_by_name(result: TallyOutcome, tmp_path: Path, version: Any) -> None:
+    write_report(result, None, tmp_path / "a")
+    saved = json.loads((tmp_path / "a" / "report.json").read_text())
+    (tmp_path / "other.json").write_text(json.dumps(saved | {"format": version}))
+    with pytest.raises(ReportVersionError, match="reads format 2"):
+        report_from_json(tmp_path / "other.json", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_what_json_printed_of_another_format_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(result.as_json() | {"format": 7}))
+    with pytest.raises(ReportVersionError, match="format 7"):
+        report_from_json(tmp_path / "run.json", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "truncated"),
+        ('{"protocol": "tally", "accuracy": {"batch": 0.9', "truncated"),
+        ('{"protocol": "tally"}{"protocol": "tally"}', "more than one object"),
+        ('{"protocol": "tally", "accuracy": {"batch": NaN}}', "NaN is no number"),
+        ('{"kind": "tally", "epsilon": 1e999}', "no finite number"),
+        ("[" * 100_000, "truncated"),
+        ("[]", "one JSON object"),
+        ("3", "one JSON object"),
+        ('{"name": "something else"}', "format None"),
+        ('{"format": 2, "name": "a router"}', "no result of psephos"),
+        ('{"format": 2, "kind": "tally"}', "missing required field"),
+        ('{"format": 2, "kind": "report", "result": {}}', "has not these parts"),
+        (UNICODE, "no Unicode"),
+    ],
+)
+def test_bad_files_are_refused_by_name_and_nothing_is_written(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(ReportError, match=words):
+        report_from_json(tmp_path / "bad.json", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_of_one_thing_inside_another_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+    write_report(result, [message(0)], tmp_path / "a")
+    saved = json.loads((tmp_path / "a" / "report.json").read_text())
+    for part, value in (
+        ("environment", {"psephos": 3}),
+        ("command", ["psephos"]),
+        ("transcript", 3),
+        ("result", saved),
+    ):
+        (tmp_path / "bad.json").write_text(json.dumps(saved | {part: value}))
+        with pytest.raises(ReportError):
+            report_from_json(tmp_path / "bad.json", tmp_path / "b")
+
+
+def test_every_truncation_of_a_saved_report_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+    write_report(result, [message(0)], tmp_path / "a")
+    whole = (tmp_path / "a" / "report.json").read_bytes().rstrip()
+    for length in range(0, len(whole), 97):
+        (tmp_path / "cut.json").write_bytes(whole[:length])
+        with pytest.raises(ReportError):
+            report_from_json(tmp_path / "cut.json", tmp_path / "b")
+
+
+def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    for name in ("binary.json", "absent.json"):
+        with pytest.raises(ReportError, match="cannot be read"):
+            report_from_json(tmp_path / name, tmp_path)
+
+
+def test_a_directory_that_cannot_be_written(result: TallyOutcome, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ReportError, match="choose a directory"):
+        write_report(result, None, tmp_path / "file")
+    if os.geteuid():  # root writes everywhere
+        (tmp_path / "locked").mkdir(mode=0o500)
+        with pytest.raises(ReportError, match="choose a directory"):
+            write_report(result, None, tmp_path / "locked" / "out")
+
+
+def test_a_transcript_with_secrets_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+    for bad in ({"data": "secret bytes"}, {"bytes": "12"}, {"bytes": -1}):
+        with pytest.raises(ReportError) as caught:
+            write_report(result, [message(0) | bad], tmp_path)
+        assert "secret bytes" not in str(caught.value)
+    with pytest.raises(ReportError, match="redacted"):
+        write_report(result, [{"phase": "cast"}], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (941, "941 B"), (999, "999 B"), (23525, "23.5 kB"), (3_200_000_000, "3.2 GB")]
+)
+def test_sizes_for_people(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_no_two_curves_of_a_picture_look_alike_without_colour() -> None:
+    """By marker and dash alone, for as many algorithms as any experiment draws."""
+    for names in (["batch", "indiv", "vote", "soft", "avg", "statistic", "pate"], [f"method {n}" for n in range(11)]):
+        looks = [style_of(name, place)[1:] for place, name in enumerate(names)]
+        assert len(set(looks)) == len(looks)
+
+
+def test_each_papers_experiment_is_drawn(reports: dict[str, Path]) -> None:
+    """The curve table has exactly the numbers of the results."""
+    page = Page(reports["hamm"])
+    shown = [tuple(json.loads(value or "") for _, value in row[1:]) for row in page.body("curve-table")]
+    assert shown == [(1.0, 0.5, 0.125), (10.0, 0.25, 0.125)] + 2 * [(1.0, 0.5, 0.125), (10.0, 0.5, 0.125)]
+    assert "NOT epsilon-private" in page.text
+
+    page = Page(reports["pathak-adult"])
+    assert [[json.loads(value or "") for _, value in row[1:]] for row in page.body("curve-table")] == [
+        [0.1, 0.25, 0.5],
+        [1.0, 0.125, 0.5],
+    ]
+    assert [row[3][0] for row in page.body("comparison")] == ["holds", "FAILS"]
+    assert [[text for text, _ in row][1:] for row in page.body("records stack")] == [
+        ["even", "no", "0.001", "0.0005", "holds"],
+        ["uneven", "yes", "0.001", "0.002", "FAILS"],
+    ]
+
+    page = Page(reports["rajkumar"])
+    assert len(page.body("curve-table")) == 8
+    assert "lambda = 0.1, epsilon = 0.2, parties" in page.text
+    assert "Each party's share of the records, 1: 0.5, 0.5; 2: 0.1, 0.9" in page.text
+    assert "la_printed 0.250, 0.500" in page.text
+
+
+def test_a_spread_is_drawn_as_bars_that_do_not_overlap(reports: dict[str, Path]) -> None:
+    for kind, bars in (("hamm", 3), ("pathak-adult", 1), ("rajkumar", 2)):
+        drawn = (reports[kind].parent / "figures" / "panel-1.svg").read_text()
+        assert "PolyCollection" not in drawn, "bands"
+        spreads = re.findall(r'<g id="LineCollection_\d+">(.*?)</g>', drawn, re.S)
+        assert len(spreads) == bars, kind
+        places = [x for spread in spreads for x in re.findall(r"M ([\d.]+) ", spread)]
+        assert len(places) == len(set(places)), kind
+
+
+# -- the command
+
+
+def test_drawing_again_speaks_json_like_the_others(result: TallyOutcome, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
+    arguments = ["report", str(tmp_path / "run.json"), "--output", str(tmp_path / "out")]
+    app = build(arguments)
+    done = CliRunner().invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0
+    written = json.loads(done.stdout)
+    assert written.pop("format") == FORMAT
+    for path in (written["report"], written["json"], *written["figures"]):
+        assert Path(path).exists()
+    assert len(written["figures"]) >= 4
+    assert CliRunner().invoke(app, arguments).stdout.strip() == written["report"]
+
+
+# -- one report of every kind, for the tests of what they have in common
+
+
+POINT = Mean(0.5, 0.125)
+
+
+def experiments() -> dict[str, Outcome]:
+    """Small outcomes of `psephos reproduce`."""
+    common: dict[str, Any] = {
+        "paper": "Figure 2",
+        "test": 9,
+        "seed": 0,
+        "draws_per_point": 4,
+        "seconds": {"total": 1.5},
+    }
+    panel = HammPanel(
+        parties=9,
+        batch=POINT,
+        indiv=POINT,
+        nonprivate={"soft": POINT},
+        curves={"exponential": {"soft": [POINT, Mean(0.25, 0.125)]}},
+        rho=1.0,
+        auxiliary=9,
+        test=9,
+        features=3,
+        batch_rows=9,
+        indiv_rows=9,
+        seconds={"train": 1.0},
+    )
+    hamm = HammOutcome(
+        experiment="hamm-har",
+        quick=True,
+        data="here",
+        stand_in=False,
+        lam=1e-4,
+        samples_per_party=6,
+        trials=2,
+        inverse_epsilons=[0.0, 1.0, 10.0],
+        counts="taken in the clear",
+        families={"stated": "the paper's", "exponential": "NOT epsilon-private"},
+        sizes=[panel],
+        published=[
+            Published("soft", "none", 9, "0.76", "0.5 ± 0.1", True, ""),
+            Published("soft", "none", 9, "0.76", "0.5 ± 0.1", False, "scaling is not stated"),
+            Published("soft", "none", 9, "0.76", "0.5 ± 0.1", False, "not tested: the paper says it of M = 1000"),
+        ],
+        **common,
+    )
+    theorems = [
+        Theorems(split, hold, 0.0001, Theorem(0.001, largest, largest < 0.001), Theorem(0.001, 0.0, True), [])
+        for split, hold, largest in (("even", False, 0.0005), ("uneven", True, 0.002))
+    ]
+    setting = Setting(
+        name="as printed",
+        lam=1.0,
+        regulariser="lambda",
+        rows_in_unit_ball=True,
+        pooled_error=0.25,
+        pooled_always_says_majority=False,
+        points=[Point("even", 0.1, 0.25, 0.5, 0.1), Point("even", 1.0, 0.125, 0.5, 0.1)],
+        claims={"errors fall with epsilon": True, "even split best": False},
+        theorems=theorems,
+    )
+    pathak = PathakAdultOutcome(
+        experiment="pathak-adult",
+        claims=["errors fall"],
+        train=9,
+        features=3,
+        ones_per_row=[1, 2],
+        majority_error=0.25,
+        epsilon_real_per_epsilon=1.109,
+        deals=2,
+        settings=[setting],
+        counterexample={"copies": 1000, "distance": 1.6, "bound": 0.1},
+        **common,
+    )
+    means = {"la_printed": {"1": 0.25, "2": 0.5}, "psgd": {"1": 0.5, "2": 0.5}}
+    rajkumar = RajkumarOutcome(
+        experiment="rajkumar-wdbc",
+        records=9,
+        dimension=3,
+        data_sets=2,
+        delta=0.05,
+        steps=10,
+        transcript_steps=2,
+        skews=[[0.5, 0.5], [0.1, 0.9]],
+        rows=[
+            RajkumarRow(panel, place, 0.1, 0.2, {"psgd": POINT, "gop": POINT})
+            for panel, place in (("parties", 5), ("parties", 10), ("skew", 1), ("skew", 2))
+        ],
+        claims=RajkumarClaims(
+            rows=4,
+            psgd_within_one_std_of_gop_rows=4,
+            largest_gap_psgd_gop=0.01,
+            psgd_better_than_la_printed_rows=0,
+            psgd_better_than_la_repaired_rows=1,
+            mean_error_by_parties=means,
+            mean_error_by_skew=means,
+        ),
+        epsilon_transcript={"0.2": {"psgd": 9.5, "psgd_pure": None, "psgd_transcript": 0.2}},
+        encrypted_steps_checked=2,
+        sums_equal_reference=True,
+        key_bits=3072,
+        **common,
+    )
+    return {"hamm": hamm, "pathak-adult": pathak, "rajkumar": rajkumar}
+
+
+AUDIT = AuditOutcome(
+    protocols=[], as_expected=True, false_alarm_rate=0.01, power=0.8, views=80, seed=1, seconds={"total": 2.5}
+)
+
+
+def audits() -> dict[str, Outcome]:
+    """Outcomes of `psephos audit`: of a protocol, as its analysis expects it; of the noise."""
+    case = CASES["pathak-printed"]
+    coalitions = [
+        AuditedCoalition(
+            coalition.name,
+            list(coalition.members),
+            {
+                secret: AuditedCell(
+                    expected(coalition, secret),
+                    expected(coalition, secret),
+                    f"simulation, {coalition.name}: 80 + 80 views; {secret} swapped: alike",
+                )
+                for secret in case.secrets
+            },
+        )
+        for coalition in case.coalitions
+    ]
+    noise = Mechanism("laplace", 2, 1.0, 0.0, 0.75, 1000, 0.9999)
+    return {
+        "audit": replace(
+            AUDIT, protocols=[AuditedProtocol(case.name, coalitions)], not_examined={"timing": "not modelled"}
+        ),
+        "privacy-audit": PrivacyAuditOutcome(mechanisms=[noise], seconds={"total": 1.0}),
+    }
+
+
+@pytest.fixture(scope="module")
+def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of every kind, by name: runs that were really made, and results of the other commands' shapes."""
+    pages = {"tally": whole / "report.html"}
+    command = ["psephos", "run"]
+
+    def write(kind: str, result: Any, transcript: Transcript | None = None) -> None:
+        messages = None if transcript is None else transcript.redacted()
+        pages[kind] = write_report(result, messages, tmp_path_factory.mktemp(kind), command=command)
+
+    small: dict[str, Any] = {"key_bits": 512, "test_key": True}
+    transcript = Transcript()
+    options = TallyOptions(parties=6, holders=3, threshold=2, workers=1, reveal="statistic", **small)
+    write("statistic", simulate_tally(options, transcript=transcript), transcript)
+    transcript = Transcript()
+    pathak = PathakOptions(parties=3, variant="printed", **small)
+    write("pathak", simulate_pathak(pathak, transcript=transcript), transcript)
+    transcript = Transcript()
+    write("psgd", simulate_psgd(PsgdOptions(parties=4, steps=6, **small), transcript=transcript), transcript)
+    # As many lanes as a diagram has.
+    few = [message(number) for number in range(4)]
+    few.append({**message(0, "tally request"), "from": "curator", "to": "holder 1"})
+    stopped = Interrupted(protocol="tally", options={"dataset": "digits"}, stopped="at once")
+    pages["interrupted"] = write_report(stopped, few, tmp_path_factory.mktemp("interrupted"))
+    for kind, result in (*audits().items(), *experiments().items()):
+        write(kind, result)
+    return pages

@@ -1,0 +1,476 @@
+"""The main job: one release, what it needs and nothing else, kept as files that say only what is public."""
+
+from __future__ import annotations
+
+import json
+import random
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import psephos
+from psephos import job as job_module
+from psephos.audit.mutants import replaced
+from psephos.cli.main import build
+from psephos.data.tables import read_table
+from psephos.protocol.errors import InvalidParameter, ModelError
+from psephos.protocol.roles import Role
+from psephos.protocol.transcript import Transcript
+from psephos.results import Accuracy
+from psephos.results.card import model_card
+from psephos.results.evaluation import Kept
+from psephos.simulation.job import Job, JobOptions
+
+SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
+WARDS = ("north", "south", "east")
+
+
+def patients(path: Path, *, hospitals: int = 9, rows: int = 40, seed: int = 0, sick_at_first: float = 0.5) -> Path:
+    """A column of each kind, with gaps; the class is nearly readable off two of them. The last hospital is public."""
+    generator = random.Random(seed)
+    lines = ["hospital;number;pressure;seen;ward;outcome"]
+    for number in range(hospitals * rows):
+        sick = generator.random() < (sick_at_first if number % hospitals == 0 else 0.5)
+        pressure = f"{generator.gauss(150 if sick else 120, 8):.1f}".replace(".", ",") if number % 11 else ""
+        ward = WARDS[generator.randrange(2) if sick else 2]
+        seen = f"2024-{1 + number % 12:02}-{1 + number % 28:02}"
+        lines.append(f"{number % hospitals};{number};{pressure};{seen};{ward};{'ill' if sick else 'well'}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def options(path: Path, **more: Any) -> JobOptions:
+    own = {"data": str(path), "label": "outcome", "party": "hospital", "public": "8", "ignore": ("number",)}
+    return JobOptions(**(SHORT | own | {"epsilon": (10.0,)} | more))
+
+
+def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) -> None:
+    """A process of its own, with a key that protects."""
+    path, out = patients(tmp_path / "patients.csv"), tmp_path / "out"
+    asked = ["--label", "outcome", "--party", "hospital", "--public", "8", "--ignore", "number", "--epsilon", "60"]
+    command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *asked, "--key-bits", "2048"]
+    done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True, check=True)
+    begun = "One whitened classifier, private for each of 8 parties at epsilon 60, delta 5.42e-20: right on "
+    assert any(line.startswith(begun) for line in done.stdout.splitlines())
+    assert "Signal: " in done.stdout
+    written, then = done.stdout.rstrip().splitlines()[-2:]
+    assert written == f"Written: {out}/model.json, {out}/card.md, {out}/result.json"
+    assert f"psephos predict {out} FILE.csv" in then
+    assert "test key" not in done.stdout + done.stderr
+    for said in ("8 parties, 40 public rows", "pressure: number", "seen: date", "3 values: east, north, south"):
+        assert said in done.stderr
+    table = read_table(path)
+    model = psephos.load_model(out)
+    assert model.model.warnings == ()
+    assert model.feature_names_in_.tolist() == ["pressure", "seen", "ward=east", "ward=north", "ward=south"]
+    # The classes are 30 apart with a deviation of 8, and wards tell them too; pure noise gives 0.5. At epsilon 10 none
+    # of 1,500 draws came below 0.96: noise that does has an exponential tail, so at 60 its probability is below 1e-18.
+    assert (model.predict(table) == table["outcome"]).mean() > 0.8
+    result = json.loads((out / "result.json").read_text())
+    assert result["tally_equals_plaintext"]
+    assert result["key_bits"] == 2048
+    assert result["accuracy"]["whitened"]["private"] > 0.8
+    assert result["privacy"]["whitened"]["epsilon"] == 60
+    assert stat.S_IMODE((out / "result.json").stat().st_mode) == 0o600
+
+
+# -- one release, and what it needs
+
+SUMMED = {
+    "own-data": ("statistic", "statistic: cast"),
+    "whitened": ("statistic", "statistic: cast"),
+    "statistic": ("alpha", "votes: cast"),
+    "soft": ("alpha", "votes: cast"),
+    "vote": ("alpha", "votes: cast"),
+    "pate": ("alpha", "votes: cast"),
+    "avg": ("alpha", "parameters: cast"),
+}
+
+
+@pytest.mark.parametrize("method", SUMMED)
+def test_each_method_opens_what_it_needs_and_is_released_once(method: str, tmp_path: Path) -> None:
+    transcript = Transcript()
+    job = Job(options(patients(tmp_path / "t.csv"), method=method))
+    outcome = job.run(transcript=transcript)
+    reveal, cast = SUMMED[method]
+    assert outcome.reveal == reveal
+    assert {message.phase for message in transcript.messages if message.phase.endswith(": cast")} == {cast}
+    assert sum(message.phase == cast for message in transcript.messages) == 8
+    assert list(outcome.privacy) == [method]
+    assert outcome.composed is not None
+    assert outcome.composed.releases == 1
+    assert {name for name, found in outcome.accuracy.items() if found.private is not None} == {method}
+
+
+def test_the_model_decides_on_rows_as_they_come_what_was_measured_on_scaled_ones(tmp_path: Path) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), method="statistic"))
+    outcome = job.run()
+    job.write(tmp_path)
+    said = psephos.load_model(tmp_path).predict(job.dealt.X_test)
+    right = np.mean(said == np.array(["ill", "well"])[job.dealt.y_test])
+    assert right == pytest.approx(outcome.accuracy["statistic"].private)
+    assert f"right on {right:.1%} of {len(said)} held-out rows" in job.answer
+
+
+def test_a_published_data_set_too(tmp_path: Path) -> None:
+    job = Job(JobOptions(**SHORT, dataset="digits", parties=6, learners=("tree", "knn"), epsilon=(20.0,)))
+    assert job.said == []
+    outcome = job.run()
+    assert job.method == "statistic"
+    job.write(tmp_path)
+    model = psephos.load_model(tmp_path)
+    assert model.coef_.shape == (10, 64)
+    assert model.feature_names_in_[1] == "pixel_0_1"
+    assert np.mean(model.predict(job.dealt.X_test).astype(int) == job.dealt.y_test) == pytest.approx(
+        outcome.accuracy["statistic"].private
+    )
+    frame = pd.DataFrame(job.dealt.X_test[:5], columns=model.feature_names_in_)
+    assert (model.predict(frame) == model.predict(job.dealt.X_test[:5])).all()
+
+
+def test_auto_takes_the_quieter_noise_where_a_delta_is_accepted(tmp_path: Path) -> None:
+    """Two classes are few entries, where a pure epsilon needs less noise; what was named by its name stays."""
+    for method, mechanism in (("auto", "discrete-laplace"), ("own-data", "gaussian")):
+        job = Job(options(patients(tmp_path / "t.csv"), method=method, mechanism="gaussian", epsilon=(0.5,)))
+        assert job.run().privacy[job.method].mechanism == mechanism
+
+
+def test_the_statistic_of_votes_can_be_private_before_the_curator_sees_it(tmp_path: Path) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), method="statistic", reveal="statistic"))
+    assert job.run().alpha is None
+    with pytest.raises(InvalidParameter, match="soft needs the counts"):
+        Job(options(tmp_path / "t.csv", method="soft", reveal="statistic"))
+    with pytest.raises(InvalidParameter, match="method is one of auto"):
+        Job(options(tmp_path / "t.csv", method="best"))
+
+
+def test_fewer_parties_than_holders_hold_the_key_all_together(tmp_path: Path) -> None:
+    path = patients(tmp_path / "t.csv", hospitals=4)
+    chosen = Job(replace(options(path, public="3"), holders=5, threshold=3)).options
+    assert (chosen.parties, chosen.holders, chosen.threshold) == (3, 3, 2)
+
+
+def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), held_out=0.0))
+    outcome = job.run()
+    assert outcome.test == 0
+    assert outcome.accuracy["whitened"].private is None
+    assert job.answer.splitlines()[0].endswith("at epsilon 10, delta 5.42e-20.")
+    assert job.dealt.sizes.tolist() == [40] * 8
+    json.dumps(outcome.as_json(), allow_nan=False)
+
+
+def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
+    """What was read, what came of it, and where; the model, its card and the result say the same."""
+    kept, told, path = Transcript(), list[str](), patients(tmp_path / "t.csv", sick_at_first=0.9)
+    path.write_text(path.read_text() + "0;9;;;attic;well\n")  # a ward that no public row has
+    job = Job(options(path, method="avg", simulate_noise=True, seed=4))
+    first, *columns = job.said
+    held, remarks = len(job.dealt.test), [*job.dealt.cautions, *job.dealt.remarks]
+    assert first.startswith(
+        f"t.csv: 8 parties, 40 public rows, {321 - held} private rows and {held} held out to measure"
+    )
+    assert first.endswith("; classes ill, well")
+    assert [line.split(":")[0] for line in columns] == ["  pressure", "  seen", "  ward"] + ["WARNING"] * len(remarks)
+    assert columns[3:] == [f"WARNING: {text}" for text in remarks] != []
+    seen: list[str] = []
+
+    def keep(role: Role) -> Role:
+        seen.append(role.name)
+        return role
+
+    outcome = job.run(transcript=kept, progress=lambda what, done, total: told.append(what), roles={"curator": keep})
+    assert (seen, bool(kept.messages), "train" in told) == (["curator"], True, True)
+    assert job.outcome is outcome
+    assert outcome.cautions == remarks
+    model = job.model
+    assert model is not None
+    assert (model.classes, model.method, model.parties) == (("ill", "well"), "avg", 8)
+    assert model.release == outcome.privacy["avg"]
+    assert model.warnings == tuple(replace(outcome, cautions=[]).page().warnings)
+    assert not set(model.warnings) & set(remarks), "what only who holds the private rows may know"
+    (out := tmp_path / "out").mkdir()
+    paths = job.write(out)
+    assert paths == [out / name for name in ("model.json", "card.md", "result.json")]
+    assert (out / "result.json").read_text() == json.dumps(outcome.as_json(), indent=1) + "\n"
+    assert psephos.load_model(out).model == model
+    public = job.dealt.auxiliary
+    labels = np.array(["ill", "well"])[job.dealt.dataset.y_train[public]]
+    right = (psephos.load_model(out).predict(job.dealt.dataset.X_train[public]) == labels).mean()
+    assert set(labels) == {"ill", "well"}
+    assert (out / "card.md").read_text() == model_card(model, outcome, job.dealt, float(right))
+    assert f"right on {right:.1%} of the public rows" in (out / "card.md").read_text()
+    always = msgspec.structs.replace(model, coefficients=((0.0,) * len(model.coefficients[0]),), intercepts=(-1.0,))
+    job.model = always  # says "ill" of everybody
+    job.write(tmp_path)
+    assert f"right on {(labels == 'ill').mean():.1%} of the public rows" in (tmp_path / "card.md").read_text()
+    with pytest.raises(ModelError, match=f"{tmp_path / 'nowhere'}: No such file or directory"):
+        job.write(tmp_path / "nowhere")
+
+
+def test_what_is_right_in_public_is_said_where_somebody_named_public_rows(tmp_path: Path) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True, method="avg"))
+    job.run()
+    job.write(tmp_path)
+    assert "of the public rows, whose labels" not in (tmp_path / "card.md").read_text()
+
+
+def test_private_rows_as_public_ones_are_said_first_everywhere(tmp_path: Path) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True))
+    outcome = job.run()
+    job.write(tmp_path)
+    reason = job.dealt.not_private
+    assert reason.startswith("NOT PRIVATE")
+    title, first, *_ = (tmp_path / "card.md").read_text().split("\n\n")
+    assert (title[:2], first) == ("# ", f"**{reason}**")
+    assert "nobody is protected" in (tmp_path / "card.md").read_text()
+    assert "what epsilon allows" not in (tmp_path / "card.md").read_text()
+    model = json.loads((tmp_path / "model.json").read_text())
+    assert model["warnings"][0] == reason
+    assert model["release"]["epsilon"] is None
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["not_private"] == reason
+    assert result["privacy"]["whitened"]["epsilon"] is None
+    assert (result["composed"], outcome.page().warnings[0], job.said[0]) == (None, reason, reason)
+    assert job.answer.startswith(reason)
+    assert psephos.load_model(tmp_path).model.warnings[0] == reason
+
+
+def test_a_run_from_a_schema_names_no_row_as_public(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "examples"
+    own: dict[str, Any] = {"data": str(docs / "patients.csv"), "label": "outcome", "party": "hospital"}
+    job = Job(JobOptions(**SHORT, **own, schema=str(docs / "patients.toml"), epsilon=(20.0,)))
+    job.run()
+    job.write(tmp_path)
+    model, card = psephos.load_model(tmp_path), (tmp_path / "card.md").read_text()
+    assert job.dealt.not_private == ""
+    assert (model.model.parties, model.model.classes) == (12, ("ill", "well"))
+    assert [column.fill for column in model.model.encoding.columns] == [145.0, 5.5]
+    assert "Settled by a schema alone" in card
+    assert "of the public rows, whose labels" not in card
+
+
+def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
+    job.run()
+    assert job.outcome is not None
+    release, test = replace(job.outcome.privacy["avg"], signal=None), job.outcome.test
+    begun, more = (
+        "One avg classifier, private for each of 8 parties at epsilon",
+        "; more parties or a larger epsilon would help",
+    )
+    for right, usual, epsilon, delta, cost, helped in (
+        (0.75, 0.5, 10.0, 1e-6, "10, delta 1e-06", ""),
+        (0.5, 0.5, 0.5, 1e-15, "0.5, delta 1e-15", more),
+        (0.5, 0.6, 0.5, None, "0.5", more),
+        (None, 0.5, 2.0, 0.0, "2", None),
+        (0.5, None, 2.0, 0.0, "2", None),
+    ):
+        job.outcome = replace(
+            job.outcome,
+            accuracy={"avg": Accuracy(private=right), "majority": Accuracy(nonprivate=usual)},
+            privacy={"avg": replace(release, epsilon=epsilon, delta=delta)},
+        )
+        worth = ""
+        if right is not None and usual is not None:
+            worth = f": right on {right:.1%} of {test} held-out rows, of which {usual:.1%} are of one class{helped}"
+        assert job.answer == f"{begun} {cost}{worth}."
+    job.outcome = replace(job.outcome, accuracy={"avg": Accuracy(private=0.5)})
+    assert job.answer == f"{begun} 2."
+
+
+def test_a_model_of_too_many_features_is_not_written(tmp_path: Path) -> None:
+    """Each has its name in the file, and what stands for a gap."""
+    path, features = patients(tmp_path / "t.csv"), 5
+    for widest, there in ((features, True), (features - 1, False)):
+        with replaced([job_module], "WIDEST", job_module.WIDEST, widest):
+            job = Job(options(path, method="avg"))
+            assert job.dealt.dataset.features == features
+            job.run()
+        assert (job.model is not None) is there
+
+
+def test_the_features_of_a_published_data_set_are_numbers(tmp_path: Path) -> None:
+    """A gap stands for the median of the public rows."""
+    own = JobOptions(**SHORT, parties=6, method="avg", epsilon=(20.0,))
+    for dataset, names in (("synthetic", ("x1", "x2")), ("breast-cancer", ("mean radius", "mean texture"))):
+        job = Job(replace(own, dataset=dataset))
+        job.run()
+        assert job.model is not None
+        columns = job.model.encoding.columns
+        assert tuple(column.name for column in columns[:2]) == names
+        assert {column.kind for column in columns} == {"number"}
+        fills = [column.fill for column in columns]
+        np.testing.assert_allclose(fills, np.median(job.dealt.X_auxiliary, axis=0))
+
+
+def test_one_release_at_one_epsilon(tmp_path: Path) -> None:
+    JobOptions().check()
+    assert JobOptions().compares is False
+    for more in ({"draws": 2}, {"draws": None}, {"epsilon": (1.0, 2.0)}):
+        with pytest.raises(InvalidParameter, match="one release is drawn"):
+            JobOptions(**more).check()
+    with pytest.raises(InvalidParameter, match="method is one of auto, vote"):
+        JobOptions(method="best").check()  # type: ignore[arg-type]
+    asked: dict[Any, bool] = {("auto", "gaussian"): True, ("auto", None): False, ("soft", "gaussian"): False}
+    for (method, mechanism), quieter in asked.items():
+        assert JobOptions(method=method, mechanism=mechanism).quieter is quieter
+    found: dict[Any, str] = {(99, "logistic"): "whitened", (100, "logistic"): "own-data", (99, "tree"): "statistic"}
+    for (parties, learner), method in found.items():
+        job = Job(JobOptions(dataset="synthetic", parties=parties, learners=(learner,)))
+        assert (job.method, job.options.methods) == (method, (method,))
+        assert job.options.reveal == ("alpha" if method == "statistic" else "statistic")
+        assert (job.model, job.outcome) == (None, None)
+
+
+# -- the card
+
+
+def without_signal(card: str) -> str:
+    """The card without what is computed from the noisy release."""
+    return "\n".join(line for line in card.splitlines() if not line.startswith(("| signal", "**The noise hides")))
+
+
+def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two outcomes that differ in nothing but what was measured on private rows: the same public files."""
+    asked, before = options(patients(tmp_path / "t.csv"), epsilon=(0.1,)), tuple[Any, Kept]()
+    simulate = job_module.simulate_tally
+
+    def first(*given: Any, kept: Kept, **how: Any) -> Any:
+        nonlocal before
+        before = simulate(*given, kept=kept, **how), kept
+        return before[0]
+
+    def other(*_: Any, kept: Kept, **__: Any) -> Any:
+        outcome, known = before
+        kept.scaler, kept.measured = known.scaler, [replace(one, accuracy=0.0) for one in known.measured]
+        worst = {name: Accuracy(nonprivate=0.0, private=0.0, recall=[0.0]) for name in outcome.accuracy}
+        return replace(outcome, accuracy=worst | {"majority": Accuracy(nonprivate=1.0)})
+
+    written = []
+    for number, simulated in enumerate((first, other)):
+        monkeypatch.setattr(job_module, "simulate_tally", simulated)
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        job = Job(asked)
+        job.run()
+        job.write(directory)
+        written.append([(directory / name).read_bytes() for name in ("model.json", "card.md", "result.json")])
+    assert written[0][:2] == written[1][:2]
+    assert written[0][2] != written[1][2]
+
+
+def test_a_release_of_noise_is_announced_everywhere(tmp_path: Path) -> None:
+    """A lucky draw can mislead the estimate, so that what it says is set by hand."""
+    job = Job(options(patients(tmp_path / "t.csv"), epsilon=(0.1,)))
+    outcome = job.run()
+    release = outcome.privacy[job.method]
+    assert release.signal is not None
+    assert 0 <= release.signal.share <= 1
+    assert job.model is not None
+    for useless in (True, False):
+        shown = replace(release, signal=replace(release.signal, useless=useless))
+        job.outcome = replace(outcome, privacy={job.method: shown})
+        page = job.outcome.page()
+        assert any("most frequent class" in text for text in page.warnings) is useless
+        assert ("WARNING" in job.answer) is useless
+        assert shown.worth in job.answer
+        assert f"{job.method}: {shown.worth}." in page.notes
+        assert job.outcome.as_json()["privacy"][job.method]["signal"]["useless"] is useless
+    card = model_card(job.model, outcome, job.dealt, None)
+    assert f"| {release.worth} |" in card
+    assert ("most frequent class. More" in card) is release.signal.useless
+
+
+def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
+    """Parties with other rows, the same card: all that differs is in the model, which is private."""
+    public = patients(tmp_path / "public.csv", hospitals=1, seed=7)
+    public.write_text(read_table(public).drop(columns="outcome").to_csv(index=False))
+    cards = []
+    for seed, sick in ((1, 0.5), (2, 0.9)):
+        path = patients(tmp_path / "t.csv", seed=seed, sick_at_first=sick)
+        path.write_text(path.read_text() + "0;9;;;attic;well\n" * seed)  # a ward that no public row has
+        job = Job(options(path, public=str(public), classes=("ill", "well")))
+        outcome = job.run()
+        assert f"{seed} private cells of the column 'ward'" in " ".join(outcome.page().warnings)
+        assert job.model is not None
+        job.write(tmp_path)
+        cards.append(without_signal((tmp_path / "card.md").read_text()))
+        (tmp_path / "model.json").unlink()
+    assert cards[0] == cards[1]
+    for said in ("512-bit key is a test key", "| epsilon | 10", "| unit | party", "discrete-laplace", "| ward | text"):
+        assert said in cards[0]
+    for said in ("2/M", "dealer of the key", "no proofs", "a gap is read as"):
+        assert said in cards[0]
+    card = model_card(job.model, replace(outcome, noise_source="simulation"), job.dealt, 0.5)
+    assert "from a SEED" in card
+    assert "right on 50.0% of the public rows" in card
+
+
+# -- the command
+
+
+def invoke(*words: str) -> Any:
+    return CliRunner().invoke(build(words), list(words))
+
+
+KEYS = ("--key-bits", "512", "--test-key", "--workers", "1")
+
+
+def test_a_release_is_not_written_over_another(tmp_path: Path) -> None:
+    words = ("run", "--dataset", "synthetic", "--parties", "5", *KEYS, "--output", str(tmp_path), "--json")
+    first = invoke(*words)
+    assert first.exit_code == 0, first.output
+    assert json.loads(first.stdout)["privacy"].keys() == {"whitened"}
+    assert "A 512-bit key is a test key: it protects nothing." in first.stderr
+    assert "Written: " in first.stderr
+    assert psephos.load_model(tmp_path).model.warnings[0] == "A 512-bit key is a test key: it protects nothing."
+    before = (tmp_path / "model.json").read_bytes()
+    with pytest.raises(InvalidParameter, match="cost the parties epsilon once more"):
+        raise invoke(*words).exception
+    assert (tmp_path / "model.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--epsilon", "1,2"), "one release is drawn"),
+        (("--onnx",), "name one"),
+        (("--method", "best"), "is not one of 'auto'"),
+        (("--label", "y"), "--label is about your own table"),
+        (("--data", "absent.csv"), "--data needs --label"),
+    ],
+)
+def test_what_cannot_be_run_is_said(words: tuple[str, ...], said: str) -> None:
+    done = invoke("run", *KEYS, *words)
+    assert done.exit_code
+    assert said in done.output + str(done.exception)
+
+
+def test_without_a_directory_nothing_is_kept_and_that_is_said() -> None:
+    done = invoke("run", "--dataset", "synthetic", "--parties", "5", *KEYS)
+    assert done.stdout.rstrip().endswith("It was not kept: --output DIR writes it.")
+    assert done.stdout.startswith("WARNING: A 512-bit key is a test key")
+
+
+def test_a_report_that_fails_loses_nothing(tmp_path: Path) -> None:
+    """The report's directory takes a probe and then no figures: a file lies where they would go."""
+    report = tmp_path / "report"
+    report.mkdir()
+    (report / "figures").write_text("in the way")
+    words = ("run", "--dataset", "synthetic", "--parties", "5", *KEYS, "--output", str(tmp_path / "kept"))
+    done = invoke(*words, "--report", str(report))
+    assert done.exception is not None
+    assert "Written: " in done.stdout
+    assert psephos.load_model(tmp_path / "kept").classes_.tolist() == ["class 0", "class 1"]

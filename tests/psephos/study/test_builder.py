@@ -1,0 +1,216 @@
+"""Every field of a study that is made of options, cards and samples, for every protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
+from psephos.curator.hamm.statistic import plan_statistic
+from psephos.protocol.errors import DataError, InvalidParameter, StudyError
+from psephos.protocol.paillier.packing import best_degree
+from psephos.protocol.signing import SigningKey, VerificationKey
+from psephos.protocol.study.study import Member, Study
+from psephos.study.builder import NewOptions, make_study
+from psephos.study.identity import Card
+from psephos.study.protocols import coordinates
+from psephos.study.samples import PublicSamples
+
+NAMES = ("north", "south", "east", "west")
+
+
+class Files:
+    """Four parties' cards, a curator's, and public samples."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.keys = folder, dict[str, VerificationKey]()
+        for name in (*NAMES, "lab"):
+            key = SigningKey.generate()
+            self.keys[name] = key.verification_key
+            (folder / f"{name}.toml").write_text(Card(f"The {name}", key.verification_key).text(key))
+        frame = pd.DataFrame(np.random.default_rng(3).normal(size=(15, 3)), columns=["x", "y", "code"])
+        frame.assign(ward=["A", "B", "C"] * 5, outcome="?").to_csv(folder / "public.csv", index=False)
+
+    def cards(self, names: Sequence[str] = NAMES) -> list[Path]:
+        return [self.folder / f"{name}.toml" for name in names]
+
+    def made(self, names: Sequence[str] = NAMES, **options: Any) -> tuple[Study, PublicSamples]:
+        given: dict[str, Any] = {
+            "curator": str(self.folder / "lab.toml"),
+            "public": str(self.folder / "public.csv"),
+            "label": "outcome",
+            "classes": ("a", "b"),
+            "key_bits": 256,
+            "trial": True,
+        }
+        return make_study(NewOptions(**given | options), self.cards(names))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("make"))
+
+
+def test_a_tally_of_nothing_but_what_must_be_said(files: Files) -> None:
+    study, samples = files.made()
+    again = PublicSamples.read(files.folder / "public.csv", "outcome")
+    assert (samples.encoding, samples.auxiliary.digest) == (again.encoding, again.auxiliary.digest)
+    expected: dict[str, Any] = {
+        "title": "A study",
+        "nonce": study.nonce,
+        "protocol": "tally",
+        "method": "statistic",
+        "epsilon": 1.0,
+        "delta": 0.0,
+        "parameters": {},
+        "classes": ("a", "b"),
+        "features": samples.features,
+        "label": "outcome",
+        "auxiliary": samples.auxiliary.digest,
+        "samples": 15,
+        "minimum_ballots": 2,
+        "proofs": "valid",
+        "public": False,
+        "closes": "",
+        "patience": 600,
+        "key_bits": 256,
+        "degree": best_degree(256, length=15, addends=4, minimum=0, maximum=1),
+        "threshold": 2,
+        "confirmations": 3,
+        "trial": True,
+        "curator": files.keys["lab"],
+        "parties": tuple(
+            Member(f"The {name}", files.keys[name], holder) for name, holder in zip(NAMES, (1, 2, 3, 0), strict=True)
+        ),
+    }
+    assert study == Study(**expected)
+    assert files.made()[0].nonce != study.nonce
+    real = files.made(key_bits=2048, trial=False)[0]
+    assert (real.trial, real.key_bits) == (False, 2048)
+
+
+def test_everything_that_can_be_said(files: Files) -> None:
+    study, samples = files.made(
+        title="Hearts",
+        classes=("a", "b", "c"),
+        ignore=("code",),
+        text=("x", "y"),
+        method="soft",
+        parameters=("lam=0.25",),
+        epsilon=2.0,
+        delta=1e-6,
+        minimum_ballots=3,
+        closes="2026-12-01T12:00Z",
+        patience=7,
+        proofs="knowledge",
+        degree=2,
+        holders=4,
+        threshold=4,
+        confirmations=4,
+    )
+    assert not any(name.startswith("code") for name in samples.features)
+    assert study.parameters == {"ignore": "code", "text": "x,y", "lam": 0.25}
+    again = PublicSamples.of(study, files.folder / "public.csv")
+    assert again.auxiliary.digest == study.auxiliary
+    assert (study.title, study.classes, study.method) == ("Hearts", ("a", "b", "c"), "soft")
+    assert (study.epsilon, study.delta, study.minimum_ballots) == (2.0, 1e-6, 3)
+    assert (study.closes, study.patience, study.proofs) == ("2026-12-01T12:00Z", 7, "knowledge")
+    assert (study.degree, study.threshold, study.confirmations) == (2, 4, 4)
+    assert [member.holder for member in study.parties] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "minimum", "proofs", "public"),
+    [
+        ({"protocol": "statistic"}, 4, "knowledge", True),
+        ({"protocol": "statistic", "parameters": ("dropouts=1",)}, 3, "knowledge", True),
+        ({"protocol": "average", "parameters": ("lam=0.5",)}, 2, "knowledge", False),
+        ({"protocol": "average", "method": "own-data"}, 4, "knowledge", False),
+        ({"protocol": "psgd", "delta": 1e-3, "parameters": ("sizes=9 9 9 9", "steps=2")}, 4, "knowledge", True),
+        ({"protocol": "pathak", "parameters": ("lam=0.1", "smallest_size=9")}, 4, "knowledge", True),
+    ],
+)
+def test_what_follows_from_the_protocol(
+    files: Files, options: dict[str, Any], minimum: int, proofs: str, public: bool
+) -> None:
+    study, _ = files.made(**options)
+    assert (study.minimum_ballots, study.proofs, study.public) == (minimum, proofs, public)
+    keyed = study.protocol != "pathak"
+    shape = (study.key_bits, study.threshold, study.confirmations, [member.holder for member in study.parties])
+    assert shape == ((256, 2, 3, [1, 2, 3, 0]) if keyed else (0, 0, 0, [0, 0, 0, 0]))
+    if study.protocol in ("psgd", "pathak"):
+        assert study.degree == 1
+    assert study.method == {"average": options.get("method", "avg")}.get(study.protocol, study.protocol)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "method", "delta", "noise", "source"),
+    [
+        ("statistic", "statistic", 0.0, "discrete-laplace", "votes"),
+        ("statistic", "whitened", 1e-6, "gaussian", "whitened"),
+        ("average", "own-data", 0.0, "spherical-laplace", "own-data"),
+        ("average", "whitened", 1e-6, "gaussian", "whitened"),
+    ],
+)
+def test_the_coordinates_that_everybody_must_have(  # wide: one row of a table
+    files: Files, protocol: str, method: str, delta: float, noise: Any, source: Any
+) -> None:
+    study, samples = files.made(protocol=protocol, method=method, delta=delta, epsilon=50.0, classes=("a", "b", "c"))
+    joint = protocol == "statistic"
+    how: dict[str, Any] = {"mechanism": noise, "source": source, "joint": joint}
+    plan = plan_statistic(samples.auxiliary.samples, 3, 4, epsilon=50.0, delta=delta, **how)
+    assert study.parameters == {"coordinates": coordinates(plan.transform)}
+
+
+def test_the_radius_that_follows_from_lambda(files: Files) -> None:
+    for given, lam in (((), HAMM_LAMBDA), (("lam=0.5",), 0.5)):
+        study, _ = files.made(protocol="average", parameters=given)
+        assert study.parameters == {"lam": lam, "radius": averaging_radius(lam, 2)}
+    study, _ = files.made(protocol="average", parameters=("lam=0.5", "radius=3"), classes=("a", "b", "c"))
+    assert study.parameters == {"lam": 0.5, "radius": 3.0}, "what is said comes before what follows"
+    study, _ = files.made(protocol="average", parameters=("lam=0.5",), classes=("a", "b", "c"))
+    assert study.parameters["radius"] == averaging_radius(0.5, 3)
+
+
+def test_ballots_are_proved_valid_while_it_costs_little(files: Files, tmp_path: Path) -> None:
+    for rows, classes, proofs in ((5_000, 3, "valid"), (5_001, 3, "knowledge"), (5_001, 2, "valid")):
+        frame = pd.DataFrame({"x": np.arange(rows) % 7, "y": np.arange(rows) % 5})
+        frame.to_csv(tmp_path / "public.csv", index=False)
+        names = ("a", "b", "c")[:classes]
+        study, _ = files.made(public=str(tmp_path / "public.csv"), classes=names, degree=1)
+        assert study.proofs == proofs
+    study, _ = files.made(public=str(tmp_path / "public.csv"), classes=("a", "b", "c"), degree=1, proofs="valid")
+    assert study.proofs == "valid"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"curator": ""}, InvalidParameter, "a study needs --curator"),
+        ({"public": ""}, InvalidParameter, "a study needs --public"),
+        ({"label": ""}, InvalidParameter, "a study needs --label"),
+        ({"holders": 0}, StudyError, "0 of 4 cannot be"),
+        ({"holders": 5}, StudyError, "5 of 4 cannot be"),
+        ({"ignore": ("nothing",)}, DataError, "no column 'nothing'"),
+        ({"parameters": ("lam=x",)}, InvalidParameter, "'lam=x' should be lam=VALUE, of type float"),
+        ({"parameters": ("lamb=1",)}, InvalidParameter, "lamb is no parameter of tally; there are: lam$"),
+        ({"parameters": ("lam",)}, InvalidParameter, "'lam' should be lam=VALUE, of type float"),
+        ({"protocol": "statistic", "parameters": ("colluders=1.5",)}, InvalidParameter, "of type int"),
+        ({"protocol": "statistic", "parameters": ("colluders=9",)}, StudyError, "noise"),
+        ({"method": "avg"}, StudyError, "not by 'avg'"),
+    ],
+)
+def test_what_is_refused(files: Files, options: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        files.made(**options)
+
+
+def test_holders_of_a_study_without_a_key_are_not_asked_for(files: Files) -> None:
+    study, _ = files.made(NAMES[:3], protocol="pathak", parameters=("lam=0.1", "smallest_size=9"), holders=9)
+    assert study.holders == ()
+    assert study.minimum_ballots == 3

@@ -1,0 +1,428 @@
+"""When a step is due, what is said of it, and where a role stands, in words; roles that a test writes down."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from psephos.audit.rounds import Sends
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.parties.ceremony_states import Over, Searching
+from psephos.protocol.agent import Agent, Told
+from psephos.protocol.board import Board, MemoryBoard
+from psephos.protocol.errors import BoardError, JournalError, StudyError, TooFewBallotsError
+from psephos.protocol.roles import Missing, Role
+from psephos.protocol.storage.store import Store
+from psephos.protocol.study.stages import At, Comparing, Joining, Keyed, NoKey, Publishing, Staged, Waiting
+from psephos.protocol.wire import Kind
+from psephos.study.roles import Public
+from psephos.study.runner import Play, Seated, failed, standing
+from tests.psephos.study.cast import AUXILIARY, Cast, Dealt
+
+STUDY = Cast("tally").made.study
+
+
+class Stood(Staged):
+    """One stage, in which a role stands as a test says."""
+
+    def __init__(self, role: Role, left: Missing | None = None) -> None:
+        super().__init__(role.name, lambda: role)
+        self._left = left
+
+    def awaits(self, state: At) -> Missing | None:
+        return self._left
+
+
+def agent(role: Role, state: Any, left: Missing | None = None, result: Any = None) -> Any:
+    """What `standing` looks at of an agent."""
+    return SimpleNamespace(role=Stood(role, left), state=At(0, state), result=result, said=2)
+
+
+SOME = Missing(Kind.BALLOT, ("party 1", "party 2"))
+
+
+def test_where_a_role_stands_before_the_vote() -> None:
+    joining = Joining("party 3", ("a", "b"))
+    for left, said in ((SOME, "waits until these have joined: party 1, party 2"), (None, "has joined")):
+        assert standing(agent(joining, Waiting(), left)) == said
+    keyed = Keyed("party 3", STUDY)
+    why = 'the ceremony has failed, according to holder 1 ("no")'
+    for state, left, said in (
+        (Comparing(), SOME, "waits for the key, from party 1, party 2"),
+        (Comparing(), None, "waits for the key"),
+        (
+            Comparing((("holder 1", "no"),)),
+            SOME,
+            f"waits for the key, from party 1, party 2; {why}; it takes 2 holders to be believed",
+        ),
+        (NoKey("lies"), None, "there is no key, and this study is over: lies"),
+    ):
+        assert standing(agent(keyed, SimpleNamespace(state=state), left)) == said
+        assert failed(agent(keyed, SimpleNamespace(state=state), left)) is isinstance(state, NoKey)
+    holder = CeremonyHolder(STUDY.ceremony(), 1)
+    for state, left, said in (
+        (Over("worse"), None, "there is no key, and this study is over: worse"),
+        ((), SOME, "makes the key with the other holders; waits for the ballot of party 1, party 2"),
+        ((), None, "makes the key"),
+    ):
+        assert standing(agent(holder, SimpleNamespace(state=state), left)) == said
+        assert failed(agent(holder, SimpleNamespace(state=state), left)) is isinstance(state, Over)
+
+
+def test_where_a_holder_stands_that_makes_the_key() -> None:
+    cast, board = Cast("tally"), MemoryBoard()
+    agents = {name: cast.agent(name, board, Store()) for name in cast.names}
+    while not isinstance(agents["holder 1"].state.state.state, Searching):
+        for each in agents.values():
+            each.step()
+    holder = agents["holder 1"]
+    terms = cast.made.study.ceremony()
+    state = holder.state.state.state
+    tried, expected = state.batch * terms.batch, round(1 / terms.success)
+    assert standing(holder) == (
+        f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
+    )
+
+
+def walked(cast: Cast) -> dict[str, list[str]]:
+    """Every standing of the curator, of holder 1 and of party 4, in their order, each once."""
+    board = MemoryBoard()
+    told: dict[str, list[str]] = {"curator": [], "holder 1": [], "party 4": []}
+    agents = {name: cast.agent(name, board, Store()) for name in cast.names}
+
+    def tell(name: str) -> None:
+        if name in told and standing(agents[name]) not in told[name]:
+            told[name].append(standing(agents[name]))
+
+    while True:
+        moved = False
+        for name, each in agents.items():
+            moved = each.step() or moved
+            tell(name)
+        curator = agents["curator"]
+        if not moved and (not curator.role.complete(curator.state) or not curator.hush()):
+            return told
+        tell("curator")
+
+
+HOLDERS = "holder 1, holder 2, holder 3"
+COUNTED = "has counted {} ballots of 5, of which 3 are needed"
+SUMS = "has {} of at most 2 sums; waits for the {}"
+DONE = "done: the result is published"
+RESULT = "result of curator"
+
+
+@pytest.mark.parametrize(
+    ("what", "curator", "holder", "party"),
+    [
+        (
+            "average",
+            [
+                f"waits until these have joined: curator, {HOLDERS}",
+                f"waits for the key, from {HOLDERS}",
+                COUNTED.format(0),
+                COUNTED.format(5),
+                f"{COUNTED.format(5)}; the vote is being closed",
+                "the vote is closed; 0 of 3 holders have confirmed what is opened",
+                "has 0 partial decryptions of the 2 that it asked for",
+                DONE,
+            ],
+            [
+                f"waits until these have joined: {HOLDERS}",
+                f"waits for the key, from {HOLDERS}",
+                COUNTED.format(5),
+                "the vote is closed; 0 of 3 holders have confirmed what is opened",
+                "has opened the sum; waits for the result",
+                DONE,
+            ],
+            [
+                f"waits until these have joined: {HOLDERS}",
+                f"waits for the key, from {HOLDERS}",
+                f"waits for the {RESULT}",
+                DONE,
+            ],
+        ),
+        (
+            "psgd",
+            [
+                f"waits until these have joined: curator, {HOLDERS}",
+                f"waits for the key, from {HOLDERS}",
+                SUMS.format(0, f"published sum of {HOLDERS}"),
+                SUMS.format(0, "published sum of holder 1, holder 2"),
+                SUMS.format(1, f"published sum of {HOLDERS}"),
+                SUMS.format(1, "published sum of holder 1, holder 2"),
+                DONE,
+            ],
+            [
+                f"waits until these have joined: {HOLDERS}",
+                f"waits for the key, from {HOLDERS}",
+                SUMS.format(0, RESULT),
+                SUMS.format(1, RESULT),
+                DONE,
+            ],
+            [
+                f"waits until these have joined: {HOLDERS}",
+                f"waits for the key, from {HOLDERS}",
+                SUMS.format(0, RESULT),
+                SUMS.format(1, RESULT),
+                DONE,
+            ],
+        ),
+        (
+            "pathak",
+            [
+                "waits until these have joined: curator, party 0, party 1, party 2, party 3, party 4",
+                "waits for the reshare of party 0, party 1, party 2, party 3, party 4",
+                "waits for the published share of curator, party 0, party 1, party 2, party 3",
+                DONE,
+            ],
+            [],
+            ["waits until these have joined: party 4", f"waits for the {RESULT}", DONE],
+        ),
+    ],
+    ids=["average", "psgd", "pathak"],
+)
+def test_where_roles_stand_in_a_study(what: str, curator: list[str], holder: list[str], party: list[str]) -> None:
+    assert walked(Dealt(what)) == {"curator": curator, "holder 1": holder, "party 4": party}
+
+
+def test_where_a_role_stands_that_waits_for_nobody() -> None:
+    assert standing(agent(Sends("party 3", b""), ())) == "has given its part; waits for the result"
+    assert standing(agent(Sends("party 3", b""), (), SOME)) == "waits for the ballot of party 1, party 2"
+    assert standing(agent(Publishing(STUDY, bytes, None), ())) == "publishes the result"  # type: ignore[arg-type]
+    assert standing(agent(Sends("party 3", b""), (), SOME, result=())) == DONE
+
+
+# -- when a step is due
+
+
+class Clock:
+    now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Member:
+    """What `Play` asks of a membership, without identities and files."""
+
+    def __init__(self, folder: Path, cast: Cast, **fields: Any) -> None:
+        cast.made = replace(cast.made, study=replace(cast.made.study, **fields))
+        cast.public = Public(cast.made.study, AUXILIARY)
+        self.cast, self.study, self.folder = cast, cast.made.study, folder
+        self.settings = SimpleNamespace(board=str(folder / "board"))
+        self.identity = SimpleNamespace(key=None)
+        self.stores: dict[str, Store] = {}
+        self.checked, self.written = 0, list[bytes]()
+        self.voter = SimpleNamespace(check=self._check)
+
+    def _check(self) -> None:
+        self.checked += 1
+
+    def closing(self) -> Path:
+        return self.folder / "close"
+
+    def agent(self, name: str, board: Board) -> tuple[Agent, Store]:
+        store = Store(self.folder / name)
+        return self.cast.agent(name, board, store), store
+
+    def write_release(self, content: bytes) -> Path:
+        self.written.append(content)
+        return self.folder / "released"
+
+    def play(self, names: Sequence[str], clock: Clock, told: list[str] | None = None) -> Play:
+        say = {} if told is None else {"say": told.append}
+        return Play(self, names, clock=clock, **say)  # type: ignore[arg-type]
+
+
+def settled(*plays: Play) -> dict[str, str]:
+    while any([play.turn(patient=True) for play in plays]):  # noqa: C419 - all of them take a turn
+        pass
+    return {role: text for play in plays for role, text in play.standing()}
+
+
+ALL = ["curator", *(f"party {n}" for n in range(5)), *(f"holder {n}" for n in (1, 2, 3))]
+
+
+def test_a_member_plays_its_roles_to_the_result(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    member, clock, told = Member(tmp_path, Dealt("average")), Clock(), list[str]()
+    with caplog.at_level(logging.INFO, logger="psephos.study"), member.play(ALL, clock, told) as play:
+        assert [seat.agent.role.name for seat in play.seats] == ALL
+        assert member.checked == 5, "each party's classifier or rows, before it votes"
+        assert not play.done
+        assert play.released is None
+        play.run()
+        assert play.done
+        assert play.failure == ""
+        assert play.released == tmp_path / "released"
+        assert set(dict(play.standing()).values()) == {DONE}
+        for seat in play.seats:
+            assert (seat.done, seat.awaits, seat.told, seat.moved) == (True, None, DONE, clock.now)
+        play.turn()
+    assert member.written == [play.seats[0].agent.result.content]
+    assert f"curator: {COUNTED.format(0)}" in told
+    assert told.count(f"curator: {DONE}") == 1
+    assert told.count(f"the model and its card are in {tmp_path / 'released'}") == 1
+    session = member.study.digest.hex()[:16]
+    said = [(record.message, record.about) for record in caplog.records]  # type: ignore[attr-defined]
+    assert ("standing", {"study": session, "role": "curator", "said": DONE}) in said
+    where = f"the model and its card are in {tmp_path / 'released'}"
+    assert ("released", {"study": session, "role": "", "said": where}) in said
+    for seat in play.seats:
+        with pytest.raises(sqlite3.ProgrammingError):
+            seat.store.get("play", b"since")
+        with pytest.raises(sqlite3.ProgrammingError):
+            list(seat.board.read(0))
+    with member.play(["party 1"], clock) as again:
+        assert member.checked == 5, "it has voted"
+        assert again.done
+
+
+def test_the_vote_is_over_at_the_time_that_the_study_says(tmp_path: Path) -> None:
+    clock = Clock()
+    member = Member(tmp_path, Dealt("average"), closes="2027-01-15T08:00:10Z", patience=60)
+    with member.play([name for name in ALL if name != "party 4"], clock) as play:
+        assert settled(play)["curator"] == COUNTED.format(4)
+        clock.now += 9.999
+        assert settled(play)["curator"] == COUNTED.format(4)
+        clock.now += 0.001
+        assert settled(play)["curator"] == DONE
+
+
+def test_the_vote_is_over_when_its_people_say_so_and_is_tried_again_after_a_while(tmp_path: Path) -> None:
+    clock, told = Clock(), list[str]()
+    member = Member(tmp_path, Dealt("average"), patience=60)
+    names = [name for name in ALL if name not in ("party 2", "party 3", "party 4")]
+    with member.play(names, clock, told) as play:
+        assert settled(play)["curator"] == COUNTED.format(2)
+        clock.now += 1000
+        assert settled(play)["curator"] == COUNTED.format(2), "patience is not for the vote"
+        member.closing().touch()
+        settled(play)
+        wait = "curator: cannot go on yet: "
+        assert len([text for text in told if text.startswith(wait)]) == 1
+        for seconds, times in ((59.999, 1), (0.001, 2), (1.0, 2)):
+            clock.now += seconds
+            settled(play)
+            assert len([text for text in told if text.startswith(wait)]) == times
+        clock.now += 60
+        with pytest.raises(TooFewBallotsError):
+            play.turn()
+
+
+def test_a_wait_is_over_after_the_studys_patience_also_across_a_restart(tmp_path: Path) -> None:
+    clock, told = Clock(), list[str]()
+    member = Member(tmp_path, Dealt("average"), patience=60)
+    with member.play([name for name in ALL if name != "party 4"], clock) as play:
+        assert settled(play)["curator"] == COUNTED.format(4)
+        play.seats.pop().store.close()  # holder 3 is gone
+        member.closing().touch()
+        settled(play)
+        assert "2 of 3 holders have confirmed" in dict(play.standing())["curator"]
+    clock.now += 59.5
+    with member.play(["curator"], clock, told) as play:
+        settled(play)
+        assert not any("cannot go on yet" in text for text in told)
+        kept = json.loads(play.seats[0].store.get("play", b"since") or b"")
+        assert kept == [[2, "Closed", play.seats[0].agent.said], clock.now - 59.5, False]
+        clock.now += 0.5
+        settled(play)
+        assert len([text for text in told if "cannot go on yet" in text]) == 1
+        kept = json.loads(play.seats[0].store.get("play", b"since") or b"")
+        assert kept == [[2, "Closed", play.seats[0].agent.said], clock.now, True]
+        clock.now -= 10.0
+        settled(play)
+        kept = json.loads(play.seats[0].store.get("play", b"since") or b"")
+        assert kept[1:] == [clock.now, False], "of a wait that began in the future"
+
+
+def test_what_was_refused_is_told_once(tmp_path: Path) -> None:
+    member, clock, told = Member(tmp_path, Dealt("average")), Clock(), list[str]()
+    with member.play(["party 1"], clock, told) as play:
+        play.seats[0].board.post(bytes(100))
+        settled(play)
+        settled(play)
+        assert told[-1] == "party 1: refused entry 1 of a stranger: these bytes are no entry of this version"
+        play.seats[0].agent.refused.append(Told(7, "party 2", BoardError("why")))
+        settled(play)
+        assert told[-1] == "party 1: refused entry 7 of party 2: why"
+        assert len([text for text in told if "refused" in text]) == 2
+
+
+def test_a_board_that_fails_is_tried_again(tmp_path: Path) -> None:
+    member, told = Member(tmp_path, Dealt("average")), list[str]()
+    with member.play(["party 1"], Clock(), told) as play:
+        seat, failures = play.seats[0], list[str]()
+        board = seat.agent._board
+
+        class Fails(MemoryBoard):
+            def read(self, after: int) -> Any:
+                seat.agent._board = board
+                raise BoardError("gone")
+
+        seat.agent._board = Fails()
+
+        def until() -> bool:
+            failures.append(play.failure)
+            return len(failures) > 2
+
+        play.run(until)
+        assert failures == ["", "gone", ""]
+        assert "the board fails, and is tried again: gone" in told
+        seat.agent._board = Fails()
+        with pytest.raises(BoardError, match="gone"):
+            play.settle()
+
+
+def test_a_role_whose_store_fails_stops(tmp_path: Path) -> None:
+    member, clock = Member(tmp_path, Dealt("average"), patience=60), Clock()
+    with member.play(["party 1"], clock) as play:
+        settled(play)
+
+        def broken() -> bool:
+            raise JournalError("the disk failed")
+
+        play.seats[0].agent.hush = broken  # type: ignore[method-assign]
+        clock.now += 60
+        with pytest.raises(JournalError):
+            play.turn(patient=True)
+
+
+def test_what_is_open_is_let_go_when_a_role_cannot_be_played(tmp_path: Path) -> None:
+    member = Member(tmp_path, Dealt("average"))
+    opened: list[Store] = []
+    make = member.agent
+
+    def agents(name: str, board: Board) -> tuple[Agent, Store]:
+        if name == "party 9":
+            raise StudyError("no such role")
+        made = make(name, board)
+        opened.append(made[1])
+        return made
+
+    member.agent = agents  # type: ignore[method-assign]
+    with pytest.raises(StudyError, match="no such role"):
+        member.play(["party 1", "party 9"], Clock())
+    with pytest.raises(sqlite3.ProgrammingError):
+        opened[0].get("play", b"since")
+
+
+def test_a_server_is_asked_in_the_name_of_the_role_with_the_members_key(tmp_path: Path) -> None:
+    """The key of an identity that has none is missed before anything is sent."""
+    member = Member(tmp_path, Dealt("average"))
+    member.settings.board, member.identity.key = "nats://127.0.0.1:1", SimpleNamespace()
+    with pytest.raises(AttributeError, match="verification_key"):
+        member.play(["party 1"], Clock())
+
+
+def test_what_is_seen_of_a_role_at_first() -> None:
+    seat = Seated(None, None, None)  # type: ignore[arg-type]
+    assert (seat.told, seat.refused, seat.moved, seat.done, seat.awaits) == ("", 0, 0.0, False, None)

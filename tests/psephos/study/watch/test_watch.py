@@ -1,0 +1,261 @@
+"""The page of a study: what it says follows the board, it says no secret, and it lives through a board that dies."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from psephos.audit.studies import Trial, trial
+from psephos.protocol.board import Board, MemoryBoard
+from psephos.protocol.board.sealing import SealingKey
+from psephos.protocol.board.seat import joined
+from psephos.protocol.ceremony.messages import failure
+from psephos.protocol.encrypted_sum.messages import Close
+from psephos.protocol.errors import BoardError, WrongRoundError
+from psephos.protocol.paillier.private_key import generate_private_key
+from psephos.protocol.paillier.threshold import deal
+from psephos.protocol.roles import BOARD, Post
+from psephos.protocol.study.stages import encode_key
+from psephos.protocol.wire import Kind, frame
+from psephos.study.monitor import Follower
+from psephos.study.watch.app import answers_to, application
+
+
+class Talk:
+    """A board on which anybody can be made to say anything."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.made: Trial = trial(**fields)
+        self.board = MemoryBoard()
+        self.secrets = {name: SealingKey.generate() for name in self.made.keys}
+        self.seats = {name: self.made.seat(name) for name in self.made.keys}
+
+    def says(self, name: str, data: bytes, receiver: str = BOARD, secret: bool = True) -> bytes:
+        entry = self.seats[name].sign(Post(receiver, data, "phase", secret))
+        self.posts(entry)
+        return entry
+
+    def posts(self, entry: bytes) -> None:
+        self.board.post(entry)
+        for seat in self.seats.values():
+            seat.take(len(self.board.entries), entry)
+
+    def joins(self, *names: str) -> None:
+        for name in names:
+            self.says(name, joined(self.made.study.digest, self.secrets[name].public))
+
+    def message(self, kind: Kind) -> bytes:
+        return frame(kind, self.made.study.digest, b"canary-of-a-body")
+
+
+@pytest.fixture
+def talk() -> Talk:
+    return Talk(title="<script>alert(1)</script>")
+
+
+@pytest.fixture
+def follower(talk: Talk) -> Follower:
+    return Follower(talk.made.study, lambda: talk.board)
+
+
+def roles(state: dict[str, Any]) -> dict[str, list[str]]:
+    return {role["role"]: [step["step"] for step in role["steps"] if step["done"]] for role in state["roles"]}
+
+
+def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
+    def stage() -> str:
+        follower.step()
+        told: str = follower.state()["stage"]
+        return told
+
+    assert stage() == "Nobody has joined yet."
+    talk.joins("curator", "holder 1")
+    assert stage() == "Waiting for holder 2, holder 3 to join."
+    talk.joins("holder 2", "holder 3", "party 0")
+    said = "The holders make the key, each a share of it: 0 candidates tried, about 752 in all"
+    assert stage() == f"{said}."
+    talk.says("holder 2", talk.message(Kind.SEED_COMMITMENTS))
+    assert stage() == f"{said}; waits for holder 1, holder 3."
+    study = talk.made.study
+    key, _ = deal(generate_private_key(study.key_bits, test_key=True), holders=3, threshold=2)
+    for name in study.holders:
+        assert "Voting" not in stage()
+        talk.says(name, encode_key(study, key))
+    talk.says("party 0", talk.message(Kind.BALLOT))
+    assert stage() == "Voting: 1 of 5 parties have; 3 are needed."
+    talk.says("curator", Close(talk.made.study.digest).encode())
+    talk.says("party 1", talk.message(Kind.BALLOT))
+    talk.says("holder 2", talk.message(Kind.CONFIRMATION))
+    assert stage() == "The vote is closed; ballots: 1. 1 of 3 holders have confirmed the product."
+    talk.says("party 1", talk.message(Kind.RESULT))
+    assert "confirmed" in stage(), "a result is the curator's to publish"
+    for name in ("holder 1", "holder 3"):
+        talk.says(name, talk.message(Kind.CONFIRMATION))
+    assert stage().endswith("the curator is to ask some to open it.")
+    talk.says("curator", talk.message(Kind.TALLY_REQUEST), "holder 1", secret=False)
+    talk.says("holder 1", talk.message(Kind.PARTIAL_DECRYPTION), "curator")
+    assert stage().endswith("1 of 2 holders that are needed have opened the product.")
+    talk.says("holder 3", talk.message(Kind.PARTIAL_DECRYPTION), "curator")
+    assert stage().endswith("the curator is to publish the result.")
+    talk.says("curator", talk.message(Kind.RESULT))
+    assert stage() == "The result is published."
+    assert roles(follower.state())["party 0"] == ["joined", "cast a ballot"]
+    assert roles(follower.state())["holder 2"] == ["joined", "made the key", "confirmed"]
+    assert roles(follower.state())["holder 3"][-1] == "answered the curator"
+
+
+def test_a_ceremony_that_fails_is_named(talk: Talk, follower: Follower) -> None:
+    """As one holder says, whom nobody need believe; and as two do, and then the study is over."""
+    talk.joins("curator", "holder 1", "holder 2", "holder 3", "party 4")
+    why = failure(talk.made.study.ceremony(), "holder 3 lied")
+    talk.says("holder 2", why)
+    follower.step()
+    assert 'But the ceremony has failed, according to holder 2 ("holder 3 lied")' in follower.state()["stage"]
+    assert not follower.state()["over"]
+    talk.says("holder 1", why)
+    follower.step()
+    assert follower.state()["stage"].startswith("There is no key, and this study is over: the ceremony has failed")
+    assert follower.state()["over"]
+
+
+def test_what_is_not_of_the_study_is_shown_as_such(talk: Talk, follower: Follower) -> None:
+    talk.joins("curator", "party 0", "party 1")
+    talk.board.post(b"noise")
+    forked = talk.made.seat("party 1")
+    talk.board.post(forked.sign(Post(BOARD, b"another story")))
+    follower.step()
+    state = follower.state()
+    assert state["refused"] == {"MessageError": 1, "EquivocationError": 1}
+    assert state["forked"] == 1
+    assert [line["number"] for line in state["log"] if line["error"]] == [4, 5]
+    assert state["head"]["size"] == 5
+
+
+def test_bodies_never_leave(talk: Talk, follower: Follower) -> None:
+    talk.joins("curator", "holder 1", "holder 2")
+    talk.says("holder 1", talk.message(Kind.EXPONENT_SHARES), "holder 2")
+    talk.says("holder 1", talk.message(Kind.BALLOT))
+    follower.step()
+    with TestClient(application(follower)) as client:
+        everything = "".join(client.get(path).text for path in ("/", "/state.json", "/metrics", "/watch.js"))
+    assert "canary-of-a-body" not in everything
+    assert b"canary-of-a-body".hex() not in everything
+    for key in talk.made.keys.values():
+        assert key.seed().hex() not in everything
+    assert [line["kind"] for line in follower.state()["log"]][-2:] == ["secret", "ballot"]
+
+
+def test_a_board_that_dies_is_named_and_comes_back(talk: Talk) -> None:
+    class Dying:
+        alive = True
+
+        def __init__(self) -> None:
+            if not Dying.alive:
+                raise BoardError("the server is gone")
+
+        def post(self, data: bytes) -> None:
+            raise AssertionError("a page posts nothing")
+
+        def read(self, after: int) -> Iterator[tuple[int, bytes]]:
+            if not Dying.alive:
+                raise BoardError("the server is gone")
+            yield from talk.board.read(after)
+
+        def close(self) -> None: ...
+
+    def opened() -> Board:
+        return Dying()
+
+    follower = Follower(talk.made.study, opened)
+    talk.joins("curator")
+    assert follower.step()
+    Dying.alive = False
+    assert follower.step()
+    assert not follower.step(), "the same failure is no news"
+    assert follower.state()["failure"] == "the server is gone"
+    with TestClient(application(follower, poll=100)) as client:
+        assert client.get("/healthy").status_code == 503
+        assert "psephos_board_up 0.0" in client.get("/metrics").text
+    Dying.alive = True
+    talk.joins("holder 1")
+    assert follower.step()
+    assert follower.state()["failure"] == ""
+    assert follower.entries == 2
+
+
+def test_a_check_that_comes_to_no_end_is_said_and_the_page_goes_on(talk: Talk) -> None:
+    def check(board: Board) -> list[dict[str, str]]:
+        raise WrongRoundError("a result of another study")
+
+    follower = Follower(talk.made.study, lambda: talk.board, check=check)
+    talk.joins("curator")
+    talk.says("curator", talk.message(Kind.RESULT))
+    assert follower.step()
+    (found,) = follower.state()["checks"]
+    assert (found["verdict"], found["found"]) == ("fails", "WrongRoundError: a result of another study")
+    assert not follower.step()
+
+
+def test_page_and_metrics(talk: Talk, follower: Follower) -> None:
+    talk.joins("curator", "party 0")
+    talk.board.post(b"noise")
+    follower.step()
+    with TestClient(application(follower)) as client:
+        page = client.get("/")
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert "<script>alert" not in page.text
+        assert not re.search(r"https?://", page.text), "a page that needs nothing from elsewhere"
+        metrics = client.get("/metrics").text
+        state = json.loads(client.get("/state.json").text)
+        assert client.post("/state.json").status_code == 405
+    assert 'psephos_entries_total{author="party 0"} 1.0' in metrics
+    assert 'psephos_step_done{author="party 0",step="joined"} 1.0' in metrics
+    assert 'psephos_step_done{author="party 0",step="cast a ballot"} 0.0' in metrics
+    assert 'psephos_refused_total{error="MessageError"} 1.0' in metrics
+    assert "psephos_head 3.0" in metrics
+    assert state["title"] == "<script>alert(1)</script>"
+    assert state["head"]["size"] == 3
+
+
+def test_a_page_of_this_machine_answers_to_no_strangers_name(follower: Follower) -> None:
+    """Else a site whose name is made to lead here reads the study in the browser of whoever follows it."""
+    asked = {"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost": 200, "evil.example": 400, "x@127.0.0.1": 400}
+    for address in ("127.0.0.1", "::1", "127.3.2.1"):
+        with TestClient(application(follower, hosts=answers_to(address))) as client:
+            for path in ("/", "/state.json", "/metrics"):
+                assert {host: client.get(path, headers={"Host": host}).status_code for host in asked} == asked
+    assert answers_to("192.0.2.7") == answers_to("::") == ("*",)
+
+
+def test_the_log_of_a_page_has_an_end(talk: Talk, follower: Follower) -> None:
+    for _ in range(700):
+        talk.board.post(b"noise")
+    follower.step()
+    assert len(follower.lines) == 500
+    assert len(follower.state()["log"]) == 100
+    assert follower.entries == 700
+
+
+def test_an_address_that_nobody_can_listen_on_is_named(talk: Talk, tmp_path: Path) -> None:
+    talk.made.study.write(tmp_path / "study.toml")
+    (tmp_path / "board").touch()
+
+    def said(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "psephos", "watch", str(tmp_path / "study.toml"), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    board = ("--board", str(tmp_path / "board"))
+    status, told = said(*board, "--host", "no.such.host.x")
+    assert status == 1
+    assert told.startswith("psephos: nothing can listen on no.such.host.x, port 8080")
+    assert said(*board, "--port", "70000")[0] == 2
+    assert "there is no board" in said("--board", str(tmp_path / "nothing"))[1]
