@@ -45,7 +45,7 @@ from psephos.protocol.proofs import knowledge
 from psephos.protocol.roles import BOARD
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.ceremony import KeySetup, setup_keys
 
 __all__ = ["load"]
 
@@ -57,7 +57,7 @@ _POSTING, _BATCH = 8, 256
 _fork = multiprocessing.get_context("fork")
 
 
-def _ballots(round_: Round, ceremony: Ceremony, samples: int, classes: int) -> Iterator[bytes]:
+def _ballots(round_: Round, ceremony: KeySetup, samples: int, classes: int) -> Iterator[bytes]:
     """One for each party."""
     votes = VoteLayout(samples, classes).encode(np.random.default_rng(0).integers(0, classes, samples))
     ciphertexts, witness = Encryptor(round_.key, "half").encrypt_with_witness(round_.plan.pack(votes))
@@ -100,7 +100,7 @@ def load(name: str, *, parties: int = 0, key_bits: int = 3072) -> dict[str, Any]
     """One size; `parties`: other than its own number."""
     samples, classes, wanted = SIZES[name]
     count = parties or wanted
-    ceremony = hold_ceremony(count, key_bits=key_bits, test_key=key_bits < 2048)
+    ceremony = setup_keys(count, key_bits=key_bits, test_key=key_bits < 2048)
     auxiliary = np.linspace(0, 1, samples)[:, None]
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=key_bits < 2048)
     keys = {f"party {n}": key for n, key in enumerate(ceremony.signing_keys)}

@@ -22,7 +22,7 @@ from typing import Any
 
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.ceremony import play_ceremony
+from psephos.simulation.ceremony import run_ceremony
 
 __all__ = ["ceremony_seconds"]
 
@@ -32,7 +32,7 @@ def ceremony_seconds(bits: int, holders: int, threshold: int) -> dict[str, Any]:
     terms = CeremonyTerms(bits, holders, threshold, os.urandom(32), test_key=bits < 2048)
     transcript, tried = Transcript(), [0]
     wall, processor = time.perf_counter(), time.process_time()
-    play_ceremony(terms, transcript=transcript, progress=lambda what, done, expected: tried.append(done))
+    run_ceremony(terms, transcript=transcript, progress=lambda what, done, expected: tried.append(done))
     sent = dict.fromkeys(terms.names, 0)
     for message in transcript.messages:
         sent[message.sender] += message.size
@@ -62,7 +62,7 @@ def search_seconds(bits: int, holders: int, threshold: int, batches: int) -> dic
                 raise _EnoughError
 
         with suppress(_EnoughError):
-            play_ceremony(terms, progress=note)
+            run_ceremony(terms, progress=note)
         taken, tried = taken + times[-1] - times[0], tried + len(times) - 1
     return {"cpu_seconds": round(taken, 2), "candidates": batches * terms.batch}
 

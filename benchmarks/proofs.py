@@ -24,7 +24,7 @@ from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs import knowledge, validity
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 
 __all__ = ["proof_costs"]
 
@@ -66,7 +66,7 @@ def knowledge_multiplications(key: PublicKey, ciphertexts: int, ballots: int) ->
 
 def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> dict[str, Any]:
     """CPU milliseconds by what is done, for each size."""
-    house = hold_ceremony(6, key_bits=key_bits, holders=5, threshold=3, test_key=key_bits < 2048)
+    house = setup_keys(6, key_bits=key_bits, holders=5, threshold=3, test_key=key_bits < 2048)
     key = house.threshold_key.key
     full = Encryptor(key, "full")
     found: dict[str, Any] = {"key_bits": key_bits, "kernel": kernel()}

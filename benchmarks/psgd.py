@@ -18,7 +18,7 @@ import numpy as np
 from psephos.curator.psgd.agreement import VARIANTS, Variant, agree
 from psephos.parties.gradients import LocalLoss
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.psgd import PsgdOptions, descend
 
 __all__ = ["step_seconds"]
@@ -47,7 +47,7 @@ def step_seconds(
         X /= np.linalg.norm(X, axis=1)[:, None]
         private.append(LocalLoss(X, np.where(X[:, 0] > 0, 1, -1)))
     test_key = key_bits < 2048
-    ceremony = hold_ceremony(parties, key_bits=key_bits, holders=holders, threshold=threshold, test_key=test_key)
+    ceremony = setup_keys(parties, key_bits=key_bits, holders=holders, threshold=threshold, test_key=test_key)
     found: dict[str, Any] = {}
     for variant in variants:
         options = PsgdOptions(variant=variant, delta=1e-3, steps=steps, test_key=test_key)

@@ -26,8 +26,8 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.paillier.packing import best_degree
 from psephos.simulation import encrypted_sum
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
-from psephos.simulation.encrypted_sum import VoteContribution
+from psephos.simulation.ceremony import KeySetup, setup_keys
+from psephos.simulation.encrypted_sum import VotingPartyFactory
 from psephos.simulation.linear import LinearVoter
 
 __all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
@@ -44,8 +44,8 @@ SHAPES = (
 
 
 @cache
-def _ceremony(bits: int, degree: int) -> Ceremony:
-    return hold_ceremony(128, key_bits=bits, degree=degree, holders=5, threshold=3, test_key=bits < 2048)
+def _ceremony(bits: int, degree: int) -> KeySetup:
+    return setup_keys(128, key_bits=bits, degree=degree, holders=5, threshold=3, test_key=bits < 2048)
 
 
 def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) -> float:
@@ -63,7 +63,7 @@ def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) 
     )
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
-    whole = VoteContribution(voters, auxiliary, classes)
+    whole = VotingPartyFactory(voters, auxiliary, classes)
     shared = encrypted_sum._Shared(round_, whole.with_own(()), "half", 1 << 20, 5, watched=False)
     batch, warm = (encrypted_sum._batch(whole, ceremony, range(m), range(m)) for m in (parties, 1))
     with threadpool_limits(limits=1):
@@ -143,17 +143,17 @@ def wire() -> list[dict[str, Any]]:
 
 _MEMORY = """
 import numpy as np
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
 from psephos.simulation.engines import LocalEngine
 from psephos.simulation.linear import LinearVoter
 from psephos.protocol.encrypted_sum.votes import vote_round
 M = {parties}
 X = np.random.default_rng(0).normal(size=(20000, 20)) / 20
-ceremony = hold_ceremony(M, key_bits=512, holders=5, threshold=3, test_key=True)
+ceremony = setup_keys(M, key_bits=512, holders=5, threshold=3, test_key=True)
 round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 2, test_key=True, proofs="none")
 voters = [LinearVoter(w) for w in np.random.default_rng(1).normal(size=(M, 20))]
-done = simulate_sum(round_, ceremony, VoteContribution(voters, X, 2), Conditions("short"))
+done = simulate_sum(round_, ceremony, VotingPartyFactory(voters, X, 2), RunConfig("short"))
 assert done.equals_plaintext
 print(done.peak_memory_mb)
 """

@@ -58,7 +58,7 @@ class Tally(Observer):
         """`round_`: the round to count. `seen`: ballots that another process of the curator has multiplied."""
         super().__init__("curator", round_, seen=seen)
 
-    def hush(self, state: Any) -> Step | None:
+    def _on_idle(self, state: Any) -> Step | None:
         """Close, ask more holders, or open.
 
         Raises:
@@ -127,11 +127,11 @@ class Tally(Observer):
             # With everybody's answer here there is nobody left to ask: the next quiet raises this error.
             return self._ask_others(state) or Step(state)
 
-    def full(self, state: Any) -> bool:
+    def _is_ready(self, state: Any) -> bool:
         """Whether everybody on the roster has voted."""
         return isinstance(state, Watching) and not state.closing and len(self.product(state)) == len(self.round.roster)
 
-    def outcome(self, state: Any) -> OpenedSum | None:
+    def _result(self, state: Any) -> OpenedSum | None:
         """What the curator learns."""
         return state.sum if isinstance(state, Opened) else None
 

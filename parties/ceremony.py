@@ -17,7 +17,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from psephos.parties.ceremony_conduct import Conduct, digest_of, flat
+from psephos.parties.ceremony_conduct import HolderComputation, digest_of, flat
 from psephos.parties.ceremony_states import (
     AGAIN,
     FIRST,
@@ -88,7 +88,7 @@ __all__ = ["CeremonyHolder"]
 CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kind <= Kind.COMPLAINT)
 
 
-class CeremonyHolder(Conduct, Machine):
+class CeremonyHolder(HolderComputation, Machine):
     """Holder j of n: "holder J". Its outcome is its `KeyShare`."""
 
     reads = CEREMONY_KINDS
@@ -127,7 +127,7 @@ class CeremonyHolder(Conduct, Machine):
 
     # -- seeds that are nobody's choice
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Commit to a contribution to the seed of every set this holder is in; publish a key for each other holder."""
         secrets, contributions = (
             tuple(self._randomness.draw(SEED_BYTES) for _ in each) for each in (self._others(), self._sets)
@@ -385,7 +385,7 @@ class CeremonyHolder(Conduct, Machine):
             Step(Done(state.key, state.share)) if opens(state.key, parts, plaintexts) else self._accuse(state.evidence)
         )
 
-    def outcome(self, state: object) -> KeyShare | None:
+    def _result(self, state: object) -> KeyShare | None:
         """This holder's share, once the ceremony is over."""
         return KeyShare(state.key, self.number, state.share) if isinstance(state, Done) else None
 

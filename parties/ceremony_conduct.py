@@ -47,10 +47,10 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.proofs import opening
 from psephos.protocol.wire import Kind, Reader
 
-__all__ = ["Conduct", "digest_of", "flat"]
+__all__ = ["HolderComputation", "digest_of", "flat"]
 
 
-class Conduct:
+class HolderComputation:
     """Of the holders under `terms`, as holder `number` sees it.
 
     Raises InvalidParameter when there is no such holder.

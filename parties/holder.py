@@ -169,7 +169,7 @@ class KeyHolder(Observer):
         """What it is asked is no secret."""
         return False
 
-    def outcome(self, state: Any) -> None:
+    def _result(self, state: Any) -> None:
         """None: a holder learns nothing that others do not."""
         return
 

@@ -221,7 +221,7 @@ class RoundParty(Machine):
         ballot = self.party.ballot(self.round, self.kind, context, values, claim=claim, **self._encryption)
         return Step(Cast(tuple(map(int, values))), (Post(BOARD, ballot, f"{self.kind}: cast"),))
 
-    def outcome(self, state: Cast) -> tuple[int, ...]:
+    def _result(self, state: Cast) -> tuple[int, ...]:
         """What the ballot holds: a secret, with which a simulation takes the sum in the clear."""
         return state.values
 
@@ -236,7 +236,7 @@ class VotingParty(RoundParty):
         super().__init__(party, round_, **encryption)
         self._auxiliary = AuxiliarySet.of(auxiliary)
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Post the votes.
 
         Raises what `Party.ballot` and `Party.votes` do, and WrongRoundError for another auxiliary set than the round's.
@@ -275,7 +275,7 @@ class VectorParty(RoundParty):
         self.kind = kind
         self._context, self._values = context, values
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Post the vector; raises what `Party.ballot` does."""
         claim = _claim(b"parameters given", self.party) if self.kind == "parameters" else None
         return self._posted(self._context, self._vector(), claim)

@@ -291,7 +291,7 @@ class PathakParty(Machine):
 
     # -- agreement
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Wait for the curator."""
         return Step(Idle())
 
@@ -518,7 +518,7 @@ class PathakParty(Machine):
         total = add_shares([state.kept, *received], bits)
         return Step(Published(state.noise), (post(terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
 
-    def outcome(self, state: Any) -> Contribution | None:
+    def _result(self, state: Any) -> Contribution | None:
         """What it put into the sum, once it has."""
         return (
             Contribution(self._size, self._parameters, state.noise)

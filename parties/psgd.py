@@ -43,7 +43,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, snap
 from psephos.protocol.psgd.series import Announcement, Series, Terms
-from psephos.protocol.psgd.walk import PublishedSum, Walk
+from psephos.protocol.psgd.walk import DescentState, PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Refusal, Step, takes
 from psephos.protocol.signing import SigningKey
@@ -108,7 +108,7 @@ class Answering:
         clipped: how many gradients were scaled down. Depends on the data: for the party's own eyes.
     """
 
-    walk: Walk
+    walk: DescentState
     eta: tuple[int, ...] = field(repr=False)
     answered: int = 0
     vector: tuple[int, ...] = field(default=(), repr=False)
@@ -154,23 +154,23 @@ class GradientParty(Machine):
         self._encryptor = encryptor or Encryptor(terms.threshold_key.key, expected=series.steps)
         self._noise, self._once = noise, OnceLedger() if once is None else once
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Draw eta, once whatever happens."""
 
         def draw() -> bytes:
             return json.dumps(fixed_share(self.terms.series, self.number, self._noise(0))).encode()
 
         eta = tuple(json.loads(self._once.first(self._claim(0), b"", draw)))
-        return Step(Answering(Walk.start(self.terms), eta))
+        return Step(Answering(DescentState.start(self.terms), eta))
 
     @takes(Answering, Kind.ANNOUNCEMENT)
     def follow(self, state: Answering, entry: Entry) -> Step:
-        """The next step, at the point that follows; raises as `Walk.announced`."""
+        """The next step, at the point that follows; raises as `DescentState.announced`."""
         return Step(replace(state, walk=state.walk.announced(self.terms, entry, self.name)))
 
     @takes(Answering, Kind.PUBLISHED_SUM)
     def move(self, state: Answering, entry: Entry) -> Step:
-        """On to the next point, when t holders have published the same sum; raises as `Walk.published`."""
+        """On to the next point, when t holders have published the same sum; raises as `DescentState.published`."""
         return Step(replace(state, walk=state.walk.published(self.terms, entry)))
 
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
@@ -238,7 +238,7 @@ class GradientParty(Machine):
     def _claim(self, step: int) -> bytes:
         return self.terms.digest + step.to_bytes(4, "big")
 
-    def outcome(self, state: Answering) -> Answering:
+    def _result(self, state: Answering) -> Answering:
         """Its own account: how far it is, and its secrets."""
         return state
 
@@ -258,7 +258,7 @@ class Holding:
         published: that step, when it has published its sum.
     """
 
-    walk: Walk
+    walk: DescentState
     inner: Any = None
     parts: tuple[PartialDecryption, ...] = field(default=(), repr=False)
     published: int = 0
@@ -282,15 +282,15 @@ class SeriesHolder(Machine):
         self.name, self.number, self.terms = f"holder {share.holder}", share.holder, terms
         self._share, self._once = share, OnceLedger() if once is None else once
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Wait for the first step."""
-        return Step(Holding(Walk.start(self.terms)))
+        return Step(Holding(DescentState.start(self.terms)))
 
     @takes(Holding, Kind.ANNOUNCEMENT)
     def follow(self, state: Holding, entry: Entry) -> Step:
         """Watch the round of the next step; one round of each step, for ever.
 
-        Raises as `Walk.announced`, AlreadyOpenedError for another round of a step that this holder followed before.
+        Raises what `DescentState.announced` does, and AlreadyOpenedError for another round of an earlier step.
         """
         walk = state.walk.announced(self.terms, entry, self.name)
         assert walk.announcement is not None
@@ -337,14 +337,14 @@ class SeriesHolder(Machine):
 
     @takes(Holding, Kind.PUBLISHED_SUM)
     def move(self, state: Holding, entry: Entry) -> Step:
-        """On to the next point, when t holders have published the same sum; raises as `Walk.published`."""
+        """On to the next point, when t holders have published the same sum; raises as `DescentState.published`."""
         return Step(replace(state, walk=state.walk.published(self.terms, entry)))
 
     def listens(self, state: Any) -> bool:
         """As `KeyHolder`."""
         return False
 
-    def _holder(self, walk: Walk) -> KeyHolder:
+    def _holder(self, walk: DescentState) -> KeyHolder:
         if walk.announcement is None:
             raise WrongRoundError(f"{self.name}: no step was announced yet")
         return KeyHolder(self._share, self.terms.round(walk.announcement), openings=self._once, public=True)

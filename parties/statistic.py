@@ -94,7 +94,7 @@ class StatisticParty(RoundParty):
         self._auxiliary, self._grid = AuxiliarySet.of(auxiliary), grid
         self._shares, self._randomness = shares, randomness
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Post the noisy statistic; raises what `noisy_contribution`, `Party.votes` and `Party.ballot` do."""
         votes = self.party.votes(self._auxiliary)
         values = noisy_contribution(self._grid, votes, self._shares, self._randomness)

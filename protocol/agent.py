@@ -16,14 +16,14 @@ from typing import Any
 from psephos.protocol.board import MOST_BYTES, Board
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import Members, Seat, Taken, joined
+from psephos.protocol.board.seat import BoardClient, Checked, Members, joined
 from psephos.protocol.errors import BoardError, EquivocationError, MessageError, PsephosError, bare
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
 
-__all__ = ["Agent", "Told"]
+__all__ = ["Agent", "Rejected"]
 
 _log = logging.getLogger("psephos.agent")
 
@@ -35,7 +35,7 @@ _AGAIN = 30.0
 
 
 @dataclass(frozen=True)
-class Told:
+class Rejected:
     """Something that was not taken: the entry's number on the board, its author as far as it is known, and why."""
 
     number: int
@@ -75,7 +75,7 @@ class Agent:
         what the role raises when it starts.
         """
         self.role, self._board, self._store, self._clock = role, board, store, clock
-        self.refused: list[Told] = []
+        self.refused: list[Rejected] = []
         """What was not taken, by this process."""
         self._outbox: dict[int, _Outgoing] = {}
         with store.transaction():
@@ -83,7 +83,7 @@ class Agent:
             if secret is None:
                 secret = SealingKey.generate().secret()
                 store.put("seat", b"sealing", secret)
-            self._seat = Seat(members, role.name, key, SealingKey(secret) if secret else None)
+            self._seat = BoardClient(members, role.name, key, SealingKey(secret) if secret else None)
             for _, content in store.items("log"):
                 self._seat.recall(decode(content))
             for name, data in store.items("outbox"):
@@ -133,10 +133,10 @@ class Agent:
         self._post()
         return moved
 
-    def hush(self) -> bool:
+    def on_idle(self) -> bool:
         """Tell the role that nothing more is on its way; whether it moved."""
         with self._store.transaction():
-            step = self.role.quiet(self.state)
+            step = self.role.on_idle(self.state)
             if step is None:
                 return False
             self._keep(step)
@@ -145,7 +145,7 @@ class Agent:
 
     def _taken(self, numbered: tuple[int, bytes]) -> Entry | None:
         number, data = numbered
-        taken: Taken = self._seat.take(number, data)
+        taken: Checked = self._seat.take(number, data)
         self._store.put("log", number.to_bytes(8, "big"), encode(taken.note))
         if taken.error is not None:
             self._refuse(number, taken.note.author, taken.error)
@@ -198,7 +198,7 @@ class Agent:
                 _log.debug("posted", extra={"about": {"role": self.role.name, "place": place}})
 
     def _refuse(self, number: int, author: str, error: PsephosError) -> None:
-        self.refused.append(Told(number, author, bare(error)))
+        self.refused.append(Rejected(number, author, bare(error)))
         about = {"role": self.role.name, "entry": number, "author": author, "error": type(error).__name__}
         _log.info("refused", extra={"about": about})
 

@@ -203,7 +203,7 @@ class Driver:
     def _hush(self) -> bool:
         """Tell roles that it is quiet, until one of them moves."""
         for name, role in self.roles.items():
-            if self._take(name, lambda role=role, name=name: role.quiet(self.states[name])):  # type: ignore[misc]
+            if self._take(name, lambda role=role, name=name: role.on_idle(self.states[name])):  # type: ignore[misc]
                 return True
         return False
 

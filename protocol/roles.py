@@ -1,6 +1,6 @@
 """What a role is: a state machine without input, output, clock or memory of its own.
 
-A role is given its terms, its keys and its data when it is made. From then on `start`, `receive` and `quiet` turn a
+A role is given its terms, its keys and its data when it is made. From then on `start`, `receive` and `on_idle` turn a
 state, and the messages that came, into the next state and the messages to send; a state is a value (a frozen record)
 that can be written down, and nothing else changes. So one role runs unchanged in a simulation, in a test, behind a
 network, and again after a crash, and any role can be replaced by one that lies (`psephos.protocol.driver`).
@@ -116,11 +116,11 @@ class Role(ABC):
         Raises JournalError when its own store fails: nothing has happened, and it is started again from its store.
         """
 
-    def quiet(self, state: Any) -> Step | None:
+    def on_idle(self, state: Any) -> Step | None:
         """What it does when nothing more is on its way (a deadline, in the world); None for nothing."""
         return None
 
-    def complete(self, state: Any) -> bool:
+    def is_ready(self, state: Any) -> bool:
         """Whether all that it waits for until it is quiet is there, so that there is nothing to wait for."""
         return False
 
@@ -215,12 +215,12 @@ class Machine(Role):
         cls.table = (*cls.table, *own)
 
     def start(self) -> Step:
-        """Its first state and messages."""
-        return _wrapped(self.begin())
+        """Return the first state and messages. Subclasses override `_start`."""
+        return _wrapped(self._start())
 
     @abstractmethod
-    def begin(self) -> Step:
-        """What `start` is for a machine."""
+    def _start(self) -> Step:
+        """Return the machine's first state and messages."""
 
     def receive(self, state: _Held, entries: Sequence[Entry]) -> Step:
         """As `Role.receive`, by the table."""
@@ -251,9 +251,9 @@ class Machine(Role):
             held = step.state
         return Step(held, tuple(posts), tuple(refused))
 
-    def quiet(self, state: _Held) -> Step | None:
-        """As `Role.quiet`; a machine overrides `hush`."""
-        step = self.hush(state.state)
+    def on_idle(self, state: _Held) -> Step | None:
+        """Advance a machine when nothing more is on its way. Subclasses override `_on_idle`."""
+        step = self._on_idle(state.state)
         if step is None:
             return None
         if type(step.state) is type(state.state):
@@ -264,16 +264,16 @@ class Machine(Role):
     def admit(self, entry: Entry) -> None:
         """Raise for one of the messages that are gathered: found only with the last one, it would be the last one's."""
 
-    def hush(self, state: Any) -> Step | None:
-        """What `quiet` is for a machine."""
+    def _on_idle(self, state: Any) -> Step | None:
+        """Return the step to take when nothing more is on its way; None for none."""
         return None
 
-    def complete(self, state: _Held) -> bool:
-        """As `Role.complete`; a machine overrides `full`."""
-        return self.full(state.state)
+    def is_ready(self, state: _Held) -> bool:
+        """Return whether the machine has all that it waits for. Subclasses override `_is_ready`."""
+        return self._is_ready(state.state)
 
-    def full(self, state: Any) -> bool:
-        """What `complete` is for a machine."""
+    def _is_ready(self, state: Any) -> bool:
+        """Return whether everything that the machine waits for has come."""
         return False
 
     def awaits(self, state: _Held) -> Missing | None:
@@ -294,11 +294,11 @@ class Machine(Role):
         return None
 
     def result(self, state: _Held) -> Any:
-        """As `Role.result`; a machine overrides `outcome`."""
-        return self.outcome(state.state)
+        """Return the machine's result. Subclasses override `_result`."""
+        return self._result(state.state)
 
-    def outcome(self, state: Any) -> Any:
-        """What `result` is for a machine."""
+    def _result(self, state: Any) -> Any:
+        """Return the result in this state; None when there is none yet."""
         return None
 
     def _rule(self, held: _Held, entry: Entry) -> Rule | None:

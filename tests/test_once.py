@@ -40,7 +40,7 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.storage.values import storable
 from psephos.protocol.study.stages import Publishing
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 from psephos.study.identity import Identity
 from tests.protocol.psgd.test_series import DESCENT, SERIES
 
@@ -113,7 +113,7 @@ def said_by(role: Role, *heard: tuple[str, bytes]) -> bytes:
 
 @pytest.fixture(scope="module")
 def asks() -> dict[str, Ask]:
-    ceremony = hold_ceremony(3, key_bits=512, holders=3, threshold=2, test_key=True)
+    ceremony = setup_keys(3, key_bits=512, holders=3, threshold=2, test_key=True)
     key, roster = ceremony.threshold_key, ceremony.roster
     rounds = [vote_round(key, roster, _AUXILIARY, _CLASSES, minimum_ballots=2, test_key=True) for _ in range(3)]
     plan = PackingPlan.for_key(key.key, length=2, addends=3, minimum=0, maximum=9)
@@ -158,7 +158,7 @@ def asks() -> dict[str, Ask]:
         return said_by(KeyHolder(ceremony.shares[0], rounds[0], openings=OnceLedger(store, "holder 1")), *heard)
 
     def fixed_noise(store: Frail, name: int) -> bytes:
-        return repr(owner(0, store).begin().state.eta).encode()
+        return repr(owner(0, store)._start().state.eta).encode()
 
     def gradient(store: Frail, name: int) -> bytes:
         return said_by(owner(0, store), ("curator", steps[name % 2].encode()))
@@ -282,7 +282,7 @@ class Announcer(Machine):
     name = "curator"
     reads = frozenset({Kind.BALLOT})
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(Asking(), (self._announcement(0),))
 
     def _announcement(self, step: int) -> Post:
@@ -293,7 +293,7 @@ class Announcer(Machine):
         sums = (*state.sums, sum(drawn(data) for data in ballots.values()))
         return Step(Asking(sums), (self._announcement(len(sums)),) if len(sums) < _STEPS else ())
 
-    def outcome(self, state: Asking) -> tuple[int, ...] | None:
+    def _result(self, state: Asking) -> tuple[int, ...] | None:
         return state.sums if len(state.sums) == _STEPS else None
 
 
@@ -305,7 +305,7 @@ class Answerer(Machine):
     def __init__(self, number: int, store: Store) -> None:
         self.name, self._once = f"party {number}", OnceLedger(store)
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(Asking())
 
     @takes(Asking, Kind.ANNOUNCEMENT)

@@ -136,7 +136,7 @@ def check_installed_it_is_found_and_works(installed: Path, folder: Path) -> None
     (folder / "curator.py").write_text("raise SystemExit('the wrong curator was imported')")
     program = (
         "import psephos, psephos.protocol.paillier.keys, psephos.curator.tally, psephos.parties.party, sys\n"
-        "from psephos import hold_ceremony\n"
+        "from psephos import setup_keys\n"
         "print(psephos.__file__)\n"
         "assert not {'protocol', 'curator', 'parties'} & sys.modules.keys()\n"
     )

@@ -35,8 +35,8 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
 from psephos.protocol.transcript import Message, Transcript
 from psephos.protocol.wire import Kind, frame
-from psephos.simulation.ceremony import play_ceremony
-from psephos.simulation.encrypted_sum import VoteContribution
+from psephos.simulation.ceremony import run_ceremony
+from psephos.simulation.encrypted_sum import VotingPartyFactory
 
 _FILE = Path(__file__).with_name("vectors.json")
 
@@ -60,7 +60,7 @@ def tally(proofs: Any) -> dict[str, str]:
     key, roster = ceremony.threshold_key, ceremony.roster
     round_ = vote_round(key, roster, auxiliary, 3, test_key=True, proofs=proofs, randomness=coins)
     voters = [FixedVoter(np.arange(number, number + 6) % 3) for number in range(5)]
-    run = run_sum(context, world, round_, VoteContribution(voters, auxiliary, 3), "tally")
+    run = run_sum(context, world, round_, VotingPartyFactory(voters, auxiliary, 3), "tally")
     return of_messages(run.transcript.messages)
 
 
@@ -76,7 +76,7 @@ def pathak(kind: Any) -> dict[str, str]:
 
 def ceremony() -> dict[str, str]:
     context, transcript = Context(seed=1, views=1), Transcript()
-    play_ceremony(TERMS, coins=lambda name: context.coins(name), transcript=transcript)
+    run_ceremony(TERMS, coins=lambda name: context.coins(name), transcript=transcript)
     return of_messages(transcript.messages)
 
 

@@ -157,7 +157,7 @@ class PathakCurator(Machine):
 
     # -- agreement
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """The terms and his public keys, to every party."""
         keys = None if self._keys is None else (self._keys[0].public_key, self._keys[1].public_key)
         posts = [post(self.terms, party, Proposal(self.terms, keys)) for party in _everybody(self, None)]
@@ -311,7 +311,7 @@ class PathakConsumer(Machine):
         """Every share by itself."""
         Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Wait."""
         return Step(Waiting())
 
@@ -323,6 +323,6 @@ class PathakConsumer(Machine):
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
         return Step(Opened(tuple(open_shares(shares, modulus_bits(self.terms)))))
 
-    def outcome(self, state: Waiting | Opened) -> tuple[int, ...] | None:
+    def _result(self, state: Waiting | Opened) -> tuple[int, ...] | None:
         """K w_s."""
         return state.total if isinstance(state, Opened) else None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.protocol.errors import PartyVanishedError, TooFewBallotsError
 from psephos.protocol.psgd.series import Announcement, Terms
-from psephos.protocol.psgd.walk import Walk
+from psephos.protocol.psgd.walk import DescentState
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Missing, Post, Step, takes
 from psephos.protocol.storage.values import storable
@@ -35,7 +35,7 @@ class Walking:
         inner: the state of the `Tally` of the step that was announced last.
     """
 
-    walk: Walk
+    walk: DescentState
     opened: OpenedSum | None = None
     inner: Any = field(default=None, repr=False)
 
@@ -60,9 +60,9 @@ class GradientCurator(Machine):
         """`terms`: what was agreed on. `randomness`: of the rounds' nonces."""
         self.terms, self._randomness = terms, randomness
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Announce the first step, at the origin."""
-        return self._announce(Walking(Walk.start(self.terms)))
+        return self._announce(Walking(DescentState.start(self.terms)))
 
     @takes(Walking, Kind.BALLOT, batch=True)
     @takes(Walking, Kind.CLOSE, batch=True)
@@ -75,7 +75,7 @@ class GradientCurator(Machine):
 
     @takes(Walking, Kind.PUBLISHED_SUM)
     def move(self, state: Walking, entry: Entry) -> Step:
-        """Announce the next step, when t holders have published the same sum; raises as `Walk.published`."""
+        """Announce the next step, when t holders have published the same sum; raises as `DescentState.published`."""
         walk = state.walk.published(self.terms, entry)
         if walk.steps == state.walk.steps:
             return Step(replace(state, walk=walk))
@@ -85,7 +85,7 @@ class GradientCurator(Machine):
         wrong = tuple(holder for holder, other in walk.said if other != sums)
         return self._announce(Walking(walk, replace(opened, sums=sums, wrong_holders=wrong), state.inner))
 
-    def hush(self, state: Walking) -> Step | None:
+    def _on_idle(self, state: Walking) -> Step | None:
         """Close the vote on the step, or ask more holders, as a `Tally` does.
 
         Raises PartyVanishedError when more parties than agreed did not answer. The step is kept: with them back, the
@@ -94,7 +94,7 @@ class GradientCurator(Machine):
         if not state.walk.open:
             return None
         try:
-            inner = self._tally(state).quiet(state.inner)
+            inner = self._tally(state).on_idle(state.inner)
         except TooFewBallotsError as error:
             series = self.terms.series
             raise PartyVanishedError(
@@ -108,9 +108,9 @@ class GradientCurator(Machine):
         walking: Walking = state.state
         return walking.walk.over(self.terms)
 
-    def full(self, state: Walking) -> bool:
+    def _is_ready(self, state: Walking) -> bool:
         """Whether everybody has answered the step."""
-        return state.walk.open and self._tally(state).complete(state.inner)
+        return state.walk.open and self._tally(state).is_ready(state.inner)
 
     def awaits(self, state: Any) -> Missing | None:
         """What the holders publish of the announced step."""
@@ -120,7 +120,7 @@ class GradientCurator(Machine):
         said, holders = dict(walking.walk.said), range(1, self.terms.threshold_key.holders + 1)
         return Missing(Kind.PUBLISHED_SUM, tuple(f"holder {number}" for number in holders if number not in said))
 
-    def outcome(self, state: Walking) -> Walking:
+    def _result(self, state: Walking) -> Walking:
         """How far it is."""
         return state
 

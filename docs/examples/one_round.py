@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from psephos import hold_ceremony
+from psephos import setup_keys
 from psephos.curator import Tally
 from psephos.parties import KeyHolder, Party, VotingParty
 from psephos.protocol import Driver, Transcript, VoteLayout, vote_round
@@ -21,7 +21,7 @@ X, y = load_digits(return_X_y=True)
 auxiliary = X[:20]
 shards = np.array_split(np.arange(20, len(X)), PARTIES)
 
-ceremony = hold_ceremony(PARTIES, holders=3, threshold=2)  # 3072 bits, shared 2 of 3
+ceremony = setup_keys(PARTIES, holders=3, threshold=2)  # 3072 bits, shared 2 of 3
 round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, CLASSES)
 
 voters = []

@@ -29,7 +29,7 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["Members", "Note", "Onlooker", "Seat", "Taken", "joined"]
+__all__ = ["BoardClient", "BoardReader", "Checked", "LogRecord", "Members", "joined"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Members:
 
 @storable
 @dataclass(frozen=True)
-class Note:
+class LogRecord:
     """What a seat must know again of an entry that it has read; `sealing` is what a JOINED entry brought."""
 
     leaf: bytes = field(repr=False)
@@ -52,10 +52,10 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Taken:
+class Checked:
     """What came of one entry: the message, when there is one for this role or everybody; or why it was refused."""
 
-    note: Note
+    note: LogRecord
     entry: Entry | None = None
     error: PsephosError | None = None
 
@@ -65,7 +65,7 @@ def joined(session: bytes, sealing_key: bytes) -> bytes:
     return frame(Kind.JOINED, session, sealing_key)
 
 
-class Onlooker:
+class BoardReader:
     """Reads entries in the order of the board, and takes no part: whoever knows the study can be one."""
 
     def __init__(self, members: Members, name: str = "", sealing: SealingKey | None = None) -> None:
@@ -80,21 +80,21 @@ class Onlooker:
         """Of the log, as far as it was read."""
         return self._history.head
 
-    def take(self, number: int, data: bytes) -> Taken:
+    def take(self, number: int, data: bytes) -> Checked:
         """The next entry of the board; raises BoardError when it is not the next."""
         if number != self.head.size + 1:
             raise BoardError(f"entry {number} came after entry {self.head.size}: the board leaves something out")
-        note = Note(leaf_hash(data))
+        note = LogRecord(leaf_hash(data))
         try:
             note, signed = self._checked(note, number, data)
-            taken = Taken(note) if signed is None else Taken(*self._opened(note, number, signed))
+            taken = Checked(note) if signed is None else Checked(*self._opened(note, number, signed))
         except PsephosError as error:
             # With its place: who cannot open it counts the place as taken, and so must who can.
-            taken = Taken(note, error=bare(error))
+            taken = Checked(note, error=bare(error))
         self.recall(taken.note)
         return taken
 
-    def recall(self, note: Note) -> None:
+    def recall(self, note: LogRecord) -> None:
         """Know again what was read before."""
         self._history.append(note.leaf)
         if note.author:
@@ -102,7 +102,7 @@ class Onlooker:
         if note.sealing:
             self._sealing_keys.setdefault(note.author, note.sealing)
 
-    def _checked(self, note: Note, number: int, data: bytes) -> tuple[Note, SignedEntry | None]:
+    def _checked(self, note: LogRecord, number: int, data: bytes) -> tuple[LogRecord, SignedEntry | None]:
         """What everybody sees alike, whoever can open it."""
         if not data:  # a place that a board keeps for itself, as for a part of a longer entry
             return note, None
@@ -121,7 +121,7 @@ class Onlooker:
                 f"entry {number}: {signed.author} has signed another entry in place {signed.place}. It was set back to "
                 "an old copy of its state, or it lies"
             )
-        note = Note(note.leaf, signed.author, signed.place)
+        note = LogRecord(note.leaf, signed.author, signed.place)
         if not self._history.extends(signed.head):
             raise EquivocationError(
                 f"entry {number}: {signed.author} says that it has read {signed.head}, and this board has begun "
@@ -129,7 +129,7 @@ class Onlooker:
             )
         return note, signed
 
-    def _opened(self, note: Note, number: int, signed: SignedEntry) -> tuple[Note, Entry | None]:
+    def _opened(self, note: LogRecord, number: int, signed: SignedEntry) -> tuple[LogRecord, Entry | None]:
         if signed.receiver == BOARD or not signed.secret:
             body = signed.body
         elif signed.receiver == self.name and self._sealing is not None:
@@ -148,11 +148,11 @@ class Onlooker:
                 raise UnexpectedMessageError(f"entry {number}: {signed.author} has joined before")
             key = reader.rest()
             seal(b"", key, b"")  # one that nothing can be sealed to would stop whoever tries, and not its owner
-            note = Note(note.leaf, note.author, note.place, key)
+            note = LogRecord(note.leaf, note.author, note.place, key)
         return note, entry if signed.receiver in (BOARD, self.name) else None
 
 
-class Seat(Onlooker):
+class BoardClient(BoardReader):
     """One role's, "curator", "party 3", ...: reads as an onlooker does, and what is sealed to it, and signs its own."""
 
     def __init__(self, members: Members, name: str, key: SigningKey, sealing: SealingKey | None) -> None:

@@ -253,7 +253,7 @@ class Observer(Machine):
         self.name, self.round = name, round_
         self._seen = BallotProduct(round_) if seen is None else BallotProduct(round_).merge(seen)
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Watch."""
         return Step(Watching(self._seen.members, self._seen.columns))
 
@@ -290,6 +290,6 @@ class Observer(Machine):
         """Of the ballots seen so far."""
         return BallotProduct(self.round, state.members, state.columns)
 
-    def outcome(self, state: Any) -> Any:
+    def _result(self, state: Any) -> Any:
         """The product."""
         return self.product(state)

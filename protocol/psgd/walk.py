@@ -27,7 +27,7 @@ from psephos.protocol.roles import Entry
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["PublishedSum", "Walk"]
+__all__ = ["DescentState", "PublishedSum"]
 
 
 @storable
@@ -86,7 +86,7 @@ def _next(terms: Terms, point: tuple[float, ...], sums: tuple[int, ...], steps: 
 
 @storable
 @dataclass(frozen=True)
-class Walk:
+class DescentState:
     """How far it is.
 
     Attributes:
@@ -102,7 +102,7 @@ class Walk:
     said: tuple[tuple[int, tuple[int, ...]], ...] = field(default=(), repr=False)
 
     @classmethod
-    def start(cls, terms: Terms) -> Walk:
+    def start(cls, terms: Terms) -> DescentState:
         """At the origin."""
         return cls(0, ((0.0,) * terms.series.dimension,))
 
@@ -120,7 +120,7 @@ class Walk:
         """Whether this is the end: all steps taken, or the stopping rule says so."""
         return self.steps >= terms.series.steps or terms.descent.stopping(self.points)
 
-    def announced(self, terms: Terms, entry: Entry, who: str) -> Walk:
+    def announced(self, terms: Terms, entry: Entry, who: str) -> DescentState:
         """With the next step announced.
 
         Raises MessageError, WrongRoundError (other terms), UnexpectedMessageError (not by the curator, or not the next
@@ -141,7 +141,7 @@ class Walk:
             )
         return replace(self, announcement=announcement, said=())
 
-    def published(self, terms: Terms, entry: Entry) -> Walk:
+    def published(self, terms: Terms, entry: Entry) -> DescentState:
         """With one holder's word more; at the next point when t holders said the same.
 
         A holder's word about a step whose sum is known changes nothing. Raises as `PublishedSum.decode`; ThresholdError

@@ -116,14 +116,14 @@ class Staged(Role):
             step = Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
         return step
 
-    def quiet(self, state: At) -> Step | None:
+    def on_idle(self, state: At) -> Step | None:
         """As the stage's role."""
-        step = self._known(state).quiet(state.state)
+        step = self._known(state).on_idle(state.state)
         return None if step is None else self._moved(replace(state, state=step.state), replace(step, state=None))
 
-    def complete(self, state: At) -> bool:
+    def is_ready(self, state: At) -> bool:
         """As the stage's role."""
-        return self._known(state).complete(state.state)
+        return self._known(state).is_ready(state.state)
 
     def listens(self, state: At) -> bool:
         """As the stage's role."""
@@ -178,7 +178,7 @@ class Joining(Machine):
         """`needed`: names of roles."""
         self.name, self._needed = name, frozenset(needed)
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Wait."""
         return Step(Waiting())
 
@@ -187,7 +187,7 @@ class Joining(Machine):
         """One more."""
         return Step(Waiting((*state.joined, entry.sender)))
 
-    def outcome(self, state: Waiting) -> tuple[str, ...] | None:
+    def _result(self, state: Waiting) -> tuple[str, ...] | None:
         """Who has joined, when nobody is missing."""
         return state.joined if self._needed <= set(state.joined) else None
 
@@ -242,7 +242,7 @@ class Keyed(Machine):
         """`own`: the key that this holder has made with the others; None for who holds none."""
         self.name, self.study, self._own = name, study, own
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Publish it."""
         posts = () if self._own is None else (Post(BOARD, encode_key(self.study, self._own), "key"),)
         return Step(Comparing(), posts)
@@ -275,7 +275,7 @@ class Keyed(Machine):
         """No holder any more: what they told each other in secret is forgotten with the key to it."""
         return self._own is None
 
-    def outcome(self, state: Comparing | Agreed | NoKey) -> ThresholdKey | None:
+    def _result(self, state: Comparing | Agreed | NoKey) -> ThresholdKey | None:
         """The key."""
         return state.key if isinstance(state, Agreed) else None
 
@@ -339,12 +339,12 @@ class Publishing(Machine):
         """`make`: draws the noise and fits; `once`: where the release is remembered, so that no second one is drawn."""
         self._study, self._make, self._once = study, make, once
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         """Release and publish."""
         content = self._once.first(b"release" + self._study.digest, b"", self._make)
         return Step(Published(content), (Post(BOARD, frame(Kind.RESULT, self._study.digest, content), "release"),))
 
-    def outcome(self, state: Published) -> Published:
+    def _result(self, state: Published) -> Published:
         """The release."""
         return state
 
@@ -391,14 +391,14 @@ class UntilResult(Role):
             raise UnexpectedMessageError(f"{self.name}: the curator published a second result")
         return replace(state, published=Published(Reader(entry.data, Kind.RESULT, self._study.digest).rest()))
 
-    def quiet(self, state: Until) -> Step | None:
+    def on_idle(self, state: Until) -> Step | None:
         """As the role."""
-        step = self.role.quiet(state.state)
+        step = self.role.on_idle(state.state)
         return None if step is None else replace(step, state=replace(state, state=step.state))
 
-    def complete(self, state: Until) -> bool:
+    def is_ready(self, state: Until) -> bool:
         """As the role."""
-        return self.role.complete(state.state)
+        return self.role.is_ready(state.state)
 
     def listens(self, state: Until) -> bool:
         """As the role, until there is a result."""

@@ -64,8 +64,8 @@ class Adversary(Role):
         shown = [heard for entry in entries if self._for_honest(entry) for heard in self.hear(entry)]
         return self._posing(state, self.honest.receive(state.inner, shown)) if shown else Step(state)
 
-    def quiet(self, state: Posing) -> Step | None:
-        step = self.honest.quiet(state.inner)
+    def on_idle(self, state: Posing) -> Step | None:
+        step = self.honest.on_idle(state.inner)
         if step is not None:
             return self._posing(state, step)
         posts = () if state.spoke else tuple(self.idle(state.seen))

@@ -34,7 +34,7 @@ from psephos.protocol.paillier.threshold import KeyShare, combine
 from psephos.protocol.randomness import Randomness
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
-from psephos.simulation.ceremony import play_ceremony
+from psephos.simulation.ceremony import run_ceremony
 
 TERMS = CeremonyTerms(128, 3, 2, b"the audit".ljust(32, b"."), test_key=True, degree=3)
 SECRETS = ("p and q", "d", "shares")
@@ -67,7 +67,7 @@ def _views(context: Context) -> list[View]:
 def _play(context: Context, number: int) -> View:
     transcript = Transcript(secrets=True)
     terms = replace(TERMS, context=context.coins("terms", number).draw(32))
-    shares = play_ceremony(terms, coins=partial(context.coins, "ceremony", number), transcript=transcript)
+    shares = run_ceremony(terms, coins=partial(context.coins, "ceremony", number), transcript=transcript)
     said: dict[str, list[bytes]] = {}
     for message in transcript.messages:
         assert message.data is not None
@@ -252,7 +252,7 @@ def _liars_are_named(context: Context) -> Result:
     coins = partial(context.coins, "refusing")
     liar = {"holder 2": lambda honest: _Refusing(TERMS, 2, randomness=coins("a liar"))}
     try:
-        play_ceremony(TERMS, roles=liar, coins=coins, progress=progress)
+        run_ceremony(TERMS, roles=liar, coins=coins, progress=progress)
     except AgreementError as error:
         named = str(error).startswith("holder 2 ")
         return Result(not named, f"who rejects good candidates is {'' if named else 'not '}named")

@@ -36,7 +36,7 @@ from psephos.protocol.roles import BOARD, Entry, Missing, Post, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.wire import Kind
-from psephos.simulation.encrypted_sum import VoteContribution
+from psephos.simulation.encrypted_sum import VotingPartyFactory
 
 PARTIES, SAMPLES, CLASSES, KEY_BITS = 5, 20, 3, 512
 LIAR = 4
@@ -79,7 +79,7 @@ def _round(context: Context, label: str, proofs: Proofs = "knowledge") -> Round:
 def _ballots(context: Context, round_: Round) -> list[Ballot]:
     """Every party's honest ballot."""
     voters = [FixedVoter((np.arange(SAMPLES) + party) % CLASSES) for party in range(PARTIES)]
-    given, world = VoteContribution(voters, _auxiliary(), CLASSES), _world(context)
+    given, world = VotingPartyFactory(voters, _auxiliary(), CLASSES), _world(context)
     coins = partial(context.coins, "liars ballot", round_.digest.hex())
     return [cast(world, round_, given, party, coins(party))[0] for party in range(PARTIES)]
 
@@ -118,8 +118,8 @@ class Changed(Role):
         own = [entry for entry in entries if entry.receiver != BOARD or any(map(entry.is_a, self.honest.reads))]
         return self._changed(self.honest.receive(state, own)) if own else Step(state)
 
-    def quiet(self, state: Any) -> Step | None:
-        step = self.honest.quiet(state)
+    def on_idle(self, state: Any) -> Step | None:
+        step = self.honest.on_idle(state)
         return step and self._changed(step)
 
     def awaits(self, state: Any) -> Missing | None:

@@ -42,7 +42,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import Message, Transcript
-from psephos.simulation.encrypted_sum import Contribution
+from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.psgd import PsgdOptions, descend
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
@@ -182,7 +182,7 @@ class _Descent(SumAnalysis):
     def round(self, context: Context, label: str) -> Round:
         return self.ballots(context, label)[0]
 
-    def contribution(self, context: Context, inputs: str) -> Contribution:
+    def contribution(self, context: Context, inputs: str) -> PartyFactory:
         raise NotImplementedError("a party of a series is a role of its own")
 
     output = contribution  # type: ignore[assignment] # the functionality walks: `simulated`
@@ -289,7 +289,7 @@ class _Descent(SumAnalysis):
         sides: tuple[list[dict[str, float]], ...] = ([], [])
         for i in range(12 * context.views):
             party = party_of(context, agreement, 0, context.coins("noise law", i))
-            state = party.begin().state
+            state = party._start().state
             sides[0].append(row(np.array([np.subtract(party.vector(state, one)[0], clean) for one in asked])))
             sides[1].append(row(_ideal_noise(self.variant, generator, colluders)))
         return compare_samples(context, sides, f"one party's noise in {STEPS} steps against its law")

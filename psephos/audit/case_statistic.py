@@ -35,7 +35,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
-from psephos.simulation.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution
+from psephos.simulation.encrypted_sum import OwnDataPartyFactory, PartyFactory, StatisticPartyFactory
 from psephos.simulation.tally import shares_of, statistic_round
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
@@ -127,20 +127,20 @@ class _Statistic(SumAnalysis):
         coins = context.coins(label, "round")
         return statistic_round(ceremony, self.plan(context), shares, minimum_ballots=3, test_key=True, randomness=coins)
 
-    def contribution(self, context: Context, inputs: str) -> Contribution:
+    def contribution(self, context: Context, inputs: str) -> PartyFactory:
         """`inputs`: "swapped" gives party 0 the votes of party 1, and the reverse."""
         if self.own:
             return self.source(context, self.rows(context))
         order = [1, 0, 2, 3, 4] if inputs == "swapped" else range(PARTIES)
         return self.source(context, [FixedVoter(v) for v in self.votes(context)[order]])
 
-    def source(self, context: Context, own: Any) -> Contribution:
+    def source(self, context: Context, own: Any) -> PartyFactory:
         """Of parties with these rows or classifiers."""
         grid, shares = self.grid(context), self.shares(context)
         if isinstance(grid, OwnDataGrid):
-            return OwnDataContribution(own, grid, shares)
+            return OwnDataPartyFactory(own, grid, shares)
         assert shares is not None
-        return StatisticContribution(own, self.auxiliary(context), grid, shares)
+        return StatisticPartyFactory(own, self.auxiliary(context), grid, shares)
 
     def exact(self, context: Context) -> list[list[int]]:
         """The parties' vectors without noise."""

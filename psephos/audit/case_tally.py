@@ -23,7 +23,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import AlreadyCastError
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
-from psephos.simulation.encrypted_sum import Contribution, VectorContribution, VoteContribution
+from psephos.simulation.encrypted_sum import PartyFactory, VectorPartyFactory, VotingPartyFactory
 
 PARTIES, SAMPLES, CLASSES = 5, 25, 3
 LAYOUT = VoteLayout(SAMPLES, CLASSES)
@@ -56,8 +56,8 @@ class _Votes(SumAnalysis):
             voters[0] = TrainedVoter(context.seed, 5 if inputs == "twin" else 1, CLASSES)
         return voters
 
-    def contribution(self, context: Context, inputs: str) -> Contribution:
-        return VoteContribution(self.voters(context, inputs), _auxiliary(context), CLASSES)
+    def contribution(self, context: Context, inputs: str) -> PartyFactory:
+        return VotingPartyFactory(self.voters(context, inputs), _auxiliary(context), CLASSES)
 
     def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         counts = np.array(ideal_tally(_votes(context), CLASSES))
@@ -78,8 +78,8 @@ class _Parameters(SumAnalysis):
         """Every party's."""
         return np.random.default_rng([context.seed, 3]).integers(-LARGEST, LARGEST + 1, size=(PARTIES, ENTRIES))
 
-    def contribution(self, context: Context, inputs: str) -> Contribution:
-        return VectorContribution("parameters", self.drawn(context))
+    def contribution(self, context: Context, inputs: str) -> PartyFactory:
+        return VectorPartyFactory("parameters", self.drawn(context))
 
     def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         return ideal_sum(*self.drawn(context).tolist())

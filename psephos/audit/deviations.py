@@ -97,7 +97,7 @@ def _too_few(world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
 def _too_few_counted(world: Setup, round_: Round, ballots: list[Ballot]) -> bool:
     few, _ = BallotProduct(round_).add_all(b.encode() for b in ballots[: round_.minimum_ballots - 1])
     curator = Tally(round_, seen=few)
-    return curator.quiet(curator.start().state) is not None
+    return curator.on_idle(curator.start().state) is not None
 
 
 def _again(world: Setup, round_: Round, ballots: list[Ballot]) -> bool:

@@ -29,7 +29,7 @@ from psephos.progress import silent
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.transcript import Transcript
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.sums import SumOptions, populate
 
@@ -166,7 +166,7 @@ def read_by(table: PartyTable, directory: Path) -> dict[str, Any]:
 def main_job(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     """`psephos run`, and the files that it writes. `asked`: options of `JobOptions`."""
     options = JobOptions(**{**SETTINGS, "workers": 1, **read_by(table, directory), **asked})
-    job, kept, transcript = Job(options), Kept(), Transcript(secrets=True)
+    job, kept, transcript = Job(options), Evaluation(), Transcript(secrets=True)
     outcome = job.run(kept=kept, transcript=transcript)
     job.write(directory, onnx=_has_onnx())
     seen = _of_sums(job.options, job.dealt, kept, transcript, outcome.privacy)
@@ -187,12 +187,14 @@ def by_schema(table: PartyTable, directory: Path, **asked: Any) -> Seen:
 def simulated_sums(simulate: Any, kind: type[SumOptions], table: PartyTable, directory: Path, **asked: Any) -> Seen:
     """`psephos simulate tally` or `average`: `simulate` with options of the class `kind`."""
     options, dealt = dealt_by(kind(**{**SETTINGS, "workers": 1, "draws": 1, **read_by(table, directory), **asked}))
-    kept, transcript = Kept(), Transcript(secrets=True)
+    kept, transcript = Evaluation(), Transcript(secrets=True)
     outcome = simulate(options, data=dealt, kept=kept, transcript=transcript)
     return _of_sums(options, dealt, kept, transcript, outcome.privacy)
 
 
-def _of_sums(options: SumOptions, dealt: Split, kept: Kept, transcript: Transcript, privacy: Mapping[str, Any]) -> Seen:
+def _of_sums(
+    options: SumOptions, dealt: Split, kept: Evaluation, transcript: Transcript, privacy: Mapping[str, Any]
+) -> Seen:
     names = OwnTable(options).owners
     population = populate(options, dealt, silent)
     seen = Seen(roster=names, messages=messages_of(transcript))

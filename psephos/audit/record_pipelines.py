@@ -40,13 +40,13 @@ class Watched(Role):
         self._results[self.name] = self.role, self.role.result(step.state)
         return step
 
-    def quiet(self, state: Any) -> Step | None:
+    def on_idle(self, state: Any) -> Step | None:
         """As the role."""
-        return self.role.quiet(state)
+        return self.role.on_idle(state)
 
-    def complete(self, state: Any) -> bool:
+    def is_ready(self, state: Any) -> bool:
         """As the role."""
-        return self.role.complete(state)
+        return self.role.is_ready(state)
 
     def done(self, state: Any) -> bool:
         """As the role."""

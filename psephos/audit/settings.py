@@ -26,8 +26,8 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness, ReplayedRandomness
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
-from psephos.simulation.encrypted_sum import Conditions, Contribution, VoteContribution, simulate_sum
+from psephos.simulation.ceremony import KeySetup, setup_keys
+from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, VotingPartyFactory, simulate_sum
 
 KEY_BITS = 128
 
@@ -37,7 +37,7 @@ class Setup:
     """A ceremony with what only the dealer and the analyst know."""
 
     private_key: PrivateKey = field(repr=False)
-    ceremony: Ceremony
+    ceremony: KeySetup
 
 
 def setup(
@@ -51,7 +51,7 @@ def setup(
 ) -> Setup:
     """The ceremony of `psephos.simulation.ceremony`, and the private key, which its coins come to once more."""
     tape = RecordedRandomness(coins)
-    ceremony = hold_ceremony(
+    ceremony = setup_keys(
         parties,
         key_bits=key_bits,
         holders=holders,
@@ -140,16 +140,16 @@ class Recorded(Transcript):
 
 
 def run_sum(
-    context: Context, world: Setup, round_: Round, contribution: Contribution, label: str, **conditions: Any
+    context: Context, world: Setup, round_: Round, contribution: PartyFactory, label: str, **conditions: Any
 ) -> SumRun:
     """Cast, count, open, with coins named by `label`; `conditions` as those of `psephos.simulation`."""
     transcript = Recorded(partial(context.coins, label))
-    done = simulate_sum(round_, world.ceremony, contribution, Conditions(transcript=transcript, **conditions))
+    done = simulate_sum(round_, world.ceremony, contribution, RunConfig(transcript=transcript, **conditions))
     return SumRun(round_, transcript, done.opened, done.vectors)
 
 
 def cast(
-    world: Setup, round_: Round, contribution: Contribution, number: int, coins: Randomness
+    world: Setup, round_: Round, contribution: PartyFactory, number: int, coins: Randomness
 ) -> tuple[Ballot, tuple[int, ...]]:
     """The ballot of one party by itself, and what it holds."""
     encryptor = Encryptor(round_.key, randomness=coins, expected=8)
@@ -170,5 +170,5 @@ def run_tally_round(
     context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, voters: Sequence[Voter], label: str
 ) -> SumRun:
     """One such round on `auxiliary`, float64 (N, d), from beginning to end."""
-    contribution = VoteContribution(voters, auxiliary, classes)
+    contribution = VotingPartyFactory(voters, auxiliary, classes)
     return run_sum(context, world, tally_round(context, world, auxiliary, classes, label), contribution, label)

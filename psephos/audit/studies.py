@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import Seat
+from psephos.protocol.board.seat import BoardClient
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import Member, Study, safe_confirmations
@@ -21,9 +21,9 @@ class Trial:
     study: Study
     keys: dict[str, SigningKey] = field(repr=False)
 
-    def seat(self, name: str, coins: Randomness = SYSTEM) -> Seat:
+    def seat(self, name: str, coins: Randomness = SYSTEM) -> BoardClient:
         """A role's place at the study's board: signs what it says, and checks what others said."""
-        return Seat(self.study.members, name, self.keys[name], SealingKey.generate(coins))
+        return BoardClient(self.study.members, name, self.keys[name], SealingKey.generate(coins))
 
 
 def trial(

@@ -18,11 +18,11 @@ from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.storage.store import OnceLedger
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import sign
-from psephos.study.protocols import Public, Sum, play_of
+from psephos.study.protocols import Public, Sum, spec_of
 from psephos.study.release import card, checked, released
 
 __all__ = ["studied"]
@@ -85,7 +85,7 @@ def studied(table: PartyTable, directory: Path, **asked: Any) -> Seen:
         **asked,
     )
     study, samples = make_study(options, [member.directory / "card.toml" for member in members])
-    play = play_of(Public(study, samples.auxiliary))
+    play = spec_of(Public(study, samples.auxiliary))
     if not isinstance(play, Sum):
         raise InvalidParameter(f"the audit plays studies of one sum, and {study.protocol} has none")
     shares = getattr(play, "shares", None)
@@ -115,7 +115,7 @@ def studied(table: PartyTable, directory: Path, **asked: Any) -> Seen:
 
 def _dealt_key(bits: int, parties: int, degree: int) -> Any:
     """A key that a dealer made, for a round that nobody opens."""
-    ceremony = hold_ceremony(parties, key_bits=bits, degree=degree, holders=HOLDERS, threshold=THRESHOLD, test_key=True)
+    ceremony = setup_keys(parties, key_bits=bits, degree=degree, holders=HOLDERS, threshold=THRESHOLD, test_key=True)
     return ceremony.threshold_key
 
 

@@ -26,7 +26,7 @@ from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.transcript import Message
 from psephos.simulation.average import AverageOptions, exact_round
-from psephos.simulation.encrypted_sum import Contribution
+from psephos.simulation.encrypted_sum import PartyFactory
 
 COALITIONS = {
     "outsider (the board)": Members(),
@@ -67,7 +67,7 @@ class SumAnalysis(ABC):
         """A fresh round."""
 
     @abstractmethod
-    def contribution(self, context: Context, inputs: str) -> Contribution:
+    def contribution(self, context: Context, inputs: str) -> PartyFactory:
         """What the parties put in, under one of the names of its inputs."""
 
     @abstractmethod

@@ -23,7 +23,7 @@ COMMANDS = {
     "predict": "Use a model file that `run` wrote: CSV in, CSV out.",
     "study": "A study on many machines: identities, and the file that everybody signs. `study try` plays one here.",
     "join": "Sign a study and say so on its board.",
-    "agent": "Play all of one's roles in a study until there is a result.",
+    "agent": "Spec all of one's roles in a study until there is a result.",
     "vote": "A party's part in a study, as far as it goes now.",
     "hold": "A key holder's part in a study, as far as it goes now.",
     "curate": "The curator's part in a study, as far as it goes now.",

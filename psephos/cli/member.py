@@ -50,7 +50,7 @@ def register_join(app: typer.Typer, words: Sequence[str]) -> None:
         from psephos.protocol.study.study import Study
         from psephos.study import member
         from psephos.study.identity import Identity
-        from psephos.study.runner import Play
+        from psephos.study.runner import MemberRunner
 
         read, who = Study.read(study), Identity.read(identity)
         agreed(read, who, yes)
@@ -63,7 +63,7 @@ def register_join(app: typer.Typer, words: Sequence[str]) -> None:
             voter=voter,
             output=None if output is None else str(output.absolute()),
         )
-        with Play(mine, mine.names, say=note) as play:
+        with MemberRunner(mine, mine.names, say=note) as play:
             play.settle()
         note(f"joined; `psephos agent {identity}` does the rest, or each step by hand: vote, hold, curate")
 
@@ -93,13 +93,13 @@ def _step(kind: str) -> Callable[[Path, str, bool], None]:
 
 def _take(directory: Path, study: str, kind: str, as_json: bool) -> None:
     """All that is due now for the roles of one kind; repeated, it does nothing twice."""
-    from psephos.study.runner import Play
+    from psephos.study.runner import MemberRunner
 
     mine = _member(directory, study)
     names = [name for name in mine.names if name.startswith(kind)]
     if not names:
         raise StudyError(f"{mine.identity.card.name} is no {kind} in this study, but {' and '.join(mine.names)}")
-    with Play(mine, names) as play:
+    with MemberRunner(mine, names) as play:
         play.settle()
         if as_json:
             emit(json.dumps({"standing": dict(play.standing()), "done": play.done}) + "\n")
@@ -150,13 +150,13 @@ def register_agent(app: typer.Typer, words: Sequence[str]) -> None:
             ),
         ] = None,
     ) -> None:
-        """Play all roles of an identity until there is a result: every step as it falls due, whatever stops it when."""
+        """Spec all roles of an identity until there is a result: every step as it falls due, whatever stops it when."""
         from psephos.study.metrics import serve_metrics
-        from psephos.study.runner import Play
+        from psephos.study.runner import MemberRunner
 
         mine = _member(directory, study)
         quiet = logging.getLogger("psephos").isEnabledFor(logging.INFO)  # JSON lines say the same
-        with Play(mine, mine.names, say=(lambda text: None) if quiet else note) as play:
+        with MemberRunner(mine, mine.names, say=(lambda text: None) if quiet else note) as play:
             if metrics is not None:
                 note(f"metrics are at http://127.0.0.1:{serve_metrics(play, metrics)}/metrics")
             play.run()

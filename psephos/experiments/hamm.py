@@ -56,8 +56,8 @@ from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.results import HammOutcome, Mean
 from psephos.results.papers import EncryptedTrial, HammPanel, Published
-from psephos.simulation.ceremony import hold_ceremony
-from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.encrypted_sum import RunConfig, VotingPartyFactory, simulate_sum
 from psephos.simulation.engines import Engine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoter, count_votes
@@ -515,7 +515,7 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
 
     keys = {name: getattr(options, name) for name in ("key_bits", "holders", "threshold", "test_key")}
     votes = len(auxiliary.samples) * (classes - 1)
-    hold = partial(hold_ceremony, parties, degree=best_degree(options.key_bits, length=votes, addends=parties), **keys)
+    hold = partial(setup_keys, parties, degree=best_degree(options.key_bits, length=votes, addends=parties), **keys)
     with ExitStack() as opened:
         journal = None
         if options.journal is not None:
@@ -528,8 +528,8 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         round_ = vote_round(
             ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=options.test_key, proofs="none"
         )
-        conditions = Conditions(options.randomness, engine or LocalEngine(options.workers), journal, progress=step)
-        summed = simulate_sum(round_, ceremony, VoteContribution(voters, auxiliary, classes), conditions)
+        conditions = RunConfig(options.randomness, engine or LocalEngine(options.workers), journal, progress=step)
+        summed = simulate_sum(round_, ceremony, VotingPartyFactory(voters, auxiliary, classes), conditions)
     layout = VoteLayout(len(auxiliary.samples), classes)
     seconds |= summed.seconds
     return layout.decode(summed.opened.sums, summed.opened.ballots), EncryptedTrial(

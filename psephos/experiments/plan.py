@@ -42,14 +42,14 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.wire import HEADER_BYTES
 from psephos.results import PlanOutcome
 from psephos.simulation.average import FRACTION_BITS
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import (
     BATCH,
-    Conditions,
-    Contribution,
     EncryptedSum,
-    VectorContribution,
-    VoteContribution,
+    PartyFactory,
+    RunConfig,
+    VectorPartyFactory,
+    VotingPartyFactory,
     peak_memory_mb,
     simulate_sum,
 )
@@ -152,7 +152,7 @@ def plan(options: PlanOptions) -> PlanOutcome:
     options.check()
     begun = time.perf_counter()
     rehearsed = min(options.parties, _MOST_BATCHES * BATCH * options.workers)
-    ceremony = hold_ceremony(
+    ceremony = setup_keys(
         max(rehearsed, options.holders),
         key_bits=options.key_bits,
         degree=options.key_degree,
@@ -220,7 +220,7 @@ def _between(estimates: Sequence[float], factor: float = 1.0) -> Range:
 # -- encrypted sums, in batches
 
 
-def _sum(options: PlanOptions, ceremony: Ceremony) -> _Found:
+def _sum(options: PlanOptions, ceremony: KeySetup) -> _Found:
     """Rehearse one batch for every worker, of two lengths of the vector, and several batches."""
     key, workers = ceremony.threshold_key.key, options.workers
     packing = options.packing(key, options.entries[0])
@@ -230,7 +230,7 @@ def _sum(options: PlanOptions, ceremony: Ceremony) -> _Found:
     def play(parties: int, ciphertexts: int) -> EncryptedSum:
         length = min(options.entries[0], max(options.classes - 1, ciphertexts * slots))
         round_, contribution = _rehearsed(options, ceremony, length)
-        how = Conditions(options.randomness, engine, present=range(parties), expected=expected)
+        how = RunConfig(options.randomness, engine, present=range(parties), expected=expected)
         return simulate_sum(round_, ceremony, contribution, how)
 
     one = min(options.parties, BATCH * workers)
@@ -316,20 +316,20 @@ def _rounds(parties: int, workers: int) -> float:
     return -(-batches // workers) if batches < 4 * workers else batches / workers
 
 
-def _rehearsed(options: PlanOptions, ceremony: Ceremony, length: int) -> tuple[Round, Contribution]:
+def _rehearsed(options: PlanOptions, ceremony: KeySetup, length: int) -> tuple[Round, PartyFactory]:
     """The first numbers of a vector, in the slots that the whole run has."""
     generator, parties = np.random.default_rng(0), len(ceremony.roster)
-    contribution: Contribution
+    contribution: PartyFactory
     if options.protocol == "tally":
         samples, classes = length // (options.classes - 1), options.classes
         shape = (options.features,) if classes == 2 else (classes, options.features)
         auxiliary = AuxiliarySet(generator.normal(size=(samples, options.features)) / options.features)
-        contribution = VoteContribution(LinearVoters(generator.normal(size=(parties, *shape))), auxiliary, classes)
+        contribution = VotingPartyFactory(LinearVoters(generator.normal(size=(parties, *shape))), auxiliary, classes)
         length, context = samples * (classes - 1), auxiliary.context(range(classes))
     else:
         low, high = options.entries[1:]
         vectors = generator.integers(low, high, size=(parties, length), endpoint=True)
-        contribution, context = VectorContribution("parameters", vectors), bytes(32)
+        contribution, context = VectorPartyFactory("parameters", vectors), bytes(32)
     round_ = Round.create(
         "votes" if options.protocol == "tally" else "parameters",
         ceremony.threshold_key,
@@ -350,7 +350,7 @@ class _EnoughError(Exception):
     """A rehearsal has seen what it wanted."""
 
 
-def _descent(options: PlanOptions, ceremony: Ceremony) -> _Found:
+def _descent(options: PlanOptions, ceremony: KeySetup) -> _Found:
     """Rehearse the first steps of the whole walk, for two numbers of parties."""
     asked = PsgdOptions(
         parties=options.parties, steps=options.steps, key_bits=options.key_bits, test_key=options.test_key,
@@ -382,7 +382,7 @@ def _descent(options: PlanOptions, ceremony: Ceremony) -> _Found:
     )
 
 
-def _steps(asked: PsgdOptions, features: int, ceremony: Ceremony, parties: int) -> tuple[float, float]:
+def _steps(asked: PsgdOptions, features: int, ceremony: KeySetup, parties: int) -> tuple[float, float]:
     """Seconds of the first step, and of one after it, by the first `parties`."""
     X = np.random.default_rng(0).normal(size=(parties, _RECORDS, features))
     X /= np.linalg.norm(X, axis=2)[:, :, None]

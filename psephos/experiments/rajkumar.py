@@ -40,7 +40,7 @@ from psephos.protocol.privacy.mechanisms import simulate_laplace, simulate_spher
 from psephos.protocol.transcript import Transcript
 from psephos.results import Mean, RajkumarOutcome
 from psephos.results.papers import RajkumarClaims, RajkumarRow
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend, signed_labels
 
 Array = NDArray[np.float64]
@@ -189,7 +189,7 @@ class _Sweep:
 
     def __init__(self, options: SweepOptions, transcript: Transcript | None) -> None:
         self.options, self.transcript = options, transcript
-        self.ceremony = hold_ceremony(
+        self.ceremony = setup_keys(
             max(PARTIES), key_bits=options.key_bits, holders=3, threshold=2, test_key=options.test_key
         )
         self.checked, self.equal = 0, True
@@ -237,7 +237,7 @@ class _Sweep:
         cuts, parties = np.cumsum(sizes)[:-1], len(sizes)
         own = [LocalLoss(X, y) for X, y in zip(np.split(pooled.X, cuts), np.split(pooled.y, cuts), strict=True)]
         keys = self.ceremony
-        few = Ceremony(keys.threshold_key, keys.roster[:parties], keys.shares, keys.signing_keys[:parties])
+        few = KeySetup(keys.threshold_key, keys.roster[:parties], keys.shares, keys.signing_keys[:parties])
         short = replace(agreement, series=replace(agreement.series, steps=self.options.check_steps))
         walk = descend(asked, own, short, few, transcript=self.transcript)
         self.checked += walk.steps

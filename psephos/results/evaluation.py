@@ -14,13 +14,13 @@ from psephos.data.splits import Split
 from psephos.parties.training import votes
 from psephos.results import Accuracy
 
-__all__ = ["Kept", "Measured"]
+__all__ = ["Evaluation", "Score"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Score:
     """One classifier on the test set.
 
     Attributes:
@@ -45,7 +45,7 @@ class Measured:
 
 
 @dataclass
-class Kept:
+class Evaluation:
     """What a simulation has besides its outcome, for whoever hands one in. Secrets.
 
     Attributes:
@@ -57,7 +57,7 @@ class Kept:
         dealt, scaler, test: who held what, how it was scaled, and the scaled test samples, float64 (T, d).
     """
 
-    measured: list[Measured] = field(default_factory=list, repr=False)
+    measured: list[Score] = field(default_factory=list, repr=False)
     sums: dict[str, list[Any]] = field(default_factory=dict, repr=False)
     contributed: list[tuple[str, Any, Any, Mapping[int, tuple[int, ...]]]] = field(default_factory=list, repr=False)
     counts: NDArray[np.int64] | None = field(default=None, repr=False)
@@ -93,7 +93,7 @@ class Kept:
         before = sum(one.method == method and one.epsilon == epsilon for one in self.measured)
         draw = None if epsilon is None else before
         accuracy = float(right.mean()) if len(y) else np.nan
-        self.measured.append(Measured(method, epsilon, draw, accuracy, np.array(recall), w))
+        self.measured.append(Score(method, epsilon, draw, accuracy, np.array(recall), w))
 
     def _one_hot(self, labels: NDArray[np.integer]) -> Array:
         assert self.dealt is not None

@@ -24,9 +24,9 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.results import AverageOutcome
-from psephos.simulation.ceremony import Ceremony
-from psephos.simulation.encrypted_sum import OwnDataContribution, VectorContribution
-from psephos.simulation.sums import MethodsAt, Playing, SumOptions, Sums, play
+from psephos.simulation.ceremony import KeySetup
+from psephos.simulation.encrypted_sum import OwnDataPartyFactory, VectorPartyFactory
+from psephos.simulation.sums import MethodsAt, RunContext, SumOptions, Sums, play
 
 __all__ = [
     "FRACTION_BITS",
@@ -51,10 +51,10 @@ class AverageOptions(SumOptions):
         return ("avg", *OWN)
 
 
-def simulate_average(options: AverageOptions, **how: Unpack[Playing]) -> AverageOutcome:
+def simulate_average(options: AverageOptions, **how: Unpack[RunContext]) -> AverageOutcome:
     """Train, sum the parameters and the directions under encryption, release their averages.
 
-    `how`: see `Playing`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
+    `how`: see `RunContext`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
     _, fields = play(options, _sums, "logistic", how)
     radius = fields["privacy"]["avg"].chosen["radius"] if "avg" in options.offered else 1.0
@@ -82,7 +82,7 @@ def parameters_context(radius: float) -> bytes:
 
 
 def exact_round(
-    ceremony: Ceremony,
+    ceremony: KeySetup,
     options: SumOptions,
     context: bytes,
     length: int,
@@ -125,7 +125,7 @@ def sum_own_data(run: Sums, method: str, request: Request) -> Method:
     grid = plan.grid
     entries = plan.dimension, grid.minimum, grid.maximum
     round_ = exact_round(run.ceremony(*entries), options, grid.digest, *entries)
-    contribution = OwnDataContribution(population.rows(), grid, None)
+    contribution = OwnDataPartyFactory(population.rows(), grid, None)
     opened = run.sum(round_, contribution, f"sum {method}", label=f"{method}, {plan.rank} coordinates").opened
     # Who took part is public, and the mean is over them.
     counted = replace(plan, parties=opened.ballots, unit=plan.unit * plan.parties / opened.ballots)
@@ -152,6 +152,6 @@ def sum_parameters(run: Sums) -> Average:
     limit = fixed_point.limit(radius)
     entries = vectors.shape[1], -limit, limit
     round_ = exact_round(run.ceremony(*entries), options, parameters_context(radius), *entries)
-    opened = run.sum(round_, VectorContribution("parameters", vectors), "sum parameters").opened
+    opened = run.sum(round_, VectorPartyFactory("parameters", vectors), "sum parameters").opened
     features = population.auxiliary.shape[1]
     return average_of(opened.sums, opened.ballots, radius, fixed_point, features=features, classes=classes)

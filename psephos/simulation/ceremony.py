@@ -1,6 +1,6 @@
 """Before any round: the holders' key and the registration of the parties' signing keys, in one process.
 
-A simulation plays every role, so it may have its key from a dealer, who lives only inside `hold_ceremony`. Or the
+A simulation plays every role, so it may have its key from a dealer, who lives only inside `setup_keys`. Or the
 holders make it among themselves, as they do where they are machines of their own: minutes in place of seconds.
 """
 
@@ -24,7 +24,7 @@ from psephos.protocol.signing import Roster, SigningKey
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
-__all__ = ["Ceremony", "Keys", "SigningKeys", "hold_ceremony", "play_ceremony", "register"]
+__all__ = ["KeySetup", "Keys", "SigningKeys", "register", "run_ceremony", "setup_keys"]
 
 Keys = Literal["dealer", "ceremony"]
 """Where the key comes from."""
@@ -60,7 +60,7 @@ class SigningKeys(Sequence[SigningKey]):
 
 
 @dataclass(frozen=True)
-class Ceremony:
+class KeySetup:
     """What a simulation holds of everybody: the public key, the holders' shares and the parties' signing keys."""
 
     threshold_key: ThresholdKey
@@ -69,7 +69,7 @@ class Ceremony:
     signing_keys: SigningKeys = field(repr=False)
 
 
-def hold_ceremony(  # wide: who takes part, what is made, and who watches
+def setup_keys(  # wide: who takes part, what is made, and who watches
     parties: int,
     *,
     key_bits: int = DEFAULT_KEY_BITS,
@@ -81,7 +81,7 @@ def hold_ceremony(  # wide: who takes part, what is made, and who watches
     transcript: Transcript | None = None,
     progress: Progress = silent,
     randomness: Randomness = SYSTEM,
-) -> Ceremony:
+) -> KeySetup:
     """Make a key, shared among the first `holders` parties, and register everybody's signing key.
 
     Args:
@@ -107,13 +107,13 @@ def hold_ceremony(  # wide: who takes part, what is made, and who watches
         raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")
     if keys == "ceremony":
         terms = CeremonyTerms(key_bits, holders, threshold, randomness.draw(32), test_key, degree)
-        shares = play_ceremony(terms, coins=lambda name: randomness, transcript=transcript, progress=progress)
+        shares = run_ceremony(terms, coins=lambda name: randomness, transcript=transcript, progress=progress)
         threshold_key = shares[0].threshold_key
     else:
         private_key = generate_private_key(key_bits, degree=degree, test_key=test_key, randomness=randomness)
         threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=randomness)
     roster, signing_keys = register(parties, randomness)
-    return Ceremony(threshold_key, roster, tuple(shares), signing_keys)
+    return KeySetup(threshold_key, roster, tuple(shares), signing_keys)
 
 
 def register(parties: int, randomness: Randomness = SYSTEM) -> tuple[Roster, SigningKeys]:
@@ -126,7 +126,7 @@ def register(parties: int, randomness: Randomness = SYSTEM) -> tuple[Roster, Sig
     return Roster(bytes(keys)), SigningKeys(bytes(seeds))
 
 
-def play_ceremony(
+def run_ceremony(
     terms: CeremonyTerms,
     *,
     roles: Mapping[str, Callable[[Role], Role]] | None = None,

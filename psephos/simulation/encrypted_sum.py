@@ -44,19 +44,19 @@ from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import Message, Transcript
-from psephos.simulation.ceremony import Ceremony
+from psephos.simulation.ceremony import KeySetup
 from psephos.simulation.engines import Engine, LocalEngine
 from psephos.simulation.journal import Journal, SumState
 
 __all__ = [
     "BATCH",
-    "Conditions",
-    "Contribution",
     "EncryptedSum",
-    "OwnDataContribution",
-    "StatisticContribution",
-    "VectorContribution",
-    "VoteContribution",
+    "OwnDataPartyFactory",
+    "PartyFactory",
+    "RunConfig",
+    "StatisticPartyFactory",
+    "VectorPartyFactory",
+    "VotingPartyFactory",
     "peak_memory_mb",
     "simulate_sum",
 ]
@@ -66,7 +66,7 @@ BATCH = 32
 
 
 @dataclass(frozen=True)
-class Conditions:
+class RunConfig:
     """How a sum is simulated, whatever is summed.
 
     Attributes:
@@ -93,7 +93,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contribution(ABC):
+class PartyFactory(ABC):
     """What the parties put into the sum: something of each one's own, and what all share.
 
     Attributes:
@@ -119,7 +119,7 @@ class Contribution(ABC):
 
 
 @dataclass(frozen=True)
-class VoteContribution(Contribution):
+class VotingPartyFactory(PartyFactory):
     """Every party votes on the auxiliary set with its own classifier.
 
     Attributes:
@@ -141,7 +141,7 @@ class VoteContribution(Contribution):
 
 
 @dataclass(frozen=True)
-class VectorContribution(Contribution):
+class VectorPartyFactory(PartyFactory):
     """Every party adds an integer vector that it has computed, such as its parameters.
 
     Attributes:
@@ -160,7 +160,7 @@ class VectorContribution(Contribution):
 
 
 @dataclass(frozen=True)
-class StatisticContribution(Contribution):
+class StatisticPartyFactory(PartyFactory):
     """Every party adds its share of the noise to its own statistic.
 
     Attributes:
@@ -190,14 +190,14 @@ class StatisticContribution(Contribution):
 
 
 @dataclass(frozen=True)
-class OwnDataContribution(Contribution):
+class OwnDataPartyFactory(PartyFactory):
     """Every party adds the statistic of its own rows.
 
     Attributes:
         rows: (samples, labels) of each party. Secrets.
         grid: what is summed.
         shares: of the noise; None leaves it to the curator.
-        simulation_seed: as in `StatisticContribution`.
+        simulation_seed: as in `StatisticPartyFactory`.
     """
 
     OWN = "rows"
@@ -248,7 +248,7 @@ class EncryptedSum:
 
 
 def simulate_sum(
-    round_: Round, ceremony: Ceremony, contribution: Contribution, conditions: Conditions | None = None
+    round_: Round, ceremony: KeySetup, contribution: PartyFactory, conditions: RunConfig | None = None
 ) -> EncryptedSum:
     """Cast, count and open.
 
@@ -264,12 +264,12 @@ def simulate_sum(
         EngineError: the engine cannot be used, or its workers died again and again.
         TooFewBallotsError, ThresholdError, WrongPartialDecryptionError: the sum cannot be opened.
     """
-    how = Conditions() if conditions is None else conditions
+    how = RunConfig() if conditions is None else conditions
     whole = bool(how.roles) or (how.transcript is not None and how.transcript.keeps_secrets)
     return (_together if whole else _in_batches)(round_, ceremony, contribution, how)
 
 
-def _together(round_: Round, ceremony: Ceremony, contribution: Contribution, how: Conditions) -> EncryptedSum:
+def _together(round_: Round, ceremony: KeySetup, contribution: PartyFactory, how: RunConfig) -> EncryptedSum:
     """All roles in one run of the driver."""
     numbers = range(len(round_.roster)) if how.present is None else how.present
     expected = len(numbers) * round_.plan.ciphertexts
@@ -302,7 +302,7 @@ class _Shared:
     """What every batch needs; `contribution` without what is the parties' own; whether anybody wants the messages."""
 
     round: Round
-    contribution: Contribution
+    contribution: PartyFactory
     mode: RandomnessMode
     expected: int
     holders: int
@@ -334,7 +334,7 @@ class _Work:
     memory_mb: float
 
 
-def _in_batches(round_: Round, ceremony: Ceremony, contribution: Contribution, how: Conditions) -> EncryptedSum:
+def _in_batches(round_: Round, ceremony: KeySetup, contribution: PartyFactory, how: RunConfig) -> EncryptedSum:
     kept = None if how.journal is None else how.journal.sum_of(round_, how.label)
     names = ["curator", *(f"holder {share.holder}" for share in ceremony.shares)]
     messages: list[Message] = []
@@ -397,7 +397,7 @@ def _merged(so_far: Sequence[BallotProduct], found: Sequence[BallotProduct]) -> 
 
 
 def _batches(
-    round_: Round, ceremony: Ceremony, contribution: Contribution, how: Conditions, done: frozenset[int]
+    round_: Round, ceremony: KeySetup, contribution: PartyFactory, how: RunConfig, done: frozenset[int]
 ) -> Iterator[_Work]:
     """The batches that are still to be cast, worked on. The cut does not depend on what is done."""
     todo = []
@@ -423,7 +423,7 @@ def _batches(
     yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, *work) for work in todo])
 
 
-def _batch(contribution: Contribution, ceremony: Ceremony, batch: range, numbers: Sequence[int]) -> _Batch:
+def _batch(contribution: PartyFactory, ceremony: KeySetup, batch: range, numbers: Sequence[int]) -> _Batch:
     seeds = [ceremony.signing_keys.seed(number) for number in numbers]
     return _Batch(batch.start, numbers, contribution.own(batch), seeds)
 

@@ -17,7 +17,7 @@ from psephos.progress import Progress, silent
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
 from psephos.results import Run
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ class Simulation:
 
     outcomes: list[Run] = field(repr=False)
     transcript: Transcript
-    kept: Kept = field(repr=False)
+    kept: Evaluation = field(repr=False)
     classes: tuple[Any, ...]
 
     @cached_property
@@ -172,7 +172,7 @@ def simulate(  # wide: an experiment's terms, each with its default
         base = replace(base, holders=base.parties, threshold=base.parties // 2 + 1)
     if (protocol == "psgd" or getattr(base, "joint", False)) and "dropouts" not in options:
         base = replace(base, dropouts=len(base.away))
-    transcript, kept = Transcript() if transcript is None else transcript, Kept()
+    transcript, kept = Transcript() if transcript is None else transcript, Evaluation()
     how = {"data": data, "transcript": transcript, "progress": progress, "roles": roles, "kept": kept}
     if protocol in REPEATED:
         if base.simulate_noise and draws not in (None, 1):

@@ -27,7 +27,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy, TallyOutcome
 from psephos.results.base import useless_warning
 from psephos.results.card import model_card
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.simulation.sums import METHODS
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
@@ -118,10 +118,10 @@ class Job:
         transcript: Transcript | None = None,
         progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
-        kept: Kept | None = None,
+        kept: Evaluation | None = None,
     ) -> TallyOutcome:
         """Train, cast, open, release. Raises the named errors of what cannot be run."""
-        kept = Kept() if kept is None else kept
+        kept = Evaluation() if kept is None else kept
         outcome = simulate_tally(
             self.options, data=self.dealt, transcript=transcript, progress=progress, roles=roles, kept=kept
         )

@@ -34,7 +34,7 @@ from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import Message
-from psephos.simulation.ceremony import Ceremony, SigningKeys
+from psephos.simulation.ceremony import KeySetup, SigningKeys
 
 __all__ = ["Journal", "SumJournal", "SumState"]
 
@@ -90,7 +90,7 @@ class Journal:
             self.path / _FILE, {"version": psephos.__version__, "format": _FORMAT, **identity}, alone=True, wait=0
         )
 
-    def ceremony(self, hold: Callable[[], Ceremony]) -> Ceremony:
+    def ceremony(self, hold: Callable[[], KeySetup]) -> KeySetup:
         """The run's keys: those of the journal, or those that `hold` makes, which are kept first."""
         with self.store.transaction():
             kept = self.store.get("run", b"ceremony")
@@ -188,12 +188,12 @@ class SumJournal:
         return f"<SumJournal of {self.round.kind} in {self._store}>"
 
 
-def _encode_ceremony(ceremony: Ceremony) -> bytes:
+def _encode_ceremony(ceremony: KeySetup) -> bytes:
     shares = tuple((share.holder, share.share()) for share in ceremony.shares)
     return encode((ceremony.threshold_key, ceremony.roster, shares, ceremony.signing_keys.seeds))
 
 
-def _decode_ceremony(kept: bytes) -> Ceremony:
+def _decode_ceremony(kept: bytes) -> KeySetup:
     threshold_key, roster, kept_shares, seeds = decode(kept)
     shares = tuple(KeyShare(threshold_key, holder, share) for holder, share in kept_shares)
-    return Ceremony(threshold_key, roster, shares, SigningKeys(seeds))
+    return KeySetup(threshold_key, roster, shares, SigningKeys(seeds))

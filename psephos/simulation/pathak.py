@@ -50,7 +50,7 @@ from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import PathakOutcome
 from psephos.results import Phase as PhaseOutcome
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 
 __all__ = ["PathakKeys", "PathakOptions", "PathakRun", "make_terms", "run_protocol", "simulate_pathak"]
 
@@ -323,11 +323,11 @@ def simulate_pathak(  # long: the fields of its outcome
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
-    kept: Kept | None = None,
+    kept: Evaluation | None = None,
 ) -> PathakOutcome:
     """One run on one split of a two-class data set. Features are scaled on the public rows of the split.
 
-    `data`, `kept`: as in `psephos.simulation.sums.Playing`; otherwise as `run_protocol`.
+    `data`, `kept`: as in `psephos.simulation.sums.RunContext`; otherwise as `run_protocol`.
 
     Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError
     and DataError as `psephos.data.datasets.load` does, and as `run_protocol`.
@@ -355,7 +355,7 @@ def simulate_pathak(  # long: the fields of its outcome
         progress=progress,
     )
     ended = time.perf_counter()
-    kept = Kept() if kept is None else kept
+    kept = Evaluation() if kept is None else kept
     kept.begin(dealt, scaler, test)
     kept.sums.setdefault("published", []).append(run.total)
     _references(kept, records, terms)
@@ -390,7 +390,7 @@ def simulate_pathak(  # long: the fields of its outcome
     )
 
 
-def _references(kept: Kept, records: Sequence[Records], terms: Terms) -> None:
+def _references(kept: Evaluation, records: Sequence[Records], terms: Terms) -> None:
     """Keep what a simulation can compare the published parameters with, which is the same for every release."""
     if any(one.method == "pathak" for one in kept.measured):
         return

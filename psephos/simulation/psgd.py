@@ -41,8 +41,8 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import Guarantee, PsgdOutcome
-from psephos.results.evaluation import Kept
-from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
+from psephos.results.evaluation import Evaluation
+from psephos.simulation.ceremony import Keys, KeySetup, setup_keys
 from psephos.simulation.journal import Journal
 
 __all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
@@ -96,7 +96,7 @@ class PsgdOptions(DataOptions, DescentOptions):
         """How many key holders may tell the curator their noise shares: by default as many as cannot open a sum."""
         return self.threshold - 1 if self.colluders is None else self.colluders
 
-    def terms(self, agreement: Agreement, ceremony: Ceremony) -> Terms:
+    def terms(self, agreement: Agreement, ceremony: KeySetup) -> Terms:
         """What is agreed on, with everybody's keys."""
         key, roster = ceremony.threshold_key, ceremony.roster
         return Terms(agreement.series, agreement.descent, key, roster, self.test_key, self.proofs)
@@ -138,7 +138,7 @@ def descend(
     options: PsgdOptions,
     private: Sequence[LocalLoss],
     agreement: Agreement,
-    ceremony: Ceremony,
+    ceremony: KeySetup,
     *,
     roles: Puppets | None = None,
     store: Store | None = None,
@@ -183,7 +183,7 @@ def psgd_roles(
     options: PsgdOptions,
     private: Sequence[LocalLoss],
     agreement: Agreement,
-    ceremony: Ceremony,
+    ceremony: KeySetup,
     transcript: Transcript,
     store: Store,
 ) -> list[Role]:
@@ -318,22 +318,22 @@ def simulate_psgd(
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
-    kept: Kept | None = None,
+    kept: Evaluation | None = None,
 ) -> PsgdOutcome:
-    """Run it; `data` and `kept` as in `psephos.simulation.sums.Playing`, other arguments as in `descend`.
+    """Run it; `data` and `kept` as in `psephos.simulation.sums.RunContext`, other arguments as in `descend`.
 
     Raises InvalidParameter for options at fault, before anything is computed; DataError and DataSetMissingError as
     `psephos.data.datasets.load`; JournalError where the journal is of another run, or one that cannot go on.
     """
     begun = time.perf_counter()
     options, split = dealt_by(options, data)
-    kept = Kept() if kept is None else kept
+    kept = Evaluation() if kept is None else kept
     dealt = _deal(options, kept, split)
     roles = {f"party {number}": Absent for number in options.away} | dict(roles or {})
     agreement = agree(options, dealt.sizes, dealt.dimension)  # refuses what cannot be agreed on before keys are made
 
-    def ceremony() -> Ceremony:
-        return hold_ceremony(
+    def ceremony() -> KeySetup:
+        return setup_keys(
             options.parties,
             key_bits=options.key_bits,
             holders=options.holders,
@@ -385,7 +385,7 @@ class _Dealt:
         return self.private[0].dimension
 
 
-def _deal(options: PsgdOptions, kept: Kept, dealt: Split) -> _Dealt:
+def _deal(options: PsgdOptions, kept: Evaluation, dealt: Split) -> _Dealt:
     name, classes = dealt.dataset.name, len(dealt.dataset.classes)
     if classes != 2:
         raise InvalidParameter(f"PSGD is for two classes, and {name} has {classes}")
@@ -396,7 +396,7 @@ def _deal(options: PsgdOptions, kept: Kept, dealt: Split) -> _Dealt:
     return _Dealt(name, dealt.cautions, dealt.not_private, private)
 
 
-def _measure(options: PsgdOptions, dealt: _Dealt, walk: Descended, kept: Kept) -> None:
+def _measure(options: PsgdOptions, dealt: _Dealt, walk: Descended, kept: Evaluation) -> None:
     """Keep the classifier, and the minimiser that a simulation compares it with."""
     if all(one.method != "psgd" for one in kept.measured):
         X, y = (np.concatenate([getattr(local, part) for local in dealt.private]) for part in ("X", "y"))
@@ -409,10 +409,10 @@ def _outcome(
     options: PsgdOptions,
     dealt: _Dealt,
     agreement: Agreement,
-    held: Ceremony,
+    held: KeySetup,
     walk: Descended,
     seconds: dict[str, float | None],
-    kept: Kept,
+    kept: Evaluation,
 ) -> PsgdOutcome:
     terms = options.terms(agreement, held)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))

@@ -48,14 +48,14 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import Composed, Release
-from psephos.results.evaluation import Kept
-from psephos.simulation.ceremony import Ceremony, Keys, hold_ceremony
-from psephos.simulation.encrypted_sum import Conditions, Contribution, EncryptedSum, simulate_sum
+from psephos.results.evaluation import Evaluation
+from psephos.simulation.ceremony import Keys, KeySetup, setup_keys
+from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoters, count_votes
 
-__all__ = ["KDD99_SPLIT", "METHODS", "MethodsAt", "Playing", "Population", "SumOptions", "Sums", "play", "populate"]
+__all__ = ["KDD99_SPLIT", "METHODS", "MethodsAt", "Population", "RunContext", "SumOptions", "Sums", "play", "populate"]
 
 KDD99_SPLIT = (22, 43_000)
 """Private rows of a party and auxiliary samples, as Hamm 2016 deals KDD-99 out."""
@@ -302,7 +302,7 @@ class Population:
             blocks = (self.voters[number].predict_votes(X)[None] for number in self.present)
         return count_votes(blocks, len(X), self.classes)
 
-    def note_references(self, kept: Kept, loss: str) -> dict[str, int]:
+    def note_references(self, kept: Evaluation, loss: str) -> dict[str, int]:
         """Keep batch, indiv and ensemble; returns on how many rows they were trained or measured, where not on all.
 
         batch is one classifier of all parties' rows in one place, or of a random part of them; indiv the mean of one
@@ -400,7 +400,7 @@ MethodsAt = Callable[[float], dict[str, Method]]
 """Every method that is released, at an epsilon."""
 
 
-class Playing(TypedDict, total=False):
+class RunContext(TypedDict, total=False):
     """What a simulation may be handed besides its options.
 
     data: instead of the data that the options name, to be dealt or dealt already. transcript: notes every message.
@@ -412,17 +412,17 @@ class Playing(TypedDict, total=False):
     transcript: Transcript | None
     progress: Progress
     roles: Mapping[str, Callable[[Role], Role]] | None
-    kept: Kept | None
+    kept: Evaluation | None
 
 
 class Sums:
     """One run: its parties and keys, and what its sums and releases came to, as an outcome tells it."""
 
-    def __init__(self, options: SumOptions, dealt: Split, journal: Journal | None, how: Playing) -> None:
+    def __init__(self, options: SumOptions, dealt: Split, journal: Journal | None, how: RunContext) -> None:
         """Train. Raises the named errors of what cannot be run."""
         self.options = options
         self.progress: Progress = how.get("progress", silent)
-        self.kept = how.get("kept") or Kept()
+        self.kept = how.get("kept") or Evaluation()
         self.seconds: dict[str, float] = {}
         self._done: list[EncryptedSum] = []
         self._transcript = how.get("transcript")
@@ -431,9 +431,9 @@ class Sums:
         with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
             self.population = populate(options, dealt, self.progress)
         self.kept.begin(self.population.dealt, self.population.scaler, self.population.test)
-        self._ceremony: Ceremony | None = None
+        self._ceremony: KeySetup | None = None
 
-    def ceremony(self, length: int, low: int = 0, high: int = 1) -> Ceremony:
+    def ceremony(self, length: int, low: int = 0, high: int = 1) -> KeySetup:
         """Everybody's keys, made when the first vectors are to be summed: of the degree that such vectors take.
 
         length, low, high: of the vectors, and the range of their entries.
@@ -446,9 +446,9 @@ class Sums:
             made(1)
         return self._ceremony
 
-    def _hold(self, length: int, low: int, high: int) -> Ceremony:
+    def _hold(self, length: int, low: int, high: int) -> KeySetup:
         options, vectors = self.options, {"length": length, "minimum": low, "maximum": high}
-        return hold_ceremony(
+        return setup_keys(
             options.parties,
             key_bits=options.key_bits,
             degree=options.degree or best_degree(options.key_bits, addends=options.parties, **vectors),
@@ -468,9 +468,9 @@ class Sums:
         taken = time.perf_counter() - begun - (sum(self.seconds.values()) - noted)
         self.seconds[phase] = self.seconds.get(phase, 0.0) + taken
 
-    def sum(self, round_: Round, contribution: Contribution, phase: str, *, label: str = "") -> EncryptedSum:
+    def sum(self, round_: Round, contribution: PartyFactory, phase: str, *, label: str = "") -> EncryptedSum:
         """One encrypted sum, as the run was asked to take it; `label`: what a journal calls it."""
-        conditions = Conditions(
+        conditions = RunConfig(
             self.options.randomness,
             self._engine,
             self._journal,
@@ -583,7 +583,7 @@ class Sums:
 
 
 def play(
-    options: SumOptions, sums: Callable[[Sums], MethodsAt], loss: str, how: Playing
+    options: SumOptions, sums: Callable[[Sums], MethodsAt], loss: str, how: RunContext
 ) -> tuple[Sums, dict[str, Any]]:
     """Check, deal, train, take the sums, release and measure: the run, and the fields of its outcome.
 

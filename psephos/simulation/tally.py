@@ -53,9 +53,14 @@ from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.results import Alpha, TallyOutcome
 from psephos.simulation.average import sum_own_data, sum_parameters
-from psephos.simulation.ceremony import Ceremony
-from psephos.simulation.encrypted_sum import Contribution, OwnDataContribution, StatisticContribution, VoteContribution
-from psephos.simulation.sums import METHODS, MethodsAt, Playing, SumOptions, Sums, play
+from psephos.simulation.ceremony import KeySetup
+from psephos.simulation.encrypted_sum import (
+    OwnDataPartyFactory,
+    PartyFactory,
+    StatisticPartyFactory,
+    VotingPartyFactory,
+)
+from psephos.simulation.sums import METHODS, MethodsAt, RunContext, SumOptions, Sums, play
 
 __all__ = ["TallyOptions", "shares_of", "simulate_tally", "statistic_round"]
 
@@ -154,10 +159,10 @@ class TallyOptions(SumOptions):
         return self.learners
 
 
-def simulate_tally(options: TallyOptions, **how: Unpack[Playing]) -> TallyOutcome:
+def simulate_tally(options: TallyOptions, **how: Unpack[RunContext]) -> TallyOutcome:
     """Train, vote, count under encryption, release by every method, and measure.
 
-    `how`: see `Playing`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
+    `how`: see `RunContext`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
     run, fields = play(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, how)
     return TallyOutcome(
@@ -205,7 +210,7 @@ def _count(run: Sums) -> NDArray[np.int64]:
         test_key=options.test_key,
         proofs=options.proofs,
     )
-    opened = run.sum(round_, VoteContribution(population.voters, auxiliary, classes), "cast and count votes").opened
+    opened = run.sum(round_, VotingPartyFactory(population.voters, auxiliary, classes), "cast and count votes").opened
     run.kept.counts = VoteLayout(len(auxiliary.samples), classes).decode(opened.sums, opened.ballots)
     return run.kept.counts
 
@@ -236,11 +241,11 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
     releases, signal = itertools.count(), SignalOfLast()
     rows = population.rows()
 
-    def contribution(number: int) -> Contribution:
+    def contribution(number: int) -> PartyFactory:
         seed = (options.seed << 32) + number if options.simulate_noise else None
         if isinstance(plan.grid, OwnDataGrid):
-            return OwnDataContribution(rows, plan.grid, shares, simulation_seed=seed)
-        return StatisticContribution(population.voters, population.auxiliary, plan.grid, shares, simulation_seed=seed)
+            return OwnDataPartyFactory(rows, plan.grid, shares, simulation_seed=seed)
+        return StatisticPartyFactory(population.voters, population.auxiliary, plan.grid, shares, simulation_seed=seed)
 
     def draw(randomness: Randomness) -> NDArray[np.float64]:
         number = next(releases)
@@ -284,7 +289,7 @@ def shares_of(plan: StatisticPlan, *, colluders: int, dropouts: int = 0) -> Shar
 
 
 def statistic_round(
-    ceremony: Ceremony,
+    ceremony: KeySetup,
     plan: StatisticPlan,
     shares: Shares,
     *,

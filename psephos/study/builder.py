@@ -16,7 +16,7 @@ from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, Protocol_, Study, safe_confirmations
 from psephos.study.identity import Card
-from psephos.study.protocols import PLAYS, Play, Public, coordinates, kind_of_parameter, play_of
+from psephos.study.protocols import SPECS, Public, Spec, coordinates, kind_of_parameter, spec_of
 from psephos.study.samples import PublicSamples
 
 __all__ = ["NewOptions", "make_study"]
@@ -92,7 +92,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     if keyed and not 0 < options.holders <= len(cards):
         raise StudyError(f"key holders are some of the parties: {options.holders} of {len(cards)} cannot be")
     samples = PublicSamples.read(Path(options.public), options.label, options.ignore, options.text)
-    members, kind = [Card.read(path) for path in cards], PLAYS[options.protocol]
+    members, kind = [Card.read(path) for path in cards], SPECS[options.protocol]
     method = kind.methods[0] if options.method is None else options.method
     given = _given(options, kind)
     follows = _following(options, method, given, samples, len(cards))
@@ -136,13 +136,13 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
             Member(card.name, card.key, place + 1 if place < holders else 0) for place, card in enumerate(members)
         ),
     )
-    play = play_of(Public(study, samples.auxiliary))
+    play = spec_of(Public(study, samples.auxiliary))
     if options.degree is None:
         study = replace(study, degree=play.best_degree)
     return study, samples
 
 
-def _given(options: NewOptions, kind: type[Play]) -> dict[str, Any]:
+def _given(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:
     """What was asked for in words, as what the protocol takes; raises InvalidParameter."""
     found: dict[str, Any] = {}
     for word in options.parameters:

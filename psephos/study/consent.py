@@ -6,7 +6,7 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
 from psephos.study.identity import Identity, fingerprint
-from psephos.study.protocols import PLAYS, coalition_of, unit_of
+from psephos.study.protocols import SPECS, coalition_of, unit_of
 
 __all__ = ["described", "serve"]
 
@@ -45,7 +45,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
 
     Raises StudyError for an identity that is not in the study.
     """
-    joint, coalition = PLAYS[study.protocol].joint, coalition_of(study)
+    joint, coalition = SPECS[study.protocol].joint, coalition_of(study)
     width = max(len(member.name) for member in study.parties)
     lines = [
         study.title,
@@ -90,7 +90,7 @@ def _anybody(study: Study) -> str:
 
 def _last(study: Study) -> str:
     """What a coalition of the curator and many parties can do with the opened sum."""
-    if PLAYS[study.protocol].joint:
+    if SPECS[study.protocol].joint:
         return "the noise is whole for as many colluding parties as it is sized for"
     return "with all parties but one they take their own from the exact sum, and have the last one's"
 
@@ -98,7 +98,7 @@ def _last(study: Study) -> str:
 def _keyed(study: Study) -> list[str]:
     safe, holders, least = study.ceremony().tolerated, len(study.holders), study.threshold
     noise = []
-    if "colluders" in PLAYS[study.protocol].parameters:
+    if "colluders" in SPECS[study.protocol].parameters:
         who = f"  {coalition_of(study)} of the parties        "
         noise = [f"{who}nothing more, together with the curator: the others' noise is enough"]
     end = f"when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator ends it"

@@ -32,7 +32,7 @@ from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.study.identity import Identity
-from psephos.study.protocols import Public, accepted, play_of
+from psephos.study.protocols import Public, accepted, spec_of
 from psephos.study.release import card, checked, released
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -189,7 +189,7 @@ class Voter:
         Raises StudyError, InvalidParameter or DataError for data or an object that cannot be used.
         """
         settings, study = self._member.settings, self._member.study
-        play = play_of(Public(study, self._member.samples.auxiliary))
+        play = spec_of(Public(study, self._member.samples.auxiliary))
         if settings.voter and play.votes:
             self._own(settings.voter)
             return settings.voter

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import Any
 
 from psephos.protocol.errors import EngineError
-from psephos.study.runner import Play
+from psephos.study.runner import MemberRunner
 
 __all__ = ["serve_metrics"]
 
 
-def serve_metrics(play: Play, port: int, host: str = "127.0.0.1") -> int:
+def serve_metrics(play: MemberRunner, port: int, host: str = "127.0.0.1") -> int:
     """Serve the metrics of a member's agents on this port, 0 for any, in a thread of its own; returns the port.
 
     Raises EngineError where prometheus-client is missing, or nothing can listen there.

@@ -17,7 +17,7 @@ from typing import Any
 
 from psephos.protocol.board import Board
 from psephos.protocol.board.entries import SignedEntry
-from psephos.protocol.board.seat import Onlooker
+from psephos.protocol.board.seat import BoardReader
 from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import BOARD
@@ -87,7 +87,7 @@ class Follower:
     checks: list[dict[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._onlooker = Onlooker(self.study.members)
+        self._onlooker = BoardReader(self.study.members)
         self._begins = Staged("follower", *beginning("follower", self.study))
         self._begun = self._begins.start().state
         self._board: Board | None = None

@@ -80,19 +80,19 @@ from psephos.simulation.psgd import signed_labels
 from psephos.simulation.tally import shares_of
 
 __all__ = [
-    "PLAYS",
+    "SPECS",
     "Pathak",
-    "Play",
     "Psgd",
     "Public",
     "Renumbered",
     "SharedSum",
+    "Spec",
     "Sum",
     "accepted",
     "coalition_of",
     "coordinates",
     "kind_of_parameter",
-    "play_of",
+    "spec_of",
     "unit_of",
 ]
 
@@ -135,7 +135,7 @@ class Public:
             raise StudyError(f"the study has {self.study.samples} samples of {len(self.study.features)} features")
 
 
-def play_of(public: Public) -> Play:
+def spec_of(public: Public) -> Spec:
     """The study's protocol.
 
     Raises StudyError for a method or parameters that it does not have, and for what nobody can play.
@@ -148,9 +148,9 @@ def play_of(public: Public) -> Play:
     return play
 
 
-def accepted(study: Study) -> type[Play]:
+def accepted(study: Study) -> type[Spec]:
     """The class of its protocol; raises StudyError for a method or parameters that this does not have."""
-    kind = PLAYS[study.protocol]
+    kind = SPECS[study.protocol]
     kind.accept(study)
     return kind
 
@@ -162,17 +162,17 @@ def coalition_of(study: Study) -> int | None:
     """
     if study.protocol == "pathak":
         return int(study.parameters.get("excluded", Pathak.parameters["excluded"]))
-    if "colluders" not in PLAYS[study.protocol].parameters:
+    if "colluders" not in SPECS[study.protocol].parameters:
         return None
     return int(study.parameters.get("colluders", COLLUDERS.rule(study)))
 
 
 def unit_of(study: Study) -> str:
     """What its epsilon is about: all that one "party" holds, or one "record" of it."""
-    return "record" if study.protocol == "pathak" else str(study.parameters.get("unit", PLAYS[study.protocol].unit))
+    return "record" if study.protocol == "pathak" else str(study.parameters.get("unit", SPECS[study.protocol].unit))
 
 
-class Play(ABC):
+class Spec(ABC):
     """One protocol in one study."""
 
     methods: ClassVar[tuple[str, ...]]
@@ -266,7 +266,7 @@ def kind_of_parameter(default: Any) -> type:
 # -- encrypted sums
 
 
-class Sum(Play):
+class Sum(Spec):
     """One round."""
 
     kind: ClassVar[RoundKind]
@@ -498,7 +498,7 @@ def _decoded(text: str, features: int) -> Array:
 # -- gradient descent
 
 
-class Psgd(Play):
+class Psgd(Spec):
     """A series of encrypted sums of noisy gradients. All of them stand on the board, so epsilon is that of all."""
 
     methods, unit = ("psgd",), "record"
@@ -590,7 +590,7 @@ class Psgd(Play):
 # -- Pathak's averaging
 
 
-class Pathak(Play):
+class Pathak(Spec):
     """Parameters under noise that nobody can remove, in additive shares: no key is needed.
 
     Without key holders there is no threshold: the noise is whole against any `excluded` parties together.
@@ -673,7 +673,7 @@ class ConsumingCurator(PathakCurator):
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
         return Step(SharedSum(tuple(open_shares(shares, modulus_bits(self.terms)))))
 
-    def outcome(self, state: Any) -> SharedSum | None:
+    def _result(self, state: Any) -> SharedSum | None:
         """K w_s."""
         return state if isinstance(state, SharedSum) else None
 
@@ -716,7 +716,7 @@ def _sent(step: Step) -> Step:
     return replace(step, posts=tuple(replace(one, receiver=_shifted(one.receiver, -1)) for one in step.posts))
 
 
-PLAYS: dict[str, type[Play]] = {
+SPECS: dict[str, type[Spec]] = {
     "tally": _Tally,
     "statistic": _Statistic,
     "average": _Average,

@@ -19,7 +19,7 @@ from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
 from psephos.study.consent import serve
 from psephos.study.identity import fingerprint
-from psephos.study.protocols import PLAYS, Public, coalition_of, play_of, unit_of
+from psephos.study.protocols import SPECS, Public, coalition_of, spec_of, unit_of
 from psephos.study.samples import PublicSamples
 
 __all__ = ["card", "checked", "released"]
@@ -38,7 +38,7 @@ def released(study: Study, samples: PublicSamples, result: Any, randomness: Rand
     Where the parties have added the noise it is a function of `result`, and `randomness` is not asked. Raises what the
     method does, and StudyError for one that costs a larger delta than the study states.
     """
-    play = play_of(Public(study, samples.auxiliary))
+    play = spec_of(Public(study, samples.auxiliary))
     w, paid = play.release(result, randomness)
     if (paid.delta or 0.0) > stated_delta(study.delta):
         raise StudyError(f"the release costs delta {paid.delta!r}, and the study says {stated_delta(study.delta)!r}")
@@ -113,7 +113,7 @@ none of the parties' rows left them.
 | privacy | epsilon {paid.epsilon:g}, delta {paid.delta:.3g}, of one {paid.unit}: {moves} may change |
 | noise | {paid.mechanism}, for a sensitivity ({paid.norm}) of {paid.sensitivity:.6g}: {paid.source} |
 {whole}| key | {key if study.keyed else "none: the parties share their sums among all of them"} |
-| curator | {_CURATOR[PLAYS[study.protocol].joint]} |
+| curator | {_CURATOR[SPECS[study.protocol].joint]} |
 
 Not checked: what the parties trained on, that the noise that was to be added was added, and how good the classifier is
 on your own rows. {shares if study.keyed else ""}

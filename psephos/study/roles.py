@@ -16,14 +16,14 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult, beginning
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.study.protocols import Public, play_of
+from psephos.study.protocols import Public, spec_of
 
 __all__ = ["Public", "curator_role", "holder_role", "party_role"]
 
 
 def holder_role(public: Public, number: int, store: Store) -> Staged:
     """Holder `number`: it makes the key with the others, and opens sums."""
-    study, name, play = public.study, f"holder {number}", play_of(public)
+    study, name, play = public.study, f"holder {number}", spec_of(public)
 
     def holds(joined: object, share: KeyShare, key: ThresholdKey) -> Role:
         return UntilResult(study, play.holder(share, OnceLedger(store, name)))
@@ -48,11 +48,11 @@ def party_role(
     """Party `number`.
 
     Args:
-        own: where it votes (`Play.votes`) its classifier, with `predict_votes`; otherwise its rows, float64 (n, d), and
+        own: where it votes (`Spec.votes`) its classifier, with `predict_votes`; otherwise its rows, float64 (n, d), and
             their class numbers, (n,).
         charge: called before it sends anything of its own; raises where it must not.
     """
-    study, name, play = public.study, f"party {number}", play_of(public)
+    study, name, play = public.study, f"party {number}", spec_of(public)
 
     def plays(joined: object, key: ThresholdKey | None = None) -> Role:
         charge(study)
@@ -65,9 +65,9 @@ def curator_role(public: Public, release: Callable[[Any], bytes], store: Store) 
     """The curator: counts, has sums opened, releases by `release` what it comes to, and publishes that.
 
     What `release` is given: an `OpenedSum`; of "psgd" its `Walking`; of "pathak" the sum of the shares.
-    `Play.release` takes each.
+    `Spec.release` takes each.
     """
-    study, play = public.study, play_of(public)
+    study, play = public.study, spec_of(public)
     return Staged(
         CURATOR,
         *beginning(CURATOR, study),

@@ -33,7 +33,7 @@ from psephos.protocol.study.stages import Joining, Keyed, NoKey, Publishing, Sta
 from psephos.protocol.study.study import CURATOR
 from psephos.study.member import Membership
 
-__all__ = ["Play", "failed", "standing"]
+__all__ = ["MemberRunner", "failed", "standing"]
 
 _log = logging.getLogger("psephos.study")
 
@@ -106,7 +106,7 @@ class Seated:
     awaits: Missing | None = None
 
 
-class Play:
+class MemberRunner:
     """Some or all roles of a member over a board. A context manager, which lets go of their stores."""
 
     def __init__(
@@ -147,7 +147,7 @@ class Play:
             self.close()
             raise
 
-    def __enter__(self) -> Play:
+    def __enter__(self) -> MemberRunner:
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -201,7 +201,7 @@ class Play:
             moved = seat.agent.step() or moved
             if seat.agent.result is None and self._due(seat):
                 try:
-                    moved = seat.agent.hush() or moved
+                    moved = seat.agent.on_idle() or moved
                 except PsephosError as error:
                     if not patient or isinstance(error, JournalError):
                         raise
@@ -218,7 +218,7 @@ class Play:
         agent = seat.agent
         waited = self._clock() - self._since(seat)
         role, state = _now(agent)
-        if agent.role.complete(agent.state):
+        if agent.role.is_ready(agent.state):
             return True
         if role.name == CURATOR and isinstance(state, Watching) and not state.closing:
             told = self.member.closing().exists() or (

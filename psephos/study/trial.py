@@ -35,7 +35,7 @@ _PATIENCE = 60
 
 
 def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: Callable[[str], None]) -> None:
-    """Play it, and check at the end that everybody has the model that stands on the board.
+    """Spec it, and check at the end that everybody has the model that stands on the board.
 
     Args:
         roles: members, a curator among them. output: a directory that is not there yet. key_bits: of the key.

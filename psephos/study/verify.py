@@ -22,20 +22,20 @@ from psephos.curator.tally import OpenedSum, open_product
 from psephos.model import Model
 from psephos.protocol.board import Board
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import Onlooker
+from psephos.protocol.board.seat import BoardReader
 from psephos.protocol.encrypted_sum.messages import PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError, StudyError
 from psephos.protocol.paillier.threshold import ThresholdKey
-from psephos.protocol.psgd.walk import Walk
+from psephos.protocol.psgd.walk import DescentState
 from psephos.protocol.roles import Entry, Refusal, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import NoKey, Staged, beginning
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, session_of
-from psephos.study.protocols import Pathak, Play, Psgd, Public, Renumbered, SharedSum, Sum, coalition_of, play_of
+from psephos.study.protocols import Pathak, Psgd, Public, Renumbered, SharedSum, Spec, Sum, coalition_of, spec_of
 from psephos.study.release import checked, released
 from psephos.study.samples import PublicSamples
 
@@ -88,7 +88,7 @@ def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | 
 
     Raises BoardError when the board cannot be read, StudyError for samples of another study, JournalError for a store.
     """
-    play, found = play_of(Public(study, samples.auxiliary)), _Found()
+    play, found = spec_of(Public(study, samples.auxiliary)), _Found()
     _read(play, board, curator, found)
     ready = _ready(play, found)
     if isinstance(play, Pathak):
@@ -122,15 +122,15 @@ def _known(key: ThresholdKey | None) -> ThresholdKey:
     return key
 
 
-def _read(play: Play, board: Board, curator: Store | None, found: _Found) -> None:
+def _read(play: Spec, board: Board, curator: Store | None, found: _Found) -> None:
     """The log from its beginning, as a reader without a part in it, or as the curator."""
     study = play.study
-    reader = Onlooker(study.members)
+    reader = BoardReader(study.members)
     if curator is not None:
         secret = curator.get("seat", b"sealing")
         if not secret:
             raise StudyError("this is no store of a curator who can still read what was sealed to it")
-        reader = Onlooker(study.members, CURATOR, SealingKey(secret))
+        reader = BoardReader(study.members, CURATOR, SealingKey(secret))
     refused: Counter[str] = Counter()
     for number, data in board.read(0):
         taken = reader.take(number, data)
@@ -161,7 +161,7 @@ def _played(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal
     return step.state, step.refused
 
 
-def _ready(play: Play, found: _Found) -> bool:
+def _ready(play: Spec, found: _Found) -> bool:
     """Whether the protocol has begun: all have joined that must, and there is a key where one is needed.
 
     What stands on the board before is no part of it to anybody, and `found` has it no more.
@@ -200,7 +200,7 @@ def _sum(round_: Round, study: Study, as_curator: bool, found: _Found) -> None:
 def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
     """Every step of a descent: where it was announced, and its encrypted sum."""
     terms, told = play.terms(_known(found.key)), "at the point that follows, and its sum published alike by t holders"
-    walk, refused, steps, last = Walk.start(terms), Counter[str](), list[_Found](), None
+    walk, refused, steps, last = DescentState.start(terms), Counter[str](), list[_Found](), None
     said_in = found.of(Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION)
     begun = 0
     for entry in found.of(Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM):
@@ -318,7 +318,7 @@ def _opening(study: Study, as_curator: bool, found: _Found) -> None:
     return found.note(what, "holds", f"holders {sorted(parts)} open a sum of {found.opened.ballots} ballots")
 
 
-def _result(play: Play, samples: PublicSamples, found: _Found) -> None:
+def _result(play: Spec, samples: PublicSamples, found: _Found) -> None:
     what, study = "the result: of the classes, columns, method and price that were agreed on", play.study
     published = [entry for entry in found.of(Kind.RESULT) if entry.sender == CURATOR]
     published = [entry for entry in published if session_of(entry.data) == study.digest]  # others nobody takes

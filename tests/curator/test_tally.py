@@ -109,7 +109,7 @@ def test_too_few_ballots(election: Any) -> None:
 
 def test_a_closed_tally_counts_nothing_more(election: Any) -> None:
     tally = Tally(election.round, seen=election.product([election.ballot(party) for party in range(3)]))
-    closing = tally.quiet(tally.start().state)
+    closing = tally.on_idle(tally.start().state)
     assert closing is not None
     (close,) = closing.posts
     closed = tally.receive(closing.state, [Entry(1, "curator", "board", close.data)])
@@ -348,14 +348,14 @@ class Curator:
         self.state = step.state
         return step
 
-    def quiet(self) -> Step:
-        step = self.tally.quiet(self.state)
+    def on_idle(self) -> Step:
+        step = self.tally.on_idle(self.state)
         assert step is not None
         self.state = step.state
         return step
 
     def closes(self) -> Step:
-        (close,) = self.quiet().posts
+        (close,) = self.on_idle().posts
         assert close == Post(BOARD, Close(self.round.digest).encode(), "votes: open")
         return self.hears("curator", close.data, BOARD)
 
@@ -390,19 +390,19 @@ def test_the_curator_asks_t_holders_then_the_others_and_opens(election: Any) -> 
     assert curator.hears("holder 3", confirmation, BOARD).posts == ()
     assert curator.state.state == curator.asked((1, 2), first), "one more than were needed"
     waiting = curator.state
-    assert curator.quiet().posts == curator.requests(3)
+    assert curator.on_idle().posts == curator.requests(3)
     assert curator.state.state == curator.asked((1, 2, 3), first)
     with pytest.raises(ThresholdError, match="1 are here"):
-        curator.quiet()
+        curator.on_idle()
     curator.hears("holder 3", third.encode(curator.round))
     assert curator.state.state == curator.asked((1, 2, 3), first, third), "holder 2 may still answer"
-    assert curator.quiet().posts == ()
+    assert curator.on_idle().posts == ()
     expected = OpenedSum(tuple(election.sums(range(4))), (0, 1, 2, 3))
     assert curator.tally.result(curator.state) == expected
     with pytest.raises(LateBallotError, match="party 4"):
         curator.hears("party 4", late, BOARD)
     assert curator.hears("holder 3", confirmation, BOARD).posts == ()
-    assert curator.tally.quiet(curator.state) is None
+    assert curator.tally.on_idle(curator.state) is None
     curator.state = waiting
     assert curator.hears("holder 2", second.encode(curator.round)).posts == (), "both that were asked have answered"
     assert curator.tally.result(curator.state) == expected
@@ -412,14 +412,14 @@ def test_a_vote_is_not_closed_below_the_minimum_nor_twice(election: Any) -> None
     """The round's minimum is three of five; all that can vote have voted at five."""
     few = Curator(election, 2)
     with pytest.raises(TooFewBallotsError):
-        few.quiet()
+        few.on_idle()
     for parties, full in ((4, False), (5, True)):
         curator = Curator(election, parties)
-        assert curator.tally.complete(curator.state) is full
-        curator.quiet()
-        assert not curator.tally.complete(curator.state), "the end of the vote is on its way"
+        assert curator.tally.is_ready(curator.state) is full
+        curator.on_idle()
+        assert not curator.tally.is_ready(curator.state), "the end of the vote is on its way"
         with pytest.raises(BoardError, match="does not stand on the board"):
-            curator.quiet()
+            curator.on_idle()
 
 
 def test_the_curator_waits_for_confirmations_of_its_own_product(make_election: Any) -> None:
@@ -428,14 +428,14 @@ def test_the_curator_waits_for_confirmations_of_its_own_product(make_election: A
     assert curator.closes().posts == ()
     for holder, digest in ((2, bytes(32)), (3, curator.product.digest)):
         with pytest.raises(UnconfirmedError):
-            curator.tally.quiet(curator.state)
+            curator.tally.on_idle(curator.state)
         assert (
             curator.hears(f"holder {holder}", Confirmation(curator.round.digest, holder, digest).encode()).posts == ()
         )
     with pytest.raises(
         UnconfirmedError, match=r"^1 holders .* 2 must; .* confirmed by holder 2, and nothing by holder 1, holder 4$"
     ):
-        curator.tally.quiet(curator.state)
+        curator.tally.on_idle(curator.state)
     fourth = Confirmation(curator.round.digest, 4, curator.product.digest).encode()
     assert curator.hears("holder 4", fourth, BOARD).posts == curator.requests(3)
     assert curator.state.state == curator.asked((3,))

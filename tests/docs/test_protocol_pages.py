@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from psephos import hold_ceremony
+from psephos import setup_keys
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party, VectorParty, VotingParty
@@ -63,7 +63,7 @@ PER_CIPHERTEXT = "384 (s + 1) per ciphertext"  # s = 1 in these runs
 
 def a_round(page: str) -> Transcript:
     """A round of four parties, of votes or of vectors."""
-    ceremony = hold_ceremony(PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True)
+    ceremony = setup_keys(PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True)
     parties = [Party(number, key, classes=(0, 1)) for number, key in enumerate(ceremony.signing_keys)]
     key, roster = ceremony.threshold_key, ceremony.roster
     if page == "tally":

@@ -31,7 +31,7 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.privacy.accounting import Budget, pure_event
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 
 CLASSES = ("bird", "cat", "dog")
 PARTIES = 5
@@ -49,7 +49,7 @@ class Fixed:
 
 @pytest.fixture(scope="module")
 def ceremony():
-    return hold_ceremony(PARTIES, key_bits=512, holders=3, threshold=2, test_key=True)
+    return setup_keys(PARTIES, key_bits=512, holders=3, threshold=2, test_key=True)
 
 
 @pytest.fixture

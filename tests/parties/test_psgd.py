@@ -36,11 +36,11 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.psgd.descent import StoppingRule
 from psephos.protocol.psgd.series import Announcement, Series, Terms
-from psephos.protocol.psgd.walk import PublishedSum, Walk
+from psephos.protocol.psgd.walk import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.ceremony import KeySetup, setup_keys
 from tests.protocol.psgd.test_series import DESCENT, SERIES
 
 ORIGIN = (0.0, 0.0)
@@ -49,17 +49,17 @@ Y = np.array([1, -1, 1])
 
 
 @pytest.fixture(scope="module")
-def ceremony() -> Ceremony:
-    return hold_ceremony(
+def ceremony() -> KeySetup:
+    return setup_keys(
         3, key_bits=512, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(9, "psgd party")
     )
 
 
-def terms_of(ceremony: Ceremony, series: Series = SERIES, proofs: Any = "none") -> Terms:
+def terms_of(ceremony: KeySetup, series: Series = SERIES, proofs: Any = "none") -> Terms:
     return Terms(series, DESCENT, ceremony.threshold_key, ceremony.roster, test_key=True, proofs=proofs)
 
 
-def party_of(ceremony: Ceremony, number: int = 0, series: Series = SERIES, **options: Any) -> GradientParty:
+def party_of(ceremony: KeySetup, number: int = 0, series: Series = SERIES, **options: Any) -> GradientParty:
     key = ceremony.signing_keys[number]
     return GradientParty(number, key, LocalLoss(X, Y), terms_of(ceremony, series), **options)
 
@@ -98,7 +98,7 @@ def answers(party: GradientParty, announcement: Announcement, state: Any = None)
 
 def vector_of(party: GradientParty, step: int, point: tuple[float, ...] = (0.0, 0.0)) -> list[int]:
     """A noisy gradient, with an eta that is drawn now."""
-    return party.vector(party.begin().state, announced(party.terms, step, point))[0]
+    return party.vector(party._start().state, announced(party.terms, step, point))[0]
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
@@ -193,7 +193,7 @@ def test_no_noise_is_none_at_all() -> None:
     assert any(fixed_share(bare, 1) + fixed_share(bare, 2) + step_share(SERIES, 1))
 
 
-def test_fixed_noise_is_drawn_once_and_step_noise_afresh(ceremony: Ceremony) -> None:
+def test_fixed_noise_is_drawn_once_and_step_noise_afresh(ceremony: KeySetup) -> None:
     """With rho off two vectors at one point are equal and hold eta; with it on they differ."""
     quiet = replace(SERIES, step_law="none", step_scale=0.0)
     party = party_of(ceremony, series=quiet)
@@ -202,7 +202,7 @@ def test_fixed_noise_is_drawn_once_and_step_noise_afresh(ceremony: Ceremony) -> 
     assert vector_of(party, 3) != bare
     loud = party_of(ceremony)
     assert vector_of(loud, 1) != vector_of(loud, 1)
-    assert party_of(ceremony).begin().state.eta != party_of(ceremony).begin().state.eta
+    assert party_of(ceremony)._start().state.eta != party_of(ceremony)._start().state.eta
 
 
 def test_shares_have_their_laws() -> None:
@@ -240,7 +240,7 @@ def test_bounds_leave_no_more_than_the_stated_tail(law: str, scale: float) -> No
     assert units < 12 * scale ** (0.5 if law == "skellam" else 1) / (1 if law == "skellam" else series.pitch / 6)
 
 
-def test_draws_beyond_the_bound_are_repeated(ceremony: Ceremony) -> None:
+def test_draws_beyond_the_bound_are_repeated(ceremony: KeySetup) -> None:
     tight = replace(SERIES, step_scale=1e-2)
     object.__setattr__(tight, "step_bound", lambda step: 20)
     assert max(abs(e) for _ in range(200) for e in step_share(tight, 1)) <= 20
@@ -252,7 +252,7 @@ def test_draws_beyond_the_bound_are_repeated(ceremony: Ceremony) -> None:
 # -- one ballot a step
 
 
-def test_a_step_is_answered_once(ceremony: Ceremony) -> None:
+def test_a_step_is_answered_once(ceremony: KeySetup) -> None:
     party, terms = party_of(ceremony), terms_of(ceremony)
     first, start = announced(terms, 1), party.start().state
     after = hears(party, start, said(first))
@@ -267,7 +267,7 @@ def test_a_step_is_answered_once(ceremony: Ceremony) -> None:
             hears(party, after.state, said(again))
 
 
-def test_points_are_followed_and_no_others_answered(ceremony: Ceremony) -> None:
+def test_points_are_followed_and_no_others_answered(ceremony: KeySetup) -> None:
     """The origin first; then what follows from a sum that t = 2 holders publish."""
     party, terms = party_of(ceremony), terms_of(ceremony)
     state, point = party.start().state, ORIGIN
@@ -284,7 +284,7 @@ def test_points_are_followed_and_no_others_answered(ceremony: Ceremony) -> None:
         hears(party, state, said(announced(terms, 4, point)))
 
 
-def test_fewer_than_t_holders_choose_no_point(ceremony: Ceremony) -> None:
+def test_fewer_than_t_holders_choose_no_point(ceremony: KeySetup) -> None:
     party, terms = party_of(ceremony), terms_of(ceremony)
     opened = hears(party, party.start().state, said(announced(terms, 1))).state
     (lie,) = published(terms, 1, (9, 9), 2)
@@ -303,7 +303,7 @@ def test_fewer_than_t_holders_choose_no_point(ceremony: Ceremony) -> None:
     assert party.result(right).walk.point == after_step(terms, ORIGIN, (5, 5), 1)
 
 
-def test_the_next_step_is_answered_and_no_other(ceremony: Ceremony) -> None:
+def test_the_next_step_is_answered_and_no_other(ceremony: KeySetup) -> None:
     """An announcement of the last step first does not cost a party the honest first one."""
     party, terms = party_of(ceremony), terms_of(ceremony)
     start = party.start().state
@@ -319,7 +319,7 @@ def test_the_next_step_is_answered_and_no_other(ceremony: Ceremony) -> None:
     assert party.result(both.state).answered == 1
 
 
-def test_steps_that_went_by_are_not_answered(ceremony: Ceremony) -> None:
+def test_steps_that_went_by_are_not_answered(ceremony: KeySetup) -> None:
     """A party that was away hears of several steps at once, and answers the one that is open."""
     party, terms = party_of(ceremony), terms_of(ceremony)
     heard, point = said(announced(terms, 1)), ORIGIN
@@ -333,9 +333,9 @@ def test_steps_that_went_by_are_not_answered(ceremony: Ceremony) -> None:
     assert party.result(after.state).answered == 3
 
 
-def test_the_stopping_rule_ends_it_for_everybody(ceremony: Ceremony) -> None:
+def test_the_stopping_rule_ends_it_for_everybody(ceremony: KeySetup) -> None:
     terms = replace(terms_of(ceremony), descent=replace(DESCENT, stopping=StoppingRule(0.7, 1)))
-    walk = Walk.start(terms)
+    walk = DescentState.start(terms)
     for step in (1, 2):
         assert not walk.over(terms)
         (entry,) = said(announced(terms, step, walk.point))
@@ -346,7 +346,7 @@ def test_the_stopping_rule_ends_it_for_everybody(ceremony: Ceremony) -> None:
     assert walk.steps == 2
 
 
-def test_two_objects_on_one_file_never_give_two_answers(ceremony: Ceremony, tmp_path: Path) -> None:
+def test_two_objects_on_one_file_never_give_two_answers(ceremony: KeySetup, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     terms = terms_of(ceremony)
     with Store(tmp_path / "state") as one, Store(tmp_path / "state") as two:
@@ -359,7 +359,7 @@ def test_two_objects_on_one_file_never_give_two_answers(ceremony: Ceremony, tmp_
             hears(second, states[1], said(announced(terms, 1)))
 
 
-def test_a_ballot_that_could_not_be_made_costs_no_step(ceremony: Ceremony) -> None:
+def test_a_ballot_that_could_not_be_made_costs_no_step(ceremony: KeySetup) -> None:
     """The claim is made with the ballot: what fails in between leaves nothing."""
 
     class Failing(SimulationRandomness):
@@ -373,10 +373,10 @@ def test_a_ballot_that_could_not_be_made_costs_no_step(ceremony: Ceremony) -> No
     assert answers(party_of(ceremony, once=once), announced(terms, 1))
 
 
-def test_answers_only_what_was_agreed(ceremony: Ceremony) -> None:
+def test_answers_only_what_was_agreed(ceremony: KeySetup) -> None:
     """Less noise, another key, another roster: other terms."""
     party = party_of(ceremony)
-    foreign = hold_ceremony(3, key_bits=512, holders=3, threshold=2, test_key=True)
+    foreign = setup_keys(3, key_bits=512, holders=3, threshold=2, test_key=True)
     for other in (
         terms_of(ceremony, replace(SERIES, step_scale=1e-3)),
         replace(terms_of(ceremony), descent=replace(DESCENT, radius=1e9)),
@@ -395,7 +395,7 @@ def test_answers_only_what_was_agreed(ceremony: Ceremony) -> None:
         replace(terms_of(ceremony), roster=ceremony.roster[:2])
 
 
-def test_gradients_above_the_bound(ceremony: Ceremony) -> None:
+def test_gradients_above_the_bound(ceremony: KeySetup) -> None:
     tight = replace(SERIES, bound=0.25, step_law="none", step_scale=0.0, fixed_sigmas=(0.0,) * 3)
     party = party_of(ceremony, series=tight)
     start = party.start().state
@@ -414,16 +414,16 @@ def test_gradients_above_the_bound(ceremony: Ceremony) -> None:
     full = LocalLoss(X, Y).gradient((0.0, 0.0))
     assert np.array(account.vector) * tight.pitch == pytest.approx(full * 0.25 / np.linalg.norm(full), abs=tight.pitch)
     inside = party_of(ceremony, series=replace(tight, bound=5.0), clip=True)
-    assert inside.vector(inside.begin().state, announced(inside.terms, 1))[1] is False
+    assert inside.vector(inside._start().state, announced(inside.terms, 1))[1] is False
 
 
-def test_repr_shows_no_secret(ceremony: Ceremony) -> None:
+def test_repr_shows_no_secret(ceremony: KeySetup) -> None:
     party = party_of(ceremony)
     after = hears(party, party.start().state, said(announced(party.terms, 1)))
     assert repr(party) == "<GradientParty party 0>"
     assert repr(LocalLoss(X, Y)) == "<LocalLoss>"
     shown = repr(party.result(after.state))
-    assert shown.startswith("Answering(walk=Walk(steps=0, announcement=Announcement(step=1)")
+    assert shown.startswith("Answering(walk=DescentState(steps=0, announcement=Announcement(step=1)")
     assert "eta" not in shown
     assert "vector" not in shown
 
@@ -431,7 +431,7 @@ def test_repr_shows_no_secret(ceremony: Ceremony) -> None:
 # -- messages
 
 
-def test_announcement_round_trip(ceremony: Ceremony) -> None:
+def test_announcement_round_trip(ceremony: KeySetup) -> None:
     terms = terms_of(ceremony)
     announcement = Announcement.create(terms, 3, (0.1, -1e300))
     assert Announcement.decode(announcement.encode(), terms) == announcement
@@ -439,7 +439,7 @@ def test_announcement_round_trip(ceremony: Ceremony) -> None:
 
 
 @given(place=st.integers(0, 76), change=st.integers(1, 255))
-def test_changed_announcements_are_another_round_or_refused(ceremony: Ceremony, place: int, change: int) -> None:
+def test_changed_announcements_are_another_round_or_refused(ceremony: KeySetup, place: int, change: int) -> None:
     terms = terms_of(ceremony)
     honest = Announcement(terms.digest, 2, bytes(16), (1.0, 2.0))
     data = bytearray(honest.encode())
@@ -453,7 +453,7 @@ def test_changed_announcements_are_another_round_or_refused(ceremony: Ceremony, 
 
 
 @pytest.mark.parametrize("point", [(1.0,), (1.0, float("nan")), (float("inf"), 0.0)])
-def test_bad_points(ceremony: Ceremony, point: tuple[float, ...]) -> None:
+def test_bad_points(ceremony: KeySetup, point: tuple[float, ...]) -> None:
     with pytest.raises(MessageError):
         Announcement.create(terms_of(ceremony), 1, point)
 
@@ -508,7 +508,7 @@ def test_every_field_of_a_series_is_in_its_digest() -> None:
     assert len({SERIES.digest, *(replace(SERIES, **change).digest for change in changes)}) == len(changes) + 1
 
 
-def test_noise_too_wide_for_the_key(ceremony: Ceremony) -> None:
+def test_noise_too_wide_for_the_key(ceremony: KeySetup) -> None:
     with pytest.raises(PackingError):
         replace(SERIES, step_scale=1e150).plan(ceremony.threshold_key.key, 1)
 
@@ -516,7 +516,7 @@ def test_noise_too_wide_for_the_key(ceremony: Ceremony) -> None:
 # -- holders
 
 
-def test_a_holder_opens_one_product_of_each_step(ceremony: Ceremony) -> None:
+def test_a_holder_opens_one_product_of_each_step(ceremony: KeySetup) -> None:
     terms, once = terms_of(ceremony), OnceLedger()
     announcement = announced(terms, 1)
     ballots, others = ([answers(party_of(ceremony, number), announcement) for number in range(3)] for _ in range(2))
@@ -541,7 +541,7 @@ def test_a_holder_opens_one_product_of_each_step(ceremony: Ceremony) -> None:
         asked([answers(party_of(ceremony, number), again) for number in range(3)], again)
 
 
-def test_a_holder_follows_the_next_step_only(ceremony: Ceremony) -> None:
+def test_a_holder_follows_the_next_step_only(ceremony: KeySetup) -> None:
     terms = terms_of(ceremony)
     holder = SeriesHolder(ceremony.shares[0], terms)
     start = holder.start().state
@@ -554,7 +554,7 @@ def test_a_holder_follows_the_next_step_only(ceremony: Ceremony) -> None:
 
 
 @pytest.mark.parametrize("proofs", ["none", "knowledge"])
-def test_a_holder_publishes_what_t_holders_open(ceremony: Ceremony, proofs: Any) -> None:
+def test_a_holder_publishes_what_t_holders_open(ceremony: KeySetup, proofs: Any) -> None:
     """Also one that was not asked; with proofs, one that lies is named and changes nothing."""
     terms = terms_of(ceremony, proofs=proofs)
     announcement = announced(terms, 1)

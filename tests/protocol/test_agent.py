@@ -57,7 +57,7 @@ class Listener(Role):
         posts = (Post(BOARD, THREE, "answer"),) if sum(map(len, state.batches)) + len(taken) == 3 else ()
         return Step(Heard((*state.batches, taken), state.hushed), posts, refused)
 
-    def quiet(self, state: Heard) -> Step | None:
+    def on_idle(self, state: Heard) -> Step | None:
         return None if state.hushed else Step(Heard(state.batches, True), (Post(BOARD, QUIET, "end"),))
 
     def listens(self, state: Heard) -> bool:
@@ -131,9 +131,9 @@ def test_it_joins_begins_reads_answers_and_ends() -> None:
     assert room.bodies()[2:] == [("answer", THREE)]
     assert [len(batch) for batch in agent.state.batches] == [2, 1]
     assert isinstance(agent.refused[2].error, UnexpectedMessageError), "a close is for everybody"
-    assert agent.hush()
+    assert agent.on_idle()
     assert room.bodies()[3:] == [("end", QUIET)]
-    assert not agent.hush()
+    assert not agent.on_idle()
     assert len(room.bodies()) == 4
     assert agent.step()
     assert (agent.said, agent.waiting) == (4, 0)
@@ -154,7 +154,7 @@ def test_what_is_sealed_to_it_is_read_until_it_listens_no_more() -> None:
     again.step()
     assert [entry.data for entry in again.state.batches[1]] == [sealed]
     assert room.store.get("seat", b"sealing")
-    again.hush()
+    again.on_idle()
     assert room.store.get("seat", b"sealing") == b""
     for late in (again, room.agent()):
         room.says("party 2", sealed, "holder 1")

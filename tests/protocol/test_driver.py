@@ -51,7 +51,7 @@ class Party(Machine):
     def __init__(self, number: int) -> None:
         self.number, self.name = number, f"party {number}"
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(Waiting())
 
     @takes(Waiting, Kind.ANNOUNCEMENT)
@@ -60,7 +60,7 @@ class Party(Machine):
         post = Post("curator", frame(Kind.BALLOT, SESSION, bytes([asked + self.number])), "sum")
         return Step(Answered(asked), (post,))
 
-    def outcome(self, state: Waiting | Answered) -> int | None:
+    def _result(self, state: Waiting | Answered) -> int | None:
         return state.number if isinstance(state, Answered) else None
 
 
@@ -69,7 +69,7 @@ class Curator(Machine):
 
     name = "curator"
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(Collecting(), (Post(BOARD, frame(Kind.ANNOUNCEMENT, SESSION, b"\7"), "sum"),))
 
     @gathers(Collecting, Kind.BALLOT, lambda self, state: PARTIES)
@@ -80,7 +80,7 @@ class Curator(Machine):
     def ask_again(self, state: Done, entry: Entry) -> Step:
         return Step(Done(state.total + 100))
 
-    def outcome(self, state: Collecting | Done) -> int | None:
+    def _result(self, state: Collecting | Done) -> int | None:
         return state.total if isinstance(state, Done) else None
 
 
@@ -96,7 +96,7 @@ class Liar(Role):
     def receive(self, state: tuple[Post, ...], entries: object) -> Step:
         return Step(state)
 
-    def quiet(self, state: tuple[Post, ...]) -> Step | None:
+    def on_idle(self, state: tuple[Post, ...]) -> Step | None:
         return Step(state[1:], state[:1]) if state else None
 
 
@@ -184,14 +184,14 @@ class Counter(Machine):
 
     name = "curator"
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(Done(0), (Post(BOARD, frame(Kind.ANNOUNCEMENT, SESSION, b"\7"), "sum"),))
 
     @gathers(Done, Kind.BALLOT, lambda self, state: PARTIES)
     def add(self, state: Done, ballots: Mapping[str, bytes]) -> Step:
         return Step(Done(state.total + 1))
 
-    def outcome(self, state: Done) -> int:
+    def _result(self, state: Done) -> int:
         return state.total
 
 
@@ -212,7 +212,7 @@ def test_who_held_up_the_others_is_named() -> None:
         def add(self, state: Collecting, ballots: Mapping[str, bytes]) -> Step:
             return Step(Done(0))
 
-        def begin(self) -> Step:
+        def _start(self) -> Step:
             return Step(Collecting())
 
     class Waits(Party):
@@ -300,14 +300,14 @@ class Adder(Machine):
 
     name, reads = "adder", frozenset({Kind.BALLOT})
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(Adding())
 
     @takes(Adding, Kind.BALLOT, batch=True)
     def add(self, state: Adding, entries: tuple[Entry, ...]) -> Step:
         return Step(Adding(state.total + sum(Reader(e.data, Kind.BALLOT, SESSION).integer(1) for e in entries)))
 
-    def outcome(self, state: Adding) -> int:
+    def _result(self, state: Adding) -> int:
         return state.total
 
 

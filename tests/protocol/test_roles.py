@@ -31,8 +31,8 @@ class Plain(Role):
 
 def test_what_a_role_is_that_says_nothing_about_itself() -> None:
     role = Plain()
-    assert [role.quiet(1), role.awaits(1), role.result(1), role.reads] == [None, None, None, frozenset()]
-    assert [role.complete(1), role.done(1), role.listens(1)] == [False, False, True]
+    assert [role.on_idle(1), role.awaits(1), role.result(1), role.reads] == [None, None, None, frozenset()]
+    assert [role.is_ready(1), role.done(1), role.listens(1)] == [False, False, True]
     assert repr(role) == "<Plain plain>"
     assert Driver([role]).run() == Driver([]).run() == {}
     assert (Post("b", b"").phase, Post("b", b"").secret) == ("", True)
@@ -44,14 +44,14 @@ class Bare(Machine):
 
     name = "bare"
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(1)
 
 
 def test_what_a_machine_is_that_says_nothing_about_itself() -> None:
     role, state = Bare(), Bare().start().state
-    assert [role.quiet(state), role.awaits(state), role.result(state), role.due(1), role.table] == [None] * 4 + [()]
-    assert [role.complete(state), role.done(state), role.listens(state), role.ended(1)] == [False, False, True, False]
+    assert [role.on_idle(state), role.awaits(state), role.result(state), role.due(1), role.table] == [None] * 4 + [()]
+    assert [role.is_ready(state), role.done(state), role.listens(state), role.ended(1)] == [False, False, True, False]
 
 
 # -- a machine
@@ -93,7 +93,7 @@ class Clerk(Machine):
 
     name = "clerk"
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(First())
 
     @gathers(First, Kind.PUBLIC_KEY, lambda self, state: BOTH)
@@ -126,7 +126,7 @@ class Clerk(Machine):
         if body(entry) == b"lie":
             raise MessageError("a lie")
 
-    def hush(self, state: Any) -> Step | None:
+    def _on_idle(self, state: Any) -> Step | None:
         if isinstance(state, First):
             return Step(Second((*state.said, "hushed")), (Post(BOARD, b"", "hushed"),))
         return Step(Second((*state.said, "hushed"))) if isinstance(state, Second) else None
@@ -137,10 +137,10 @@ class Clerk(Machine):
     def ended(self, state: Any) -> bool:
         return bool("over" in state.said)
 
-    def full(self, state: Any) -> bool:
+    def _is_ready(self, state: Any) -> bool:
         return isinstance(state, Second)
 
-    def outcome(self, state: Any) -> Any:
+    def _result(self, state: Any) -> Any:
         return state.said if isinstance(state, Last) else None
 
 
@@ -221,7 +221,7 @@ def test_who_is_waited_for() -> None:
     assert Clerk().awaits(keys) == Missing(Kind.JOINED, ("a",)), "otherwise its last line"
     assert Clerk().awaits(SECOND) == Missing(Kind.CLOSE, BOTH)
     assert Clerk().awaits(LAST) is None
-    assert [Clerk().complete(state) for state in (START, SECOND, LAST)] == [False, True, False]
+    assert [Clerk().is_ready(state) for state in (START, SECOND, LAST)] == [False, True, False]
     assert [Clerk().result(state) for state in (START, SECOND, LAST)] == [None, None, ("joined a, b",)]
     assert [Clerk().done(state) for state in (START, SECOND, LAST)] == [False, False, True]
 
@@ -266,15 +266,15 @@ def test_the_quiet_brings_up_what_waited() -> None:
     before = hears(
         START, JOINED[0], told("z", Kind.RESULT, b"lie"), told("x", Kind.RESULT), told("y", Kind.BALLOT)
     ).state
-    step = Clerk().quiet(before)
+    step = Clerk().on_idle(before)
     assert step is not None
     assert [refusal.entry.sender for refusal in step.refused] == ["z"]
     assert [post.phase for post in step.posts] == ["hushed", "noted"]
     assert (step.state.state, step.state.arrived) == (Second(("hushed", "x")), ())
     assert [entry.sender for entry in step.state.early] == ["y"]
     one = hears(step.state, CLOSED[0]).state
-    again = Clerk().quiet(one)
+    again = Clerk().on_idle(one)
     assert again is not None
     assert again.state.state.said == ("hushed", "x", "hushed")
     assert (again.state.early, again.state.arrived) == (step.state.early, (CLOSED[0],))
-    assert Clerk().quiet(LAST) is None
+    assert Clerk().on_idle(LAST) is None

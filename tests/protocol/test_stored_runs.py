@@ -60,7 +60,7 @@ class Party(Machine):
         self.name = f"party {number}"
         self.ledger = OnceLedger(store, self.name)
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(Waiting())
 
     @takes(Waiting, Kind.ANNOUNCEMENT)
@@ -78,7 +78,7 @@ class Curator(Machine):
 
     name = "curator"
 
-    def begin(self) -> Step:
+    def _start(self) -> Step:
         return Step(Collecting(), (self.announcement(0),))
 
     def announcement(self, step: int) -> Post:
@@ -91,7 +91,7 @@ class Curator(Machine):
             return Step(Done(sums))
         return Step(Collecting(sums), (self.announcement(len(sums)),))
 
-    def outcome(self, state: Collecting | Done) -> tuple[int, ...] | None:
+    def _result(self, state: Collecting | Done) -> tuple[int, ...] | None:
         return state.sums if isinstance(state, Done) else None
 
 

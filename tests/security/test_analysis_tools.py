@@ -22,7 +22,7 @@ from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import Randomness, SimulationRandomness
-from psephos.simulation.encrypted_sum import VoteContribution
+from psephos.simulation.encrypted_sum import VotingPartyFactory
 
 # -- exact distributions
 
@@ -183,5 +183,5 @@ def test_a_role_is_replayed_from_its_view() -> None:
     run = run_tally_round(context, world, auxiliary, 3, voters, "replay")
     for number in range(5):
         coins: Randomness = ReplayedRandomness(run.transcript.view(f"party {number}").tape)
-        ballot, _ = cast(world, run.round, VoteContribution(voters, auxiliary, 3), number, coins)
+        ballot, _ = cast(world, run.round, VotingPartyFactory(voters, auxiliary, 3), number, coins)
         assert ballot.encode() == run.transcript.messages[number].data

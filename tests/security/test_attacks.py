@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from psephos import hold_ceremony
+from psephos import setup_keys
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party, VectorParty
@@ -60,7 +60,7 @@ def test_differencing() -> None:
 
 def test_parameters_are_summed_once() -> None:
     """Two sums, one without party 0: their difference would be its classifier. Who is in both refuses the second."""
-    ceremony = hold_ceremony(5, holders=3, threshold=2, key_bits=512, test_key=True)
+    ceremony = setup_keys(5, holders=3, threshold=2, key_bits=512, test_key=True)
     plan = PackingPlan.for_key(ceremony.threshold_key.key, length=4, addends=5, minimum=-9, maximum=9)
     parties = [Party(number, key) for number, key in enumerate(ceremony.signing_keys)]
     vectors = [[number, -number, 9, 0] for number in range(5)]

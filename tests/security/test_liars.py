@@ -17,7 +17,7 @@ from psephos.protocol.errors import StudyError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Entry
-from psephos.study.protocols import Public, play_of
+from psephos.study.protocols import Public, spec_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/security/attacks.md").read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def test_a_holder_of_a_study_opens_no_other_round() -> None:
     auxiliary = AuxiliarySet(np.arange(48, dtype=float).reshape(12, 4))
     made = trial(auxiliary=auxiliary.digest)
     key, shares = deal(generate_private_key(256, test_key=True), holders=3, threshold=2)
-    round_ = play_of(Public(made.study, auxiliary)).round(key)  # type: ignore[attr-defined]
+    round_ = spec_of(Public(made.study, auxiliary)).round(key)  # type: ignore[attr-defined]
     holder = KeyHolder(shares[0], round_)
     for changed in (
         {"roster": tuple(reversed(round_.roster))},
@@ -56,7 +56,7 @@ def test_a_holder_of_a_study_opens_no_other_round() -> None:
         step = holder.receive(holder.start().state, [Entry(n, "curator", BOARD, data) for n, data in enumerate(told)])
         assert [type(refusal.error) for refusal in step.refused] == [WrongRoundError, WrongRoundError]
         assert not step.posts
-    twin = play_of(Public(replace(made.study, title="Another"), auxiliary)).round(key)  # type: ignore[attr-defined]
+    twin = spec_of(Public(replace(made.study, title="Another"), auxiliary)).round(key)  # type: ignore[attr-defined]
     assert twin.digest != round_.digest
     assert replace(made.study, title="Another").ceremony().digest != made.study.ceremony().digest
     with pytest.raises(StudyError, match="not the auxiliary samples"):

@@ -42,7 +42,7 @@ from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind, kind_of
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend, psgd_roles
 
 Array = NDArray[np.float64]
@@ -81,13 +81,13 @@ def slack(trials: int) -> float:
 
 
 @pytest.fixture(scope="module")
-def ceremony() -> Ceremony:
-    return hold_ceremony(
+def ceremony() -> KeySetup:
+    return setup_keys(
         3, key_bits=512, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(4, "attack")
     )
 
 
-def opened_sums(ceremony: Ceremony, agreement: Agreement) -> tuple[list[Array], list[Array]]:
+def opened_sums(ceremony: KeySetup, agreement: Agreement) -> tuple[list[Array], list[Array]]:
     """The encrypted protocol: the points and the opened sums, in real units."""
     X, y, _, _ = neighbours()
     transcript, private = Transcript(secrets=True), [LocalLoss(X[k::3], y[k::3]) for k in range(3)]
@@ -101,7 +101,7 @@ def opened_sums(ceremony: Ceremony, agreement: Agreement) -> tuple[list[Array], 
 # -- without rho
 
 
-def test_without_rho_differences_are_the_true_gradients(ceremony: Ceremony) -> None:
+def test_without_rho_differences_are_the_true_gradients(ceremony: KeySetup) -> None:
     """Two sums under one eta: it cancels, and what is left is the gradients' difference to the last lattice unit."""
     X, y, _, _ = neighbours()
     agreement = agreement_for(2)
@@ -114,7 +114,7 @@ def test_without_rho_differences_are_the_true_gradients(ceremony: Ceremony) -> N
     assert np.linalg.norm(sums[0] - gradient(X, y, points[0])) > 0.1 * agreement.sigma
 
 
-def test_with_rho_differences_are_noise(ceremony: Ceremony) -> None:
+def test_with_rho_differences_are_noise(ceremony: KeySetup) -> None:
     X, y, _, _ = neighbours()
     agreement = agreement_for(6)
     points, sums = opened_sums(ceremony, agreement)
@@ -252,14 +252,14 @@ class Deviating(Role):
         assert step is not None
         return step
 
-    def quiet(self, state: Any) -> Step | None:
-        return self._lie(state[0], self.role.quiet(state[1]))
+    def on_idle(self, state: Any) -> Step | None:
+        return self._lie(state[0], self.role.on_idle(state[1]))
 
     def result(self, state: Any) -> Any:
         return self.role.result(state[1])
 
 
-def deviating(ceremony: Ceremony, name: str, choose: Any, options: PsgdOptions = OPTIONS) -> Driver:
+def deviating(ceremony: KeySetup, name: str, choose: Any, options: PsgdOptions = OPTIONS) -> Driver:
     """A run in which one role lies; refusals are noted, and everybody goes on."""
     X, y, _, _ = neighbours()
     private = [LocalLoss(X[k::3], y[k::3]) for k in range(3)]
@@ -272,7 +272,7 @@ def errors(driver: Driver, kind: type[PsephosError], *names: str) -> bool:
     return set(names) <= {name for name, refusal in driver.refused if isinstance(refusal.error, kind)}
 
 
-def test_an_announcement_of_the_last_step_by_anybody_costs_nobody_the_first(ceremony: Ceremony) -> None:
+def test_an_announcement_of_the_last_step_by_anybody_costs_nobody_the_first(ceremony: KeySetup) -> None:
     """It was answered, at a point of the attacker's choice, and the honest step 1 refused for good."""
     driver = deviating(
         ceremony,
@@ -287,7 +287,7 @@ def test_an_announcement_of_the_last_step_by_anybody_costs_nobody_the_first(cere
     assert errors(driver, UnexpectedMessageError, "party 0", "party 1", "holder 1", "holder 2", "holder 3")
 
 
-def test_a_curator_that_chooses_its_point_gets_no_answer(ceremony: Ceremony) -> None:
+def test_a_curator_that_chooses_its_point_gets_no_answer(ceremony: KeySetup) -> None:
     """At the first step, and later, where everybody knows which point follows."""
     for at, steps in ((0, 0), (None, 1)):
 
@@ -307,7 +307,7 @@ def test_a_curator_that_chooses_its_point_gets_no_answer(ceremony: Ceremony) -> 
         assert {results[f"party {number}"].answered for number in range(3)} == {steps}
 
 
-def test_a_holder_that_lies_about_a_sum_moves_nobody(ceremony: Ceremony) -> None:
+def test_a_holder_that_lies_about_a_sum_moves_nobody(ceremony: KeySetup) -> None:
     """With t = 2 its word counts for nothing; before, the curator alone said where to go."""
 
     def lie(count: int, posts: tuple[Post, ...]) -> list[Post]:
@@ -323,9 +323,9 @@ def test_a_holder_that_lies_about_a_sum_moves_nobody(ceremony: Ceremony) -> None
     assert attacked.refused == []
 
 
-def test_nobody_answers_under_another_key_or_roster(ceremony: Ceremony) -> None:
+def test_nobody_answers_under_another_key_or_roster(ceremony: KeySetup) -> None:
     """The curator announces a step of a series like the agreed one, under a key of its own: parties encrypted to it."""
-    own = hold_ceremony(3, key_bits=512, holders=3, threshold=2, test_key=True)
+    own = setup_keys(3, key_bits=512, holders=3, threshold=2, test_key=True)
     agreement = agreement_for(3)
     X, y, _, _ = neighbours()
     party = GradientParty(0, ceremony.signing_keys[0], LocalLoss(X, y), OPTIONS.terms(agreement, ceremony))
@@ -335,7 +335,7 @@ def test_nobody_answers_under_another_key_or_roster(ceremony: Ceremony) -> None:
         assert (step.posts, [type(r.error) for r in step.refused]) == ((), [WrongRoundError])
 
 
-def test_a_ballot_made_of_other_peoples_is_refused_where_knowledge_is_proved(ceremony: Ceremony) -> None:
+def test_a_ballot_made_of_other_peoples_is_refused_where_knowledge_is_proved(ceremony: KeySetup) -> None:
     """The last to answer sends the inverse of another's ballot, to take it off the sum; without proofs, it counts."""
     for proofs, counted in (("none", True), ("knowledge", False)):
         terms = replace(OPTIONS, proofs=proofs).terms(agreement_for(3), ceremony)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos import Ceremony, hold_ceremony
+from psephos import KeySetup, setup_keys
 from psephos.curator import Tally
 from psephos.parties import KeyHolder, Party, VotingParty
 from psephos.protocol.driver import Driver
@@ -38,7 +38,7 @@ def attack() -> tuple[bool, str]:
     generator = np.random.default_rng(9)
     auxiliary = generator.normal(size=(SAMPLES, 2))
     votes = generator.integers(0, CLASSES, size=(PARTIES, SAMPLES))
-    ceremony = hold_ceremony(PARTIES, holders=3, threshold=2, key_bits=512, test_key=True)
+    ceremony = setup_keys(PARTIES, holders=3, threshold=2, key_bits=512, test_key=True)
     others = [party for party in range(PARTIES) if party != VICTIM]
     difference = count(ceremony, auxiliary, votes, range(PARTIES), {}) - count(ceremony, auxiliary, votes, others, {})
     opened = bool((difference.argmax(axis=1) == votes[VICTIM]).all())
@@ -52,7 +52,7 @@ def attack() -> tuple[bool, str]:
 
 
 def count(
-    ceremony: Ceremony,
+    ceremony: KeySetup,
     auxiliary: NDArray[np.float64],
     votes: NDArray[np.int64],
     present: Sequence[int],

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from gmpy2 import invert, mpz
 
-from psephos import hold_ceremony
+from psephos import setup_keys
 from psephos.curator import Tally
 from psephos.parties import KeyHolder, Party, VotingParty
 from psephos.protocol.driver import Driver, replaced
@@ -34,7 +34,7 @@ PARTIES, SAMPLES, CLASSES = 4, 6, 2
 GENERATOR = np.random.default_rng(10)
 AUXILIARY = GENERATOR.normal(size=(SAMPLES, 2))
 VOTES = GENERATOR.integers(0, CLASSES, size=(PARTIES, SAMPLES))
-CEREMONY = hold_ceremony(PARTIES, holders=3, threshold=2, key_bits=512, test_key=True)
+CEREMONY = setup_keys(PARTIES, holders=3, threshold=2, key_bits=512, test_key=True)
 ROUND = vote_round(CEREMONY.threshold_key, CEREMONY.roster, AUXILIARY, CLASSES, test_key=True, proofs="none")
 VICTIM = VoteLayout(SAMPLES, CLASSES).encode(VOTES[0]).tolist()
 """What party 0's ballot holds."""
@@ -65,7 +65,7 @@ class Puppet(Role):
         ballots = tuple(entry.data for entry in entries if entry.kind is Kind.BALLOT)
         return Step(None if state is None else (*state, *ballots))
 
-    def quiet(self, state: tuple[bytes, ...] | None) -> Step | None:
+    def on_idle(self, state: tuple[bytes, ...] | None) -> Step | None:
         return None if state is None else Step(None, (self.say(state),))
 
 

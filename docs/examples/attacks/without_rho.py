@@ -18,7 +18,7 @@ from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 
 PARTIES, RECORDS = 3, 20
 POINTS = (np.array([0.0, 0.0]), np.array([0.8, -0.3]))
@@ -33,7 +33,7 @@ def right_guesses(runs: int, *, rho: bool) -> float:
     X /= np.linalg.norm(X, axis=2, keepdims=True) * (1 + 1e-9)
     y = np.where(X[:, :, 0] > 0, 1.0, -1.0)
     candidates = [np.array([0.6, 0.79]), np.array([-0.79, 0.6])]
-    ceremony = hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
+    ceremony = setup_keys(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
     options = DescentOptions(epsilon=1.0, delta=1e-5, lam=0.1, steps=2)
     agreement = agree(options, [RECORDS] * PARTIES, dimension=2)
     series = agreement.series
@@ -50,7 +50,7 @@ def right_guesses(runs: int, *, rho: bool) -> float:
                 own[-1] = candidates[truth]
             noise = partial(SimulationRandomness, run, "rho", party)
             member = GradientParty(party, ceremony.signing_keys[party], LocalLoss(own, y[party]), terms, noise=noise)
-            state = member.begin().state
+            state = member._start().state
             for place, announcement in enumerate(asked):
                 vector, _ = member.vector(state, announcement)
                 sums[place] += np.array(vector, dtype=float) * series.pitch

@@ -18,7 +18,7 @@ from psephos.curator.losses import loss_named
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.simulation import methods
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from tests.psephos.simulation import runs
@@ -172,7 +172,7 @@ def test_what_is_not_private_does_not_depend_on_epsilon(asked: dict[str, Any]) -
     """Neither the number of coordinates nor a filter or a lambda that epsilon's plan chose."""
     found = []
     for epsilon in (0.1, 10.0):
-        kept = Kept()
+        kept = Evaluation()
         options = TallyOptions(**runs.SUMS | {"parties": 20, "draws": 1, "epsilon": (epsilon,)} | asked)
         simulate_tally(options, kept=kept)
         found.append({one.method: one.w for one in kept.measured if one.epsilon is None})

@@ -75,7 +75,7 @@ def test_his_key_and_the_parties_must_hold_the_masked_shares(bits: int, fits: bo
     message = {"party 1": GroupKey(key.public_key).encode(terms().digest)}
     makers: list[Callable[[], Any]] = [
         lambda: charlie(key),
-        lambda: charlie().take_group_key(charlie().begin().state, message),
+        lambda: charlie().take_group_key(charlie()._start().state, message),
     ]
     for made in makers:
         if fits:
@@ -108,7 +108,7 @@ def test_his_keys_must_hold_the_noise_and_the_comparisons() -> None:
 def test_everybody_is_sent_the_terms_and_the_public_keys(variant: str) -> None:
     agreed = terms(variant=variant)
     keys = (KEY, COMPARISON) if agreed.finds_smallest else None
-    step = PathakCurator(agreed, keys, test_key=True, randomness=SimulationRandomness(9)).begin()
+    step = PathakCurator(agreed, keys, test_key=True, randomness=SimulationRandomness(9))._start()
     public = None if keys is None else (KEY.public_key, COMPARISON.public_key)
     for number, post in enumerate(step.posts[:4], 1):
         assert (post.receiver, post.data) == (role(number), Proposal(agreed, public).encode(agreed.digest))

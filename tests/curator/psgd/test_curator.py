@@ -29,7 +29,7 @@ from psephos.protocol.psgd.walk import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.wire import Kind
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.psgd import clear_descent
 
 OPTIONS = DescentOptions(epsilon=0.5, delta=0.05, lam=0.1, steps=50)
@@ -144,7 +144,7 @@ class Walker:
 
     def __init__(self) -> None:
         coins = SimulationRandomness(4, "curator")
-        self.ceremony = hold_ceremony(3, key_bits=256, holders=3, threshold=2, test_key=True, randomness=coins)
+        self.ceremony = setup_keys(3, key_bits=256, holders=3, threshold=2, test_key=True, randomness=coins)
         agreement, key = agreement_for(fraction_bits=4, steps=2), self.ceremony.threshold_key
         self.terms = Terms(agreement.series, agreement.descent, key, self.ceremony.roster, test_key=True)
         self.curator = GradientCurator(self.terms, randomness=SimulationRandomness(5, "nonces"))
@@ -178,16 +178,16 @@ class Walker:
         """All parties answer, and the curator closes; what it asks the holders."""
         round_, ballots = self.round, list[bytes]()
         for party, values in enumerate(vectors):
-            assert not self.curator.complete(self.state)
+            assert not self.curator.is_ready(self.state)
             vector = EncryptedVector.encrypt(Encryptor(round_.key), round_.plan, values)
             ballots.append(Ballot.sign(round_, party, vector, self.ceremony.signing_keys[party]).encode())
             assert self.hears(f"party {party}", ballots[-1]) == ()
         self.product, _ = BallotProduct(round_).add_all(ballots)
-        assert self.curator.complete(self.state)
-        step = self.curator.quiet(self.state)
+        assert self.curator.is_ready(self.state)
+        step = self.curator.on_idle(self.state)
         assert step is not None
         self.state = step.state
-        assert not self.curator.complete(self.state)
+        assert not self.curator.is_ready(self.state)
         assert step.posts == (Post(BOARD, Close(round_.digest).encode(), "gradients: open"),)
         return self.hears("curator", step.posts[0].data)
 
@@ -233,8 +233,8 @@ def test_a_descent_step_by_step() -> None:
     assert walker.publishes(2, (7,) * 4) == walker.publishes(3, (7,) * 4) == ()
     assert walker.walking.opened == OpenedSum((7,) * 4, (0, 1, 2))
     assert (walker.walking.steps, walker.curator.done(walker.state)) == (2, True)
-    assert (walker.awaited(), walker.curator.complete(walker.state)) == ([], False)
-    assert walker.curator.quiet(walker.state) is None
+    assert (walker.awaited(), walker.curator.is_ready(walker.state)) == ([], False)
+    assert walker.curator.on_idle(walker.state) is None
     assert walker.opens(1) == (), "an answer that comes late is nobody's fault"
 
 
@@ -243,7 +243,7 @@ def test_what_t_holders_publish_counts_whatever_the_curator_has_opened() -> None
     walker.vote([[1] * 4, [2] * 4, [3] * 4])
     walker.opens(1)
     walker.opens(2)
-    assert walker.curator.quiet(walker.state) is None, "the sum is open, and only holders can end the step"
+    assert walker.curator.on_idle(walker.state) is None, "the sum is open, and only holders can end the step"
     walker.publishes(1, (9,) * 4)
     walker.publishes(3, (9,) * 4)
     assert walker.walking.opened == OpenedSum((9,) * 4, (0, 1, 2))
@@ -252,7 +252,7 @@ def test_what_t_holders_publish_counts_whatever_the_curator_has_opened() -> None
 def test_a_step_that_too_few_answer_is_kept() -> None:
     walker = Walker()
     with pytest.raises(PartyVanishedError, match=r"step 1: 0 ballots .* At most 0 of 3 parties"):
-        walker.curator.quiet(walker.state)
+        walker.curator.on_idle(walker.state)
     assert walker.vote([[1] * 4] * 3), "with them back, it goes on"
 
 

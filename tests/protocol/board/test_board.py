@@ -18,7 +18,7 @@ from psephos.protocol.board import MOST_BYTES, MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.board.sealing import SealingKey, seal
-from psephos.protocol.board.seat import Seat, Taken, joined
+from psephos.protocol.board.seat import BoardClient, Checked, joined
 from psephos.protocol.errors import (
     BoardError,
     EquivocationError,
@@ -81,18 +81,20 @@ class Everyone:
     def __init__(self, made: Trial, *names: str) -> None:
         self.made = made
         self.secrets = {name: SealingKey.generate() for name in names}
-        self.seats = {name: Seat(made.study.members, name, made.keys[name], self.secrets[name]) for name in names}
+        self.seats = {
+            name: BoardClient(made.study.members, name, made.keys[name], self.secrets[name]) for name in names
+        }
         self.number = 0
         for name in names:
             key = self.secrets[name].public
             self.post(self.seats[name].sign(Post(BOARD, joined(made.study.digest, key), "join")))
 
-    def post(self, data: bytes) -> dict[str, Taken]:
+    def post(self, data: bytes) -> dict[str, Checked]:
         self.number += 1
         return {name: seat.take(self.number, data) for name, seat in self.seats.items()}
 
 
-def errors(taken: dict[str, Taken]) -> set[type[Exception] | None]:
+def errors(taken: dict[str, Checked]) -> set[type[Exception] | None]:
     return {None if each.error is None else type(each.error) for each in taken.values()}
 
 
@@ -158,7 +160,7 @@ def test_a_replay_is_nothing_new(made: Trial) -> None:
 def test_two_entries_in_one_place_are_named(made: Trial) -> None:
     """An agent that was set back to an old copy of its state signs another entry where it has signed one."""
     everyone = Everyone(made, "curator", "party 0")
-    restored = Seat(made.study.members, "party 0", made.keys["party 0"], everyone.secrets["party 0"])
+    restored = BoardClient(made.study.members, "party 0", made.keys["party 0"], everyone.secrets["party 0"])
     restored.place = everyone.seats["party 0"].place
     everyone.post(everyone.seats["party 0"].sign(Post(BOARD, b"one")))
     forked = everyone.post(restored.sign(Post(BOARD, b"two")))
@@ -269,9 +271,9 @@ def test_a_place_is_taken_for_everybody_alike(made: Trial) -> None:
 
 def test_an_identity_that_does_not_play_the_role(made: Trial) -> None:
     with pytest.raises(UnknownPartyError, match="no party 3 with the key"):
-        Seat(made.study.members, "party 3", made.keys["party 2"], None)
+        BoardClient(made.study.members, "party 3", made.keys["party 2"], None)
     with pytest.raises(UnknownPartyError, match="no holder 9"):
-        Seat(made.study.members, "holder 9", made.keys["party 2"], None)
+        BoardClient(made.study.members, "holder 9", made.keys["party 2"], None)
 
 
 def test_what_is_forgotten_is_not_read_any_more(made: Trial) -> None:

@@ -834,7 +834,7 @@ def test_another_entry_than_was_asked_for_is_no_answer(stream: Stream, board: Of
             list(board.read(0))
 
 
-class Kept(Pieces):
+class Evaluation(Pieces):
     """A server that has these pieces."""
 
     def __init__(self, **pieces: RawStreamMsg) -> None:
@@ -846,7 +846,7 @@ class Kept(Pieces):
         return self.pieces.get(number) or RawStreamMsg(subject="a.b.part", data=bytes(1_000_000))
 
 
-def whole(kept: Kept, data: bytes | None, seq: int | None = 100, subject: str | None = "a.b.parts") -> bytes:
+def whole(kept: Evaluation, data: bytes | None, seq: int | None = 100, subject: str | None = "a.b.parts") -> bytes:
     return asyncio.run(kept._whole(RawStreamMsg(subject=subject, seq=seq, data=data)))
 
 
@@ -855,7 +855,7 @@ def listing(entry: bytes, *numbers: int) -> bytes:
 
 
 def test_pieces_that_are_an_entry_and_pieces_that_are_none() -> None:
-    kept = Kept(
+    kept = Evaluation(
         _1=RawStreamMsg(subject="a.b.part", data=b"one"),
         _99=RawStreamMsg(subject="a.b.part", data=b"two"),
         _3=RawStreamMsg(subject="a.c.part", data=b"one"),
@@ -876,7 +876,7 @@ def test_pieces_that_are_an_entry_and_pieces_that_are_none() -> None:
     assert whole(kept, right, subject=None) == right
     most = bytes(MOST_BYTES)
     rest = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000))
-    kept = Kept(_1=rest)
+    kept = Evaluation(_1=rest)
     assert whole(kept, listing(most, *range(2, 69), 1)) == most
     kept.pieces[1] = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000 + 1))
     long = listing(most + b"\0", *range(2, 69), 1)

@@ -12,7 +12,7 @@ from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, leaf_hash
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import Members, Note, Onlooker, Seat, joined
+from psephos.protocol.board.seat import BoardClient, BoardReader, LogRecord, Members, joined
 from psephos.protocol.errors import (
     BoardError,
     EquivocationError,
@@ -30,8 +30,8 @@ SESSION, MEMBERS = MADE.study.digest, MADE.study.members
 SECRETS = {name: SealingKey.generate() for name in MADE.keys}
 
 
-def seat(name: str) -> Seat:
-    return Seat(MEMBERS, name, MADE.keys[name], SECRETS[name])
+def seat(name: str) -> BoardClient:
+    return BoardClient(MEMBERS, name, MADE.keys[name], SECRETS[name])
 
 
 def join(name: str) -> bytes:
@@ -69,7 +69,7 @@ def test_what_is_noted_is_all_that_must_be_known_again() -> None:
     author.place = 1
     said.insert(1, join("curator"))
     said += [author.sign(Post(BOARD, b"one")), author.sign(Post("curator", b"two"))]
-    notes: list[Note] = []
+    notes: list[LogRecord] = []
     for number, data in enumerate(said, 1):
         again = seat("curator")
         for note in notes:
@@ -82,17 +82,17 @@ def test_what_is_noted_is_all_that_must_be_known_again() -> None:
     leaves = [leaf_hash(data) for data in said]
     key = SECRETS["party 3"].public
     assert notes[:4] == [
-        Note(leaves[0], "party 3", 0, key),
-        Note(leaves[1], "curator", 0, SECRETS["curator"].public),
-        Note(leaves[2]),
-        Note(leaves[3]),
+        LogRecord(leaves[0], "party 3", 0, key),
+        LogRecord(leaves[1], "curator", 0, SECRETS["curator"].public),
+        LogRecord(leaves[2]),
+        LogRecord(leaves[3]),
     ]
     assert notes[4].author == "", "another entry in place 0"
-    assert notes[5:] == [Note(leaves[5], "party 3", 1), Note(leaves[6], "party 3", 2)]
-    assert Note(b"x") == Note(b"x", "", 0, b"")
+    assert notes[5:] == [LogRecord(leaves[5], "party 3", 1), LogRecord(leaves[6], "party 3", 2)]
+    assert LogRecord(b"x") == LogRecord(b"x", "", 0, b"")
 
 
-def refusal(reader: Onlooker, data: bytes) -> tuple[type[BaseException] | None, str]:
+def refusal(reader: BoardReader, data: bytes) -> tuple[type[BaseException] | None, str]:
     before = reader.head.size
     taken = reader.take(before + 1, data)
     assert reader.head.size == before + 1, "what is refused is part of the log"
@@ -101,7 +101,7 @@ def refusal(reader: Onlooker, data: bytes) -> tuple[type[BaseException] | None, 
 
 
 def test_each_refusal_names_entry_and_author() -> None:
-    reader, author = Onlooker(MEMBERS), seat("party 3")
+    reader, author = BoardReader(MEMBERS), seat("party 3")
     entry = SignedEntry.decode(author.sign(Post(BOARD, b"said")))
     key = MADE.keys["party 3"]
     for data, kind, said in (
@@ -142,17 +142,17 @@ def test_each_refusal_names_entry_and_author() -> None:
 
 
 def test_an_entry_of_the_greatest_length_is_looked_at() -> None:
-    assert refusal(Onlooker(MEMBERS), bytes(MOST_BYTES))[1] == "these bytes are no entry of this version"
+    assert refusal(BoardReader(MEMBERS), bytes(MOST_BYTES))[1] == "these bytes are no entry of this version"
 
 
 def test_numbers_follow_each_other() -> None:
     for number in (0, 2):
         with pytest.raises(BoardError, match=f"entry {number} came after entry 0"):
-            Onlooker(MEMBERS).take(number, b"")
+            BoardReader(MEMBERS).take(number, b"")
 
 
 def test_an_onlooker_sees_what_is_public_and_no_more() -> None:
-    reader, secret = Onlooker(MEMBERS), seat("party 3")
+    reader, secret = BoardReader(MEMBERS), seat("party 3")
     assert (reader.name, reader.members) == ("", MEMBERS)
     data = join("curator")
     reader.take(1, data)
@@ -167,7 +167,7 @@ def test_an_onlooker_sees_what_is_public_and_no_more() -> None:
 
 
 def test_a_store_opens_the_curators_secrets_to_whoever_has_it() -> None:
-    reader, party, data = Onlooker(MEMBERS, "curator", SECRETS["curator"]), seat("party 3"), join("curator")
+    reader, party, data = BoardReader(MEMBERS, "curator", SECRETS["curator"]), seat("party 3"), join("curator")
     reader.take(1, data)
     party.take(1, data)
     assert reader.take(2, party.sign(Post("curator", b"hidden"))).entry == Entry(2, "party 3", "curator", b"hidden")

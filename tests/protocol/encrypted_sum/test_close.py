@@ -73,7 +73,7 @@ def test_a_late_ballot_is_refused_by_name_and_spoils_nothing(election: Any) -> N
     states = {}
     for role in (curator, *holders):
         states[role.name] = role.receive(role.start().state, list(board.read(0))).state
-    closing = curator.quiet(states["curator"])
+    closing = curator.on_idle(states["curator"])
     (close,) = closing.posts
     states["curator"] = closing.state
     board.post("curator", close)
@@ -88,7 +88,7 @@ def test_a_late_ballot_is_refused_by_name_and_spoils_nothing(election: Any) -> N
 def test_a_ballot_between_the_curator_s_decision_and_its_place_on_the_board_counts(election: Any) -> None:
     curator = Tally(election.round)
     seen = [Entry(n, f"party {n}", BOARD, election.ballot(n).encode()) for n in range(4)]
-    closing = curator.quiet(curator.receive(curator.start().state, seen).state)
+    closing = curator.on_idle(curator.receive(curator.start().state, seen).state)
     assert closing is not None
     (close,) = closing.posts
     overtaking = Entry(4, "party 4", BOARD, election.ballot(4).encode())

@@ -65,7 +65,7 @@ def round_of(election: Any, proofs: Proofs) -> Round:
 
 def cast(election: Any, round_: Round, party: int, mode: RandomnessMode = "half") -> bytes:
     sender = Party(party, election.signing_keys[party], classes=range(CLASSES), voter=Fixed(party))
-    (post,) = VotingParty(sender, round_, AUXILIARY, encryptor=Encryptor(round_.key, mode, expected=8)).begin().posts
+    (post,) = VotingParty(sender, round_, AUXILIARY, encryptor=Encryptor(round_.key, mode, expected=8))._start().posts
     return post.data
 
 

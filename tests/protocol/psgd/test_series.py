@@ -14,7 +14,7 @@ from psephos.protocol.psgd.descent import Descent, StepSizes
 from psephos.protocol.psgd.series import Announcement, Series, Terms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 
 SERIES = Series(
     parties=3,
@@ -34,7 +34,7 @@ DESCENT = Descent(9, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0))
 
 @pytest.fixture(scope="module")
 def terms() -> Terms:
-    made = hold_ceremony(
+    made = setup_keys(
         3, key_bits=512, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(9, "psgd party")
     )
     return Terms(SERIES, DESCENT, made.threshold_key, made.roster, True, "knowledge", 2)

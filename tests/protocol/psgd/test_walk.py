@@ -17,16 +17,16 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
 from psephos.protocol.psgd.series import Announcement, Series, Terms
-from psephos.protocol.psgd.walk import PublishedSum, Walk
+from psephos.protocol.psgd.walk import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 
 
 @pytest.fixture(scope="module")
 def terms() -> Terms:
-    made = hold_ceremony(
+    made = setup_keys(
         3, key_bits=512, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(9, "psgd party")
     )
     series = Series(3, 4, 2, 5.0, 10, (2.0, 2.0, 3.0), "spherical-laplace-halving", 1.5, 3, bytes(16))
@@ -37,13 +37,13 @@ def said(terms: Terms, step: int, holder: int, sums: tuple[int, ...], sender: st
     return Entry(1, sender or f"holder {holder}", BOARD, PublishedSum(step, holder, sums).encode(terms))
 
 
-def announced(terms: Terms, walk: Walk, step: int = 0, sender: str = "curator") -> Entry:
+def announced(terms: Terms, walk: DescentState, step: int = 0, sender: str = "curator") -> Entry:
     return Entry(1, sender, BOARD, Announcement.create(terms, step or walk.steps + 1, walk.point).encode())
 
 
-def walked(terms: Terms, *sums: tuple[int, ...]) -> Walk:
+def walked(terms: Terms, *sums: tuple[int, ...]) -> DescentState:
     """Past these sums, with the step after them announced."""
-    walk = Walk.start(terms)
+    walk = DescentState.start(terms)
     for one in sums:
         walk = walk.announced(terms, announced(terms, walk), "me")
         for holder in (1, 2):
@@ -80,7 +80,7 @@ def test_steps_and_holders_that_there_are(terms: Terms) -> None:
 
 
 def test_t_holders_make_a_sum_and_the_next_point_follows(terms: Terms) -> None:
-    walk = Walk.start(terms)
+    walk = DescentState.start(terms)
     assert (walk.steps, walk.points, walk.point, walk.open, walk.sums()) == (0, ((0.0, 0.0),), (0.0, 0.0), False, None)
     walk = walk.announced(terms, announced(terms, walk), "me")
     assert (walk.open, walk.steps, walk.sums()) == (True, 0, None)
@@ -110,7 +110,7 @@ def test_words_about_a_sum_that_is_known_change_nothing(terms: Terms) -> None:
 
 
 def test_words_that_are_not_due(terms: Terms) -> None:
-    start, walk = Walk.start(terms), walked(terms)
+    start, walk = DescentState.start(terms), walked(terms)
     with pytest.raises(UnexpectedMessageError, match="not due"):
         start.published(terms, said(terms, 1, 1, (0, 0)))
     with pytest.raises(UnexpectedMessageError, match="not due"):
@@ -124,7 +124,7 @@ def test_words_that_are_not_due(terms: Terms) -> None:
 
 
 def test_announcements_that_are_not_due(terms: Terms) -> None:
-    start = Walk.start(terms)
+    start = DescentState.start(terms)
     with pytest.raises(UnexpectedMessageError, match="the curator's to do"):
         start.announced(terms, announced(terms, start, sender="holder 1"), "me")
     with pytest.raises(UnexpectedMessageError, match="step 1 is next, and step 2"):

@@ -101,10 +101,10 @@ class Stage(Role):
         taken = tuple(entry.number for entry in entries if entry.sender != "party 4")
         return Step((*state, taken), (Post(BOARD, b"took %d" % len(taken)),), refused)
 
-    def quiet(self, state: Any) -> Step | None:
+    def on_idle(self, state: Any) -> Step | None:
         return None if len(state) > self.wanted else Step((*state, "quiet"), (Post(BOARD, b"hushed"),))
 
-    def complete(self, state: Any) -> bool:
+    def is_ready(self, state: Any) -> bool:
         return len(state) == 1
 
     def listens(self, state: Any) -> bool:
@@ -194,16 +194,16 @@ def test_what_a_stage_is_asked_is_what_its_role_says() -> None:
     role = two()
     begun, later = At(0, ()), At(1, (), (((1,), (3,)),))
     assert [role.listens(at) for at in (begun, At(0, ((1,),)))] == [True, False]
-    assert [role.complete(at) for at in (begun, At(0, ((1,),)))] == [False, True]
+    assert [role.is_ready(at) for at in (begun, At(0, ((1,),)))] == [False, True]
     assert role.awaits(later) == Missing(Kind.BALLOT, ("0 of 1",))
-    hushed = role.quiet(begun)
+    hushed = role.on_idle(begun)
     assert hushed is not None
     assert (hushed.state, said(hushed)) == (At(0, ("quiet",)), [b"hushed"])
-    hushed = two().quiet(At(0, ("quiet",)))
+    hushed = two().on_idle(At(0, ("quiet",)))
     assert hushed is not None
     assert hushed.state == At(1, (), (("quiet", "quiet"),)), "on to the next stage"
     assert said(hushed) == [b"hushed", b"begins with ((('quiet', 'quiet'),),)"]
-    assert two().quiet(At(2, ((),) * 10, (((1,), (3,)), ((4,),)))) is None
+    assert two().on_idle(At(2, ((),) * 10, (((1,), (3,)), ((4,),)))) is None
 
 
 def test_a_state_shows_where_it_is_and_nothing_of_it() -> None:
@@ -340,11 +340,11 @@ def test_a_role_is_done_when_the_curator_has_published() -> None:
     step = role.start()
     assert (step.state, said(step)) == (Until(()), [b"begins with ()"])
     assert role.awaits(step.state) == Missing(Kind.BALLOT, ("0 of 1",))
-    hushed = role.quiet(step.state)
+    hushed = role.on_idle(step.state)
     assert hushed is not None
     assert (hushed.state, said(hushed)) == (Until(("quiet",)), [b"hushed"])
-    assert role.quiet(Until(((1,), (2,)))) is None
-    assert [role.complete(Until(state)) for state in ((), ((1,),))] == [False, True]
+    assert role.on_idle(Until(((1,), (2,)))) is None
+    assert [role.is_ready(Until(state)) for state in ((), ((1,),))] == [False, True]
     assert [role.listens(Until(state)) for state in ((), ((1,),))] == [True, False]
     entries = [
         entry(1, Kind.BALLOT, "party 4"),

@@ -21,8 +21,8 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.results import Outcome, PlanOutcome
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.ceremony import hold_ceremony
-from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.encrypted_sum import RunConfig, VotingPartyFactory, simulate_sum
 from psephos.simulation.linear import LinearVoter
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 
@@ -38,11 +38,11 @@ def small() -> PlanOutcome:
 def test_bytes_are_those_of_a_run(small: PlanOutcome) -> None:
     X = np.random.default_rng(0).normal(size=(400, 4)) / 10
     assert small.degree > 1
-    ceremony = hold_ceremony(12, key_bits=256, degree=small.degree, holders=4, threshold=3, test_key=True)
+    ceremony = setup_keys(12, key_bits=256, degree=small.degree, holders=4, threshold=3, test_key=True)
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True, proofs="none")
     transcript = Transcript()
     voters = [LinearVoter(np.random.default_rng(j).normal(size=(3, 4))) for j in range(12)]
-    done = simulate_sum(round_, ceremony, VoteContribution(voters, X, 3), Conditions(transcript=transcript))
+    done = simulate_sum(round_, ceremony, VotingPartyFactory(voters, X, 3), RunConfig(transcript=transcript))
     assert done.equals_plaintext
     assert small.bytes["ballot"] == done.ballot_bytes
     assert small.bytes["ballots"] == sum(m.size for m in transcript.messages if m.kind == "ballot")

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.psephos.test_job import patients
-from tests.psephos.test_outcomes import TALLY
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
 from psephos.results import Accuracy, Interrupted, Outcome, TallyOutcome
 from psephos.results.runs import PRIVATE_ROWS_NOTICE
 from psephos.results.write import report_from_json, write_figures, write_report
+from tests.psephos.results.test_outcomes import TALLY
+from tests.psephos.simulation.test_job import patients
 
 OWN: TallyOutcome = replace(TALLY, dataset="patients.csv", options={"data": "patients.csv", "party": "hospital"})
 PUBLISHED: TallyOutcome = replace(TALLY, dataset="digits", options={"data": None, "party": None})

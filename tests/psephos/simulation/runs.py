@@ -21,7 +21,7 @@ import numpy as np
 
 from psephos.curator.tally import OpenedSum
 from psephos.protocol.transcript import Transcript
-from psephos.results.evaluation import Kept, Measured
+from psephos.results.evaluation import Evaluation, Score
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
@@ -40,7 +40,7 @@ class Played:
     """A run, and what was heard of it."""
 
     outcome: Any
-    kept: Kept
+    kept: Evaluation
     transcript: Transcript
     told: list[tuple[str, int, int]]
 
@@ -62,7 +62,7 @@ class Played:
         }
 
 
-def _accuracy(one: Measured) -> float | None:
+def _accuracy(one: Score) -> float | None:
     return None if one.epsilon is not None and one.method in _TURNED else one.accuracy
 
 
@@ -91,7 +91,7 @@ def _size(opened: Any) -> list[Any]:
 
 def play(simulate: Callable[..., Any], options: Any, **how: Any) -> Played:
     """Run it, and listen."""
-    kept, transcript, told = Kept(), Transcript(), list[tuple[str, int, int]]()
+    kept, transcript, told = Evaluation(), Transcript(), list[tuple[str, int, int]]()
     outcome = simulate(options, kept=kept, transcript=transcript, progress=lambda *far: told.append(far), **how)
     return Played(outcome, kept, transcript, told)
 

@@ -13,9 +13,9 @@ from psephos.curator.hamm.rules import averaging_radius
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.simulation.average import AverageOptions, exact_round, parameters_context, simulate_average
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 from tests.psephos.simulation import runs
 
 SMALL = AverageOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=1)
@@ -27,7 +27,7 @@ def test_whole_runs_are_as_they_were(name: str) -> None:
 
 
 def test_a_round_of_an_exact_sum() -> None:
-    ceremony = hold_ceremony(6, key_bits=256, holders=3, threshold=2, test_key=True)
+    ceremony = setup_keys(6, key_bits=256, holders=3, threshold=2, test_key=True)
     options = AverageOptions(parties=6, min_ballots=5, test_key=True, proofs="knowledge")
     made = exact_round(ceremony, options, b"c" * 32, 40, -7, 9, randomness=SimulationRandomness(1, "round"))
     key = ceremony.threshold_key
@@ -45,7 +45,7 @@ def test_the_context_names_the_ball_and_the_fixed_point() -> None:
 @pytest.mark.parametrize("lam", [None, 0.01])
 def test_the_average_is_that_of_projected_parameters(lam: float | None) -> None:
     """On the ball of the public rule, or of R(lambda) where the caller names lambda."""
-    kept = Kept()
+    kept = Evaluation()
     asked = replace(SMALL, methods=("avg",), lam=lam, absent=0.4, dataset="digits")
     outcome = simulate_average(asked, kept=kept)
     radius = averaging_radius(1e-4, 10) if lam is None else sensitivity.radius(lam, 10)
@@ -67,7 +67,7 @@ def test_without_an_average_of_parameters_there_is_no_ball() -> None:
 
 @pytest.mark.parametrize("method", ["own-data", "whitened"])
 def test_the_mean_of_directions_is_over_those_who_took_part(method: str) -> None:
-    kept, all_here = Kept(), replace(SMALL, methods=(method,), dataset="digits")
+    kept, all_here = Evaluation(), replace(SMALL, methods=(method,), dataset="digits")
     some = simulate_average(replace(all_here, absent=0.4), kept=kept)
     assert some.sensitivity[method] == pytest.approx(simulate_average(all_here).sensitivity[method] * 6 / 4, rel=1e-6)
     ((opened,),) = kept.sums.values()

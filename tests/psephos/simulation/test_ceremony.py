@@ -16,14 +16,14 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulation.ceremony import Keys, SigningKeys, hold_ceremony, play_ceremony, register
+from psephos.simulation.ceremony import Keys, SigningKeys, register, run_ceremony, setup_keys
 
 
 @pytest.mark.parametrize(("keys", "dealt"), [("dealer", True), ("ceremony", False)])
 def test_both_kinds_of_keys_open(keys: Keys, dealt: bool) -> None:
     told: list[tuple[int, int]] = []
     transcript = Transcript()
-    house = hold_ceremony(
+    house = setup_keys(
         4,
         key_bits=128,
         holders=3,
@@ -48,7 +48,7 @@ def test_both_kinds_of_keys_open(keys: Keys, dealt: bool) -> None:
 
 def test_a_ceremony_wants_a_majority() -> None:
     with pytest.raises(InvalidParameter, match="more than half"):
-        hold_ceremony(5, key_bits=128, holders=4, threshold=2, keys="ceremony", test_key=True)
+        setup_keys(5, key_bits=128, holders=4, threshold=2, keys="ceremony", test_key=True)
 
 
 def test_parties_sign_with_the_keys_of_the_roster() -> None:
@@ -65,7 +65,7 @@ def test_parties_sign_with_the_keys_of_the_roster() -> None:
 @pytest.mark.parametrize(("parties", "holders", "threshold"), [(2, 1, 1), (2, 2, 2), (5, 5, 1), (5, 5, 5), (9, 2, 2)])
 def test_the_fewest_and_the_most_holders(parties: int, holders: int, threshold: int) -> None:
     coins = SimulationRandomness(2, "dealt")
-    house = hold_ceremony(parties, key_bits=128, holders=holders, threshold=threshold, test_key=True, randomness=coins)
+    house = setup_keys(parties, key_bits=128, holders=holders, threshold=threshold, test_key=True, randomness=coins)
     key = house.threshold_key
     assert (key.holders, key.threshold, key.key.bits, key.key.degree) == (holders, threshold, 128, 1)
     assert [share.holder for share in house.shares] == list(range(1, holders + 1))
@@ -90,7 +90,7 @@ def test_holders_that_cannot_be(keys: Keys, parties: int, holders: int, threshol
             pytest.fail("something was drawn")
 
     with pytest.raises(InvalidParameter, match=words):
-        hold_ceremony(
+        setup_keys(
             parties, key_bits=128, holders=holders, threshold=threshold, keys=keys, test_key=True,
             randomness=Untouched(0, "none"),
         )  # fmt: skip
@@ -100,7 +100,7 @@ def test_holders_that_cannot_be(keys: Keys, parties: int, holders: int, threshol
 def test_everything_is_drawn_from_the_coins(keys: Keys, degree: int) -> None:
     asked: dict[str, Any] = {"key_bits": 128, "holders": 3, "threshold": 2, "degree": degree, "keys": keys}
     one, same, other = (
-        hold_ceremony(4, **asked, test_key=True, randomness=SimulationRandomness(seed, "house")) for seed in (1, 1, 2)
+        setup_keys(4, **asked, test_key=True, randomness=SimulationRandomness(seed, "house")) for seed in (1, 1, 2)
     )
     assert one.threshold_key == same.threshold_key
     assert one.threshold_key.key.degree == degree
@@ -109,7 +109,7 @@ def test_everything_is_drawn_from_the_coins(keys: Keys, degree: int) -> None:
     assert one.threshold_key != other.threshold_key
     assert one.signing_keys.seeds != other.signing_keys.seeds
     with pytest.raises(WeakKeyError):
-        hold_ceremony(4, **asked, randomness=SimulationRandomness(1, "house"))
+        setup_keys(4, **asked, randomness=SimulationRandomness(1, "house"))
     first, second = (register(2)[1].seeds for _ in range(2))
     assert first != second
 
@@ -123,7 +123,7 @@ def test_a_holder_may_be_played_by_somebody_else_and_says_how_far_it_is() -> Non
         seen.append(role.name)
         return role
 
-    shares = play_ceremony(
+    shares = run_ceremony(
         terms, roles={"holder 2": keep}, transcript=transcript, progress=lambda *far: told.append(far)
     )
     assert [share.holder for share in shares] == [1, 2, 3]
@@ -132,7 +132,7 @@ def test_a_holder_may_be_played_by_somebody_else_and_says_how_far_it_is() -> Non
     tried = [terms.batch * (k + 1) for k in range(len({message.digest for message in batches}))]
     assert told == [("key candidates", n, max(n, round(1 / terms.success))) for n in tried]
     with pytest.raises(InvalidParameter, match="there is no holder 4"):
-        play_ceremony(terms, roles={"holder 4": keep})
+        run_ceremony(terms, roles={"holder 4": keep})
 
 
 def test_signing_keys_are_a_sequence() -> None:

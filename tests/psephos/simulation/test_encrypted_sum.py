@@ -32,13 +32,13 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import Transcript
 from psephos.simulation import encrypted_sum
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import (
     BATCH,
-    Conditions,
     EncryptedSum,
-    VectorContribution,
-    VoteContribution,
+    RunConfig,
+    VectorPartyFactory,
+    VotingPartyFactory,
     simulate_sum,
 )
 from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
@@ -54,25 +54,25 @@ VOTES = np.random.default_rng(0).integers(0, CLASSES, size=(PARTIES, SAMPLES))
 COUNTS = np.stack([(k == VOTES).sum(axis=0) for k in range(1, CLASSES)], axis=1).reshape(-1).tolist()
 
 
-def contribution(trap: Path | None = None) -> VoteContribution:
+def contribution(trap: Path | None = None) -> VotingPartyFactory:
     """Party 40, in the second batch, steps into the trap."""
     voters = [
         Fixed(votes, None if trap is None or number != 40 else str(trap), os.getpid())
         for number, votes in enumerate(VOTES)
     ]
-    return VoteContribution(voters, AUXILIARY, CLASSES)
+    return VotingPartyFactory(voters, AUXILIARY, CLASSES)
 
 
 @pytest.fixture(scope="module")
-def ceremony() -> Ceremony:
-    return hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
+def ceremony() -> KeySetup:
+    return setup_keys(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
 
 
-def run(round_: Round, ceremony: Ceremony, what: Any, *, workers: int = 1, **how: Any) -> EncryptedSum:
-    return simulate_sum(round_, ceremony, what, Conditions(**{"engine": LocalEngine(workers), **how}))
+def run(round_: Round, ceremony: KeySetup, what: Any, *, workers: int = 1, **how: Any) -> EncryptedSum:
+    return simulate_sum(round_, ceremony, what, RunConfig(**{"engine": LocalEngine(workers), **how}))
 
 
-def fresh_round(ceremony: Ceremony) -> Round:
+def fresh_round(ceremony: KeySetup) -> Round:
     return vote_round(ceremony.threshold_key, ceremony.roster, AUXILIARY, CLASSES, test_key=True)
 
 
@@ -86,7 +86,7 @@ def check(done: EncryptedSum) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_votes_are_counted_exactly(ceremony: Ceremony, workers: int) -> None:
+def test_votes_are_counted_exactly(ceremony: KeySetup, workers: int) -> None:
     seen: list[int] = []
     transcript = Transcript()
     done = run(
@@ -102,13 +102,13 @@ def test_votes_are_counted_exactly(ceremony: Ceremony, workers: int) -> None:
     assert len(senders) == PARTIES + 1 + 2 * 2  # the end of the vote, requests and answers
 
 
-def test_negative_and_very_large_entries(ceremony: Ceremony) -> None:
+def test_negative_and_very_large_entries(ceremony: KeySetup) -> None:
     vectors = np.array([[3**40 * (-1) ** j, j - 50, -(2**80)] for j in range(PARTIES)], dtype=object)
     plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=PARTIES, minimum=-(2**80), maximum=2**80)
     round_ = Round.create("statistic", ceremony.threshold_key, plan, ceremony.roster, context=bytes(32), test_key=True)
 
     # numpy's object arrays are not packed, lists of Python's integers are.
-    class Lists(VectorContribution):
+    class Lists(VectorPartyFactory):
         def role(self, number: int, key: Any, round_: Round, encryptor: Any, coins: Any) -> RoundParty:
             values = self.vectors[number - self.first].tolist()
             return VectorParty(Party(number, key), round_, "statistic", round_.context, values, encryptor=encryptor)
@@ -135,11 +135,11 @@ class Liar(Role):
         return (1 - told[0], *told[1:])
 
 
-def test_a_wrong_sum_is_noticed(ceremony: Ceremony) -> None:
+def test_a_wrong_sum_is_noticed(ceremony: KeySetup) -> None:
     assert run(fresh_round(ceremony), ceremony, contribution(), roles={"party 7": Liar}).equals_plaintext is False
 
 
-def test_one_run_of_all_roles_and_batches_send_the_same_messages(ceremony: Ceremony) -> None:
+def test_one_run_of_all_roles_and_batches_send_the_same_messages(ceremony: KeySetup) -> None:
     seen = []
     for secrets in (False, True):
         transcript = Transcript(secrets=secrets)
@@ -148,7 +148,7 @@ def test_one_run_of_all_roles_and_batches_send_the_same_messages(ceremony: Cerem
     assert seen[0] == seen[1]
 
 
-def test_absent_parties_are_not_counted(ceremony: Ceremony) -> None:
+def test_absent_parties_are_not_counted(ceremony: KeySetup) -> None:
     present = range(0, PARTIES, 2)
     done = run(fresh_round(ceremony), ceremony, contribution(), present=present)
     assert done.opened.parties == tuple(present)
@@ -158,7 +158,7 @@ def test_absent_parties_are_not_counted(ceremony: Ceremony) -> None:
 # -- killed workers
 
 
-def test_a_killed_worker_is_replaced_and_the_count_is_exact(ceremony: Ceremony, tmp_path: Path) -> None:
+def test_a_killed_worker_is_replaced_and_the_count_is_exact(ceremony: KeySetup, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     trap.touch()
     seen: list[int] = []
@@ -168,7 +168,7 @@ def test_a_killed_worker_is_replaced_and_the_count_is_exact(ceremony: Ceremony, 
     assert sum(seen) == PARTIES
 
 
-def test_workers_that_always_die_are_given_up_and_the_rest_is_kept(ceremony: Ceremony, tmp_path: Path) -> None:
+def test_workers_that_always_die_are_given_up_and_the_rest_is_kept(ceremony: KeySetup, tmp_path: Path) -> None:
     trap = tmp_path / "forever"
     trap.touch()
     with Journal(tmp_path / "journal", {}) as journal:
@@ -200,7 +200,7 @@ def stop_after(batches: int):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupted_run_continues_and_counts_nothing_twice(
-    ceremony: Ceremony, tmp_path: Path, workers: int
+    ceremony: KeySetup, tmp_path: Path, workers: int
 ) -> None:
     path = tmp_path / "journal"
     transcript = Transcript()
@@ -224,7 +224,7 @@ def test_an_interrupted_run_continues_and_counts_nothing_twice(
     assert len(transcript.messages) == PARTIES + 5
 
 
-def test_a_finished_journal_gives_the_result_again(ceremony: Ceremony, tmp_path: Path) -> None:
+def test_a_finished_journal_gives_the_result_again(ceremony: KeySetup, tmp_path: Path) -> None:
     """Byte for byte: the holders repeat what they answered."""
     with Journal(tmp_path / "journal", {}) as journal:
         first, second = Transcript(), Transcript()
@@ -235,8 +235,8 @@ def test_a_finished_journal_gives_the_result_again(ceremony: Ceremony, tmp_path:
     assert [m.digest for m in first.messages] == [m.digest for m in second.messages]
 
 
-def test_another_round_or_ceremony_is_refused(ceremony: Ceremony, tmp_path: Path) -> None:
-    other = hold_ceremony(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
+def test_another_round_or_ceremony_is_refused(ceremony: KeySetup, tmp_path: Path) -> None:
+    other = setup_keys(PARTIES, key_bits=256, holders=3, threshold=2, test_key=True)
     with Journal(tmp_path / "journal", {}) as journal:
         check(run(fresh_round(ceremony), ceremony, contribution(), journal=journal))
         with pytest.raises(JournalError, match="another round"):
@@ -247,7 +247,7 @@ SCRIPT = """
 import os, sys, time
 import numpy as np
 from psephos.protocol.encrypted_sum.votes import vote_round
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
 from psephos.simulation.engines import LocalEngine
 from psephos.simulation.journal import Journal
@@ -260,12 +260,12 @@ class Slow:
 
 X = np.ones((5, 2)) / 2
 with Journal(sys.argv[1], {"parties": 150}) as journal:
-    ceremony = journal.ceremony(lambda: hold_ceremony(150, key_bits=256, holders=3, threshold=2, test_key=True))
+    ceremony = journal.ceremony(lambda: setup_keys(150, key_bits=256, holders=3, threshold=2, test_key=True))
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True)
-    conditions = Conditions(
+    conditions = RunConfig(
         journal=journal, engine=LocalEngine(int(sys.argv[2])), progress=lambda n: n and print(n, flush=True)
     )
-    done = simulate_sum(round_, ceremony, VoteContribution([Slow(j) for j in range(150)], X, 3), conditions)
+    done = simulate_sum(round_, ceremony, VotingPartyFactory([Slow(j) for j in range(150)], X, 3), conditions)
 print(done.equals_plaintext, list(done.opened.sums), done.continued_from, flush=True)
 """
 
@@ -299,7 +299,7 @@ def test_a_killed_run_continues(tmp_path: Path, how: signal.Signals, workers: in
     assert 32 <= continued < 150
 
 
-def test_a_full_disk_is_named_and_nothing_is_lost(ceremony: Ceremony, tmp_path: Path) -> None:
+def test_a_full_disk_is_named_and_nothing_is_lost(ceremony: KeySetup, tmp_path: Path) -> None:
     path = tmp_path / "journal"
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -320,7 +320,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(ceremony: Ceremony, tmp_path: 
     assert done.continued_from == BATCH
 
 
-def test_observers_who_counted_differently_stay_apart(ceremony: Ceremony) -> None:
+def test_observers_who_counted_differently_stay_apart(ceremony: KeySetup) -> None:
     round_ = fresh_round(ceremony)
 
     def product(members: int, column: int) -> BallotProduct:
@@ -333,7 +333,7 @@ def test_observers_who_counted_differently_stay_apart(ceremony: Ceremony) -> Non
     assert [(p.members, p.columns[0]) for p in second] == [(3, 6), (3, 10), (2, 3), (3, 6)]
 
 
-def test_what_a_worker_sends_back_does_not_grow_with_the_roster(ceremony: Ceremony) -> None:
+def test_what_a_worker_sends_back_does_not_grow_with_the_roster(ceremony: KeySetup) -> None:
     round_, whole = fresh_round(ceremony), contribution()
     shared = encrypted_sum._Shared(round_, whole.with_own(()), "half", 100, 2, watched=False)
     numbers = range(BATCH, 2 * BATCH)
@@ -361,7 +361,7 @@ class Recording:
             yield replace(function(shared, self.batches[-1]), **self._told)
 
 
-def test_a_worker_is_given_what_its_batch_needs_and_no_more(ceremony: Ceremony) -> None:
+def test_a_worker_is_given_what_its_batch_needs_and_no_more(ceremony: KeySetup) -> None:
     """All that is secret belongs to the batch; what is shared is sent once, and has nobody's classifier in it."""
     engine, round_, whole = Recording(), fresh_round(ceremony), contribution()
     present = [number for number in range(PARTIES) if not BATCH <= number < 2 * BATCH and number != 3]
@@ -380,7 +380,7 @@ def test_a_worker_is_given_what_its_batch_needs_and_no_more(ceremony: Ceremony) 
 
 
 @pytest.mark.parametrize("wrong", [{"clear": 1}, {"parties": 0}])
-def test_what_workers_say_is_added_up(ceremony: Ceremony, wrong: dict[str, int]) -> None:
+def test_what_workers_say_is_added_up(ceremony: KeySetup, wrong: dict[str, int]) -> None:
     """The clear sum of the workers is what the opened one is compared with; who did how much is told as they did it."""
     round_, seen = fresh_round(ceremony), list[int]()
     told = {"clear": np.ones(round_.plan.length, dtype=np.int64)} if "clear" in wrong else {"parties": 7}
@@ -390,7 +390,7 @@ def test_what_workers_say_is_added_up(ceremony: Ceremony, wrong: dict[str, int])
     assert seen == ([0, BATCH, BATCH, BATCH, 5] if "clear" in wrong else [0, 7, 7, 7, 7])
 
 
-def test_memory_and_seconds_are_those_of_all_workers(ceremony: Ceremony, tmp_path: Path) -> None:
+def test_memory_and_seconds_are_those_of_all_workers(ceremony: KeySetup, tmp_path: Path) -> None:
     """Of a worker the most that it held, of all of them together the sum; and an interrupted run's seconds stay."""
     here = encrypted_sum.peak_memory_mb()
     told = {"process": ("elsewhere", 1), "memory_mb": 1e6, "processor": 500.0, "encrypt": 3e6, "aggregate": 1e6}
@@ -415,7 +415,7 @@ def test_memory_and_seconds_are_those_of_all_workers(ceremony: Ceremony, tmp_pat
         assert done.peak_memory_mb == 5e6
 
 
-def test_a_journal_of_other_batches_is_refused(ceremony: Ceremony, tmp_path: Path) -> None:
+def test_a_journal_of_other_batches_is_refused(ceremony: KeySetup, tmp_path: Path) -> None:
     with Journal(tmp_path / "journal", {}) as journal:
         round_ = fresh_round(ceremony)
         kept = journal.sum_of(round_)
@@ -469,7 +469,7 @@ def cluster():  # type: ignore[no-untyped-def]
 @dask
 @quiet
 def test_a_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
-    cluster, ceremony: Ceremony, tmp_path: Path
+    cluster, ceremony: KeySetup, tmp_path: Path
 ) -> None:  # type: ignore[no-untyped-def]
     trap = tmp_path / "trap"
     trap.touch()
@@ -487,7 +487,7 @@ def test_a_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
 
 @dask
 @quiet
-def test_a_cluster_whose_workers_keep_dying_is_given_up(cluster, ceremony: Ceremony, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_cluster_whose_workers_keep_dying_is_given_up(cluster, ceremony: KeySetup, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     trap = tmp_path / "forever"
     trap.touch()
     with pytest.raises(WorkersLostError, match="cluster"):
@@ -497,7 +497,7 @@ def test_a_cluster_whose_workers_keep_dying_is_given_up(cluster, ceremony: Cerem
 @dask
 @quiet
 def test_workers_of_another_version_are_refused(
-    cluster, ceremony: Ceremony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster, ceremony: KeySetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # type: ignore[no-untyped-def]
     from distributed import versions
 
@@ -541,7 +541,7 @@ def test_a_worker_of_another_version_that_joins_later_is_refused(tmp_path: Path)
 
 @dask
 @quiet
-def test_a_cluster_of_one_thread_does_the_work_itself(ceremony: Ceremony) -> None:
+def test_a_cluster_of_one_thread_does_the_work_itself(ceremony: KeySetup) -> None:
     from distributed import LocalCluster
 
     with LocalCluster(
@@ -553,14 +553,14 @@ def test_a_cluster_of_one_thread_does_the_work_itself(ceremony: Ceremony) -> Non
 
 @dask
 @quiet
-def test_a_scheduler_that_cannot_be_trusted(ceremony: Ceremony) -> None:
+def test_a_scheduler_that_cannot_be_trusted(ceremony: KeySetup) -> None:
     with pytest.raises(EngineError, match="certificates"):
         run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("tls://127.0.0.1:1"))
 
 
 @dask
 @quiet
-def test_a_scheduler_that_is_not_there(ceremony: Ceremony) -> None:
+def test_a_scheduler_that_is_not_there(ceremony: KeySetup) -> None:
     started = time.monotonic()
     with pytest.raises(SchedulerMissingError, match=r"127.0.0.1:1\b"):
         run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("127.0.0.1:1", timeout=1))
@@ -570,7 +570,7 @@ def test_a_scheduler_that_is_not_there(ceremony: Ceremony) -> None:
 
 @dask
 @quiet
-def test_a_cluster_without_workers(ceremony: Ceremony) -> None:
+def test_a_cluster_without_workers(ceremony: KeySetup) -> None:
     from distributed import LocalCluster
 
     with (

@@ -27,7 +27,7 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy
 from psephos.results.card import model_card
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.simulation.job import Job, JobOptions
 
 SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
@@ -344,15 +344,15 @@ def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two outcomes that differ in nothing but what was measured on private rows: the same public files."""
-    asked, before = options(patients(tmp_path / "t.csv"), epsilon=(0.1,)), tuple[Any, Kept]()
+    asked, before = options(patients(tmp_path / "t.csv"), epsilon=(0.1,)), tuple[Any, Evaluation]()
     simulate = job_module.simulate_tally
 
-    def first(*given: Any, kept: Kept, **how: Any) -> Any:
+    def first(*given: Any, kept: Evaluation, **how: Any) -> Any:
         nonlocal before
         before = simulate(*given, kept=kept, **how), kept
         return before[0]
 
-    def other(*_: Any, kept: Kept, **__: Any) -> Any:
+    def other(*_: Any, kept: Evaluation, **__: Any) -> Any:
         outcome, known = before
         kept.scaler, kept.measured = known.scaler, [replace(one, accuracy=0.0) for one in known.measured]
         worst = {name: Accuracy(nonprivate=0.0, private=0.0, recall=[0.0]) for name in outcome.accuracy}

@@ -21,7 +21,7 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import encode
 from psephos.protocol.transcript import BOARD, Message
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.journal import Journal, SumState
 
 PARTIES, HOLDERS = 6, 2
@@ -29,16 +29,16 @@ IDENTITY = {"dataset": "digits", "seed": 3, "lam": 1e-4, "learners": ("tree", "k
 
 
 @pytest.fixture(scope="module")
-def ceremony() -> Ceremony:
-    return hold_ceremony(PARTIES, key_bits=128, holders=HOLDERS, threshold=2, test_key=True)
+def ceremony() -> KeySetup:
+    return setup_keys(PARTIES, key_bits=128, holders=HOLDERS, threshold=2, test_key=True)
 
 
-def round_of(ceremony: Ceremony, context: bytes = bytes(32)) -> Round:
+def round_of(ceremony: KeySetup, context: bytes = bytes(32)) -> Round:
     plan = PackingPlan.for_key(ceremony.threshold_key.key, length=4, addends=PARTIES, minimum=-5, maximum=5)
     return Round.create("parameters", ceremony.threshold_key, plan, ceremony.roster, context=context, test_key=True)
 
 
-def counted(ceremony: Ceremony, round_: Round, parties: list[int]) -> BallotProduct:
+def counted(ceremony: KeySetup, round_: Round, parties: list[int]) -> BallotProduct:
     product = BallotProduct(round_)
     for party in parties:
         vector = EncryptedVector.encrypt(Encryptor(round_.key, "full"), round_.plan, [party, -1, 0, 1])
@@ -46,7 +46,7 @@ def counted(ceremony: Ceremony, round_: Round, parties: list[int]) -> BallotProd
     return product
 
 
-def state_of(ceremony: Ceremony, round_: Round, parties: list[int]) -> SumState:
+def state_of(ceremony: KeySetup, round_: Round, parties: list[int]) -> SumState:
     products = [counted(ceremony, round_, parties) for _ in range(1 + HOLDERS)]
     return SumState(products, np.array([sum(parties), -len(parties), 0, 2**70], dtype=object), {"encrypt": 1.5}, 12.0)
 
@@ -56,7 +56,7 @@ def messages(parties: list[int]) -> list[Message]:
 
 
 @pytest.fixture
-def written(tmp_path: Path, ceremony: Ceremony) -> Path:
+def written(tmp_path: Path, ceremony: KeySetup) -> Path:
     """A journal with parties 0 to 2 committed."""
     path = tmp_path / "journal"
     with Journal(path, IDENTITY) as journal:
@@ -68,7 +68,7 @@ def written(tmp_path: Path, ceremony: Ceremony) -> Path:
     return path
 
 
-def test_it_gives_back_what_was_committed(written: Path, ceremony: Ceremony) -> None:
+def test_it_gives_back_what_was_committed(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal:
         same = journal.ceremony(lambda: pytest.fail("the ceremony was held again"))
         assert same.threshold_key == ceremony.threshold_key
@@ -112,12 +112,12 @@ def test_two_runs_at_once_are_refused(written: Path) -> None:
     Journal(written, IDENTITY).close()
 
 
-def test_another_round_is_refused(written: Path, ceremony: Ceremony) -> None:
+def test_another_round_is_refused(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match="another round"):
         journal.sum_of(round_of(ceremony, context=b"x" * 32))
 
 
-def test_a_commit_that_fails_leaves_the_state_before(written: Path, ceremony: Ceremony) -> None:
+def test_a_commit_that_fails_leaves_the_state_before(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal:
         kept = journal.sum_of(round_of(ceremony))
         state = state_of(ceremony, kept.round, [0, 1, 2, 3])
@@ -181,10 +181,10 @@ def test_results_are_kept(written: Path) -> None:
         assert journal.result("a") == {"value": 0.1, "none": None}
 
 
-def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: Ceremony) -> None:
+def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: KeySetup) -> None:
     path = tmp_path / "journal"
 
-    def interrupted() -> Ceremony:
+    def interrupted() -> KeySetup:
         raise KeyboardInterrupt
 
     with Journal(path, IDENTITY) as journal:
@@ -199,7 +199,7 @@ def test_forgetting_removes_the_secrets(written: Path) -> None:
     assert not written.exists()
 
 
-def test_it_shows_where_it_is_and_no_more(written: Path, ceremony: Ceremony) -> None:
+def test_it_shows_where_it_is_and_no_more(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal:
         assert repr(journal) == f"<Journal {written}>"
         kept = journal.sum_of(round_of(ceremony))
@@ -208,7 +208,7 @@ def test_it_shows_where_it_is_and_no_more(written: Path, ceremony: Ceremony) -> 
             assert str(secret) not in repr(kept).split(" in ")[0]
 
 
-def test_nothing_committed_is_nobody_counted(tmp_path: Path, ceremony: Ceremony) -> None:
+def test_nothing_committed_is_nobody_counted(tmp_path: Path, ceremony: KeySetup) -> None:
     with Journal(tmp_path / "journal", IDENTITY) as journal:
         kept = journal.sum_of(round_of(ceremony))
         state = kept.load(HOLDERS)
@@ -218,7 +218,7 @@ def test_nothing_committed_is_nobody_counted(tmp_path: Path, ceremony: Ceremony)
         assert kept.messages() == []
 
 
-def test_small_sums_and_messages_of_many_batches(tmp_path: Path, ceremony: Ceremony) -> None:
+def test_small_sums_and_messages_of_many_batches(tmp_path: Path, ceremony: KeySetup) -> None:
     """More than a byte counts, in their order."""
     with Journal(tmp_path / "journal", IDENTITY) as journal:
         kept = journal.sum_of(round_of(ceremony))
@@ -232,7 +232,7 @@ def test_small_sums_and_messages_of_many_batches(tmp_path: Path, ceremony: Cerem
         assert kept.messages() == messages([0, 1, 2])
 
 
-def test_sums_of_other_names_keep_apart(tmp_path: Path, ceremony: Ceremony) -> None:
+def test_sums_of_other_names_keep_apart(tmp_path: Path, ceremony: KeySetup) -> None:
     """A sum is named after its round's kind unless somebody names it."""
     with Journal(tmp_path / "journal", IDENTITY) as journal:
         round_ = round_of(ceremony)

@@ -12,7 +12,7 @@ from psephos.parties.statistic import OwnDataParty
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import AlreadyCastError, InvalidParameter
 from psephos.protocol.roles import Role
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
@@ -41,7 +41,7 @@ def test_parties_sum_their_own_data_with_shares_of_the_noise(method: str, mechan
 
 
 def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
-    kept = Kept()
+    kept = Evaluation()
     outcome = simulate_tally(replace(JOINT, draws=2, epsilon=(5.0, 1.0)), kept=kept)
     assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "statistic", "own-data", "whitened"}
     for phase in ("sum noisy statistic", "sum noisy own-data", "sum noisy whitened"):
@@ -52,7 +52,7 @@ def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
 
 
 def test_simulated_shares_repeat_and_differ_from_draw_to_draw() -> None:
-    kept, again = Kept(), Kept()
+    kept, again = Evaluation(), Evaluation()
     for one in (kept, again):
         simulate_tally(replace(JOINT, methods=("own-data",), draws=2, simulate_noise=True), kept=one)
     (first, second), repeated = kept.sums["sum noisy own-data"], again.sums["sum noisy own-data"]
@@ -104,11 +104,11 @@ def test_an_exact_sum_gets_a_party_s_own_data_once() -> None:
     simulate_average(options, roles={"party 0": keep})
     simulate_average(options, roles={"party 0": keep})
     one, two = seen
-    again = OwnDataParty(one.party, one.round, two._rows, two._grid, None).begin()
-    assert again.posts == one.begin().posts
+    again = OwnDataParty(one.party, one.round, two._rows, two._grid, None)._start()
+    assert again.posts == one._start().posts
     other = replace(one.round, nonce=two.round.nonce)
     with pytest.raises(AlreadyCastError):
-        OwnDataParty(one.party, other, one._rows, one._grid, None).begin()
+        OwnDataParty(one.party, other, one._rows, one._grid, None)._start()
 
 
 def test_a_journal_keeps_the_salt(tmp_path) -> None:  # type: ignore[no-untyped-def]

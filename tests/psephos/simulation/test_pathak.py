@@ -45,7 +45,7 @@ from psephos.protocol.roles import Post
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.results import PathakOutcome
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 from tests.psephos.simulation import runs
 from tests.security.lab.puppets import Change, tampering
@@ -628,7 +628,7 @@ def test_as_many_parties_as_the_terms_are_for() -> None:
 def test_the_job_on_data_that_is_handed_in() -> None:
     """The smallest public size is what the split deals, unless somebody names one; the paper's variants have a rung."""
     options = PathakOptions(parties=3, sizes="30,40,50", epsilon=8.0, simulate_noise=True)
-    kept, outcome = Kept(), simulate_pathak(options)
+    kept, outcome = Evaluation(), simulate_pathak(options)
     again = simulate_pathak(options, data=load("breast-cancer"), kept=kept)
     assert again.accuracy == outcome.accuracy
     assert len(kept.sums["published"]) == 1

@@ -33,7 +33,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import Outcome
-from psephos.simulation.ceremony import Ceremony, hold_ceremony
+from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.psgd import (
     Descended,
     PsgdOptions,
@@ -52,8 +52,8 @@ SMALL = PsgdOptions(steps=5, delta=1e-3, test_key=True)
 
 
 @pytest.fixture(scope="module")
-def ceremony() -> Ceremony:
-    return hold_ceremony(
+def ceremony() -> KeySetup:
+    return setup_keys(
         4, key_bits=1024, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(5, "psgd ceremony")
     )
 
@@ -73,7 +73,7 @@ def agreed(options: PsgdOptions = SMALL) -> Agreement:
     return agree(options, SIZES, 4, bytes(16))
 
 
-def walk(ceremony: Ceremony, options: PsgdOptions = SMALL, **more: Any) -> Descended:
+def walk(ceremony: KeySetup, options: PsgdOptions = SMALL, **more: Any) -> Descended:
     return descend(options, private(options), agreed(options), ceremony, **more)
 
 
@@ -93,8 +93,8 @@ class Wrapped(Role):
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
         return self.role.receive(state, entries)
 
-    def quiet(self, state: Any) -> Step | None:
-        return self.role.quiet(state)
+    def on_idle(self, state: Any) -> Step | None:
+        return self.role.on_idle(state)
 
     def result(self, state: Any) -> Any:
         return self.role.result(state)
@@ -190,14 +190,14 @@ def test_other_options_are_another_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", ["paper", "footnote-4", "halving", "gaussian"])
-def test_opened_sum_is_the_sum(ceremony: Ceremony, variant: Any) -> None:
+def test_opened_sum_is_the_sum(ceremony: KeySetup, variant: Any) -> None:
     found = walk(ceremony, replace(SMALL, variant=variant))
     assert found.sums_equal_reference is True
     assert (found.steps, len(found.opened), len(found.seconds)) == (5, 5, 5)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
-def test_fixed_point_sum_is_within_its_bound(ceremony: Ceremony, loss: Any) -> None:
+def test_fixed_point_sum_is_within_its_bound(ceremony: KeySetup, loss: Any) -> None:
     """With all noise off the opened sum is the plain sum but for half a unit per party and entry."""
     options = replace(SMALL, loss=loss)
     agreement = agreed(options)
@@ -214,11 +214,11 @@ def test_fixed_point_sum_is_within_its_bound(ceremony: Ceremony, loss: Any) -> N
     assert 0.5 < worst <= len(SIZES) / 2
 
 
-def walk_with(ceremony: Ceremony, options: PsgdOptions, agreement: Agreement, **more: Any) -> Descended:
+def walk_with(ceremony: KeySetup, options: PsgdOptions, agreement: Agreement, **more: Any) -> Descended:
     return descend(options, private(options), agreement, ceremony, **more)
 
 
-def test_a_lying_party_is_seen_by_the_comparison(ceremony: Ceremony) -> None:
+def test_a_lying_party_is_seen_by_the_comparison(ceremony: KeySetup) -> None:
     """The clear sum is taken of what parties say they sent; one that sends something else makes the sums differ."""
 
     class Liar(Wrapped):
@@ -229,7 +229,7 @@ def test_a_lying_party_is_seen_by_the_comparison(ceremony: Ceremony) -> None:
     assert walk(ceremony, roles={"party 1": Liar}).sums_equal_reference is False
 
 
-def test_every_message_goes_through_the_transcript(ceremony: Ceremony) -> None:
+def test_every_message_goes_through_the_transcript(ceremony: KeySetup) -> None:
     transcript = Transcript()
     found = walk(ceremony, replace(SMALL, steps=2), transcript=transcript)
     kinds = Counter((m.kind, m.receiver if m.receiver == BOARD else m.receiver.split()[0]) for m in transcript.messages)
@@ -266,7 +266,7 @@ class Absent(Wrapped):
             return Step((inner, heard))
         return self._go_on(self.role.receive(inner, heard))
 
-    def quiet(self, state: Any) -> Step | None:
+    def on_idle(self, state: Any) -> Step | None:
         inner, heard = state
         return self._go_on(self.role.receive(inner, heard)) if heard and not self.away else None
 
@@ -277,7 +277,7 @@ class Absent(Wrapped):
         return self.role.result(state[0])
 
 
-def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(ceremony: Ceremony) -> None:
+def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(ceremony: KeySetup) -> None:
     absent: list[Absent] = []
 
     def puppet(role: Role) -> Role:
@@ -297,7 +297,7 @@ def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(cer
 
 
 @pytest.mark.parametrize("variant", ["paper", "gaussian"])
-def test_agreed_dropouts_are_tolerated(ceremony: Ceremony, variant: Any) -> None:
+def test_agreed_dropouts_are_tolerated(ceremony: KeySetup, variant: Any) -> None:
     options = replace(SMALL, variant=variant, dropouts=1)
     for steps in ((2, 4), range(1, 6)):
         found = walk(ceremony, options, roles={"party 2": lambda role, steps=steps: Absent(role, *steps)})  # type: ignore[misc]
@@ -308,7 +308,7 @@ def test_agreed_dropouts_are_tolerated(ceremony: Ceremony, variant: Any) -> None
         walk(ceremony, options, roles=gone)
 
 
-def test_an_absent_holder_is_replaced(ceremony: Ceremony) -> None:
+def test_an_absent_holder_is_replaced(ceremony: KeySetup) -> None:
     class Silent(Wrapped):
         def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
             return Step(state)
@@ -442,7 +442,7 @@ def test_what_makes_it_this_run_and_no_other() -> None:
     assert vars(OPTIONS).keys() - identity.keys() == {"journal", "data_dir"}
 
 
-def test_terms_are_as_they_were_agreed_on(ceremony: Ceremony) -> None:
+def test_terms_are_as_they_were_agreed_on(ceremony: KeySetup) -> None:
     agreement = agreed()
     found = replace(SMALL, proofs="knowledge").terms(agreement, ceremony)
     key = ceremony.threshold_key
@@ -450,7 +450,7 @@ def test_terms_are_as_they_were_agreed_on(ceremony: Ceremony) -> None:
     assert replace(SMALL, test_key=False).terms(agreement, ceremony).test_key is False
 
 
-def test_every_party_holds_records(ceremony: Ceremony) -> None:
+def test_every_party_holds_records(ceremony: KeySetup) -> None:
     with pytest.raises(InvalidParameter, match="4 parties are registered and 3 hold records"):
         descend(SMALL, private()[:3], agreed(), ceremony)
 

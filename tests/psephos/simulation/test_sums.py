@@ -24,7 +24,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter, JournalError, WeakKeyError
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 from psephos.protocol.roles import Role
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.engines import DaskEngine, LocalEngine
@@ -263,7 +263,7 @@ def test_every_party_trains_as_if_it_were_alone(learners: tuple[str, ...]) -> No
 
 def test_the_reference_of_all_rows_is_of_some_where_they_are_too_many() -> None:
     """At random by the seed, and it is said of how many."""
-    population, kept = begun(replace(SMALL, absent=0.3)).population, Kept()
+    population, kept = begun(replace(SMALL, absent=0.3)).population, Evaluation()
     present = np.concatenate([population.dealt.parties[number] for number in population.present])
     kept.begin(population.dealt, population.scaler, population.test)
     with replaced([sums], "BATCH_ROWS", sums.BATCH_ROWS, 50):

@@ -31,10 +31,10 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.results import Outcome
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.ceremony import hold_ceremony
+from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.tally import TallyOptions, shares_of, simulate_tally, statistic_round
 from tests.psephos.simulation import runs
 
@@ -85,8 +85,8 @@ class OffByOne(Role):
     def receive(self, state, entries) -> Step:
         return self._honest.receive(state, entries)
 
-    def quiet(self, state) -> Step | None:
-        return self._honest.quiet(state)
+    def on_idle(self, state) -> Step | None:
+        return self._honest.on_idle(state)
 
     def result(self, state):
         opened = self._honest.result(state)
@@ -278,7 +278,7 @@ def test_shares_leave_the_whole_law_to_those_who_are_left() -> None:
 
 def test_the_round_of_a_joint_statistic() -> None:
     """Its slots hold every entry with its share of the noise; its context is the grid that it is on."""
-    plan, ceremony = shared(4, "discrete-laplace"), hold_ceremony(9, key_bits=256, test_key=True)
+    plan, ceremony = shared(4, "discrete-laplace"), setup_keys(9, key_bits=256, test_key=True)
     shares, coins = shares_of(plan, colluders=0), SimulationRandomness(1, "round")
     made = statistic_round(
         ceremony, plan, shares, minimum_ballots=8, test_key=True, proofs="knowledge", randomness=coins
@@ -452,7 +452,7 @@ def test_an_engine_that_is_not_there_is_named() -> None:
 
 def test_absent_parties_cast_no_ballots_and_protect_less(result: dict) -> None:
     options = replace(SMALL, parties=40, absent=0.25, holders=3)
-    transcript, kept = Transcript(), Kept()
+    transcript, kept = Transcript(), Evaluation()
     outcome = simulate_tally(options, transcript=transcript, kept=kept)
     assert (outcome.parties, outcome.ballots, len(options.away)) == (40, 30, 10)
     assert outcome.tally_equals_plaintext
@@ -478,14 +478,14 @@ def test_where_parties_add_the_noise_as_many_as_agreed_may_stay_away() -> None:
 
 
 def test_only_what_was_asked_for_is_summed_and_released() -> None:
-    kept = Kept()
+    kept = Evaluation()
     outcome = simulate_tally(replace(SMALL, methods=("own-data",)), kept=kept)
     assert (outcome.privacy.keys(), kept.sums.keys()) == ({"own-data"}, {"sum own-data"})
     assert outcome.alpha is None
 
 
 def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
-    kept = Kept()
+    kept = Evaluation()
     outcome = simulate_tally(replace(SMALL, dataset="digits", draws=2, sizes="dirichlet"), kept=kept)
     assert kept.dealt is not None
     y = kept.dealt.y_test

@@ -28,7 +28,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import Staged
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.simulation.average import FRACTION_BITS
-from psephos.study.protocols import Play, Public, coordinates, play_of
+from psephos.study.protocols import Public, Spec, coordinates, spec_of
 from psephos.study.roles import curator_role, holder_role, party_role
 
 SAMPLES, FEATURES, STEPS = 12, 4, 2
@@ -135,8 +135,8 @@ class Cast:
         self.public = Public(self.made.study, AUXILIARY)
 
     @cached_property
-    def play(self) -> Play:
-        return play_of(self.public)
+    def play(self) -> Spec:
+        return spec_of(self.public)
 
     @property
     def names(self) -> list[str]:
@@ -189,7 +189,7 @@ class Cast:
             return None
         state = agent.state.state.state.state  # the protocol's own, under the stages around it
         if self.what == "pathak":
-            found = agent.role.stage(agent.state).role.role.outcome(state)  # type: ignore[attr-defined]
+            found = agent.role.stage(agent.state).role.role._result(state)  # type: ignore[attr-defined]
             return found and tuple(map(sum, zip(found.parameters, found.noise[0], strict=True)))
         values = state.vector if self.what == "psgd" else getattr(state, "values", None)
         return None if values is None else tuple(map(int, values))
@@ -272,5 +272,5 @@ class Dealt(Cast):
         while True:
             if not any([agent.step() for agent in agents.values()]):  # noqa: C419 - all of them take a turn
                 curator = agents.get(CURATOR)
-                if curator is None or not curator.role.complete(curator.state) or not curator.hush():
+                if curator is None or not curator.role.is_ready(curator.state) or not curator.on_idle():
                     return board, agents

@@ -174,8 +174,8 @@ class House:
                     quiet, trouble, pause = time.monotonic(), "", 0.05
                     continue
                 waited = time.monotonic() - quiet
-                if agent.result is None and (agent.role.complete(agent.state) or waited > PATIENCE):
-                    agent.hush()
+                if agent.result is None and (agent.role.is_ready(agent.state) or waited > PATIENCE):
+                    agent.on_idle()
                     quiet = time.monotonic()
             except BoardError as error:
                 if any(word in str(error) for word in ("set back", "room", "full")):

@@ -41,7 +41,7 @@ from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, Skellam, SphericalLaplace
-from psephos.protocol.psgd.walk import PublishedSum, Walk
+from psephos.protocol.psgd.walk import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
@@ -56,17 +56,17 @@ from psephos.study import verify
 from psephos.study.consent import described
 from psephos.study.protocols import (
     COLLUDERS,
-    PLAYS,
+    SPECS,
     Pathak,
-    Play,
     Psgd,
     Public,
     SharedSum,
+    Spec,
     Sum,
     _Planned,
     _Tally,
     coordinates,
-    play_of,
+    spec_of,
     unit_of,
 )
 from psephos.study.roles import holder_role, party_role
@@ -81,8 +81,8 @@ def play(cast: Cast, agents: Callable[[str], Agent]) -> None:
             if not waiting:
                 return
             curator = agents("curator")
-            assert curator.role.complete(curator.state), waiting
-            curator.hush()
+            assert curator.role.is_ready(curator.state), waiting
+            curator.on_idle()
     pytest.fail("the study goes on for ever")
 
 
@@ -269,7 +269,7 @@ def parameters(what: str) -> Any:
 def test_studies_that_nobody_can_play(what: str, change: dict[str, Any], said: str) -> None:
     study = Cast(what).made.study
     with pytest.raises(StudyError, match=said):
-        play_of(Public(replace(study, **change), AUXILIARY))
+        spec_of(Public(replace(study, **change), AUXILIARY))
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_studies_that_nobody_can_play(what: str, change: dict[str, Any], said: s
     ],
 )
 def test_the_noise_is_of_the_law_that_the_study_pays_for(what: str, delta: float, law: type) -> None:
-    plan = play_of(Public(replace(Cast(what).made.study, delta=delta), AUXILIARY)).plan
+    plan = spec_of(Public(replace(Cast(what).made.study, delta=delta), AUXILIARY)).plan
     assert type(plan.mechanism) is law
     assert plan.delta == delta
 
@@ -349,14 +349,14 @@ def test_best_degrees() -> None:
 
 
 def test_which_notion_an_epsilon_is_of_and_who_adds_the_noise() -> None:
-    assert {name: (kind.unit, kind.joint, kind.methods) for name, kind in PLAYS.items()} == {
+    assert {name: (kind.unit, kind.joint, kind.methods) for name, kind in SPECS.items()} == {
         "tally": ("party", False, ("statistic", "soft", "vote")),
         "statistic": ("party", True, ("statistic", "own-data", "whitened")),
         "average": ("party", False, ("avg", "own-data", "whitened")),
         "psgd": ("record", True, ("psgd",)),
         "pathak": ("record", True, ("pathak",)),
     }
-    assert {what: unit_of(Cast(what).made.study) for what in EVERY} == {name: kind.unit for name, kind in PLAYS.items()}
+    assert {what: unit_of(Cast(what).made.study) for what in EVERY} == {name: kind.unit for name, kind in SPECS.items()}
     psgd = Cast("psgd").made.study
     assert unit_of(replace(psgd, parameters=psgd.parameters | {"unit": "party"})) == "party"
     pathak = Cast("pathak").made.study
@@ -365,7 +365,7 @@ def test_which_notion_an_epsilon_is_of_and_who_adds_the_noise() -> None:
 
 def test_the_parameters_that_a_study_may_give() -> None:
     """As docs/study.md lists them; a type in the place of a default has none."""
-    assert {name: dict(kind.parameters) for name, kind in PLAYS.items()} == {
+    assert {name: dict(kind.parameters) for name, kind in SPECS.items()} == {
         "tally": {"lam": 0.0},
         "statistic": {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0},
         "average": {"coordinates": "", "radius": 0.0, "lam": 0.0},
@@ -422,7 +422,7 @@ def test_what_the_curator_adds_noise_to_is_released_as_by_psephos_run(
     settings: dict[str, Any] = {"method": method, "delta": delta, "epsilon": 1.25}
     if method == "soft":
         settings["parameters"] = {"lam": 1}  # a whole number where a number is asked for
-    play = play_of(Public(replace(cast.made.study, **settings), AUXILIARY))
+    play = spec_of(Public(replace(cast.made.study, **settings), AUXILIARY))
     opened = OpenedSum(*OPENED[what])
     counts = VoteLayout(12, 3).decode(*OPENED["tally"][:1], 5)
     lam = {"soft": 1.0, "avg": 0.1}.get(method)
@@ -493,7 +493,7 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
     assert terms.series == replace(agreed.series, nonce=study.nonce_for(key, "series"))
     rest = (terms.descent, terms.threshold_key, terms.roster, terms.test_key, terms.proofs, terms.confirmations)
     assert rest == (agreed.descent, key, study.roster, True, "knowledge", 3)
-    walk = Walk.start(terms)
+    walk = DescentState.start(terms)
     w, paid = play.release(Walking(walk, OpenedSum((1,) * 4, (0, 1, 4))))
     assert list(w) == list(walk.point)
     cost = agreed.guarantee.epsilon_transcript
@@ -513,7 +513,7 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
 def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
     study = Cast("psgd").made.study
     parameters = study.parameters | {"variant": "halving", "party_bound": 12, "first_step": 0.5, "on_excess": "clip"}
-    play = play_of(Public(replace(study, parameters=parameters), AUXILIARY))
+    play = spec_of(Public(replace(study, parameters=parameters), AUXILIARY))
     assert isinstance(play, Psgd)
     chosen: dict[str, Any] = {"party_bound": 12.0, "first_step": 0.5, "on_excess": "clip"}
     options = DescentOptions(variant="halving", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, colluders=1, **chosen)
@@ -521,7 +521,7 @@ def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
     agreed = agree(options, [6, 7, 8, 9, 10], 4, bytes(16))
     assert 0 < agreed.guarantee.delta_samplers < 1e-9
     key = deal(short_key(bits=256), holders=3, threshold=2)[0]
-    paid = play.release(Walking(Walk.start(play.terms(key)), None))[1]
+    paid = play.release(Walking(DescentState.start(play.terms(key)), None))[1]
     assert paid.delta == agreed.guarantee.delta_samplers
     assert paid.epsilon == agreed.guarantee.epsilon_transcript
     assert play.party(0, SigningKey.generate(), Cast("psgd").own(0), OnceLedger(Store(), "x"), key)._clip is True  # type: ignore[attr-defined]
@@ -585,9 +585,9 @@ def test_parameters_on_both_sides_of_their_limits(
         look(changed(what, parameters=bad))
 
 
-def look(study: Study) -> Play:
+def look(study: Study) -> Spec:
     """Its protocol, and its coordinates, which are otherwise looked at when they are used."""
-    play = play_of(Public(study, AUXILIARY))
+    play = spec_of(Public(study, AUXILIARY))
     if isinstance(play, _Planned) and study.method != "avg":
         assert play.plan.rank
     return play

@@ -20,7 +20,7 @@ from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.study.study import Study
 from psephos.study.identity import fingerprint
-from psephos.study.protocols import Public, play_of
+from psephos.study.protocols import Public, spec_of
 from psephos.study.release import card, checked, released
 from psephos.study.samples import PublicSamples
 from tests.psephos.study.cast import Cast, fields_of
@@ -50,7 +50,7 @@ def seeded() -> SimulationRandomness:
 def test_a_model_file_is_what_the_protocol_released(study: Study, samples: PublicSamples) -> None:
     content = released(study, samples, OPENED, seeded())
     model = msgspec.json.decode(content, type=Model)
-    w, paid = play_of(Public(study, samples.auxiliary)).release(OPENED, seeded())
+    w, paid = spec_of(Public(study, samples.auxiliary)).release(OPENED, seeded())
     coefficients, intercepts = samples.scaler.fold(w)
     assert model == Model(
         psephos_model=1,

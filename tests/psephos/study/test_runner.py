@@ -16,7 +16,7 @@ import pytest
 from psephos.audit.rounds import Sends
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.parties.ceremony_states import Over, Searching
-from psephos.protocol.agent import Agent, Told
+from psephos.protocol.agent import Agent, Rejected
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.errors import BoardError, JournalError, StudyError, TooFewBallotsError
 from psephos.protocol.roles import Missing, Role
@@ -24,7 +24,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import At, Comparing, Joining, Keyed, NoKey, Publishing, Staged, Waiting
 from psephos.protocol.wire import Kind
 from psephos.study.roles import Public
-from psephos.study.runner import Play, Seated, failed, standing
+from psephos.study.runner import MemberRunner, Seated, failed, standing
 from tests.psephos.study.cast import AUXILIARY, Cast, Dealt
 
 STUDY = Cast("tally").made.study
@@ -108,7 +108,7 @@ def walked(cast: Cast) -> dict[str, list[str]]:
             moved = each.step() or moved
             tell(name)
         curator = agents["curator"]
-        if not moved and (not curator.role.complete(curator.state) or not curator.hush()):
+        if not moved and (not curator.role.is_ready(curator.state) or not curator.on_idle()):
             return told
         tell("curator")
 
@@ -212,7 +212,7 @@ class Clock:
 
 
 class Member:
-    """What `Play` asks of a membership, without identities and files."""
+    """What `MemberRunner` asks of a membership, without identities and files."""
 
     def __init__(self, folder: Path, cast: Cast, **fields: Any) -> None:
         cast.made = replace(cast.made, study=replace(cast.made.study, **fields))
@@ -238,12 +238,12 @@ class Member:
         self.written.append(content)
         return self.folder / "released"
 
-    def play(self, names: Sequence[str], clock: Clock, told: list[str] | None = None) -> Play:
+    def play(self, names: Sequence[str], clock: Clock, told: list[str] | None = None) -> MemberRunner:
         say = {} if told is None else {"say": told.append}
-        return Play(self, names, clock=clock, **say)  # type: ignore[arg-type]
+        return MemberRunner(self, names, clock=clock, **say)  # type: ignore[arg-type]
 
 
-def settled(*plays: Play) -> dict[str, str]:
+def settled(*plays: MemberRunner) -> dict[str, str]:
     while any([play.turn(patient=True) for play in plays]):  # noqa: C419 - all of them take a turn
         pass
     return {role: text for play in plays for role, text in play.standing()}
@@ -351,7 +351,7 @@ def test_what_was_refused_is_told_once(tmp_path: Path) -> None:
         settled(play)
         settled(play)
         assert told[-1] == "party 1: refused entry 1 of a stranger: these bytes are no entry of this version"
-        play.seats[0].agent.refused.append(Told(7, "party 2", BoardError("why")))
+        play.seats[0].agent.refused.append(Rejected(7, "party 2", BoardError("why")))
         settled(play)
         assert told[-1] == "party 1: refused entry 7 of party 2: why"
         assert len([text for text in told if "refused" in text]) == 2

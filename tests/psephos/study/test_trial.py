@@ -170,7 +170,7 @@ class Ended:
                 votes = FixedVotes(np.arange(12) % 2)
                 role = party_role(public, int(number), key, votes, store)
             agents[name] = Agent(role, self.study.members, key, self.board, store)
-        while any([agent.step() for agent in agents.values()]) or agents["curator"].hush():  # noqa: C419
+        while any([agent.step() for agent in agents.values()]) or agents["curator"].on_idle():  # noqa: C419
             pass
         self.content: bytes = agents["curator"].result.content
         self.names = ["party-0", "curator"]

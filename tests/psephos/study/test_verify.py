@@ -85,7 +85,7 @@ class Played:
         for _ in range(3):
             while any([agent.step() for agent in self.agents.values()]):  # noqa: C419 - all of them take a turn
                 pass
-            self.agents["curator"].hush()
+            self.agents["curator"].on_idle()
 
     def checks(self, *, curator: bool = True) -> dict[str, Check]:
         found = verify(self.study, self.samples, self.board, self.stores["curator"] if curator else None)

@@ -25,7 +25,7 @@ from psephos.protocol.ceremony.search import Batch
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare
-from psephos.protocol.psgd.walk import Walk
+from psephos.protocol.psgd.walk import DescentState
 from psephos.protocol.wire import Reader
 
 __all__ = ["BREAKS", "Break"]
@@ -226,8 +226,12 @@ BREAKS = (
             ("a lying party", NO_KNOWLEDGE, "copies a ballot"),
             ("a lying party", COUNTED_TWICE, "answers twice"),
             ("t - 1 lying holders", NO_OPENING_PROOFS, "answers at random"),
-            ("lying curator and party", (Walk, "announced", "announcement.step != self.steps + 1", "False"), _LAST),
-            ("lying curator and party", (Walk, "announced", "if self.open or", "if"), "asks twice"),
+            (
+                "lying curator and party",
+                (DescentState, "announced", "announcement.step != self.steps + 1", "False"),
+                _LAST,
+            ),
+            ("lying curator and party", (DescentState, "announced", "if self.open or", "if"), "asks twice"),
             ("lying curator and party", ANY_SESSION, "asks under other terms"),
             ("lying curator and party", ANY_REQUEST, "leaves a ballot out"),
             ("lying curator, board, party and t - 1 holders", UNCONFIRMED, "shows two boards"),

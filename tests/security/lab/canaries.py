@@ -44,7 +44,7 @@ from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
-from psephos.results.evaluation import Kept
+from psephos.results.evaluation import Evaluation
 from psephos.results.write import write_report
 from psephos.simulation.pathak import PathakOptions, make_terms, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
@@ -215,7 +215,7 @@ SIZES_ARE_PUBLIC = ("psgd",)
 
 def simulations(name: str, directory: Path) -> None:
     """Messages, log, JSON, report and figures of one run."""
-    transcript, kept, public = Transcript(secrets=True), Kept(), SIZES if name in SIZES_ARE_PUBLIC else ()
+    transcript, kept, public = Transcript(secrets=True), Evaluation(), SIZES if name in SIZES_ARE_PUBLIC else ()
     with logged() as lines:
         outcome = RUNS[name](transcript=transcript, kept=kept)
     bank = canaries(kept.scaler)
@@ -242,7 +242,7 @@ def simulations(name: str, directory: Path) -> None:
 
 def journals(name: str, directory: Path) -> None:
     """What a run keeps to go on from is its owner's only, and has no row in it."""
-    kept = Kept()
+    kept = Evaluation()
     RUNS[name](kept=kept, journal=str(directory / "journal"))
     bank, looked = canaries(kept.scaler), 0
     for path in (directory / "journal").rglob("*"):
@@ -271,7 +271,7 @@ def _raised(run: Callable[[], object]) -> str:
 
 def gradient_errors() -> None:
     """A gradient that is too long for what was agreed on: what its party says, and what the run does."""
-    kept = Kept()
+    kept = Evaluation()
     said = _raised(lambda: _psgd(party_bound=0.5, kept=kept))
     assert "GradientBoundError" in said
     canaries(kept.scaler).told(said, "a GradientBoundError", SIZES)
@@ -280,7 +280,7 @@ def gradient_errors() -> None:
 def fault_messages(name: str, every: int) -> int:
     """Each `every`-th message of a run is lost, cut, changed in a byte or sent twice; returns how many errors were
     looked at."""
-    kept, transcript = Kept(), Transcript()
+    kept, transcript = Evaluation(), Transcript()
     RUNS[name](transcript=transcript, kept=kept)
     bank, looked = canaries(kept.scaler), 0
     senders = sorted({message.sender for message in transcript.messages})
@@ -345,7 +345,7 @@ def bad_data() -> int:
 
 @cache
 def _scaler() -> Any:
-    kept = Kept()
+    kept = Evaluation()
     _pathak("public-bound", kept=kept)
     return kept.scaler
 
@@ -426,8 +426,8 @@ def study(directory: Path) -> None:
         agents[name] = Agent(role, made.study.members, made.keys[name], board, store)
     with logged() as lines:
         while any(agent.step() for agent in agents.values()) or agents["curator"].result is None:
-            if agents["curator"].role.complete(agents["curator"].state):
-                agents["curator"].hush()
+            if agents["curator"].role.is_ready(agents["curator"].state):
+                agents["curator"].on_idle()
     bank = replace(canaries(samples_scaler(samples)), words=(TOWN,))
     assert len(board.entries) > 30
     for place, entry in enumerate(board.entries, 1):

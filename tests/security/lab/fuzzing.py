@@ -68,7 +68,7 @@ from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.transcript import Message
 from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame, kind_of
-from psephos.simulation.ceremony import play_ceremony
+from psephos.simulation.ceremony import run_ceremony
 from tests.security.lab.puppets import tampering
 
 __all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]
@@ -344,7 +344,7 @@ def _ceremony() -> list[Decoder]:
     for liars in (*(tampering(one, "holder 3") for one in lies), {}):
         roles = {"holder 1": lambda honest: _Recorded(honest, taken), **liars}
         with suppress(CheatingError):
-            play_ceremony(terms, roles=roles, coins=lambda name: SimulationRandomness(2, name))
+            run_ceremony(terms, roles=roles, coins=lambda name: SimulationRandomness(2, name))
 
     def target(kind: Kind) -> Decoder:
         role, state, entry = taken[kind]

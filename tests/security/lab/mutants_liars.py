@@ -16,7 +16,7 @@ __all__ = ["MUTANTS"]
 
 _ALL = "lying curator, board, parties and t - 1 holders"
 _PROOFS = psephos.protocol.encrypted_sum.proofs
-_WALK = psephos.protocol.psgd.walk.Walk
+_WALK = psephos.protocol.psgd.walk.DescentState
 _PSGD_ALL = "lying curator, board, party and t - 1 holders"
 
 MUTANTS: tuple[Mutant, ...] = (

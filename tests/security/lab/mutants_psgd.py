@@ -43,7 +43,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step answered before its turn",
         "psgd",
-        psephos.protocol.psgd.walk.Walk,
+        psephos.protocol.psgd.walk.DescentState,
         "announced",
         "self.open or announcement.step != self.steps + 1",
         "self.open or announcement.step <= self.steps",
@@ -52,7 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step answered whoever announces it",
         "psgd",
-        psephos.protocol.psgd.walk.Walk,
+        psephos.protocol.psgd.walk.DescentState,
         "announced",
         'entry.sender != "curator"',
         "not entry.sender",
@@ -61,7 +61,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step answered at a point of the curator's choice",
         "psgd",
-        psephos.protocol.psgd.walk.Walk,
+        psephos.protocol.psgd.walk.DescentState,
         "announced",
         "announcement.point != self.point",
         "len(announcement.point) != len(self.point)",
@@ -70,7 +70,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "one holder's word for a sum",
         "psgd",
-        psephos.protocol.psgd.walk.Walk,
+        psephos.protocol.psgd.walk.DescentState,
         "published",
         "< terms.threshold_key.threshold:",
         "< 1:",

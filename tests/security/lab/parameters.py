@@ -24,7 +24,7 @@ import numpy as np
 from gmpy2 import mpz
 from scipy import stats
 
-from psephos import hold_ceremony
+from psephos import setup_keys
 from psephos.audit.model import Context
 from psephos.audit.mutants import replaced
 from psephos.audit.pathak_runs import real_runs
@@ -72,8 +72,8 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulation.ceremony import Ceremony, play_ceremony, register
-from psephos.simulation.encrypted_sum import Conditions, EncryptedSum, VoteContribution, simulate_sum
+from psephos.simulation.ceremony import KeySetup, register, run_ceremony
+from psephos.simulation.encrypted_sum import EncryptedSum, RunConfig, VotingPartyFactory, simulate_sum
 from psephos.simulation.pathak import make_terms
 
 __all__ = ["NO_SECURITY", "PARAMETERS", "Parameter", "changed", "page"]
@@ -106,9 +106,9 @@ def uniform(values: Sequence[int], width: int | mpz) -> None:
 
 @dataclass(frozen=True)
 class World:
-    """A key of the default length, as `psephos.hold_ceremony` makes it, and its factors, worked out from all shares."""
+    """A key of the default length, as `psephos.setup_keys` makes it, and its factors, worked out from all shares."""
 
-    ceremony: Ceremony
+    ceremony: KeySetup
     private: PrivateKey = field(repr=False)
 
     @property
@@ -120,7 +120,7 @@ class World:
 @cache
 def world() -> World:
     """Nine holders, all of whom open: a polynomial of eight coefficients."""
-    ceremony = hold_ceremony(9, holders=9, threshold=9)
+    ceremony = setup_keys(9, holders=9, threshold=9)
     n = ceremony.threshold_key.key.modulus
     exponent, base = mpz(_coefficients(ceremony.shares)[0]), mpz(2)
     odd = exponent >> gmpy2.bit_scan1(exponent)
@@ -183,13 +183,13 @@ def cast(proofs: Proofs = "none", mode: RandomnessMode = "half", samples: int = 
     """Eight ballots, cast, counted and opened as `psephos.simulation` does."""
     threshold_key, shares = _holders()
     roster, keys = register(BALLOTS)
-    ceremony = Ceremony(threshold_key, roster, shares, keys)
+    ceremony = KeySetup(threshold_key, roster, shares, keys)
     auxiliary, draw = np.arange(2.0 * samples).reshape(samples, 2), np.random.default_rng()
     round_ = vote_round(threshold_key, ceremony.roster, auxiliary, 2, proofs=proofs)
     voters = [FixedVoter(draw.integers(0, 2, samples)) for _ in keys]
     transcript = Transcript(secrets=True)
-    conditions = Conditions(mode=mode, transcript=transcript)
-    done = simulate_sum(round_, ceremony, VoteContribution(voters, auxiliary, 2), conditions)
+    conditions = RunConfig(mode=mode, transcript=transcript)
+    done = simulate_sum(round_, ceremony, VotingPartyFactory(voters, auxiliary, 2), conditions)
     return Cast(done, transcript)
 
 
@@ -205,7 +205,7 @@ def _base() -> mpz:
 
 
 def keys() -> None:
-    """The key that `hold_ceremony` makes when nothing is said; short ones are refused."""
+    """The key that `setup_keys` makes when nothing is said; short ones are refused."""
     p, q = map(mpz, world().private.factors())
     assert world().n == p * q
     assert world().n.bit_length() == BITS
@@ -252,7 +252,7 @@ def key_shares() -> None:
 
 
 def threshold() -> None:
-    """t - 1 of the holders of `hold_ceremony` do not open, and t do."""
+    """t - 1 of the holders of `setup_keys` do not open, and t do."""
     key, shares = world().ceremony.threshold_key, world().ceremony.shares
     ciphertexts = Encryptor(key.key, expected=1).encrypt([mpz(42)])
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
@@ -555,7 +555,7 @@ def confirmations() -> None:
 def ceremony_messages() -> None:
     """A ceremony of three holders for 128 bits, whose counts are those of every length: from its messages."""
     transcript, terms = Transcript(secrets=True), CeremonyTerms(128, 3, 2, bytes(32), test_key=True)
-    n = play_ceremony(terms, transcript=transcript)[0].threshold_key.key.n
+    n = run_ceremony(terms, transcript=transcript)[0].threshold_key.key.n
     length = {m.kind: m.size - 41 - 5 for m in transcript.messages}  # a header, the batch and its stage
     assert length[Kind.SEED_COMMITMENTS.title] == 4 * 32  # two sets, two others to seal to
     form = (n - 1) * math.prod(x for x in range(3, terms.form_bound, 2) if gmpy2.is_prime(x) and terms.step % x)

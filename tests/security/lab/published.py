@@ -31,7 +31,7 @@ from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split
 from psephos.protocol.transcript import Transcript
-from psephos.results.evaluation import Kept, Measured
+from psephos.results.evaluation import Evaluation, Score
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
@@ -75,7 +75,7 @@ def data(neighbour: bool = False) -> Split:
     return replace(dealt, dataset=replace(dealt.dataset, y_train=other))
 
 
-def released(kept: Kept, method: str, epsilon: float | None = None) -> Array:
+def released(kept: Evaluation, method: str, epsilon: float | None = None) -> Array:
     """Every private release of a method, float64 (draws, d)."""
     found = [one.w for one in kept.measured if one.method == method and one.epsilon is not None]
     wanted = [one.w for one in kept.measured if one.method == method and one.epsilon == epsilon]
@@ -155,7 +155,7 @@ def _sensitivity(method: str, law: str, X: Array) -> float:
 
 def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neighbour: bool = False, **more: Any) -> Any:
     """`psephos simulate tally`: (outcome, what is published besides)."""
-    kept, asked = Kept(), {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)}
+    kept, asked = Evaluation(), {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)}
     options = TallyOptions(**OPTIONS | {"lam": LAM, "delta": DELTA, "workers": 1} | asked | more)
     return simulate_tally(options, data=data(neighbour), kept=kept), kept
 
@@ -341,7 +341,7 @@ def walked(variant: str, epsilon: float = 1.0, loss: str = "logistic", **more: A
     """`psephos simulate psgd`; the gradients at the announced points are worked out here."""
     asked = {"steps": STEPS, "delta": 1e-4, "lam": 0.5, "variant": variant, "epsilon": epsilon, "fraction_bits": 20}
     options = PsgdOptions(**OPTIONS | {"key_bits": 384} | asked | more)
-    transcript, kept, dealt = Transcript(secrets=True), Kept(), data()
+    transcript, kept, dealt = Transcript(secrets=True), Evaluation(), data()
     outcome = simulate_psgd(options, data=dealt, transcript=transcript, kept=kept)
     announced = [m.data for m in transcript.messages if m.kind == "announcement" and m.data]
     points = np.array([np.frombuffer(one[-8 * outcome.features :], dtype=">f8") for one in announced], dtype=float)
@@ -411,7 +411,7 @@ def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: fl
     """What is published less the mean of the parties' own minimisers, which a simulation knows."""
     found, releases = [], []
     for _ in range(runs):
-        kept = Kept()
+        kept = Evaluation()
         asked: dict[str, Any] = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "noise": law, "key_bits": 384}
         given = {name: OPTIONS[name] for name in ("parties", "test_key", "seed")}
         outcome = simulate_pathak(PathakOptions(**given | asked), data=data(), kept=kept)
@@ -458,7 +458,7 @@ def _delta_of(epsilon: float, pure: Mapping[float, int], gaussians: float) -> fl
 def costs_add_up(mechanism: MechanismName, draws: int = 4, **more: Any) -> None:
     """`composed` against the least epsilon of everything in the list of what was published."""
     outcome, kept = run(mechanism, draws, epsilon=(0.3, 0.7), **more)
-    published: list[Measured] = [one for one in kept.measured if one.epsilon is not None]
+    published: list[Score] = [one for one in kept.measured if one.epsilon is not None]
     assert outcome.composed.releases == len(published) == 2 * draws * len(outcome.privacy)
     pure: dict[float, int] = {}
     gaussians = delta = 0.0
