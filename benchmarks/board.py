@@ -30,9 +30,9 @@ from psephos.parties.holder import KeyHolder
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
 from psephos.protocol.board.address import open_board
+from psephos.protocol.board.client import Members
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head
-from psephos.protocol.board.seat import Members
 from psephos.protocol.board.server import start_server, write_server
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.product import BallotProduct

@@ -4,7 +4,7 @@ The party draws its fixed noise eta_k once, before the first step. At every anno
 its own loss at the public point, adds eta_k and a fresh rho_t, and posts the sum as one encrypted ballot. Nobody ever
 opens a single ballot.
 
-Privacy is spent when a ballot leaves. The party therefore follows the descent itself (`protocol.psgd.walk`) and answers
+Privacy is spent when a ballot leaves. The party therefore follows the descent itself (`protocol.psgd.state`) and answers
 exactly the next step, at the point that follows from the sums before it. What it sent is kept with the claim that it
 did: restarted, it sends the very same bytes, since a second ballot with fresh noise at the same point would be one
 release more than was paid for. A holder, likewise, opens one product of each step, and publishes its sum.
@@ -43,7 +43,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, snap
 from psephos.protocol.psgd.series import Announcement, Series, Terms
-from psephos.protocol.psgd.walk import DescentState, PublishedSum
+from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Refusal, Step, takes
 from psephos.protocol.signing import SigningKey

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psephos.protocol.board import MOST_BYTES, Board
+from psephos.protocol.board.client import BoardClient, Checked, Members, joined
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import BoardClient, Checked, Members, joined
 from psephos.protocol.errors import BoardError, EquivocationError, MessageError, PsephosError, bare
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.signing import SigningKey

@@ -161,7 +161,7 @@ class Driver:
         for name, role in self.roles.items():
             if name not in self.states:
                 self._take(name, role.start)
-        while self._deliver() or self._hush():
+        while self._deliver() or self._on_idle():
             pass
         waits = [(found, name) for name, role in self.roles.items() if (found := role.awaits(self.states[name]))]
         if waits:
@@ -200,7 +200,7 @@ class Driver:
         except MessageError:
             return [name for name, role in self.roles.items() if role.reads]
 
-    def _hush(self) -> bool:
+    def _on_idle(self) -> bool:
         """Tell roles that it is quiet, until one of them moves."""
         for name, role in self.roles.items():
             if self._take(name, lambda role=role, name=name: role.on_idle(self.states[name])):  # type: ignore[misc]

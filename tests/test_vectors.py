@@ -27,8 +27,8 @@ from psephos.audit.model import Context
 from psephos.audit.settings import FixedVoter, run_sum, setup
 from psephos.audit.studies import trial
 from psephos.parties.noise import PolyaShares, SkellamShares
+from psephos.protocol.board.client import joined
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import joined
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.privacy import mechanisms
 from psephos.protocol.randomness import SimulationRandomness

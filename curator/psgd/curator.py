@@ -2,7 +2,7 @@
 
 It announces a step at the point that follows from the sums before, counts the parties' ballots and has their sum
 opened, as the curator of any encrypted sum (`psephos.curator.tally`), on the board. The next point is nothing that it
-could choose: everybody works it out from what the holders publish (`psephos.protocol.psgd.walk`).
+could choose: everybody works it out from what the holders publish (`psephos.protocol.psgd.state`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.protocol.errors import PartyVanishedError, TooFewBallotsError
 from psephos.protocol.psgd.series import Announcement, Terms
-from psephos.protocol.psgd.walk import DescentState
+from psephos.protocol.psgd.state import DescentState
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Missing, Post, Step, takes
 from psephos.protocol.storage.values import storable

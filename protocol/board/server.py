@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from psephos.protocol.board.client import Members
 from psephos.protocol.board.nats import inbox, nkey, stream_of, subject_of
-from psephos.protocol.board.seat import Members
 from psephos.protocol.errors import BoardError
 
 __all__ = ["NATS_SERVER", "start_server", "trial_certificates", "write_server"]

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 
 import tomli_w
 
-from psephos.protocol.board.seat import Members
+from psephos.protocol.board.client import Members
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError, StudyError

@@ -37,7 +37,7 @@ from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMe
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.psgd.series import Announcement, Terms
-from psephos.protocol.psgd.walk import PublishedSum
+from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger

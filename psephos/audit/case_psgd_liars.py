@@ -32,7 +32,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.psgd.series import Announcement, Terms
-from psephos.protocol.psgd.walk import PublishedSum
+from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.transcript import Message, Transcript

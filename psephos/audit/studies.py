@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from psephos.protocol.board.client import BoardClient
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import BoardClient
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import Member, Study, safe_confirmations

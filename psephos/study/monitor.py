@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from psephos.protocol.board import Board
+from psephos.protocol.board.client import BoardReader
 from psephos.protocol.board.entries import SignedEntry
-from psephos.protocol.board.seat import BoardReader
 from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import BOARD

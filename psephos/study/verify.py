@@ -21,15 +21,15 @@ from psephos.curator.psgd.curator import Walking
 from psephos.curator.tally import OpenedSum, open_product
 from psephos.model import Model
 from psephos.protocol.board import Board
+from psephos.protocol.board.client import BoardReader
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import BoardReader
 from psephos.protocol.encrypted_sum.messages import PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError, StudyError
 from psephos.protocol.paillier.threshold import ThresholdKey
-from psephos.protocol.psgd.walk import DescentState
+from psephos.protocol.psgd.state import DescentState
 from psephos.protocol.roles import Entry, Refusal, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import NoKey, Staged, beginning

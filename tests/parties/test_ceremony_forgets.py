@@ -14,8 +14,8 @@ import pytest
 
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.protocol.agent import Agent
+from psephos.protocol.board.client import Members
 from psephos.protocol.board.file import BoardFile
-from psephos.protocol.board.seat import Members
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store

@@ -36,7 +36,7 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.psgd.descent import StoppingRule
 from psephos.protocol.psgd.series import Announcement, Series, Terms
-from psephos.protocol.psgd.walk import DescentState, PublishedSum
+from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import OnceLedger, Store

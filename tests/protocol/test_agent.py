@@ -12,10 +12,10 @@ import pytest
 from psephos.audit.studies import trial
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
+from psephos.protocol.board.client import joined
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import joined
 from psephos.protocol.errors import (
     BoardError,
     EquivocationError,

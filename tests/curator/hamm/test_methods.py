@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.curator.hamm import sensitivity
+from psephos.curator.hamm import methods, sensitivity
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
@@ -19,7 +19,6 @@ from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.results.evaluation import Evaluation
-from psephos.simulation import methods
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from tests.psephos.simulation import runs
 

@@ -25,7 +25,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.psgd.descent import StepSizes, StoppingRule
 from psephos.protocol.psgd.series import Announcement, Terms
-from psephos.protocol.psgd.walk import PublishedSum
+from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.wire import Kind

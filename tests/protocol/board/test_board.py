@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from psephos.audit.studies import Trial, trial
 from psephos.protocol.agent import Agent, _batches
 from psephos.protocol.board import MOST_BYTES, MemoryBoard
+from psephos.protocol.board.client import BoardClient, Checked, joined
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.board.sealing import SealingKey, seal
-from psephos.protocol.board.seat import BoardClient, Checked, joined
 from psephos.protocol.errors import (
     BoardError,
     EquivocationError,

@@ -43,9 +43,9 @@ from nats.js.api import (
 
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.address import open_board
+from psephos.protocol.board.client import Members
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.nats import NatsBoard, inbox, nkey, stream_of, subject_of
-from psephos.protocol.board.seat import Members
 from psephos.protocol.board.server import NATS_SERVER, start_server, trial_certificates, write_server
 from psephos.protocol.errors import BoardError, InvalidParameter, MessageError
 from psephos.protocol.signing import SigningKey

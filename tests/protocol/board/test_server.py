@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from psephos.protocol.board.client import Members
 from psephos.protocol.board.nats import nkey
-from psephos.protocol.board.seat import Members
 from psephos.protocol.board.server import NATS_SERVER, _server_version, start_server, trial_certificates, write_server
 from psephos.protocol.errors import BoardError
 from psephos.protocol.signing import SigningKey

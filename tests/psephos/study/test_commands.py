@@ -55,7 +55,7 @@ from psephos.study.member import Membership, sign
 from psephos.study.metrics import serve_metrics
 from psephos.study.monitor import Follower
 from psephos.study.release import card, checked
-from psephos.study.runner import Spec
+from psephos.study.runner import MemberRunner
 from psephos.study.samples import PublicSamples
 from psephos.study.trial import _wait
 from psephos.study.verify import verify
@@ -203,7 +203,7 @@ def test_nobody_votes_twice_on_the_same_samples(consortium: Consortium) -> None:
         identity.charge(two)
 
 
-def shares_of(plays: list[Spec]) -> list[int]:
+def shares_of(plays: list[MemberRunner]) -> list[int]:
     """Every holder's share of the key."""
     found = []
     for agent in [seat.agent for play in plays for seat in play.seats if seat.agent.role.name.startswith("holder")]:
@@ -253,7 +253,9 @@ class Clock:
         return self.now
 
 
-def until_the_vote(here: Consortium, study: Path, clock: Clock, voters: int, log: str = "warning") -> list[Spec]:
+def until_the_vote(
+    here: Consortium, study: Path, clock: Clock, voters: int, log: str = "warning"
+) -> list[MemberRunner]:
     """Everybody's roles, at the point where `voters` parties have voted and the others have not come."""
     for name in MEMBERS:
         here.join(name, study)
@@ -262,12 +264,12 @@ def until_the_vote(here: Consortium, study: Path, clock: Clock, voters: int, log
     for place, name in enumerate(MEMBERS):
         mine = member(here, name)
         comes = [role for role in mine.names if not role.startswith("party") or place < voters]
-        plays.append(Spec(mine, comes, clock=clock))
+        plays.append(MemberRunner(mine, comes, clock=clock))
     go_on(plays)
     return plays
 
 
-def go_on(plays: list[Spec]) -> dict[str, str]:
+def go_on(plays: list[MemberRunner]) -> dict[str, str]:
     moved = True
     while moved:
         moved = max([play.turn() for play in plays])  # all of them take a turn
@@ -355,7 +357,10 @@ def test_the_vote_ends_when_the_curator_is_told_and_not_below_the_minimum(consor
         psephos("curate", consortium / "lab", "--close")
     mine = member(consortium, "south")
     plays[1].close()
-    with Spec(mine, mine.names, clock=clock) as south, Spec(member(consortium, "lab"), ["curator"], clock=clock) as lab:
+    with (
+        MemberRunner(mine, mine.names, clock=clock) as south,
+        MemberRunner(member(consortium, "lab"), ["curator"], clock=clock) as lab,
+    ):
         go_on([plays[0], south, plays[2]])
         said = go_on([plays[0], south, plays[2], lab])
     assert said["curator"].startswith("done"), "told once, it closes as soon as it may"
@@ -393,11 +398,11 @@ def test_a_party_that_comes_a_day_late(consortium: Consortium) -> None:
     plays = until_the_vote(consortium, study, clock, voters=1)
     clock.now += 86400
     assert "1 ballots of 3" in go_on(plays)["curator"]
-    with Spec(member(consortium, "south"), ["party 1"], clock=clock) as south:
+    with MemberRunner(member(consortium, "south"), ["party 1"], clock=clock) as south:
         assert "2 ballots of 3" in go_on([*plays, south])["curator"]
         clock.now += 86400
         go_on([*plays, south])
-        with Spec(member(consortium, "east"), ["party 2"], clock=clock) as east:
+        with MemberRunner(member(consortium, "east"), ["party 2"], clock=clock) as east:
             said = go_on([*plays, south, east])
             assert set(said.values()) == {"done: the result is published"}
             assert east.released is not None
@@ -411,7 +416,7 @@ def test_a_party_that_comes_a_day_late(consortium: Consortium) -> None:
 def test_an_agent_tells_prometheus_whom_it_waits_for(consortium: Consortium) -> None:
     study, clock = consortium.new(), Clock()
     consortium.join("north", study)
-    with Spec(member(consortium, "north"), ["party 0", "holder 1"], clock=clock) as north:
+    with MemberRunner(member(consortium, "north"), ["party 0", "holder 1"], clock=clock) as north:
         port = serve_metrics(north, 0)
         north.settle()
         north.failure = "gone"
@@ -443,7 +448,7 @@ def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium
         assert not plays[-1].turn(patient=True)
         assert len(told) == times
     mine = member(consortium, "east")
-    with Spec(mine, ["holder 3"], clock=clock) as back:
+    with MemberRunner(mine, ["holder 3"], clock=clock) as back:
         assert go_on([*plays, back])["curator"].startswith("done")
     for play in plays:
         play.close()
@@ -463,7 +468,7 @@ def test_a_ceremony_that_fails_ends_the_study_and_says_so(consortium: Consortium
     for name in ("north", "south", "lab"):
         consortium.join(name, study_file)
     names = {name: member(consortium, name) for name in ("north", "south", "lab")}
-    plays = [Spec(mine, mine.names) for mine in names.values()]
+    plays = [MemberRunner(mine, mine.names) for mine in names.values()]
     east, board = Identity.read(consortium / "east"), BoardFile(consortium / "board.sqlite")
     liar = Staged(
         "holder 3",
@@ -623,9 +628,9 @@ def test_a_role_is_played_once(consortium: Consortium) -> None:
     consortium.join("north", study)
     mine = member(consortium, "north")
     with (
-        Spec(mine, ["holder 1"]),
+        MemberRunner(mine, ["holder 1"]),
         pytest.raises(JournalError, match="another run is writing"),
-        Spec(mine, ["holder 1"]),
+        MemberRunner(mine, ["holder 1"]),
     ):
         pass
     with pytest.raises(StudyError, match="is no curator in this study, but party 0 and holder 1"):

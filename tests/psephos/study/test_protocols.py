@@ -41,7 +41,7 @@ from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, Skellam, SphericalLaplace
-from psephos.protocol.psgd.walk import DescentState, PublishedSum
+from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey

@@ -390,7 +390,7 @@ def test_a_role_whose_store_fails_stops(tmp_path: Path) -> None:
         def broken() -> bool:
             raise JournalError("the disk failed")
 
-        play.seats[0].agent.hush = broken  # type: ignore[method-assign]
+        play.seats[0].agent.on_idle = broken  # type: ignore[method-assign]
         clock.now += 60
         with pytest.raises(JournalError):
             play.turn(patient=True)

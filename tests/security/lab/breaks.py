@@ -25,7 +25,7 @@ from psephos.protocol.ceremony.search import Batch
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare
-from psephos.protocol.psgd.walk import DescentState
+from psephos.protocol.psgd.state import DescentState
 from psephos.protocol.wire import Reader
 
 __all__ = ["BREAKS", "Break"]
@@ -74,7 +74,7 @@ NO_MINIMUM = (BallotProduct, "check_minimum", "len(self) < self.round.minimum_ba
 ANY_NAME = (Closed, "with_confirmation", 'if entry.sender != f"holder {said.holder}":', "if False:")
 UNCONFIRMED = (KeyHolder, "_check_confirmed", "if agreed < self.round.confirmations:", "if False:")
 NO_SHARES = (psephos.parties.pathak_noise, "noise_share", "shares.share(randomness)", "[0] * terms.features")
-OTHER_PARAMETERS = (PathakParty, "outcome", "self._parameters, state", "tuple(w + 1 for w in self._parameters), state")
+OTHER_PARAMETERS = (PathakParty, "_result", "self._parameters, state", "tuple(w + 1 for w in self._parameters), state")
 ANY_SESSION = (Reader, "__init__", "session is not None and session_of(data) != session", "False")
 ANY_REQUEST = (KeyHolder, "open", "left_out := seen.members & ~request.members", "left_out := 0")
 _LAST = "asks for the last step"
@@ -140,7 +140,7 @@ BREAKS = (
         "same votes, curator",
         (
             psephos.parties.statistic.StatisticParty,
-            "begin",
+            "_start",
             "noisy_contribution(self._grid, votes,",
             "noisy_contribution(self._grid, np.roll(votes, len(self.party._voter.samples) // 100),",
         ),
@@ -174,7 +174,7 @@ BREAKS = (
     Break(
         "pathak-printed",
         "insider, party 3 (the smallest)",
-        (PathakParty, "outcome", "state.noise)", "tuple(tuple(e + 1 for e in n) for n in state.noise))"),
+        (PathakParty, "_result", "state.noise)", "tuple(tuple(e + 1 for e in n) for n in state.noise))"),
     ),
     Break(
         "pathak-repaired",

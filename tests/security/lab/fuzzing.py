@@ -30,9 +30,9 @@ from psephos.audit.model import Context
 from psephos.audit.pathak_runs import decoded, keys_of, real_runs
 from psephos.audit.settings import FixedVoter, run_tally_round, setup
 from psephos.audit.studies import trial
+from psephos.protocol.board.client import joined
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.sealing import SealingKey, seal
-from psephos.protocol.board.seat import joined
 from psephos.protocol.ceremony.messages import failure, reason
 from psephos.protocol.ceremony.terms import SMALLEST_CEREMONY, CeremonyTerms
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
@@ -51,7 +51,7 @@ from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof, Powers
 from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.psgd.series import Announcement
-from psephos.protocol.psgd.walk import PublishedSum
+from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.keyfiles import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psephos.parties.pathak_noise
 import psephos.protocol.encrypted_sum.proofs
-import psephos.protocol.psgd.walk
+import psephos.protocol.psgd.state
 from psephos.audit.mutants import Mutant
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import Tally
@@ -16,7 +16,7 @@ __all__ = ["MUTANTS"]
 
 _ALL = "lying curator, board, parties and t - 1 holders"
 _PROOFS = psephos.protocol.encrypted_sum.proofs
-_WALK = psephos.protocol.psgd.walk.DescentState
+_WALK = psephos.protocol.psgd.state.DescentState
 _PSGD_ALL = "lying curator, board, party and t - 1 holders"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -96,7 +96,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "an error that does not say who confirmed another product",
         "tally-liars",
         Tally,
-        "hush",
+        "_on_idle",
         "if holder not in agreed]",
         "if False]",
         "confirms another product, t - 1 lying holders",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psephos.curator.psgd.agreement
 import psephos.parties.psgd
-import psephos.protocol.psgd.walk
+import psephos.protocol.psgd.state
 from psephos.audit.mutants import SEEDED, Mutant, again
 
 __all__ = ["MUTANTS"]
@@ -43,7 +43,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step answered before its turn",
         "psgd",
-        psephos.protocol.psgd.walk.DescentState,
+        psephos.protocol.psgd.state.DescentState,
         "announced",
         "self.open or announcement.step != self.steps + 1",
         "self.open or announcement.step <= self.steps",
@@ -52,7 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step answered whoever announces it",
         "psgd",
-        psephos.protocol.psgd.walk.DescentState,
+        psephos.protocol.psgd.state.DescentState,
         "announced",
         'entry.sender != "curator"',
         "not entry.sender",
@@ -61,7 +61,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step answered at a point of the curator's choice",
         "psgd",
-        psephos.protocol.psgd.walk.DescentState,
+        psephos.protocol.psgd.state.DescentState,
         "announced",
         "announcement.point != self.point",
         "len(announcement.point) != len(self.point)",
@@ -70,7 +70,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "one holder's word for a sum",
         "psgd",
-        psephos.protocol.psgd.walk.DescentState,
+        psephos.protocol.psgd.state.DescentState,
         "published",
         "< terms.threshold_key.threshold:",
         "< 1:",

@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 
 from psephos.audit.studies import Trial, trial
 from psephos.protocol.board import Board, MemoryBoard
+from psephos.protocol.board.client import joined
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.board.seat import joined
 from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.encrypted_sum.messages import Close
 from psephos.protocol.errors import BoardError, WrongRoundError

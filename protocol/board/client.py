@@ -190,7 +190,7 @@ class BoardClient(BoardReader):
         self._sealing = None
 
     def __repr__(self) -> str:
-        return f"<Seat of {self.name}, {self.head}>"
+        return f"<BoardClient of {self.name}, {self.head}>"
 
 
 def _public(entry: Entry) -> bool:

@@ -17,7 +17,7 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
 from psephos.protocol.psgd.series import Announcement, Series, Terms
-from psephos.protocol.psgd.walk import DescentState, PublishedSum
+from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
