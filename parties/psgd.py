@@ -4,9 +4,9 @@ The party draws its fixed noise eta_k once, before the first step. At every anno
 its own loss at the public point, adds eta_k and a fresh rho_t, and posts the sum as one encrypted ballot. Nobody ever
 opens a single ballot.
 
-Privacy is spent when a ballot leaves. The party therefore follows the descent itself (`protocol.psgd.state`) and answers
-exactly the next step, at the point that follows from the sums before it. What it sent is kept with the claim that it
-did: restarted, it sends the very same bytes, since a second ballot with fresh noise at the same point would be one
+Privacy is spent when a ballot leaves. The party therefore follows the descent itself (`protocol.psgd.state`) and
+answers exactly the next step, at the point that follows from the sums before it. It stores what it sent together with
+the claim: restarted, it sends the very same bytes; a second ballot with fresh noise at the same point would be one
 release more than was paid for. A holder, likewise, opens one product of each step, and publishes its sum.
 """
 
