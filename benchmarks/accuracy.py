@@ -60,7 +60,7 @@ from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split
-from psephos.parties.noise import Shares, SkellamShares
+from psephos.parties.noise import Shares, SkellamShares, shares_of
 from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, unit_rows
@@ -68,7 +68,6 @@ from psephos.protocol.privacy.mechanisms import Mechanism, RoundedGaussian, Skel
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.simulation.job import JobOptions
 from psephos.simulation.linear import count_votes
-from psephos.simulation.tally import shares_of
 
 RESULTS = Path(__file__).parent / "results" / "accuracy"
 """A file for each task, so that several may be measured at once."""

@@ -71,3 +71,14 @@ class LocalLoss:
 
     def __repr__(self) -> str:
         return "<LocalLoss>"
+
+
+def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
+    """Classes 0 and 1 as -1 and +1, the labels of Rajkumar and Agarwal 2012: int64 of y's shape, (n,).
+
+    Raises DataError for any other label.
+    """
+    labels = np.asarray(y)
+    if not np.isin(labels, (0, 1)).all():
+        raise DataError("PSGD is binary: labels are the classes 0 and 1")
+    return 2 * labels.astype(np.int64) - 1

@@ -25,10 +25,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon, poisson
+from psephos.protocol.privacy.mechanisms import (
+    SAMPLER_DISTANCE,
+    DiscreteLaplace,
+    Mechanism,
+    Skellam,
+    check_epsilon,
+    poisson,
+)
 from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -202,3 +209,35 @@ class SkellamShares(Shares):
         bound = self.bound
         draws = (poisson(mean, randomness) - poisson(mean, randomness) for _ in range(self.dimension))
         return [max(-bound, min(bound, e)) for e in draws]
+
+
+class JointPlan(Protocol):
+    """What noise shares are sized by, such as a `psephos.curator.hamm.statistic.StatisticPlan`."""
+
+    @property
+    def dimension(self) -> int:
+        """Entries of the summed vector."""
+
+    @property
+    def parties(self) -> int:
+        """M."""
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """The law of the whole noise, in lattice units."""
+
+
+def shares_of(plan: JointPlan, *, colluders: int, dropouts: int = 0) -> Shares:
+    """Return the noise shares of a joint plan, sized so that colluders and dropouts leave the whole law to the others.
+
+    Where key holders are parties, `colluders` below threshold - 1 leaves a coalition of holders that cannot open the
+    sum, but knows enough shares to break epsilon.
+
+    Raises InvalidParameter when nobody would be left, or for a plan whose noise cannot be shared.
+    """
+    honest = contributors(plan.parties, colluders, dropouts)
+    if isinstance(plan.mechanism, DiscreteLaplace):
+        return PolyaShares(plan.dimension, plan.parties, honest, plan.mechanism.scale_units)
+    if isinstance(plan.mechanism, Skellam):
+        return SkellamShares(plan.dimension, plan.parties, honest, plan.mechanism.variance)
+    raise InvalidParameter("joint noise is discrete-laplace or gaussian (Skellam); plan the statistic with joint=True")

@@ -26,7 +26,7 @@ from gmpy2 import mpz
 
 import psephos
 from psephos.audit.rounds import short_key
-from psephos.curator.hamm import erm, pate, release, rules, sensitivity, statistic
+from psephos.curator.hamm import erm, methods, pate, release, rules, sensitivity, statistic
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak import bounds as pathak_bounds
 from psephos.curator.psgd import bounds as psgd_bounds
@@ -49,7 +49,6 @@ from psephos.protocol.privacy import accounting, mechanisms
 from psephos.protocol.proofs import knowledge, opening, validity
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.wire import Kind
-from psephos.simulation import methods
 from psephos.simulation.average import AverageOptions
 from psephos.simulation.job import JobOptions
 from psephos.simulation.pathak import PathakOptions, make_terms

@@ -78,3 +78,14 @@ def one_hot(labels: ArrayLike, classes: int) -> NDArray[np.float64]:
         raise DataError(f"a label lies outside the agreed classes 0 to {classes - 1}")
     targets: NDArray[np.float64] = np.eye(classes)[array]
     return targets
+
+
+def decisions(w: NDArray[np.float64], X: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The classes that a linear classifier without intercept gives to rows, int64 (N,).
+
+    Args:
+        w: float64 (d,) for two classes, whose class 1 has a positive score, or (K, d).
+        X: float64 (N, d). Ties go to the lower class.
+    """
+    scores = X @ w.T
+    return (scores > 0).astype(np.int64) if w.ndim == 1 else scores.argmax(axis=1).astype(np.int64)

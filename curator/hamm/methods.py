@@ -9,7 +9,7 @@ noisy majorities. Their parameters follow the public rules of `psephos.curator.h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
-from psephos.curator.hamm.labels import alpha, majority, one_hot
+from psephos.curator.hamm.labels import alpha, decisions, majority, one_hot
 from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.hamm.release import (
     Bound,
@@ -37,7 +37,6 @@ from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.signal import Signal, noise_energy, signal_of
 from psephos.curator.hamm.statistic import (
     MechanismName,
-    Source,
     StatisticPlan,
     StatisticRelease,
     fit_statistic,
@@ -45,14 +44,11 @@ from psephos.curator.hamm.statistic import (
     release_statistic,
     release_sum,
 )
+from psephos.curator.ledger import Release, ledger_entry
 from psephos.curator.losses import Loss, loss_named
-from psephos.parties.statistic import own_vector
-from psephos.parties.training import votes
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.randomness import Randomness
-from psephos.results import Release
 
 __all__ = [
     "Method",
@@ -62,9 +58,7 @@ __all__ = [
     "check_mechanism",
     "erm_fit",
     "erm_method",
-    "ledger_entry",
     "own_data_method",
-    "own_data_nonprivate",
     "pate_method",
     "statistic_choices",
     "statistic_method",
@@ -113,7 +107,7 @@ class SignalOfLast:
             shares = counted / contributors if contributors else 1.0
             energy = noise_energy(plan.mechanism, plan.unit * plan.parties / counted, shares)
             rows = plan.student.rows
-            return signal_of(release.T, rows @ plan.transform, votes(w[None], rows)[0], energy, falling=True)
+            return signal_of(release.T, rows @ plan.transform, decisions(w, rows), energy, falling=True)
 
         self._compute = compute
         return w
@@ -124,7 +118,7 @@ class SignalOfLast:
 
         def compute() -> Signal:
             scores = w if w.ndim == 2 else np.stack([-w, w]) / math.sqrt(2)  # of the same length
-            return signal_of(scores, rows, votes(w[None], rows)[0], noise_energy(released.mechanism), falling=False)
+            return signal_of(scores, rows, decisions(w, rows), noise_energy(released.mechanism), falling=False)
 
         self._compute = compute
         return w
@@ -155,12 +149,6 @@ class Method:
         """What one release costs, with its parameters."""
         chosen = dict(self.chosen)
         return ledger_entry(self.event, self.sensitivity, chosen.pop("mechanism"), chosen)
-
-
-def ledger_entry(event: PrivacyEvent, bound: Sensitivity, mechanism: str, chosen: dict[str, Any]) -> Release:
-    """A row of the privacy ledger."""
-    cost = (event.epsilon, event.delta, event.unit)
-    return Release(mechanism, *cost, bound.value, bound.norm, bound.source, chosen=chosen)
 
 
 def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:
@@ -299,22 +287,6 @@ def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[
         chosen,
         signal,
     )
-
-
-def own_data_nonprivate(
-    rows: Iterable[tuple[Array, NDArray[np.int64]]], auxiliary: Array, classes: int, source: Source
-) -> Array:
-    """What own-data or whitened says without noise, (d,) or (K, d): in all public coordinates, whatever epsilon is.
-
-    `rows`: every present party's samples (n, d) and labels (n,), which only a simulation has in one place. `auxiliary`:
-    float64 (N, d). `source`: as in `plan_statistic`, whose errors it raises.
-    """
-    held = list(rows)
-    plan = plan_statistic(auxiliary, classes, len(held), epsilon=None, source=source)
-    assert isinstance(plan.grid, OwnDataGrid)
-    vectors = (own_vector(plan.grid, *own) for own in held)
-    total = [sum(column) for column in zip(*vectors, strict=True)]
-    return fit_statistic(release_sum(total, plan))
 
 
 def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:

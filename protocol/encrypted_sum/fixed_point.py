@@ -10,6 +10,7 @@ slots of a packing plan. (Averaging is what Hamm 2016, appendix B.4, compares wi
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,3 +109,12 @@ class FixedPoint:
             raise InvalidParameter(f"an average of {addends} vectors does not exist; at least one is needed")
         scale = int(addends) << self.fraction_bits
         return np.array([int(total) / scale for total in sums], dtype=np.float64)
+
+
+FRACTION_BITS = 24
+"""Of the fixed point that parameters travel in: 2^-24 is far below what changes any classifier's decisions."""
+
+
+def parameters_context(radius: float) -> bytes:
+    """The context of a round that sums parameters projected on the ball of this radius, 32 bytes."""
+    return hashlib.sha256(f"psephos parameters {radius.hex()} {FRACTION_BITS}".encode()).digest()

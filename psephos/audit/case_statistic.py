@@ -28,7 +28,7 @@ from psephos.audit.model import Case, Check, Checks, Context, Members, Result
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
-from psephos.parties.noise import Shares
+from psephos.parties.noise import Shares, shares_of
 from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -36,7 +36,7 @@ from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
 from psephos.simulation.encrypted_sum import OwnDataPartyFactory, PartyFactory, StatisticPartyFactory
-from psephos.simulation.tally import shares_of, statistic_round
+from psephos.simulation.tally import statistic_round
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 HONEST = PARTIES - COLLUDERS - 1

@@ -29,7 +29,7 @@ from psephos.curator.psgd.agreement import agree
 from psephos.experiments.bench.clock import cpu_seconds
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
+from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -41,7 +41,6 @@ from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.wire import HEADER_BYTES
 from psephos.results import PlanOutcome
-from psephos.simulation.average import FRACTION_BITS
 from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import (
     BATCH,

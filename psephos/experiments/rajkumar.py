@@ -31,7 +31,7 @@ from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.data.datasets import load
 from psephos.data.preprocessing import PublicScaler
 from psephos.options import option
-from psephos.parties.gradients import LocalLoss
+from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
@@ -41,7 +41,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import Mean, RajkumarOutcome
 from psephos.results.papers import RajkumarClaims, RajkumarRow
 from psephos.simulation.ceremony import KeySetup, setup_keys
-from psephos.simulation.psgd import PsgdOptions, clear_descent, descend, signed_labels
+from psephos.simulation.psgd import PsgdOptions, clear_descent, descend
 
 Array = NDArray[np.float64]
 PARTIES = (5, 10, 15)

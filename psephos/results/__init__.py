@@ -1,5 +1,6 @@
 """What commands find, as types: their fields are the JSON (docs/json.md), their properties what is shown of them."""
 
+from psephos.curator.ledger import Release
 from psephos.results.base import (
     ALPHA_NOTICE,
     FORMAT,
@@ -11,7 +12,6 @@ from psephos.results.base import (
     Mean,
     Outcome,
     Phase,
-    Release,
 )
 from psephos.results.machine import BenchOutcome, PlanOutcome
 from psephos.results.papers import Experiment, HammOutcome, PathakAdultOutcome, RajkumarOutcome

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.signal import Signal
+from psephos.curator.ledger import Release
 from psephos.protocol.errors import ReportError, ReportVersionError
 
 FORMAT = 2
@@ -85,45 +85,6 @@ class Mean:
 
     mean: Share
     std: Annotated[float, Meta(ge=0)] = 0.0
-
-
-@dataclass(frozen=True)
-class Release:
-    """What one release costs: a row of the privacy ledger.
-
-    Attributes:
-        mechanism: the noise.
-        epsilon: None where no finite one holds or words (`said`) take its place.
-        delta: None where it is not stated.
-        unit: what one replaces to get a neighbour: a party, a record, ...
-        sensitivity, norm: of what the noise is added to; None where it is a secret or not one number.
-        source: where the sensitivity comes from.
-        said: words in place of a number for epsilon.
-        chosen: parameters that a public rule or the caller chose.
-        signal: how much of it is signal, from itself and public values; None where that is not computed.
-    """
-
-    mechanism: str
-    epsilon: Positive | None
-    delta: Share | None
-    unit: str
-    sensitivity: Annotated[float, Meta(ge=0)] | None = None
-    norm: str | None = None
-    source: str = ""
-    said: str = ""
-    chosen: dict[str, Any] = field(default_factory=dict)
-    signal: Signal | None = None
-
-    @property
-    def worth(self) -> str:
-        """How much of it is signal, in words for everybody; empty where that is not computed."""
-        if (found := self.signal) is None:
-            return ""
-        return (
-            f"{found.share:.0%} (± {found.share_std:.0%}) of the release's energy is signal, the rest is noise; of the "
-            f"public rows it is expected to classify {found.agreement:.0%} like the classifier without noise, which "
-            f"gives its most frequent class to {found.usual:.0%}"
-        )
 
 
 def useless_warning(releases: Mapping[str, Release]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
+from psephos.curator.ledger import Release
 from psephos.results.base import (
     Comparison,
     Count,
@@ -15,7 +16,6 @@ from psephos.results.base import (
     Page,
     Panel,
     Positive,
-    Release,
     Seconds,
     Share,
     Table,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from psephos.curator.ledger import Release
 from psephos.results.base import (
     ALPHA_NOTICE,
     Accuracy,
@@ -22,7 +23,6 @@ from psephos.results.base import (
     Panel,
     Phase,
     Positive,
-    Release,
     Seconds,
     Share,
     Table,

@@ -6,7 +6,6 @@ Hamm 2016, appendix B.4, compares with it; the ball that every party's parameter
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import Unpack
 
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average, average_of
-from psephos.curator.hamm.methods import Method, Request, average_method, own_data_method, own_data_nonprivate
+from psephos.curator.hamm.methods import Method, Request, average_method, own_data_method
 from psephos.curator.hamm.rules import averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
+from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint, parameters_context, project
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
@@ -26,20 +25,16 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.results import AverageOutcome
 from psephos.simulation.ceremony import KeySetup
 from psephos.simulation.encrypted_sum import OwnDataPartyFactory, VectorPartyFactory
+from psephos.simulation.references import own_data_nonprivate
 from psephos.simulation.sums import MethodsAt, RunContext, SumOptions, Sums, play
 
 __all__ = [
-    "FRACTION_BITS",
     "AverageOptions",
     "exact_round",
-    "parameters_context",
     "simulate_average",
     "sum_own_data",
     "sum_parameters",
 ]
-
-FRACTION_BITS = 24
-"""Of the fixed point that parameters travel in: 2^-24 is far below what any classifier feels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +69,6 @@ def _sums(run: Sums) -> MethodsAt:
         return found | {name: sum_own_data(run, name, request) for name in OWN if name in run.options.offered}
 
     return at
-
-
-def parameters_context(radius: float) -> bytes:
-    """32 bytes that name what is summed: parameters projected on the ball of this radius."""
-    return hashlib.sha256(f"psephos parameters {radius.hex()} {FRACTION_BITS}".encode()).digest()
 
 
 def exact_round(

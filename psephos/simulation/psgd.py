@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator, Walking
@@ -26,12 +26,12 @@ from psephos.data.datasets import Dataset
 from psephos.data.partition import Absent, DataOptions, dealt_by, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
-from psephos.parties.gradients import LocalLoss
+from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.psgd import Answering, GradientParty, SeriesHolder
 from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.psgd.series import Announcement, Terms
@@ -45,21 +45,10 @@ from psephos.results.evaluation import Evaluation
 from psephos.simulation.ceremony import Keys, KeySetup, setup_keys
 from psephos.simulation.journal import Journal
 
-__all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "signed_labels", "simulate_psgd"]
+__all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "simulate_psgd"]
 
 Array = NDArray[np.float64]
 Puppets = Mapping[str, Callable[[Role], Role]]
-
-
-def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
-    """Classes 0 and 1 as -1 and +1, the labels of Rajkumar and Agarwal 2012: int64 of y's shape, (n,).
-
-    Raises DataError for any other label.
-    """
-    labels = np.asarray(y)
-    if not np.isin(labels, (0, 1)).all():
-        raise DataError("PSGD is binary: labels are the classes 0 and 1")
-    return 2 * labels.astype(np.int64) - 1
 
 
 @dataclass(frozen=True, kw_only=True)

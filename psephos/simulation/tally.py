@@ -23,7 +23,6 @@ from psephos.curator.hamm.methods import (
     average_method,
     erm_fit,
     erm_method,
-    own_data_nonprivate,
     pate_method,
     statistic_choices,
     statistic_method,
@@ -42,14 +41,13 @@ from psephos.curator.losses import loss_named
 from psephos.data.partition import one_of
 from psephos.options import option
 from psephos.parties.learners import LEARNERS, make_learner
-from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
+from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import entry_range
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.results import Alpha, TallyOutcome
 from psephos.simulation.average import sum_own_data, sum_parameters
@@ -60,9 +58,10 @@ from psephos.simulation.encrypted_sum import (
     StatisticPartyFactory,
     VotingPartyFactory,
 )
+from psephos.simulation.references import own_data_nonprivate
 from psephos.simulation.sums import METHODS, MethodsAt, RunContext, SumOptions, Sums, play
 
-__all__ = ["TallyOptions", "shares_of", "simulate_tally", "statistic_round"]
+__all__ = ["TallyOptions", "simulate_tally", "statistic_round"]
 
 VOTED = ("vote", "soft", "statistic", "pate")
 """Methods that are released from the counts of votes."""
@@ -270,22 +269,6 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
 
     chosen = statistic_choices(plan, noise) | {"contributors": shares.contributors}
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen, signal)
-
-
-def shares_of(plan: StatisticPlan, *, colluders: int, dropouts: int = 0) -> Shares:
-    """The noise shares of a joint plan, sized so that colluders and dropouts leave the whole law to the others.
-
-    Where key holders are parties, `colluders` below threshold - 1 leaves a coalition of holders that cannot open the
-    sum, but knows enough shares to break epsilon.
-
-    Raises InvalidParameter when nobody would be left, or for a plan whose noise cannot be shared.
-    """
-    honest = contributors(plan.parties, colluders, dropouts)
-    if isinstance(plan.mechanism, DiscreteLaplace):
-        return PolyaShares(plan.dimension, plan.parties, honest, plan.mechanism.scale_units)
-    if isinstance(plan.mechanism, Skellam):
-        return SkellamShares(plan.dimension, plan.parties, honest, plan.mechanism.variance)
-    raise InvalidParameter("joint noise is discrete-laplace or gaussian (Skellam); plan the statistic with joint=True")
 
 
 def statistic_round(

@@ -18,15 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.averaging import average_of
-from psephos.curator.hamm.methods import (
-    Method,
-    Request,
-    average_method,
-    erm_method,
-    ledger_entry,
-    own_data_method,
-    statistic_method,
-)
+from psephos.curator.hamm.methods import Method, Request, average_method, erm_method, own_data_method, statistic_method
 from psephos.curator.hamm.release import Labels
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.statistic import (
@@ -38,21 +30,22 @@ from psephos.curator.hamm.statistic import (
     release_total,
     with_joint_noise,
 )
+from psephos.curator.ledger import ledger_entry
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.pathak.curator import PathakCurator, Published
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator, Walking
 from psephos.curator.tally import OpenedSum, Tally
-from psephos.parties.gradients import LocalLoss
+from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.holder import KeyHolder
-from psephos.parties.noise import Shares
+from psephos.parties.noise import Shares, shares_of
 from psephos.parties.party import Party, VectorParty, VotingParty
 from psephos.parties.pathak import PathakParty
 from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range
 from psephos.parties.training import train_parties
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
+from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint, parameters_context, project
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
@@ -74,10 +67,7 @@ from psephos.protocol.storage.values import storable
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind
 from psephos.results import Release
-from psephos.simulation.average import FRACTION_BITS, parameters_context
 from psephos.simulation.pathak import make_terms
-from psephos.simulation.psgd import signed_labels
-from psephos.simulation.tally import shares_of
 
 __all__ = [
     "SPECS",

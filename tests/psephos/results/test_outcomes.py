@@ -173,7 +173,7 @@ def test_what_a_reader_must_not_miss_is_a_warning(change: dict[str, Any], words:
 
 
 def test_the_documentation_of_the_json_is_that_of_the_types() -> None:
-    root = Path(__file__).resolve().parents[2] / "docs"
+    root = Path(__file__).resolve().parents[3] / "docs"
     spec = importlib.util.spec_from_file_location("json_page", root / "config" / "json_page.py")
     assert spec is not None
     assert spec.loader is not None

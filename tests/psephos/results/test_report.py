@@ -556,7 +556,7 @@ def test_a_mechanism_that_does_worse_than_it_claims_is_convicted(tmp_path: Path)
 
 
 BROWSER = importlib.util.spec_from_file_location(
-    "docs_config_chromium", Path(__file__).resolve().parents[2] / "docs" / "config" / "chromium.py"
+    "docs_config_chromium", Path(__file__).resolve().parents[3] / "docs" / "config" / "chromium.py"
 )
 assert BROWSER is not None
 assert BROWSER.loader is not None

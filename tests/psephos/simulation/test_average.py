@@ -10,11 +10,12 @@ import pytest
 
 from psephos.curator.hamm import sensitivity
 from psephos.curator.hamm.rules import averaging_radius
+from psephos.protocol.encrypted_sum.fixed_point import parameters_context
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.average import AverageOptions, exact_round, parameters_context, simulate_average
+from psephos.simulation.average import AverageOptions, exact_round, simulate_average
 from psephos.simulation.ceremony import setup_keys
 from tests.psephos.simulation import runs
 

@@ -18,7 +18,6 @@ import pytest
 from typer.testing import CliRunner
 
 import psephos
-from psephos import job as job_module
 from psephos.audit.mutants import replaced
 from psephos.cli.main import build
 from psephos.data.tables import read_table
@@ -28,6 +27,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy
 from psephos.results.card import model_card
 from psephos.results.evaluation import Evaluation
+from psephos.simulation import job as job_module
 from psephos.simulation.job import Job, JobOptions
 
 SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
@@ -246,7 +246,7 @@ def test_private_rows_as_public_ones_are_said_first_everywhere(tmp_path: Path) -
 
 
 def test_a_run_from_a_schema_names_no_row_as_public(tmp_path: Path) -> None:
-    docs = Path(__file__).parents[2] / "docs" / "examples"
+    docs = Path(__file__).parents[3] / "docs" / "examples"
     own: dict[str, Any] = {"data": str(docs / "patients.csv"), "label": "outcome", "party": "hospital"}
     job = Job(JobOptions(**SHORT, **own, schema=str(docs / "patients.toml"), epsilon=(20.0,)))
     job.run()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from psephos.curator.psgd.agreement import Agreement, agree
-from psephos.parties.gradients import LocalLoss
+from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.errors import (
     DataError,
@@ -34,16 +34,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import Outcome
 from psephos.simulation.ceremony import KeySetup, setup_keys
-from psephos.simulation.psgd import (
-    Descended,
-    PsgdOptions,
-    _cautions,
-    clear_descent,
-    descend,
-    psgd_roles,
-    signed_labels,
-    simulate_psgd,
-)
+from psephos.simulation.psgd import Descended, PsgdOptions, _cautions, clear_descent, descend, psgd_roles, simulate_psgd
 from tests.psephos.simulation import runs
 
 SIZES = (5, 9, 2, 14)

@@ -16,7 +16,7 @@ from psephos.cli.show import show
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
 from psephos.data.datasets import Dataset
 from psephos.data.partition import dealt_by
-from psephos.parties.noise import PolyaShares, SkellamShares
+from psephos.parties.noise import PolyaShares, SkellamShares, shares_of
 from psephos.parties.statistic import entry_range
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
@@ -35,7 +35,7 @@ from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.ceremony import setup_keys
-from psephos.simulation.tally import TallyOptions, shares_of, simulate_tally, statistic_round
+from psephos.simulation.tally import TallyOptions, simulate_tally, statistic_round
 from tests.psephos.simulation import runs
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)

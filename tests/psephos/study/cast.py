@@ -18,7 +18,7 @@ from psephos.parties.statistic import own_vector
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board, MemoryBoard
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
+from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.paillier.threshold import KeyShare, deal
@@ -27,7 +27,6 @@ from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import Staged
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.simulation.average import FRACTION_BITS
 from psephos.study.protocols import Public, Spec, coordinates, spec_of
 from psephos.study.roles import curator_role, holder_role, party_role
 

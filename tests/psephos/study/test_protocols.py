@@ -15,15 +15,9 @@ import pytest
 from psephos.audit.adversary import Adversary
 from psephos.audit.rounds import short_key
 from psephos.curator.hamm.averaging import average_of
-from psephos.curator.hamm.methods import (
-    Request,
-    average_method,
-    erm_method,
-    ledger_entry,
-    own_data_method,
-    statistic_method,
-)
+from psephos.curator.hamm.methods import Request, average_method, erm_method, own_data_method, statistic_method
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_total
+from psephos.curator.ledger import ledger_entry
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.psgd.agreement import DescentOptions, agree
@@ -31,9 +25,10 @@ from psephos.curator.psgd.curator import Walking
 from psephos.curator.tally import OpenedSum
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_states import Searching, Told
+from psephos.parties.noise import shares_of
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
+from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, parameters_context
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import EquivocationError, StudyError
@@ -49,9 +44,7 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
 from psephos.results import Release
-from psephos.simulation.average import parameters_context
 from psephos.simulation.pathak import make_terms
-from psephos.simulation.tally import shares_of
 from psephos.study import verify
 from psephos.study.consent import described
 from psephos.study.protocols import (
