@@ -20,12 +20,12 @@ from psephos.protocol.roles import BOARD, Entry, Post, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["Asked", "Opened", "OpenedSum", "Tally", "open_product"]
+__all__ = ["AwaitingDecryptions", "OpenedSum", "Tally", "TallyOpened", "open_product"]
 
 
 @storable
 @dataclass(frozen=True)
-class Asked:
+class AwaitingDecryptions:
     """Voting is over, and the holders `asked` are to open the product; `parts` are the answers so far."""
 
     members: int = field(repr=False)
@@ -37,7 +37,7 @@ class Asked:
 
 @storable
 @dataclass(frozen=True)
-class Opened:
+class TallyOpened:
     """The sum is known."""
 
     sum: OpenedSum
@@ -83,7 +83,7 @@ class Tally(Observer):
                 f"{len(agreed)} holders have confirmed the curator's product, and {needed} must; another product was "
                 f"confirmed by {', '.join(others) or 'nobody'}, and nothing by {', '.join(silent) or 'nobody'}"
             )
-        if isinstance(state, Asked):
+        if isinstance(state, AwaitingDecryptions):
             return self._ask_others(state) or self._open(state)
         return None
 
@@ -102,20 +102,20 @@ class Tally(Observer):
             return Step(state)
         return self._ask_first(state, tuple(agreed)[: self.round.threshold_key.threshold])
 
-    @takes(Asked, Kind.BALLOT)
-    @takes(Opened, Kind.BALLOT)
-    def too_late(self, state: Asked | Opened, entry: Entry) -> Step:
+    @takes(AwaitingDecryptions, Kind.BALLOT)
+    @takes(TallyOpened, Kind.BALLOT)
+    def too_late(self, state: AwaitingDecryptions | TallyOpened, entry: Entry) -> Step:
         """As before."""
         raise self.lateness(entry)
 
-    @takes(Asked, Kind.CONFIRMATION)
-    @takes(Opened, Kind.CONFIRMATION)
-    def heard(self, state: Asked | Opened, entry: Entry) -> Step:
+    @takes(AwaitingDecryptions, Kind.CONFIRMATION)
+    @takes(TallyOpened, Kind.CONFIRMATION)
+    def heard(self, state: AwaitingDecryptions | TallyOpened, entry: Entry) -> Step:
         """One more than were needed."""
         return Step(state)
 
-    @takes(Asked, Kind.PARTIAL_DECRYPTION)
-    def gather(self, state: Asked, entry: Entry) -> Step:
+    @takes(AwaitingDecryptions, Kind.PARTIAL_DECRYPTION)
+    def gather(self, state: AwaitingDecryptions, entry: Entry) -> Step:
         """One holder's answer; the sum is opened as soon as all that were asked have given theirs."""
         part = received_part(self.round, state.columns, state.request.product_digest, entry, state.parts)
         state = replace(state, parts=(*state.parts, part))
@@ -133,7 +133,7 @@ class Tally(Observer):
 
     def _result(self, state: Any) -> OpenedSum | None:
         """What the curator learns."""
-        return state.sum if isinstance(state, Opened) else None
+        return state.sum if isinstance(state, TallyOpened) else None
 
     def _holders(self) -> tuple[int, ...]:
         return tuple(range(1, self.round.threshold_key.holders + 1))
@@ -141,16 +141,16 @@ class Tally(Observer):
     def _ask_first(self, state: Closed, holders: tuple[int, ...]) -> Step:
         product = self.product(state)
         request = TallyRequest(self.round.digest, product.members, product.digest)
-        return self._ask(Asked(product.members, product.columns, request), holders)
+        return self._ask(AwaitingDecryptions(product.members, product.columns, request), holders)
 
-    def _ask_others(self, state: Asked) -> Step | None:
+    def _ask_others(self, state: AwaitingDecryptions) -> Step | None:
         others = tuple(holder for holder in self._holders() if holder not in state.asked)
         return self._ask(state, others) if others else None
 
-    def _ask(self, state: Asked, holders: tuple[int, ...]) -> Step:
+    def _ask(self, state: AwaitingDecryptions, holders: tuple[int, ...]) -> Step:
         request, phase = state.request.encode(self.round), f"{self.round.kind}: open"
         posts = tuple(Post(f"holder {number}", request, phase, secret=False) for number in holders)
         return Step(replace(state, asked=(*state.asked, *holders)), posts)
 
-    def _open(self, state: Asked) -> Step:
-        return Step(Opened(open_product(self.product(state), state.parts)))
+    def _open(self, state: AwaitingDecryptions) -> Step:
+        return Step(TallyOpened(open_product(self.product(state), state.parts)))

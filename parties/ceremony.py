@@ -21,18 +21,18 @@ from psephos.parties.ceremony_conduct import HolderComputation, digest_of, flat
 from psephos.parties.ceremony_states import (
     AGAIN,
     FIRST,
-    Accusing,
-    Dealing,
+    AwaitingExponentCommitments,
+    AwaitingExponentShares,
+    AwaitingOpenedSeeds,
+    AwaitingSeedCommitments,
+    AwaitingSeedContributions,
+    AwaitingTestDecryptions,
     Done,
     Evidence,
-    Heard,
-    Joining,
-    Over,
-    Proving,
-    Receiving,
+    Failed,
+    MessageDigest,
     Searching,
-    Seeding,
-    Told,
+    SeedMaterial,
 )
 from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import (
@@ -100,13 +100,13 @@ class CeremonyHolder(HolderComputation, Machine):
 
     def due(self, state: object) -> Kind | None:
         """In a batch, what it said last; nothing is due to who has complained."""
-        if isinstance(state, Receiving) and state.evidence.search.due == Kind.COMPLAINT:
+        if isinstance(state, AwaitingExponentShares) and state.evidence.search.due == Kind.COMPLAINT:
             return Kind.COMPLAINT
         return Kind(state.due) if isinstance(state, Searching) else None
 
     def ended(self, state: object) -> bool:
         """Whatever comes after an error."""
-        return isinstance(state, Over)
+        return isinstance(state, Failed)
 
     def _rule(self, held: Any, entry: Entry) -> Rule | None:
         """Nothing of anybody else is kept, either."""
@@ -121,7 +121,7 @@ class CeremonyHolder(HolderComputation, Machine):
         except UnexpectedMessageError:
             raise
         except PsephosError as error:
-            after = replace(held, state=Over(str(error)), arrived=())
+            after = replace(held, state=Failed(str(error)), arrived=())
             post = self._post(failure(self.terms, str(error)))
             return Step(after, (post,), (Refusal(run[-1], error),))
 
@@ -133,10 +133,13 @@ class CeremonyHolder(HolderComputation, Machine):
             tuple(self._randomness.draw(SEED_BYTES) for _ in each) for each in (self._others(), self._sets)
         )
         promise = self._promise(self.number, secrets, contributions)
-        return Step(Joining(Told(secrets, contributions)), (self._public(Kind.SEED_COMMITMENTS, 0, FIRST, promise),))
+        return Step(
+            AwaitingSeedCommitments(SeedMaterial(secrets, contributions)),
+            (self._public(Kind.SEED_COMMITMENTS, 0, FIRST, promise),),
+        )
 
-    @gathers(Joining, Kind.SEED_COMMITMENTS, lambda self, state: self.terms.names)
-    def contribute(self, state: Joining, said: Said) -> Step:
+    @gathers(AwaitingSeedCommitments, Kind.SEED_COMMITMENTS, lambda self, state: self.terms.names)
+    def contribute(self, state: AwaitingSeedCommitments, said: Said) -> Step:
         """When all have committed: tell every other holder the contributions to the sets that both are in."""
         promised = []
         for j, (name, data) in enumerate(said.items(), 1):
@@ -152,10 +155,10 @@ class CeremonyHolder(HolderComputation, Machine):
         own = dict(zip(self._sets, told.contributions, strict=True))
         parts = {k: b"".join(own[s] for s in self._common(self.number, k)) for k in self._others()}
         sealed = self._sealed(told, Kind.SEED_CONTRIBUTIONS, parts)
-        return Step(Seeding(told), (self._public(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *sealed),))
+        return Step(AwaitingSeedContributions(told), (self._public(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *sealed),))
 
-    @gathers(Seeding, Kind.SEED_CONTRIBUTIONS, lambda self, state: self.terms.names)
-    def agree(self, state: Seeding, said: Said) -> Step:
+    @gathers(AwaitingSeedContributions, Kind.SEED_CONTRIBUTIONS, lambda self, state: self.terms.names)
+    def agree(self, state: AwaitingSeedContributions, said: Said) -> Step:
         """The seed of a set is a hash of all its holders' contributions."""
         length = (self._contribution_bytes() + pairs.TAG_BYTES) * len(self._others())
         sealed = (self._read(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *each, length).rest() for each in said.items())
@@ -303,10 +306,10 @@ class CeremonyHolder(HolderComputation, Machine):
         said = committed(verification_base(self.terms, n), polynomial, modulus)
         parts = (pack_integers([share % order], order), pack_integers(said, modulus))
         post = self._public(Kind.EXPONENT_COMMITMENTS, state.batch, AGAIN, *parts)
-        return Step(Dealing(state, tuple(polynomial)), (post,))
+        return Step(AwaitingExponentCommitments(state, tuple(polynomial)), (post,))
 
-    @gathers(Dealing, Kind.EXPONENT_COMMITMENTS, lambda self, state: self.terms.names)
-    def derive(self, state: Dealing, said: Said) -> Step:
+    @gathers(AwaitingExponentCommitments, Kind.EXPONENT_COMMITMENTS, lambda self, state: self.terms.names)
+    def derive(self, state: AwaitingExponentCommitments, said: Said) -> Step:
         """theta and the verification values; a d that is no multiple of the order is seen here. Then give shares on."""
         assert state.search.winner is not None
         n, t = state.search.moduli[state.search.winner], self.terms.threshold
@@ -331,10 +334,10 @@ class CeremonyHolder(HolderComputation, Machine):
         parts = {k: pack_integers([evaluate(state.polynomial, k)], bound) for k in self._others()}
         sealed = self._sealed(state.search.told, Kind.EXPONENT_SHARES, parts)
         post = self._public(Kind.EXPONENT_SHARES, state.search.batch, AGAIN, *sealed)
-        return Step(Receiving(evidence, state.polynomial, key), (post,))
+        return Step(AwaitingExponentShares(evidence, state.polynomial, key), (post,))
 
-    @gathers(Receiving, Kind.EXPONENT_SHARES, lambda self, state: self.terms.names)
-    def receive_shares(self, state: Receiving, said: Said) -> Step:
+    @gathers(AwaitingExponentShares, Kind.EXPONENT_SHARES, lambda self, state: self.terms.names)
+    def receive_shares(self, state: AwaitingExponentShares, said: Said) -> Step:
         """Check every share against its sender's commitments; the sum is this holder's. Open something with it."""
         search, length = state.evidence.search, byte_length(share_bound(self.terms)) + pairs.TAG_BYTES
         sealed = tuple(
@@ -359,10 +362,10 @@ class CeremonyHolder(HolderComputation, Machine):
         opens_as = pack_integers(parts, state.key.key.ciphertext_modulus)
         proved = proof.encode(state.key.key, state.key.exponent_bits)
         post = self._public(Kind.TEST_DECRYPTION, search.batch, AGAIN, opens_as, proved)
-        return Step(Proving(evidence, state.key, share.share()), (post,))
+        return Step(AwaitingTestDecryptions(evidence, state.key, share.share()), (post,))
 
-    @gathers(Proving, Kind.TEST_DECRYPTION, lambda self, state: self.terms.names)
-    def finish(self, state: Proving, said: Said) -> Step:
+    @gathers(AwaitingTestDecryptions, Kind.TEST_DECRYPTION, lambda self, state: self.terms.names)
+    def finish(self, state: AwaitingTestDecryptions, said: Said) -> Step:
         """Every partial decryption must be proved, and every t of them open the public ciphertexts as they should."""
         key = state.key.key
         ciphertexts, plaintexts = test_ciphertexts(self.terms, key.modulus)
@@ -395,10 +398,10 @@ class CeremonyHolder(HolderComputation, Machine):
         """Open the winner's batch as well: there will be no key."""
         seeds = self._batch_seeds(evidence.search)
         post = self._public(Kind.OPENED_SEEDS, evidence.search.batch, AGAIN, *(seeds[s] for s in self._spoken_for()))
-        return Step(Accusing(evidence), (post,))
+        return Step(AwaitingOpenedSeeds(evidence), (post,))
 
-    @gathers(Accusing, Kind.OPENED_SEEDS, lambda self, state: self.terms.names)
-    def blame(self, state: Accusing, said: Said) -> Step:
+    @gathers(AwaitingOpenedSeeds, Kind.OPENED_SEEDS, lambda self, state: self.terms.names)
+    def blame(self, state: AwaitingOpenedSeeds, said: Said) -> Step:
         """Compare what everybody said with what they should have said; raises the error that names who lied."""
         evidence, search = state.evidence, state.evidence.search
         batch = Batch(self.terms, self._opened_seeds(search, Kind.OPENED_SEEDS, said))
@@ -419,7 +422,7 @@ class CeremonyHolder(HolderComputation, Machine):
             raise CheatingError(_lied(liars))
         raise AgreementError("the ceremony came to no key, and nobody is found to have lied: start another one")
 
-    def _complain(self, state: Searching | Receiving) -> Step:
+    def _complain(self, state: Searching | AwaitingExponentShares) -> Step:
         """Open all that this holder was told, for everybody; everybody, itself among them, reads it and judges."""
         evidence = self._evidence(state)
         search, told = replace(evidence.search, due=Kind.COMPLAINT.value), evidence.search.told
@@ -427,10 +430,10 @@ class CeremonyHolder(HolderComputation, Machine):
         return Step(after, (self._public(Kind.COMPLAINT, search.batch, FIRST, *told.secrets, *told.contributions),))
 
     @takes(Searching, Kind.COMPLAINT)
-    @takes(Dealing, Kind.COMPLAINT)
-    @takes(Receiving, Kind.COMPLAINT)
-    @takes(Proving, Kind.COMPLAINT)
-    @takes(Accusing, Kind.COMPLAINT)
+    @takes(AwaitingExponentCommitments, Kind.COMPLAINT)
+    @takes(AwaitingExponentShares, Kind.COMPLAINT)
+    @takes(AwaitingTestDecryptions, Kind.COMPLAINT)
+    @takes(AwaitingOpenedSeeds, Kind.COMPLAINT)
     def judge_complaint(self, state: object, entry: Entry) -> Step:
         """See with the complainer's eyes; raises CheatingError, which names who lied to it, or itself."""
         name, evidence = entry.sender, self._evidence(state)
@@ -473,8 +476,8 @@ _PHASES = {
 }
 
 
-def _hear(heard: tuple[Heard, ...], kind: Kind, stage: int, said: Said) -> tuple[Heard, ...]:
-    return (*heard, *(Heard(int(kind), stage, name, digest_of(data)) for name, data in said.items()))
+def _hear(heard: tuple[MessageDigest, ...], kind: Kind, stage: int, said: Said) -> tuple[MessageDigest, ...]:
+    return (*heard, *(MessageDigest(int(kind), stage, name, digest_of(data)) for name, data in said.items()))
 
 
 def _lied(liars: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.parties.ceremony_states import AGAIN, FIRST, Dealing, Evidence, Searching, Told
+from psephos.parties.ceremony_states import AGAIN, FIRST, AwaitingExponentCommitments, Evidence, Searching, SeedMaterial
 from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import committed_share, share_bound, verification_base
 from psephos.protocol.ceremony.messages import (
@@ -65,7 +65,7 @@ class HolderComputation:
     # -- what holder j was told, as it sees it or everybody when it complains
 
     def _seeds(
-        self, told: Told, j: int, secrets: Sequence[bytes], own: Sequence[bytes]
+        self, told: SeedMaterial, j: int, secrets: Sequence[bytes], own: Sequence[bytes]
     ) -> tuple[dict[int, bytes], set[int]]:
         """The seeds of its sets; who told it another contribution than the one it committed to."""
         known, liars = {(s, j): c for s, c in zip(self._of(j), own, strict=True)}, set()
@@ -288,19 +288,21 @@ class HolderComputation:
         said = (commitment(c, holder, s) for s, c in zip(self._of(holder), contributions, strict=True))
         return b"".join((*said, *map(pairs.public, secrets)))
 
-    def _public_key(self, told: Told, owner: int, other: int) -> bytes:
+    def _public_key(self, told: SeedMaterial, owner: int, other: int) -> bytes:
         """The owner's, for the other."""
         place = SEED_BYTES * (len(self._of(owner)) + self._others(owner).index(other))
         return told.promised[owner - 1][place : place + SEED_BYTES]
 
-    def _sealed(self, told: Told, kind: Kind, parts: Mapping[int, bytes]) -> list[bytes]:
+    def _sealed(self, told: SeedMaterial, kind: Kind, parts: Mapping[int, bytes]) -> list[bytes]:
         """One part for each of the others."""
         return [
             pairs.seal(secret, self._public_key(told, k, self.number), self._about(kind, self.number, k), parts[k])
             for k, secret in zip(self._others(), told.secrets, strict=True)
         ]
 
-    def _unsealed(self, told: Told, kind: Kind, sender: int, reader: int, secret: bytes, sealed: bytes) -> bytes:
+    def _unsealed(
+        self, told: SeedMaterial, kind: Kind, sender: int, reader: int, secret: bytes, sealed: bytes
+    ) -> bytes:
         """The reader's part of what a holder sealed for all others; raises MessageError when it does not open."""
         size, place = len(sealed) // len(self._others()), self._others(sender).index(reader)
         part = sealed[size * place : size * (place + 1)]
@@ -319,7 +321,7 @@ class HolderComputation:
         """What is known in a state that has a batch."""
         if isinstance(state, Searching):
             return Evidence(state)
-        return Evidence(state.search) if isinstance(state, Dealing) else state.evidence
+        return Evidence(state.search) if isinstance(state, AwaitingExponentCommitments) else state.evidence
 
     def _read(self, kind: Kind, batch: int, stage: int, sender: str, data: bytes, length: int) -> Reader:
         return opened(self.terms, kind, batch, stage, sender, data, length)

@@ -14,18 +14,18 @@ __all__ = [
     "AGAIN",
     "FIRST",
     "MODULI",
-    "Accusing",
-    "Dealing",
+    "AwaitingExponentCommitments",
+    "AwaitingExponentShares",
+    "AwaitingOpenedSeeds",
+    "AwaitingSeedCommitments",
+    "AwaitingSeedContributions",
+    "AwaitingTestDecryptions",
     "Done",
     "Evidence",
-    "Heard",
-    "Joining",
-    "Over",
-    "Proving",
-    "Receiving",
+    "Failed",
+    "MessageDigest",
     "Searching",
-    "Seeding",
-    "Told",
+    "SeedMaterial",
 ]
 
 FIRST, AGAIN, MODULI = 0, 1, 2
@@ -34,7 +34,7 @@ FIRST, AGAIN, MODULI = 0, 1, 2
 
 @storable
 @dataclass(frozen=True)
-class Told:
+class SeedMaterial:
     """What seeds came from, and what a complaint about what is told in private is judged by.
 
     Attributes:
@@ -52,23 +52,23 @@ class Told:
 
 @storable
 @dataclass(frozen=True)
-class Joining:
+class AwaitingSeedCommitments:
     """Nobody has said anything."""
 
-    told: Told
+    told: SeedMaterial
 
 
 @storable
 @dataclass(frozen=True)
-class Seeding:
+class AwaitingSeedContributions:
     """Everybody has committed to its contributions."""
 
-    told: Told
+    told: SeedMaterial
 
 
 @storable
 @dataclass(frozen=True)
-class Heard:
+class MessageDigest:
     """That a holder said something in this batch: enough to see later whether it was right."""
 
     kind: int
@@ -99,10 +99,10 @@ class Searching:
         due: the kind of message that this holder has sent and waits for from the others.
     """
 
-    told: Told
+    told: SeedMaterial
     seeds: tuple[bytes, ...] = field(repr=False)
     batch: int = 0
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[MessageDigest, ...] = ()
     commitments: tuple[tuple[bytes, ...], ...] = ()
     products: bytes = field(default=b"", repr=False)
     differences: bytes = field(default=b"", repr=False)
@@ -119,7 +119,7 @@ class Searching:
 
 @storable
 @dataclass(frozen=True)
-class Dealing:
+class AwaitingExponentCommitments:
     """The modulus is found; its batch, and this holder's polynomial."""
 
     search: Searching = field(repr=False)
@@ -139,7 +139,7 @@ class Evidence:
 
 @storable
 @dataclass(frozen=True)
-class Receiving:
+class AwaitingExponentShares:
     """The public key."""
 
     evidence: Evidence = field(repr=False)
@@ -149,7 +149,7 @@ class Receiving:
 
 @storable
 @dataclass(frozen=True)
-class Proving:
+class AwaitingTestDecryptions:
     """This holder's share."""
 
     evidence: Evidence = field(repr=False)
@@ -159,7 +159,7 @@ class Proving:
 
 @storable
 @dataclass(frozen=True)
-class Accusing:
+class AwaitingOpenedSeeds:
     """Somebody lied about the winner: its batch is opened to see who, and there is no key."""
 
     evidence: Evidence = field(repr=False)
@@ -176,7 +176,7 @@ class Done:
 
 @storable
 @dataclass(frozen=True)
-class Over:
+class Failed:
     """It failed, by an error that was named: all that could open anything is forgotten."""
 
     why: str

@@ -96,7 +96,7 @@ def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> li
 
 @storable
 @dataclass(frozen=True)
-class Answering:
+class GradientPartyState:
     """A party follows the descent.
 
     Attributes:
@@ -108,7 +108,7 @@ class Answering:
         clipped: how many gradients were scaled down. Depends on the data: for the party's own eyes.
     """
 
-    walk: DescentState
+    progress: DescentState
     eta: tuple[int, ...] = field(repr=False)
     answered: int = 0
     vector: tuple[int, ...] = field(default=(), repr=False)
@@ -161,17 +161,17 @@ class GradientParty(Machine):
             return json.dumps(fixed_share(self.terms.series, self.number, self._noise(0))).encode()
 
         eta = tuple(json.loads(self._once.first(self._claim(0), b"", draw)))
-        return Step(Answering(DescentState.start(self.terms), eta))
+        return Step(GradientPartyState(DescentState.start(self.terms), eta))
 
-    @takes(Answering, Kind.ANNOUNCEMENT)
-    def follow(self, state: Answering, entry: Entry) -> Step:
+    @takes(GradientPartyState, Kind.ANNOUNCEMENT)
+    def follow(self, state: GradientPartyState, entry: Entry) -> Step:
         """The next step, at the point that follows; raises as `DescentState.announced`."""
-        return Step(replace(state, walk=state.walk.announced(self.terms, entry, self.name)))
+        return Step(replace(state, progress=state.progress.announced(self.terms, entry, self.name)))
 
-    @takes(Answering, Kind.PUBLISHED_SUM)
-    def move(self, state: Answering, entry: Entry) -> Step:
+    @takes(GradientPartyState, Kind.PUBLISHED_SUM)
+    def move(self, state: GradientPartyState, entry: Entry) -> Step:
         """On to the next point, when t holders have published the same sum; raises as `DescentState.published`."""
-        return Step(replace(state, walk=state.walk.published(self.terms, entry)))
+        return Step(replace(state, progress=state.progress.published(self.terms, entry)))
 
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
         """As `Machine.receive`; and then one ballot in the step that is open, if this party has not answered it.
@@ -181,9 +181,9 @@ class GradientParty(Machine):
             GradientBoundError: a gradient above the bound when clipping was not agreed on. No ballot leaves.
         """
         step = super().receive(state, entries)
-        own: Answering = step.state.state
-        announcement = own.walk.announcement
-        if announcement is None or not own.walk.open or own.answered == announcement.step:
+        own: GradientPartyState = step.state.state
+        announcement = own.progress.announcement
+        if announcement is None or not own.progress.open or own.answered == announcement.step:
             return step
         try:
             own, data = self._ballot(own, announcement)
@@ -196,7 +196,7 @@ class GradientParty(Machine):
             step = replace(step, posts=(*step.posts, Post(BOARD, data, "gradients: cast")))
         return replace(step, state=replace(step.state, state=replace(own, answered=announcement.step)))
 
-    def _ballot(self, state: Answering, announcement: Announcement) -> tuple[Answering, bytes]:
+    def _ballot(self, state: GradientPartyState, announcement: Announcement) -> tuple[GradientPartyState, bytes]:
         # The plaintext of a ballot that was made before a restart is known to nobody any more.
         round_, after = self.terms.round(announcement), replace(state, vector=())
 
@@ -216,7 +216,7 @@ class GradientParty(Machine):
             ) from None
         return after, data
 
-    def vector(self, state: Answering, announcement: Announcement) -> tuple[list[int], bool]:
+    def vector(self, state: GradientPartyState, announcement: Announcement) -> tuple[list[int], bool]:
         """The noisy gradient in lattice units, with fresh noise, and whether it was clipped: every call is one release.
 
         Raises GradientBoundError as `answer`.
@@ -238,7 +238,7 @@ class GradientParty(Machine):
     def _claim(self, step: int) -> bytes:
         return self.terms.digest + step.to_bytes(4, "big")
 
-    def _result(self, state: Answering) -> Answering:
+    def _result(self, state: GradientPartyState) -> GradientPartyState:
         """Its own account: how far it is, and its secrets."""
         return state
 
@@ -248,7 +248,7 @@ class GradientParty(Machine):
 
 @storable
 @dataclass(frozen=True)
-class Holding:
+class SeriesHolderState:
     """A holder follows the descent.
 
     Attributes:
@@ -258,7 +258,7 @@ class Holding:
         published: that step, when it has published its sum.
     """
 
-    walk: DescentState
+    progress: DescentState
     inner: Any = None
     parts: tuple[PartialDecryption, ...] = field(default=(), repr=False)
     published: int = 0
@@ -284,43 +284,43 @@ class SeriesHolder(Machine):
 
     def _start(self) -> Step:
         """Wait for the first step."""
-        return Step(Holding(DescentState.start(self.terms)))
+        return Step(SeriesHolderState(DescentState.start(self.terms)))
 
-    @takes(Holding, Kind.ANNOUNCEMENT)
-    def follow(self, state: Holding, entry: Entry) -> Step:
+    @takes(SeriesHolderState, Kind.ANNOUNCEMENT)
+    def follow(self, state: SeriesHolderState, entry: Entry) -> Step:
         """Watch the round of the next step; one round of each step, for ever.
 
         Raises what `DescentState.announced` does, and AlreadyOpenedError for another round of an earlier step.
         """
-        walk = state.walk.announced(self.terms, entry, self.name)
-        assert walk.announcement is not None
-        claim = self.terms.digest + walk.announcement.step.to_bytes(4, "big")
+        progress = state.progress.announced(self.terms, entry, self.name)
+        assert progress.announcement is not None
+        claim = self.terms.digest + progress.announcement.step.to_bytes(4, "big")
         try:
-            self._once.first(claim, self.terms.round(walk.announcement).digest, lambda: b"")
+            self._once.first(claim, self.terms.round(progress.announcement).digest, lambda: b"")
         except AlreadyDoneError:
             raise AlreadyOpenedError(
-                f"{self.name} has followed another round of step {walk.announcement.step}"
+                f"{self.name} has followed another round of step {progress.announcement.step}"
             ) from None
-        return Step(Holding(walk, self._holder(walk).start().state))
+        return Step(SeriesHolderState(progress, self._holder(progress).start().state))
 
-    @takes(Holding, Kind.BALLOT, batch=True)
-    @takes(Holding, Kind.CLOSE, batch=True)
-    @takes(Holding, Kind.CONFIRMATION, batch=True)
-    @takes(Holding, Kind.TALLY_REQUEST, batch=True)
-    def hold(self, state: Holding, entries: Sequence[Entry]) -> Step:
+    @takes(SeriesHolderState, Kind.BALLOT, batch=True)
+    @takes(SeriesHolderState, Kind.CLOSE, batch=True)
+    @takes(SeriesHolderState, Kind.CONFIRMATION, batch=True)
+    @takes(SeriesHolderState, Kind.TALLY_REQUEST, batch=True)
+    def hold(self, state: SeriesHolderState, entries: Sequence[Entry]) -> Step:
         """What a `KeyHolder` does in the round of the latest step."""
-        step = self._holder(state.walk).receive(state.inner, entries)
+        step = self._holder(state.progress).receive(state.inner, entries)
         return replace(step, state=replace(state, inner=step.state))
 
-    @takes(Holding, Kind.PARTIAL_DECRYPTION)
-    def sum(self, state: Holding, entry: Entry) -> Step:
+    @takes(SeriesHolderState, Kind.PARTIAL_DECRYPTION)
+    def sum(self, state: SeriesHolderState, entry: Entry) -> Step:
         """Publish the step's sum, as soon as t holders have opened it.
 
         Raises as `received_part`: a holder that lies is named.
         """
-        holder = self._holder(state.walk)
-        assert state.walk.announcement is not None
-        step = state.walk.announcement.step
+        holder = self._holder(state.progress)
+        assert state.progress.announcement is not None
+        step = state.progress.announcement.step
         if state.published == step:
             return Step(state)
         product = holder.product(state.inner.state)
@@ -335,16 +335,16 @@ class SeriesHolder(Machine):
         said = PublishedSum(step, self.number, sums).encode(self.terms)
         return Step(replace(state, parts=(), published=step), (Post(BOARD, said, "gradients: publish"),))
 
-    @takes(Holding, Kind.PUBLISHED_SUM)
-    def move(self, state: Holding, entry: Entry) -> Step:
+    @takes(SeriesHolderState, Kind.PUBLISHED_SUM)
+    def move(self, state: SeriesHolderState, entry: Entry) -> Step:
         """On to the next point, when t holders have published the same sum; raises as `DescentState.published`."""
-        return Step(replace(state, walk=state.walk.published(self.terms, entry)))
+        return Step(replace(state, progress=state.progress.published(self.terms, entry)))
 
     def listens(self, state: Any) -> bool:
         """As `KeyHolder`."""
         return False
 
-    def _holder(self, walk: DescentState) -> KeyHolder:
-        if walk.announcement is None:
+    def _holder(self, progress: DescentState) -> KeyHolder:
+        if progress.announcement is None:
             raise WrongRoundError(f"{self.name}: no step was announced yet")
-        return KeyHolder(self._share, self.terms.round(walk.announcement), openings=self._once, public=True)
+        return KeyHolder(self._share, self.terms.round(progress.announcement), openings=self._once, public=True)

@@ -1,7 +1,7 @@
 """What everybody agrees on before the first step: from the privacy asked for to noise, and what that is worth.
 
 `agree` turns `DescentOptions` and the parties' public sizes into an `Agreement`: a `Series` that parties hold each
-other to, the curator's `Descent`, and a `Guarantee` for the final classifier and for everything the curator saw.
+other to, the curator's `Descent`, and a `DescentGuarantee` for the final classifier and for everything the curator saw.
 Rajkumar and Agarwal 2012, Procedures 1 to 3 and section 3.2; the derivations are in docs/rajkumar.md.
 """
 
@@ -125,7 +125,7 @@ class DescentOptions:
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class DescentGuarantee:
     """What is promised, and for what. All epsilons are for `unit`-level neighbours, one replaced, sizes public.
 
     Attributes:
@@ -168,7 +168,7 @@ class Agreement:
 
     series: Series
     descent: Descent
-    guarantee: Guarantee
+    guarantee: DescentGuarantee
     sigma: float
     slack: float
     sensitivity: float
@@ -211,7 +211,7 @@ def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: 
     # delta_t and not the transcript's; the deltas of composed steps add.
     distance = series.truncation + (series.steps + 1) * series.parties * SAMPLER_DISTANCE
     spared = step.spared or min(1.0, (1 + math.exp(options.epsilon)) * distance)
-    guarantee = Guarantee(
+    guarantee = DescentGuarantee(
         options.unit,
         options.delta if step.spared else min(1.0, options.delta + spared),
         fixed.epsilon,

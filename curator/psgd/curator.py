@@ -26,7 +26,7 @@ from psephos.protocol.wire import Kind
 
 @storable
 @dataclass(frozen=True)
-class Walking:
+class GradientCuratorState:
     """Where the descent is.
 
     Attributes:
@@ -35,19 +35,19 @@ class Walking:
         inner: the state of the `Tally` of the step that was announced last.
     """
 
-    walk: DescentState
+    progress: DescentState
     opened: OpenedSum | None = None
     inner: Any = field(default=None, repr=False)
 
     @property
     def steps(self) -> int:
         """Sums taken so far."""
-        return self.walk.steps
+        return self.progress.steps
 
     @property
     def w(self) -> NDArray[np.float64]:
         """The current iterate, (d,)."""
-        return np.array(self.walk.point)
+        return np.array(self.progress.point)
 
 
 class GradientCurator(Machine):
@@ -62,36 +62,38 @@ class GradientCurator(Machine):
 
     def _start(self) -> Step:
         """Announce the first step, at the origin."""
-        return self._announce(Walking(DescentState.start(self.terms)))
+        return self._announce(GradientCuratorState(DescentState.start(self.terms)))
 
-    @takes(Walking, Kind.BALLOT, batch=True)
-    @takes(Walking, Kind.CLOSE, batch=True)
-    @takes(Walking, Kind.CONFIRMATION, batch=True)
-    @takes(Walking, Kind.PARTIAL_DECRYPTION, batch=True)
-    def count(self, state: Walking, entries: Sequence[Entry]) -> Step:
+    @takes(GradientCuratorState, Kind.BALLOT, batch=True)
+    @takes(GradientCuratorState, Kind.CLOSE, batch=True)
+    @takes(GradientCuratorState, Kind.CONFIRMATION, batch=True)
+    @takes(GradientCuratorState, Kind.PARTIAL_DECRYPTION, batch=True)
+    def count(self, state: GradientCuratorState, entries: Sequence[Entry]) -> Step:
         """What a `Tally` does in the round of the announced step."""
         inner = self._tally(state).receive(state.inner, entries)
         return replace(inner, state=replace(state, inner=inner.state))
 
-    @takes(Walking, Kind.PUBLISHED_SUM)
-    def move(self, state: Walking, entry: Entry) -> Step:
+    @takes(GradientCuratorState, Kind.PUBLISHED_SUM)
+    def move(self, state: GradientCuratorState, entry: Entry) -> Step:
         """Announce the next step, when t holders have published the same sum; raises as `DescentState.published`."""
-        walk = state.walk.published(self.terms, entry)
-        if walk.steps == state.walk.steps:
-            return Step(replace(state, walk=walk))
-        sums, tally = walk.sums(), self._tally(state)
+        progress = state.progress.published(self.terms, entry)
+        if progress.steps == state.progress.steps:
+            return Step(replace(state, progress=progress))
+        sums, tally = progress.sums(), self._tally(state)
         assert sums is not None
         opened = tally.result(state.inner) or OpenedSum(sums, tally.product(state.inner.state).parties)
-        wrong = tuple(holder for holder, other in walk.said if other != sums)
-        return self._announce(Walking(walk, replace(opened, sums=sums, wrong_holders=wrong), state.inner))
+        wrong = tuple(holder for holder, other in progress.said if other != sums)
+        return self._announce(
+            GradientCuratorState(progress, replace(opened, sums=sums, wrong_holders=wrong), state.inner)
+        )
 
-    def _on_idle(self, state: Walking) -> Step | None:
+    def _on_idle(self, state: GradientCuratorState) -> Step | None:
         """Close the vote on the step, or ask more holders, as a `Tally` does.
 
         Raises PartyVanishedError when more parties than agreed did not answer. The step is kept: with them back, the
         same run can go on.
         """
-        if not state.walk.open:
+        if not state.progress.open:
             return None
         try:
             inner = self._tally(state).on_idle(state.inner)
@@ -105,35 +107,37 @@ class GradientCurator(Machine):
 
     def done(self, state: Any) -> bool:
         """Whether the descent is over."""
-        walking: Walking = state.state
-        return walking.walk.over(self.terms)
+        walking: GradientCuratorState = state.state
+        return walking.progress.over(self.terms)
 
-    def _is_ready(self, state: Walking) -> bool:
+    def _is_ready(self, state: GradientCuratorState) -> bool:
         """Whether everybody has answered the step."""
-        return state.walk.open and self._tally(state).is_ready(state.inner)
+        return state.progress.open and self._tally(state).is_ready(state.inner)
 
     def awaits(self, state: Any) -> Missing | None:
         """What the holders publish of the announced step."""
-        walking: Walking = state.state
-        if not walking.walk.open:
+        walking: GradientCuratorState = state.state
+        if not walking.progress.open:
             return None
-        said, holders = dict(walking.walk.said), range(1, self.terms.threshold_key.holders + 1)
+        said, holders = dict(walking.progress.said), range(1, self.terms.threshold_key.holders + 1)
         return Missing(Kind.PUBLISHED_SUM, tuple(f"holder {number}" for number in holders if number not in said))
 
-    def _result(self, state: Walking) -> Walking:
+    def _result(self, state: GradientCuratorState) -> GradientCuratorState:
         """How far it is."""
         return state
 
-    def _tally(self, state: Walking) -> Tally:
-        assert state.walk.announcement is not None
-        return Tally(self.terms.round(state.walk.announcement))
+    def _tally(self, state: GradientCuratorState) -> Tally:
+        assert state.progress.announcement is not None
+        return Tally(self.terms.round(state.progress.announcement))
 
-    def _announce(self, state: Walking) -> Step:
+    def _announce(self, state: GradientCuratorState) -> Step:
         """The next step, or the end."""
-        walk = state.walk
-        if walk.over(self.terms):
+        progress = state.progress
+        if progress.over(self.terms):
             return Step(state)
-        announcement = Announcement.create(self.terms, walk.steps + 1, walk.point, self._randomness)
+        announcement = Announcement.create(self.terms, progress.steps + 1, progress.point, self._randomness)
         inner = Tally(self.terms.round(announcement)).start().state
         posts = (Post(BOARD, announcement.encode(), "gradients: announce"),)
-        return Step(Walking(replace(walk, announcement=announcement, said=()), state.opened, inner), posts)
+        return Step(
+            GradientCuratorState(replace(progress, announcement=announcement, said=()), state.opened, inner), posts
+        )

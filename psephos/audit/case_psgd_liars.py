@@ -119,7 +119,7 @@ def _judged(
     """Against a walk in which `culprit` lied and the ballots of `valid` are the valid ones."""
     got: dict[str, str] = {}
     points, rounds = _truth(context, walked, valid)
-    walks = [walked.results[f"party {number}"].walk for number in HONEST]
+    walks = [walked.results[f"party {number}"].progress for number in HONEST]
     if any(walk.steps >= len(points) or walk.point != points[walk.steps] for walk in walks):
         got[SUM] = got[GRADIENT] = f"{told}: a point does not follow from the sums of the valid ballots"
     for number in HONEST:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
-from psephos.curator.psgd.curator import GradientCurator, Walking
+from psephos.curator.psgd.curator import GradientCurator, GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
@@ -27,7 +27,7 @@ from psephos.data.partition import Absent, DataOptions, dealt_by, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
-from psephos.parties.psgd import Answering, GradientParty, SeriesHolder
+from psephos.parties.psgd import GradientParty, GradientPartyState, SeriesHolder
 from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot
@@ -155,7 +155,7 @@ def descend(
     resumed_at = walk.begin()
     results = driver.run()
     walk.look()
-    end: Walking = results["curator"]
+    end: GradientCuratorState = results["curator"]
     return Descended(
         end.w,
         end.steps,
@@ -163,7 +163,7 @@ def descend(
         tuple(walk.opened),
         walk.equal,
         tuple(walk.seconds),
-        sum(account.clipped for account in results.values() if isinstance(account, Answering)),
+        sum(account.clipped for account in results.values() if isinstance(account, GradientPartyState)),
         sum(phase.bytes for phase in driver.phases.values()),
     )
 
@@ -223,7 +223,7 @@ class _Observed:
     def begin(self) -> int:
         """How far an earlier run came."""
         curator = self._results().get("curator")
-        self._done = curator.steps if isinstance(curator, Walking) else 0
+        self._done = curator.steps if isinstance(curator, GradientCuratorState) else 0
         self._progress("steps", self._done, self._total)
         return self._done
 
@@ -236,14 +236,16 @@ class _Observed:
         """Note a step that was taken since the last look."""
         results = self._results()
         curator = results.get("curator")
-        if not isinstance(curator, Walking) or curator.steps == self._done or curator.opened is None:
+        if not isinstance(curator, GradientCuratorState) or curator.steps == self._done or curator.opened is None:
             return
         now = time.perf_counter()
         self.seconds.append(now - self._since)
         self._since, self._done = now, curator.steps
         self.opened.append(curator.opened)
         accounts = [results.get(f"party {number}") for number in curator.opened.parties]
-        vectors = [a.vector for a in accounts if isinstance(a, Answering) and a.answered == self._done and a.vector]
+        vectors = [
+            a.vector for a in accounts if isinstance(a, GradientPartyState) and a.answered == self._done and a.vector
+        ]
         if len(vectors) == len(accounts):  # a puppet's plaintext is its own
             clear = tuple(sum(column) for column in zip(*vectors, strict=True))
             self.equal = self.equal is not False and clear == curator.opened.sums

@@ -35,7 +35,7 @@ from psephos.curator.losses import loss_named
 from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.pathak.curator import PathakCurator, Published
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
-from psephos.curator.psgd.curator import GradientCurator, Walking
+from psephos.curator.psgd.curator import GradientCurator, GradientCuratorState
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.holder import KeyHolder
@@ -560,7 +560,7 @@ class Psgd(Spec):
     def curator(self, key: ThresholdKey) -> Role:
         return GradientCurator(self.terms(key))
 
-    def release(self, result: Walking, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+    def release(self, result: GradientCuratorState, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         agreed, options = self._agreement, self.options
         paid = agreed.guarantee
         delta = options.delta if options.variant == "gaussian" else paid.delta_samplers
@@ -571,7 +571,7 @@ class Psgd(Spec):
         chosen = {"steps": result.steps, "lam": options.lam, "colluders": options.coalition}
         return result.w, ledger_entry(event, bound, agreed.series.step_law, chosen)
 
-    def ballots(self, result: Walking) -> int:
+    def ballots(self, result: GradientCuratorState) -> int:
         """Of the last step."""
         assert result.opened is not None
         return result.opened.ballots

@@ -64,7 +64,7 @@ def party_role(
 def curator_role(public: Public, release: Callable[[Any], bytes], store: Store) -> Staged:
     """The curator: counts, has sums opened, releases by `release` what it comes to, and publishes that.
 
-    What `release` is given: an `OpenedSum`; of "psgd" its `Walking`; of "pathak" the sum of the shares.
+    What `release` is given: an `OpenedSum`; of "psgd" its `GradientCuratorState`; of "pathak" the sum of the shares.
     `Spec.release` takes each.
     """
     study, play = public.study, spec_of(public)

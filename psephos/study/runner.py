@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from psephos.curator.psgd.curator import GradientCurator
-from psephos.curator.tally import Asked
+from psephos.curator.tally import AwaitingDecryptions
 from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.ceremony_states import Over, Searching
+from psephos.parties.ceremony_states import Failed, Searching
 from psephos.parties.holder import Answered
 from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.agent import Agent
@@ -52,7 +52,7 @@ def _now(agent: Agent) -> tuple[Role, Any]:
 
 def failed(agent: Agent) -> bool:
     """Whether the study ended without a key: its ceremony failed, or holders published different ones."""
-    return isinstance(_now(agent)[1], Over | NoKey)
+    return isinstance(_now(agent)[1], Failed | NoKey)
 
 
 def standing(agent: Agent) -> str:
@@ -63,7 +63,7 @@ def standing(agent: Agent) -> str:
     left = agent.role.awaits(agent.state)
     if isinstance(role, Joining):
         return f"waits until these have joined: {', '.join(left.senders)}" if left else "has joined"
-    if isinstance(state, Over | NoKey):
+    if isinstance(state, Failed | NoKey):
         return f"there is no key, and this study is over: {state.why}"
     if isinstance(role, CeremonyHolder):
         if isinstance(state, Searching):
@@ -81,9 +81,9 @@ def standing(agent: Agent) -> str:
         said = len(state.agreeing(role.product(state).digest))
         return f"the vote is closed; {said} of {role.round.confirmations} holders have confirmed what is opened"
     if isinstance(role, GradientCurator | GradientParty | SeriesHolder):
-        known = f"has {state.walk.steps} of at most {role.terms.series.steps} sums"
+        known = f"has {state.progress.steps} of at most {role.terms.series.steps} sums"
         return f"{known}; waits for {left}" if left else known
-    if isinstance(state, Asked):
+    if isinstance(state, AwaitingDecryptions):
         return f"has {len(state.parts)} partial decryptions of the {len(state.asked)} that it asked for"
     if isinstance(state, Answered):
         return "has opened the sum; waits for the result"

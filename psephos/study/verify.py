@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from psephos.curator.pathak.curator import PathakConsumer
-from psephos.curator.psgd.curator import Walking
+from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.tally import OpenedSum, open_product
 from psephos.model import Model
 from psephos.protocol.board import Board
@@ -232,7 +232,7 @@ def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
     if not walk.over(terms):
         found.lacks = "the descent is not over"
     elif last is not None and last.opened is not None:
-        found.result = Walking(walk, last.opened)
+        found.result = GradientCuratorState(walk, last.opened)
 
 
 def _shares(play: Pathak, found: _Found) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.audit import Sends
-from psephos.curator.tally import Asked, OpenedSum, Tally, open_product
+from psephos.curator.tally import AwaitingDecryptions, OpenedSum, Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
@@ -363,9 +363,9 @@ class Curator:
         values = self.election.shares[holder - 1].partially_decrypt(self.product.vector().ciphertexts)
         return PartialDecryption(self.round.digest, holder, self.product.digest, values)
 
-    def asked(self, holders: tuple[int, ...], *parts: PartialDecryption) -> Asked:
+    def asked(self, holders: tuple[int, ...], *parts: PartialDecryption) -> AwaitingDecryptions:
         request = TallyRequest(self.round.digest, self.product.members, self.product.digest)
-        return Asked(self.product.members, self.product.columns, request, holders, parts)
+        return AwaitingDecryptions(self.product.members, self.product.columns, request, holders, parts)
 
     def requests(self, *holders: int) -> tuple[Post, ...]:
         data = self.asked(()).request.encode(self.round)

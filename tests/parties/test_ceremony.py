@@ -18,7 +18,7 @@ from gmpy2 import mpz
 
 from psephos.audit.mutants import edited
 from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
-from psephos.parties.ceremony_states import FIRST, Evidence, Over, Receiving, Searching
+from psephos.parties.ceremony_states import FIRST, AwaitingExponentShares, Evidence, Failed, Searching
 from psephos.protocol.ceremony.messages import reason, written
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -427,7 +427,7 @@ def test_who_has_complained_waits_for_nobody() -> None:
     def watch(phase: str, entry: Entry) -> None:
         seen.setdefault(f"{entry.sender}: {entry.kind.title}", driver.states[entry.sender])
 
-    for kind, state in ((Kind.SEED_CONTRIBUTIONS, Searching), (Kind.EXPONENT_SHARES, Receiving)):
+    for kind, state in ((Kind.SEED_CONTRIBUTIONS, Searching), (Kind.EXPONENT_SHARES, AwaitingExponentShares)):
         seen.clear()
         roles = [CeremonyHolder(agreed, 1), Whisperer(CeremonyHolder(agreed, 2), kind), CeremonyHolder(agreed, 3)]
         driver = Driver(roles, strict=False, watch=watch)
@@ -599,7 +599,7 @@ def test_what_came_early_is_forgotten_when_it_fails() -> None:
     ]
     step = holder.receive(waiting, short)
     assert (step.state.early, step.state.arrived) == ((), ())
-    assert isinstance(step.state.state, Over)
+    assert isinstance(step.state.state, Failed)
 
 
 @pytest.mark.parametrize("kind", [Kind.MODULUS_SHARES, Kind.TEST_VALUES])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, gamma, kstest, norm, poisson
 
 from psephos.parties.gradients import LocalLoss, margin_slope
-from psephos.parties.psgd import Answering, GradientParty, SeriesHolder, _within, fixed_share, step_share
+from psephos.parties.psgd import GradientParty, GradientPartyState, SeriesHolder, _within, fixed_share, step_share
 from psephos.protocol.encrypted_sum.messages import Close, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.errors import (
@@ -279,7 +279,7 @@ def test_points_are_followed_and_no_others_answered(ceremony: KeySetup) -> None:
         assert len(heard.posts) == 1
         state = hears(party, heard.state, published(terms, step, sums, 3, 1, 2)).state
         point = after_step(terms, point, sums, step)
-        assert party.result(state).walk.point == point
+        assert party.result(state).progress.point == point
     with pytest.raises(UnexpectedMessageError, match="the descent is over"):
         hears(party, state, said(announced(terms, 4, point)))
 
@@ -298,9 +298,9 @@ def test_fewer_than_t_holders_choose_no_point(ceremony: KeySetup) -> None:
     ):
         with pytest.raises(error):
             hears(party, told, what)
-    assert party.result(told).walk.point == ORIGIN
+    assert party.result(told).progress.point == ORIGIN
     right = hears(party, told, published(terms, 1, (5, 5), 1, 3)).state
-    assert party.result(right).walk.point == after_step(terms, ORIGIN, (5, 5), 1)
+    assert party.result(right).progress.point == after_step(terms, ORIGIN, (5, 5), 1)
 
 
 def test_the_next_step_is_answered_and_no_other(ceremony: KeySetup) -> None:
@@ -335,15 +335,15 @@ def test_steps_that_went_by_are_not_answered(ceremony: KeySetup) -> None:
 
 def test_the_stopping_rule_ends_it_for_everybody(ceremony: KeySetup) -> None:
     terms = replace(terms_of(ceremony), descent=replace(DESCENT, stopping=StoppingRule(0.7, 1)))
-    walk = DescentState.start(terms)
+    progress = DescentState.start(terms)
     for step in (1, 2):
-        assert not walk.over(terms)
-        (entry,) = said(announced(terms, step, walk.point))
-        walk = walk.announced(terms, entry, "party 0")
+        assert not progress.over(terms)
+        (entry,) = said(announced(terms, step, progress.point))
+        progress = progress.announced(terms, entry, "party 0")
         for heard in published(terms, step, (-100, -100) if step == 1 else (0, 0), 1, 2):
-            walk = walk.published(terms, heard)
-    assert walk.over(terms)
-    assert walk.steps == 2
+            progress = progress.published(terms, heard)
+    assert progress.over(terms)
+    assert progress.steps == 2
 
 
 def test_two_objects_on_one_file_never_give_two_answers(ceremony: KeySetup, tmp_path: Path) -> None:
@@ -403,12 +403,12 @@ def test_gradients_above_the_bound(ceremony: KeySetup) -> None:
     assert isinstance(step.refused[0].error, GradientBoundError)
     assert (step.posts, party.result(step.state).vector) == ((), ())
     told = party.receive(step.state, published(party.terms, 1, (0, 0), 1, 2))
-    assert (told.posts, told.refused, party.result(told.state).walk.steps) == ((), (), 1), (
+    assert (told.posts, told.refused, party.result(told.state).progress.steps) == ((), (), 1), (
         "it follows without answering"
     )
     clipping = party_of(ceremony, series=tight, clip=True)
     after = hears(clipping, clipping.start().state, said(announced(clipping.terms, 1, (0.0, 0.0))))
-    account: Answering = clipping.result(after.state)
+    account: GradientPartyState = clipping.result(after.state)
     assert account.clipped == 1
     assert account.vector == tuple(clipping.vector(account, announced(clipping.terms, 2))[0]), "no noise at all here"
     full = LocalLoss(X, Y).gradient((0.0, 0.0))
@@ -423,7 +423,7 @@ def test_repr_shows_no_secret(ceremony: KeySetup) -> None:
     assert repr(party) == "<GradientParty party 0>"
     assert repr(LocalLoss(X, Y)) == "<LocalLoss>"
     shown = repr(party.result(after.state))
-    assert shown.startswith("Answering(walk=DescentState(steps=0, announcement=Announcement(step=1)")
+    assert shown.startswith("GradientPartyState(progress=DescentState(steps=0, announcement=Announcement(step=1)")
     assert "eta" not in shown
     assert "vector" not in shown
 

@@ -13,7 +13,7 @@ from psephos.curator.hamm.erm import risk
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
-from psephos.curator.psgd.curator import GradientCurator, Walking
+from psephos.curator.psgd.curator import GradientCurator, GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.gradients import LocalLoss
@@ -153,13 +153,13 @@ class Walker:
         self.product = BallotProduct(self.round)
 
     @property
-    def walking(self) -> Walking:
+    def walking(self) -> GradientCuratorState:
         return self.curator.result(self.state)  # type: ignore[no-any-return]
 
     @property
     def round(self) -> Round:
-        assert self.walking.walk.announcement is not None
-        return self.terms.round(self.walking.walk.announcement)
+        assert self.walking.progress.announcement is not None
+        return self.terms.round(self.walking.progress.announcement)
 
     def hears(self, sender: str, data: bytes, receiver: str = BOARD) -> tuple[Post, ...]:
         self.number += 1

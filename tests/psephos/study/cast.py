@@ -203,7 +203,7 @@ class Cast:
         values = {number: self.sent(agent) for number, agent in parties.items()}
         if self.what == "psgd":  # each party comes to the release by itself
             for agent in parties.values():
-                walk = agent.state.state.state.state.walk
+                walk = agent.state.state.state.state.progress
                 assert walk.steps == STEPS
                 assert np.array(walk.point).tobytes().hex() == w
         if all(values.get(number) for number in counted):

@@ -21,10 +21,10 @@ from psephos.curator.ledger import ledger_entry
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.psgd.agreement import DescentOptions, agree
-from psephos.curator.psgd.curator import Walking
+from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.tally import OpenedSum
 from psephos.parties.ceremony import CEREMONY_KINDS
-from psephos.parties.ceremony_states import Searching, Told
+from psephos.parties.ceremony_states import Searching, SeedMaterial
 from psephos.parties.noise import shares_of
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
@@ -194,7 +194,7 @@ def test_who_waits_for_the_result_says_so() -> None:
 
 def ceremony_secrets(state: Any) -> Iterator[bytes]:
     """Wherever they are in a state."""
-    if isinstance(state, Told):
+    if isinstance(state, SeedMaterial):
         yield from (*state.secrets, *state.contributions)
     if isinstance(state, Searching):
         yield from state.seeds
@@ -487,7 +487,7 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
     rest = (terms.descent, terms.threshold_key, terms.roster, terms.test_key, terms.proofs, terms.confirmations)
     assert rest == (agreed.descent, key, study.roster, True, "knowledge", 3)
     walk = DescentState.start(terms)
-    w, paid = play.release(Walking(walk, OpenedSum((1,) * 4, (0, 1, 4))))
+    w, paid = play.release(GradientCuratorState(walk, OpenedSum((1,) * 4, (0, 1, 4))))
     assert list(w) == list(walk.point)
     cost = agreed.guarantee.epsilon_transcript
     assert paid == Release(
@@ -500,7 +500,7 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
         "one step's gradients; epsilon is that of all steps",
         chosen={"steps": 0, "lam": 0.5, "colluders": 1},
     )
-    assert play.ballots(Walking(walk, OpenedSum((1,) * 4, (0, 1, 4)))) == 3
+    assert play.ballots(GradientCuratorState(walk, OpenedSum((1,) * 4, (0, 1, 4)))) == 3
 
 
 def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
@@ -514,7 +514,7 @@ def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
     agreed = agree(options, [6, 7, 8, 9, 10], 4, bytes(16))
     assert 0 < agreed.guarantee.delta_samplers < 1e-9
     key = deal(short_key(bits=256), holders=3, threshold=2)[0]
-    paid = play.release(Walking(DescentState.start(play.terms(key)), None))[1]
+    paid = play.release(GradientCuratorState(DescentState.start(play.terms(key)), None))[1]
     assert paid.delta == agreed.guarantee.delta_samplers
     assert paid.epsilon == agreed.guarantee.epsilon_transcript
     assert play.party(0, SigningKey.generate(), Cast("psgd").own(0), OnceLedger(Store(), "x"), key)._clip is True  # type: ignore[attr-defined]

@@ -15,13 +15,22 @@ import pytest
 
 from psephos.audit.rounds import Sends
 from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.ceremony_states import Over, Searching
+from psephos.parties.ceremony_states import Failed, Searching
 from psephos.protocol.agent import Agent, Rejected
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.errors import BoardError, JournalError, StudyError, TooFewBallotsError
 from psephos.protocol.roles import Missing, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import At, Comparing, Joining, Keyed, NoKey, Publishing, Staged, Waiting
+from psephos.protocol.study.stages import (
+    At,
+    Comparing,
+    Joining,
+    Keyed,
+    NoKey,
+    Publishing,
+    Staged,
+    Waiting,
+)
 from psephos.protocol.wire import Kind
 from psephos.study.roles import Public
 from psephos.study.runner import MemberRunner, Seated, failed, standing
@@ -69,12 +78,12 @@ def test_where_a_role_stands_before_the_vote() -> None:
         assert failed(agent(keyed, SimpleNamespace(state=state), left)) is isinstance(state, NoKey)
     holder = CeremonyHolder(STUDY.ceremony(), 1)
     for state, left, said in (
-        (Over("worse"), None, "there is no key, and this study is over: worse"),
+        (Failed("worse"), None, "there is no key, and this study is over: worse"),
         ((), SOME, "makes the key with the other holders; waits for the ballot of party 1, party 2"),
         ((), None, "makes the key"),
     ):
         assert standing(agent(holder, SimpleNamespace(state=state), left)) == said
-        assert failed(agent(holder, SimpleNamespace(state=state), left)) is isinstance(state, Over)
+        assert failed(agent(holder, SimpleNamespace(state=state), left)) is isinstance(state, Failed)
 
 
 def test_where_a_holder_stands_that_makes_the_key() -> None:
