@@ -30,7 +30,7 @@ from psephos.parties.holder import KeyHolder
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
 from psephos.protocol.board.address import open_board
-from psephos.protocol.board.client import Members
+from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.server import start_server, write_server
@@ -86,7 +86,7 @@ def _measured(work: Callable[[], Any]) -> dict[str, float]:
     return {"seconds": seconds, "cpu_seconds": cpu, "peak_memory_mb": peak}
 
 
-def _reader(role: Tally | KeyHolder, members: Members, key: SigningKey, board: Board, place: Path) -> None:
+def _reader(role: Tally | KeyHolder, members: BoardMembers, key: SigningKey, board: Board, place: Path) -> None:
     """A role that reads until it has counted everybody's ballot."""
     with Store(place / "store") as store:
         agent = Agent(role, members, key, board, store)
@@ -105,7 +105,7 @@ def load(name: str, *, parties: int = 0, key_bits: int = 3072) -> dict[str, Any]
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=key_bits < 2048)
     keys = {f"party {n}": key for n, key in enumerate(ceremony.signing_keys)}
     keys |= {f"holder {n + 1}": ceremony.signing_keys[n] for n in range(5)} | {"curator": SigningKey.generate()}
-    members = Members(secrets.token_bytes(32), {who: key.verification_key for who, key in keys.items()})
+    members = BoardMembers(secrets.token_bytes(32), {who: key.verification_key for who, key in keys.items()})
     folder = Path(tempfile.mkdtemp(prefix="psephos-board-"))
     entries = []
     for number, ballot in enumerate(_ballots(round_, ceremony, samples, classes)):

@@ -1,5 +1,5 @@
-from .driver import Board as Board
 from .driver import Driver as Driver
+from .driver import MessageBoard as MessageBoard
 from .encrypted_sum.messages import Ballot as Ballot
 from .encrypted_sum.rounds import Round as Round
 from .encrypted_sum.votes import AuxiliarySet as AuxiliarySet

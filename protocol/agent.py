@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psephos.protocol.board import MOST_BYTES, Board
-from psephos.protocol.board.client import BoardClient, Checked, Members, joined
+from psephos.protocol.board.client import BoardClient, BoardMembers, Checked, joined
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.errors import BoardError, EquivocationError, MessageError, PsephosError, bare
@@ -55,7 +55,7 @@ class Agent:
     def __init__(
         self,
         role: Role,
-        members: Members,
+        members: BoardMembers,
         key: SigningKey,
         board: Board,
         store: Store,

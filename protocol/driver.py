@@ -28,7 +28,7 @@ from psephos.protocol.wire import Kind
 _log = logging.getLogger("psephos.driver")
 
 
-class Board(Protocol):
+class MessageBoard(Protocol):
     """An append-only, ordered log."""
 
     def post(self, sender: str, post: Post) -> Entry:
@@ -38,7 +38,7 @@ class Board(Protocol):
         """Everything with a larger number, in order."""
 
 
-class MemoryBoard:
+class MemoryMessageBoard:
     """A board within one process. What everybody in it has read is dropped, so that it does not grow."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class MemoryBoard:
         return list(self._entries)
 
 
-class StoredBoard:
+class StoredMessageBoard:
     """A board that is kept, with the phase of every message."""
 
     def __init__(self, store: Store) -> None:
@@ -84,7 +84,7 @@ class StoredBoard:
 
 
 @dataclass
-class Phase:
+class PhaseCosts:
     """What one part of a protocol cost: wall-clock seconds of the roles that worked in it, messages and bytes."""
 
     seconds: float = 0.0
@@ -99,7 +99,7 @@ class Driver:
         self,
         roles: Iterable[Role],
         *,
-        board: Board | None = None,
+        board: MessageBoard | None = None,
         states: Mapping[str, Any] | None = None,
         store: Store | None = None,
         transcript: Transcript | None = None,
@@ -129,16 +129,16 @@ class Driver:
         self.states: dict[str, Any] = dict(states or {})
         self._store, self._read = store, dict.fromkeys(self.roles, 0)
         if store is not None:
-            board = StoredBoard(store)
+            board = StoredMessageBoard(store)
             for name, content in store.items("states"):
                 self._read[name.decode()], self.states[name.decode()] = decode(content)
         if strangers := self.states.keys() - self.roles.keys():
             raise InvalidParameter(f"there is no {min(strangers)} in this run; it has {', '.join(self.roles)}")
         self.refused: list[tuple[str, Refusal]] = []
-        self.phases: dict[str, Phase] = {}
+        self.phases: dict[str, PhaseCosts] = {}
         self.clock: dict[str, float] = dict.fromkeys(self.roles, 0.0)
         """Seconds that each role has worked."""
-        self._board: Board = MemoryBoard() if board is None else board
+        self._board: MessageBoard = MemoryMessageBoard() if board is None else board
         self._transcript = Transcript() if transcript is None else transcript
         self._transcript.roles |= self.roles.keys()
         self._strict, self._watch = strict, watch
@@ -149,7 +149,7 @@ class Driver:
         self._inbox: dict[str, list[Entry]] = {}
         self._cursor = min(self._read.values(), default=0)
         self._phase = ""
-        if isinstance(board, StoredBoard):
+        if isinstance(board, StoredMessageBoard):
             for phase, entry in board.history():
                 self._note(phase, entry)
 
@@ -224,7 +224,7 @@ class Driver:
             self._phase = step.posts[0].phase
         taken = time.perf_counter() - begun
         self.clock[name] += taken
-        self.phases.setdefault(self._phase, Phase()).seconds += taken
+        self.phases.setdefault(self._phase, PhaseCosts()).seconds += taken
         for refusal in step.refused:
             _log.info("refused", extra={"about": {"role": name, "error": type(refusal.error).__name__}})
         for post, entry in zip(step.posts, entries, strict=True):
@@ -241,7 +241,7 @@ class Driver:
         # What travels is never logged, only that it does.
         sent = {"phase": phase, "sender": entry.sender, "receiver": entry.receiver, "kind": title}
         _log.debug("posted", extra={"about": sent | {"bytes": len(entry.data)}})
-        counted = self.phases.setdefault(phase, Phase())
+        counted = self.phases.setdefault(phase, PhaseCosts())
         counted.messages += 1
         counted.bytes += len(entry.data)
 

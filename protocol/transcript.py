@@ -20,7 +20,7 @@ BOARD = "board"
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SentMessage:
     """One message as it travelled.
 
     Attributes:
@@ -48,7 +48,7 @@ class View:
     role: str
     inputs: dict[str, Any] = field(repr=False)
     tape: bytes = field(repr=False)
-    received: tuple[Message, ...] = field(repr=False)
+    received: tuple[SentMessage, ...] = field(repr=False)
 
 
 class Transcript:
@@ -57,7 +57,7 @@ class Transcript:
     def __init__(self, *, secrets: bool = False) -> None:
         """`secrets` keeps inputs, coin tosses and message bytes as well: for the security analysis."""
         self.keeps_secrets = secrets
-        self.messages: list[Message] = []
+        self.messages: list[SentMessage] = []
         self.roles: set[str] = set()
         """Who took part in the runs that it watched."""
         self._inputs: dict[str, dict[str, Any]] = {}
@@ -67,7 +67,7 @@ class Transcript:
         """Note a message and pass it on."""
         digest = hashlib.sha256(data).hexdigest()
         kept = data if self.keeps_secrets else None
-        self.messages.append(Message(phase, sender, receiver, kind, len(data), digest, kept))
+        self.messages.append(SentMessage(phase, sender, receiver, kind, len(data), digest, kept))
         return data
 
     def give(self, role: str, name: str, value: Any) -> None:
@@ -80,7 +80,7 @@ class Transcript:
             return source
         return self._coins.setdefault(role, RecordedRandomness(source))
 
-    def extend(self, messages: Sequence[Message]) -> None:
+    def extend(self, messages: Sequence[SentMessage]) -> None:
         """Take in the messages that another process of the same run noted."""
         self.messages.extend(messages)
 

@@ -151,6 +151,46 @@ def test_no_module_lies_beside_a_folder_of_its_name(package: str) -> None:
     assert not [path for path in own(package) if path.with_suffix("").is_dir()]
 
 
+# -- names
+
+SHARED_NAMES = {
+    "Check",
+    "Comparison",
+    "Experiment",
+    "Mechanism",
+    "Proposed",
+    "Published",
+    "Resharing",
+    "Run",
+    "Terms",
+    "View",
+    "Voter",
+    "Watched",
+}
+"""Class names that two modules still define (issue 29); whoever renames one of the classes takes its name off."""
+
+
+def class_names(source: str) -> list[str]:
+    """The public classes at the top level of a module."""
+    classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    return [name for name in classes if not name.startswith("_")]
+
+
+def test_no_class_name_has_two_meanings() -> None:
+    places: dict[str, list[str]] = {}
+    for package in PACKAGES:
+        for path in own(package):
+            for name in class_names(path.read_text(encoding="utf-8")):
+                places.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in places.items() if len(where) > 1 and name not in SHARED_NAMES} == {}
+    assert {name for name in SHARED_NAMES if len(places.get(name, [])) < 2} == set(), "take these off SHARED_NAMES"
+
+
+def test_class_names_are_public_and_at_the_top_level() -> None:
+    source = "class A:\n    class Inner: pass\nclass _B: pass\ndef f():\n    class C: pass"
+    assert class_names(source) == ["A"]
+
+
 # -- sizes
 
 MOST_LINES, MOST_ARGUMENTS = 60, 8

@@ -33,7 +33,7 @@ from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.privacy import mechanisms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
-from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import Kind, frame
 from psephos.simulation.ceremony import run_ceremony
 from psephos.simulation.encrypted_sum import VotingPartyFactory
@@ -41,7 +41,7 @@ from psephos.simulation.encrypted_sum import VotingPartyFactory
 _FILE = Path(__file__).with_name("vectors.json")
 
 
-def of_messages(messages: Iterable[Message]) -> dict[str, str]:
+def of_messages(messages: Iterable[SentMessage]) -> dict[str, str]:
     """By kind; and of all of them in their order, who sent what to whom in which phase."""
     digests: dict[str, Any] = {}
     for message in messages:

@@ -29,11 +29,11 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["BoardClient", "BoardReader", "Checked", "LogRecord", "Members", "joined"]
+__all__ = ["BoardClient", "BoardMembers", "BoardReader", "Checked", "LogRecord", "joined"]
 
 
 @dataclass(frozen=True)
-class Members:
+class BoardMembers:
     """Who may say anything: the digest of what they agreed on, 32 bytes, and the key of each role by its name."""
 
     session: bytes = field(repr=False)
@@ -68,7 +68,7 @@ def joined(session: bytes, sealing_key: bytes) -> bytes:
 class BoardReader:
     """Reads entries in the order of the board, and takes no part: whoever knows the study can be one."""
 
-    def __init__(self, members: Members, name: str = "", sealing: SealingKey | None = None) -> None:
+    def __init__(self, members: BoardMembers, name: str = "", sealing: SealingKey | None = None) -> None:
         """`members`: who takes part. `name`, `sealing`: of a role, whose secrets are then opened too."""
         self.members, self.name, self._sealing = members, name, sealing
         self._history = History()
@@ -155,7 +155,7 @@ class BoardReader:
 class BoardClient(BoardReader):
     """One role's, "curator", "party 3", ...: reads as an onlooker does, and what is sealed to it, and signs its own."""
 
-    def __init__(self, members: Members, name: str, key: SigningKey, sealing: SealingKey | None) -> None:
+    def __init__(self, members: BoardMembers, name: str, key: SigningKey, sealing: SealingKey | None) -> None:
         """
         Args:
             members: who takes part.

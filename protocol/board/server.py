@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from psephos.protocol.board.client import Members
+from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.nats import inbox, nkey, stream_of, subject_of
 from psephos.protocol.errors import BoardError
 
@@ -37,7 +37,7 @@ _FIRST_THAT_SYNCS = (2, 10)
 
 
 def write_server(
-    folder: str | os.PathLike[str], members: Members, hosts: Sequence[str], port: int = 4222, gigabytes: int = 20
+    folder: str | os.PathLike[str], members: BoardMembers, hosts: Sequence[str], port: int = 4222, gigabytes: int = 20
 ) -> str:
     """Write `nats.conf`, `ca.pem`, `server.pem` and `server.key` into a new folder.
 
@@ -66,7 +66,7 @@ def write_server(
     return f"tls://reader:{password}@{hosts[0]}:{port}?ca={place / 'ca.pem'}"
 
 
-def _configuration(place: Path, members: Members, port: int, gigabytes: int, password: str) -> str:
+def _configuration(place: Path, members: BoardMembers, port: int, gigabytes: int, password: str) -> str:
     def at(name: str) -> str:
         return json.dumps(str(place / name))  # JSON is a part of NATS' own format
 

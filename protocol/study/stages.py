@@ -6,8 +6,8 @@
     everybody   plays its part in the protocol under that key
     curator     publishes the result, once
 
-`Staged` plays roles one after another, each made from what the ones before came to. The messages of a stage follow, on
-the board, from those of the stage before, so that everybody moves on at the same place of the board.
+`StagedRole` plays roles one after another, each made from what the ones before came to. The messages of a stage follow,
+on the board, from those of the stage before, so that everybody moves on at the same place of the board.
 No paper behind it.
 """
 
@@ -30,7 +30,16 @@ from psephos.protocol.storage.values import storable
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["Joining", "Keyed", "NoKey", "Published", "Publishing", "Staged", "UntilResult", "beginning"]
+__all__ = [
+    "JoinStage",
+    "KeyStage",
+    "NoKey",
+    "PublishStage",
+    "PublishedResult",
+    "ResultWatcher",
+    "StagedRole",
+    "initial_stages",
+]
 
 
 # -- one role after another
@@ -38,7 +47,7 @@ __all__ = ["Joining", "Keyed", "NoKey", "Published", "Publishing", "Staged", "Un
 
 @storable
 @dataclass(frozen=True)
-class At:
+class StageState:
     """Which stage a role is in, its state there, the last states of the stages before, and what came too early."""
 
     stage: int
@@ -51,7 +60,7 @@ Stage = Callable[..., Role]
 """Makes the role of a stage from the results of all stages before it."""
 
 
-class Staged(Role):
+class StagedRole(Role):
     """Roles of one name, one after another; its result is that of the last."""
 
     reads = frozenset(Kind)
@@ -61,23 +70,23 @@ class Staged(Role):
         self.name, self._stages = name, stages
         self._made: dict[int, Role] = {}  # a cache: a role follows from the states before it
 
-    def _role(self, at: At) -> Role:
+    def _role(self, at: StageState) -> Role:
         if at.stage not in self._made:
             results = [self._made[k].result(state) for k, state in enumerate(at.before)] if at.before else []
             self._made[at.stage] = self._stages[at.stage](*results)
         return self._made[at.stage]
 
-    def _known(self, at: At) -> Role:
+    def _known(self, at: StageState) -> Role:
         """The role of a state that was written down: those before it are made first."""
         for stage in range(at.stage):
-            self._role(At(stage, at.before[stage], at.before[:stage]))
+            self._role(StageState(stage, at.before[stage], at.before[:stage]))
         return self._role(at)
 
     def start(self) -> Step:
         """Of the first stage."""
-        return self._entered(At(0, None))
+        return self._entered(StageState(0, None))
 
-    def _entered(self, at: At) -> Step:
+    def _entered(self, at: StageState) -> Step:
         role = self._known(at)
         step, ahead = role.start(), [entry for entry in at.early if _reads(role, entry)]
         if ahead:
@@ -86,14 +95,14 @@ class Staged(Role):
             at = replace(at, early=())
         return self._moved(replace(at, state=step.state), replace(step, state=None))
 
-    def _moved(self, at: At, step: Step) -> Step:
+    def _moved(self, at: StageState, step: Step) -> Step:
         """On to the next stage, when this one is done."""
         if at.stage + 1 == len(self._stages) or not self._known(at).done(at.state):
             return replace(step, state=at)
-        after = self._entered(At(at.stage + 1, None, (*at.before, at.state), at.early))
+        after = self._entered(StageState(at.stage + 1, None, (*at.before, at.state), at.early))
         return Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
 
-    def receive(self, state: At, entries: Sequence[Entry]) -> Step:
+    def receive(self, state: StageState, entries: Sequence[Entry]) -> Step:
         """Each stage is given what it reads, in the order of the board; what it does not read is not for it.
 
         But for public keys: who makes no key counts them from the beginning, so a holder must, too. Else a holder that
@@ -116,33 +125,33 @@ class Staged(Role):
             step = Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
         return step
 
-    def on_idle(self, state: At) -> Step | None:
+    def on_idle(self, state: StageState) -> Step | None:
         """As the stage's role."""
         step = self._known(state).on_idle(state.state)
         return None if step is None else self._moved(replace(state, state=step.state), replace(step, state=None))
 
-    def is_ready(self, state: At) -> bool:
+    def is_ready(self, state: StageState) -> bool:
         """As the stage's role."""
         return self._known(state).is_ready(state.state)
 
-    def listens(self, state: At) -> bool:
+    def listens(self, state: StageState) -> bool:
         """As the stage's role."""
         return self._known(state).listens(state.state)
 
-    def awaits(self, state: At) -> Missing | None:
+    def awaits(self, state: StageState) -> Missing | None:
         """As the stage's role."""
         return self._known(state).awaits(state.state)
 
-    def result(self, state: At) -> Any:
+    def result(self, state: StageState) -> Any:
         """Of the last stage."""
         return self._known(state).result(state.state) if state.stage + 1 == len(self._stages) else None
 
-    def stage(self, state: At) -> Role:
+    def stage(self, state: StageState) -> Role:
         """Who it is now."""
         return self._known(state)
 
 
-def _kept(at: At, entry: Entry) -> At:
+def _kept(at: StageState, entry: Entry) -> StageState:
     known = {other.sender for other in at.early}
     return replace(at, early=(*at.early, entry)) if entry.is_a(Kind.PUBLIC_KEY) and entry.sender not in known else at
 
@@ -163,13 +172,13 @@ def _alike(one: Entry, other: Entry) -> bool:
 
 @storable
 @dataclass(frozen=True)
-class Waiting:
+class JoinedRoles:
     """Who has joined so far."""
 
     joined: tuple[str, ...] = ()
 
 
-class Joining(Machine):
+class JoinStage(Machine):
     """Waits until all that are needed have joined; its own joining is said by its agent. Its outcome is who has."""
 
     reads = frozenset({Kind.JOINED})
@@ -180,14 +189,14 @@ class Joining(Machine):
 
     def _start(self) -> Step:
         """Wait."""
-        return Step(Waiting())
+        return Step(JoinedRoles())
 
-    @takes(Waiting, Kind.JOINED)
-    def note(self, state: Waiting, entry: Entry) -> Step:
+    @takes(JoinedRoles, Kind.JOINED)
+    def note(self, state: JoinedRoles, entry: Entry) -> Step:
         """One more."""
-        return Step(Waiting((*state.joined, entry.sender)))
+        return Step(JoinedRoles((*state.joined, entry.sender)))
 
-    def _result(self, state: Waiting) -> tuple[str, ...] | None:
+    def _result(self, state: JoinedRoles) -> tuple[str, ...] | None:
         """Who has joined, when nobody is missing."""
         return state.joined if self._needed <= set(state.joined) else None
 
@@ -202,7 +211,7 @@ class Joining(Machine):
 
 @storable
 @dataclass(frozen=True)
-class Comparing:
+class ComparingKeys:
     """The holders' keys are on their way; which holders say that the ceremony has failed, and why."""
 
     failed: tuple[tuple[str, str], ...] = ()
@@ -215,7 +224,7 @@ class Comparing:
 
 @storable
 @dataclass(frozen=True)
-class Agreed:
+class AgreedKey:
     """All holders have published this key."""
 
     key: ThresholdKey
@@ -229,7 +238,7 @@ class NoKey:
     why: str
 
 
-class Keyed(Machine):
+class KeyStage(Machine):
     """Publishes the key, where this role holds a share of it, and waits until all holders have published the same.
 
     It gives up when t holders say that the ceremony has failed. One of t is honest, and an honest holder whose ceremony
@@ -245,10 +254,10 @@ class Keyed(Machine):
     def _start(self) -> Step:
         """Publish it."""
         posts = () if self._own is None else (Post(BOARD, encode_key(self.study, self._own), "key"),)
-        return Step(Comparing(), posts)
+        return Step(ComparingKeys(), posts)
 
-    @gathers(Comparing, Kind.PUBLIC_KEY, lambda self, state: self.study.holders)
-    def compare(self, state: Comparing, said: dict[str, bytes]) -> Step:
+    @gathers(ComparingKeys, Kind.PUBLIC_KEY, lambda self, state: self.study.holders)
+    def compare(self, state: ComparingKeys, said: dict[str, bytes]) -> Step:
         """The key; none when two holders do not mean the same, or it is not the one that the study asks for."""
         alike = _who_says(said)
         try:
@@ -259,25 +268,25 @@ class Keyed(Machine):
                 raise AgreementError(f"not the one that {self.name} has a share of")
         except PsephosError as error:
             return Step(NoKey(f"the holders do not publish the one key of this study: {error}"))
-        return Step(Agreed(key))
+        return Step(AgreedKey(key))
 
-    @takes(Comparing, Kind.FAILED_CEREMONY)
-    def give_up(self, state: Comparing, entry: Entry) -> Step:
+    @takes(ComparingKeys, Kind.FAILED_CEREMONY)
+    def give_up(self, state: ComparingKeys, entry: Entry) -> Step:
         """The ceremony has failed, when t holders say so."""
         known = dict(state.failed)
         if entry.sender not in self.study.holders or entry.sender in known:
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} says a ceremony failed, as holders may, once")
         known[entry.sender] = reason(self.study.ceremony(), entry.data)
-        state = Comparing(tuple(known.items()))
+        state = ComparingKeys(tuple(known.items()))
         return Step(state if len(known) < self.study.threshold else NoKey(state.told()))
 
     def listens(self, state: Any) -> bool:
         """No holder any more: what they told each other in secret is forgotten with the key to it."""
         return self._own is None
 
-    def _result(self, state: Comparing | Agreed | NoKey) -> ThresholdKey | None:
+    def _result(self, state: ComparingKeys | AgreedKey | NoKey) -> ThresholdKey | None:
         """The key."""
-        return state.key if isinstance(state, Agreed) else None
+        return state.key if isinstance(state, AgreedKey) else None
 
 
 def _who_says(said: Mapping[str, Any]) -> dict[Any, str]:
@@ -308,10 +317,10 @@ def decode_key(study: Study, data: bytes) -> ThresholdKey:
     return key
 
 
-def beginning(name: str, study: Study) -> list[Stage]:
+def initial_stages(name: str, study: Study) -> list[Stage]:
     """The stages of whoever holds no share, as of whoever only watches: until all have joined, and there is a key."""
-    stages: list[Stage] = [lambda: Joining(name, study.needed)]
-    return [*stages, lambda joined: Keyed(name, study)] if study.keyed else stages
+    stages: list[Stage] = [lambda: JoinStage(name, study.needed)]
+    return [*stages, lambda joined: KeyStage(name, study)] if study.keyed else stages
 
 
 # -- the result
@@ -319,7 +328,7 @@ def beginning(name: str, study: Study) -> list[Stage]:
 
 @storable
 @dataclass(frozen=True)
-class Published:
+class PublishedResult:
     """What the curator released: bytes whose meaning is the study's protocol's."""
 
     content: bytes = field(repr=False)
@@ -330,7 +339,7 @@ class Published:
         return hashlib.sha256(self.content).digest()
 
 
-class Publishing(Machine):
+class PublishStage(Machine):
     """The curator's last stage: it makes the release, once whatever happens, and publishes it."""
 
     name = CURATOR
@@ -342,23 +351,25 @@ class Publishing(Machine):
     def _start(self) -> Step:
         """Release and publish."""
         content = self._once.first(b"release" + self._study.digest, b"", self._make)
-        return Step(Published(content), (Post(BOARD, frame(Kind.RESULT, self._study.digest, content), "release"),))
+        return Step(
+            PublishedResult(content), (Post(BOARD, frame(Kind.RESULT, self._study.digest, content), "release"),)
+        )
 
-    def _result(self, state: Published) -> Published:
+    def _result(self, state: PublishedResult) -> PublishedResult:
         """The release."""
         return state
 
 
 @storable
 @dataclass(frozen=True)
-class Until:
+class ResultWatcherState:
     """A role's state, and the result when it is there."""
 
     state: Any = field(repr=False)
-    published: Published | None = None
+    published: PublishedResult | None = None
 
 
-class UntilResult(Role):
+class ResultWatcher(Role):
     """A role that is done when the curator has published a result."""
 
     def __init__(self, study: Study, role: Role) -> None:
@@ -368,9 +379,9 @@ class UntilResult(Role):
     def start(self) -> Step:
         """As the role."""
         step = self.role.start()
-        return replace(step, state=Until(step.state))
+        return replace(step, state=ResultWatcherState(step.state))
 
-    def receive(self, state: Until, entries: Sequence[Entry]) -> Step:
+    def receive(self, state: ResultWatcherState, entries: Sequence[Entry]) -> Step:
         """As the role; a result is noted, once and the curator's only."""
         results = [entry for entry in entries if entry.is_a(Kind.RESULT)]
         others = [entry for entry in entries if not entry.is_a(Kind.RESULT)]
@@ -384,32 +395,32 @@ class UntilResult(Role):
                 refused.append(Refusal(entry, error))
         return replace(step, state=after, refused=tuple(refused))
 
-    def _noted(self, state: Until, entry: Entry) -> Until:
+    def _noted(self, state: ResultWatcherState, entry: Entry) -> ResultWatcherState:
         if entry.sender != CURATOR:
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} published a result, and is not the curator")
         if state.published is not None:
             raise UnexpectedMessageError(f"{self.name}: the curator published a second result")
-        return replace(state, published=Published(Reader(entry.data, Kind.RESULT, self._study.digest).rest()))
+        return replace(state, published=PublishedResult(Reader(entry.data, Kind.RESULT, self._study.digest).rest()))
 
-    def on_idle(self, state: Until) -> Step | None:
+    def on_idle(self, state: ResultWatcherState) -> Step | None:
         """As the role."""
         step = self.role.on_idle(state.state)
         return None if step is None else replace(step, state=replace(state, state=step.state))
 
-    def is_ready(self, state: Until) -> bool:
+    def is_ready(self, state: ResultWatcherState) -> bool:
         """As the role."""
         return self.role.is_ready(state.state)
 
-    def listens(self, state: Until) -> bool:
+    def listens(self, state: ResultWatcherState) -> bool:
         """As the role, until there is a result."""
         return state.published is None and self.role.listens(state.state)
 
-    def awaits(self, state: Until) -> Missing | None:
+    def awaits(self, state: ResultWatcherState) -> Missing | None:
         """What the role does; and then the result."""
         if state.published is not None:
             return None
         return self.role.awaits(state.state) or Missing(Kind.RESULT, (CURATOR,))
 
-    def result(self, state: Until) -> Published | None:
+    def result(self, state: ResultWatcherState) -> PublishedResult | None:
         """What the curator published."""
         return state.published

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 
 import tomli_w
 
-from psephos.protocol.board.client import Members
+from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError, StudyError
@@ -29,13 +29,13 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
-__all__ = ["CURATOR", "Member", "Protocol_", "Study", "plain", "safe_confirmations"]
+__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "plain", "safe_confirmations"]
 
 FORMAT = 1
 CURATOR = "curator"
 """The name of the curator's role."""
 
-Protocol_ = Literal["tally", "statistic", "average", "psgd", "pathak"]
+ProtocolName = Literal["tally", "statistic", "average", "psgd", "pathak"]
 
 
 def safe_confirmations(holders: int, threshold: int) -> int:
@@ -94,7 +94,7 @@ class Study:
 
     title: str
     nonce: bytes = field(repr=False)
-    protocol: Protocol_
+    protocol: ProtocolName
     method: str
     epsilon: float
     delta: float
@@ -127,7 +127,10 @@ class Study:
         for right, wrong in (
             (self.title.strip() and plain(self.title), "a study has a title of one line"),
             (len(self.nonce) == 16, "a study's nonce has 16 bytes"),
-            (self.protocol in get_args(Protocol_), f"a study's protocol is one of {', '.join(get_args(Protocol_))}"),
+            (
+                self.protocol in get_args(ProtocolName),
+                f"a study's protocol is one of {', '.join(get_args(ProtocolName))}",
+            ),
             (
                 MIN_EPSILON <= self.epsilon <= MAX_EPSILON and 0 <= self.delta < 1,
                 f"epsilon lies between {MIN_EPSILON:g} and {MAX_EPSILON:g}, and delta in [0, 1)",
@@ -199,12 +202,12 @@ class Study:
         return tuple(member.key for member in self.parties)
 
     @cached_property
-    def members(self) -> Members:
+    def members(self) -> BoardMembers:
         """Who may say what on the board: the curator, the parties, and the holders, who are some of them."""
         keys = {CURATOR: self.curator}
         keys |= {f"party {number}": member.key for number, member in enumerate(self.parties)}
         keys |= {f"holder {member.holder}": member.key for member in self.parties if member.holder}
-        return Members(self.digest, keys)
+        return BoardMembers(self.digest, keys)
 
     @cached_property
     def needed(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from psephos.audit.model import Case, Check, Coalition, Context, Result
 from psephos.audit.settings import FixedVoter, Setup, cast, setup
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
-from psephos.protocol.driver import Driver, MemoryBoard, replaced
+from psephos.protocol.driver import Driver, MemoryMessageBoard, replaced
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
@@ -232,7 +232,7 @@ def _late(context: Context) -> Got:
     """A ballot after the end of the vote, before anybody opens."""
     round_ = _round(context, "late")
     honest = _ballots(context, round_)
-    board = MemoryBoard()
+    board = MemoryMessageBoard()
     for ballot in honest[:LIAR]:
         board.post(f"party {ballot.party}", Post(BOARD, ballot.encode()))
     board.post("curator", Post(BOARD, Close(round_.digest).encode()))

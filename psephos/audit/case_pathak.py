@@ -88,7 +88,7 @@ from psephos.protocol.pathak.resharing import add_shares
 from psephos.protocol.pathak.terms import CURATOR, Terms, role
 from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.roles import Post, Role
-from psephos.protocol.transcript import Message
+from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import Kind, kind_of
 
 SECRETS = ("data", "classifier", "noise", "sizes", "who is smallest")
@@ -185,7 +185,7 @@ def _ideal_noise(terms: Terms, honest: int, generator: np.random.Generator) -> l
 # -- opening a view
 
 
-def _open_message(run: Run, members: Members, message: Message, table: Mapping[mpz, int]) -> Row:
+def _open_message(run: Run, members: Members, message: SentMessage, table: Mapping[mpz, int]) -> Row:
     """One received message as numbers."""
     found, keys, row = run.opened(message), run.keys, Row()
     zeta = keys.curator.public_key

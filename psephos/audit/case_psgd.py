@@ -41,7 +41,7 @@ from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger
-from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.psgd import PsgdOptions, descend
 
@@ -127,7 +127,7 @@ def _by_step(context: Context, agreement: Agreement, transcript: Transcript, ope
     return steps[-1]
 
 
-def _order(message: Message) -> int:
+def _order(message: SentMessage) -> int:
     order = ("announcement", "ballot", "close", "tally request", "partial decryption", "published sum")
     return order.index(message.kind)
 

@@ -35,7 +35,7 @@ from psephos.protocol.psgd.series import Announcement, Terms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.study.study import safe_confirmations
-from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
 
 LIAR = PARTIES - 1
@@ -57,7 +57,7 @@ class _Walked:
     """What was said, what every role came to, and whose messages were refused, with the error."""
 
     terms: Terms
-    messages: Sequence[Message]
+    messages: Sequence[SentMessage]
     results: Mapping[str, Any]
     refused: Sequence[tuple[str, str]]
 

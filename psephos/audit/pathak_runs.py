@@ -39,7 +39,7 @@ from psephos.protocol.pathak.messages import (
 from psephos.protocol.pathak.noise import noise_plan
 from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, Terms, role
 from psephos.protocol.roles import Entry, Missing, Post, Role, Step
-from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 
@@ -156,12 +156,12 @@ class Run:
     total: tuple[int, ...] = field(repr=False)
     _opened: dict[int, Any] = field(default_factory=dict, repr=False)
 
-    def messages(self, *kinds: Kind) -> list[tuple[Message, Any]]:
+    def messages(self, *kinds: Kind) -> list[tuple[SentMessage, Any]]:
         """The messages of some kinds, with what is in them."""
         found = [m for m in self.transcript.messages if m.kind in {kind.title for kind in kinds}]
         return [(m, self.opened(m)) for m in found]
 
-    def opened(self, message: Message) -> Any:
+    def opened(self, message: SentMessage) -> Any:
         """What is in a message of this run."""
         if id(message) not in self._opened:
             self._opened[id(message)] = decoded(self.terms, self.keys, message)
@@ -180,7 +180,7 @@ class Run:
         return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number - 1]]]
 
 
-def decoded(terms: Terms, keys: PathakKeys, message: Message) -> Any:
+def decoded(terms: Terms, keys: PathakKeys, message: SentMessage) -> Any:
     """A message as its receiver reads it; raises MessageError and what the decoders raise."""
     data = message.data
     assert data is not None

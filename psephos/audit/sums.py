@@ -24,7 +24,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.keys import LARGEST_DEGREE
 from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import deal
-from psephos.protocol.transcript import Message
+from psephos.protocol.transcript import SentMessage
 from psephos.simulation.average import AverageOptions, exact_round
 from psephos.simulation.encrypted_sum import PartyFactory
 
@@ -238,7 +238,7 @@ class SumAnalysis(ABC):
         yield from self.known(run, members) or ()
 
 
-def _received(run: SumRun, members: Members) -> list[Message]:
+def _received(run: SumRun, members: Members) -> list[SentMessage]:
     """The messages that the coalition receives."""
     return [m for m in run.transcript.messages if m.receiver in ("board", *members.names)]
 

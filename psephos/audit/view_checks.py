@@ -25,7 +25,7 @@ from psephos.protocol.errors import ThresholdError
 from psephos.protocol.paillier.encryption import fixed_base
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.threshold import ThresholdKey, combine
-from psephos.protocol.transcript import Message
+from psephos.protocol.transcript import SentMessage
 
 SEARCH = 1 << 10
 """How far exponents are searched: small powers of a ciphertext, small powers of the fixed base."""
@@ -81,7 +81,7 @@ def jacobi(key: PublicKey, value: mpz) -> int:
     return int(gmpy2.jacobi(value % key.modulus, key.modulus))
 
 
-def structure(messages: Iterable[Message]) -> tuple[tuple[str, str, str, str, int], ...]:
+def structure(messages: Iterable[SentMessage]) -> tuple[tuple[str, str, str, str, int], ...]:
     """What traffic alone shows: phase, sender, receiver, kind and size of each message, in order."""
     return tuple((m.phase, m.sender, m.receiver, m.kind, m.size) for m in messages)
 

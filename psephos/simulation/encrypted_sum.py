@@ -43,7 +43,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
-from psephos.protocol.transcript import Message, Transcript
+from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.simulation.ceremony import KeySetup
 from psephos.simulation.engines import Engine, LocalEngine
 from psephos.simulation.journal import Journal, SumState
@@ -326,7 +326,7 @@ class _Work:
     parties: int
     products: list[tuple[int, tuple[mpz, ...]]]
     clear: NDArray[Any]
-    messages: list[Message]
+    messages: list[SentMessage]
     encrypt: float
     aggregate: float
     processor: float
@@ -337,7 +337,7 @@ class _Work:
 def _in_batches(round_: Round, ceremony: KeySetup, contribution: PartyFactory, how: RunConfig) -> EncryptedSum:
     kept = None if how.journal is None else how.journal.sum_of(round_, how.label)
     names = ["curator", *(f"holder {share.holder}" for share in ceremony.shares)]
-    messages: list[Message] = []
+    messages: list[SentMessage] = []
     if kept is None:
         state = SumState([BallotProduct(round_)] * len(names), _clear_sum(round_, []), {})
     else:

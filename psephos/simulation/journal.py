@@ -33,7 +33,7 @@ from psephos.protocol.errors import JournalError
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
-from psephos.protocol.transcript import Message
+from psephos.protocol.transcript import SentMessage
 from psephos.simulation.ceremony import KeySetup, SigningKeys
 
 __all__ = ["Journal", "SumJournal", "SumState"]
@@ -161,12 +161,12 @@ class SumJournal:
         clear = np.frombuffer(values, "<i8") if isinstance(values, bytes) else np.array(values, dtype=object)
         return SumState(products, clear, dict(seconds), memory_mb)
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[SentMessage]:
         """All so far."""
         batches = (decode(batch) for _, batch in self._store.items(f"messages of {self._space}"))
-        return [Message(*fields) for batch in batches for fields in batch]
+        return [SentMessage(*fields) for batch in batches for fields in batch]
 
-    def commit(self, state: SumState, messages: Sequence[Message]) -> None:
+    def commit(self, state: SumState, messages: Sequence[SentMessage]) -> None:
         """Make `state` the one to continue from, `messages` being those since the last commit.
 
         Raises JournalError, the state before staying in force, when it cannot be written.

@@ -26,7 +26,7 @@ from psephos.options import option
 from psephos.parties.pathak import Contribution, PathakParty
 from psephos.parties.training import train_parties, votes
 from psephos.progress import Progress, silent
-from psephos.protocol.driver import Driver, Phase, replaced
+from psephos.protocol.driver import Driver, PhaseCosts, replaced
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
@@ -141,7 +141,7 @@ class PathakRun:
     parameters: NDArray[np.float64] = field(repr=False)
     total: tuple[int, ...] = field(repr=False)
     contributions: dict[str, Contribution] = field(repr=False)
-    stages: dict[str, Phase]
+    stages: dict[str, PhaseCosts]
 
     @property
     def shares_equal_reference(self) -> bool:

@@ -14,7 +14,7 @@ from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
-from psephos.protocol.study.study import Member, Protocol_, Study, safe_confirmations
+from psephos.protocol.study.study import Member, ProtocolName, Study, safe_confirmations
 from psephos.study.identity import Card
 from psephos.study.protocols import SPECS, Public, Spec, coordinates, kind_of_parameter, spec_of
 from psephos.study.samples import PublicSamples
@@ -36,7 +36,7 @@ class NewOptions:
     classes: tuple[str, ...] = option((), "The classes, as they stand in that column.", group="Data")
     ignore: tuple[str, ...] = option((), "Columns of the public file to leave out.", group="Data")
     text: tuple[str, ...] = option((), "Columns that are text whatever they hold, such as codes.", group="Data")
-    protocol: Protocol_ = option(
+    protocol: ProtocolName = option(
         "tally",
         "What is added up: votes (tally) or parameters (average), opened to the curator, who adds the noise; or, with "
         "noise from every party, a statistic of votes or own rows, gradients (psgd) or parameters (pathak).",

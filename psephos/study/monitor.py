@@ -21,7 +21,7 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import BOARD
-from psephos.protocol.study.stages import Agreed, Comparing, NoKey, Staged, beginning
+from psephos.protocol.study.stages import AgreedKey, ComparingKeys, NoKey, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, kind_of
 from psephos.study.identity import fingerprint
@@ -88,7 +88,7 @@ class Follower:
 
     def __post_init__(self) -> None:
         self._onlooker = BoardReader(self.study.members)
-        self._begins = Staged("follower", *beginning("follower", self.study))
+        self._begins = StagedRole("follower", *initial_stages("follower", self.study))
         self._begun = self._begins.start().state
         self._board: Board | None = None
         self._lock = threading.Lock()
@@ -234,7 +234,7 @@ class Follower:
             return f"Step {step}: {here} of {len(study.parties)} parties have answered; {study.minimum_ballots} must."
         if self.counted is not None:
             return f"The vote is closed; ballots: {self.counted}. {self._opening(did(Kind.CONFIRMATION))}."
-        if isinstance(key, Agreed):
+        if isinstance(key, AgreedKey):
             voted, all_ = did(Kind.BALLOT), len(study.parties)
             then = f"{study.minimum_ballots} are needed" if voted < all_ else "the curator is to close the vote"
             return f"Voting: {voted} of {all_} parties have; {then}."
@@ -243,7 +243,7 @@ class Follower:
                 return f"Waiting for {', '.join(missing)} to join."
             if not study.keyed:
                 return "The parties send each other shares of their parameters."
-            failed = isinstance(key, Comparing) and key.failed
+            failed = isinstance(key, ComparingKeys) and key.failed
             told = f" But {key.told()}; it takes {study.threshold} holders to be believed." if failed else ""
             return f"The holders make the key, each a share of it: {self._making(did(Kind.PUBLIC_KEY))}.{told}"
         return "Nobody has joined yet."

@@ -1,6 +1,6 @@
 """The curator's release: one private classifier's model file, of what the curator came to; and what everybody checks.
 
-The noise is drawn from the operating system, once: `Publishing` keeps the bytes before anybody sees them.
+The noise is drawn from the operating system, once: `PublishStage` keeps the bytes before anybody sees them.
 """
 
 from __future__ import annotations

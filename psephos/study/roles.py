@@ -14,25 +14,25 @@ from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.protocol.study.stages import Joining, Keyed, Publishing, Staged, UntilResult, beginning
+from psephos.protocol.study.stages import JoinStage, KeyStage, PublishStage, ResultWatcher, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.study.protocols import Public, spec_of
 
 __all__ = ["Public", "curator_role", "holder_role", "party_role"]
 
 
-def holder_role(public: Public, number: int, store: Store) -> Staged:
+def holder_role(public: Public, number: int, store: Store) -> StagedRole:
     """Holder `number`: it makes the key with the others, and opens sums."""
     study, name, play = public.study, f"holder {number}", spec_of(public)
 
     def holds(joined: object, share: KeyShare, key: ThresholdKey) -> Role:
-        return UntilResult(study, play.holder(share, OnceLedger(store, name)))
+        return ResultWatcher(study, play.holder(share, OnceLedger(store, name)))
 
-    return Staged(
+    return StagedRole(
         name,
-        lambda: Joining(name, study.needed),
+        lambda: JoinStage(name, study.needed),
         lambda joined: CeremonyHolder(study.ceremony(), number),
-        lambda joined, share: Keyed(name, study, share.threshold_key),
+        lambda joined, share: KeyStage(name, study, share.threshold_key),
         holds,
     )
 
@@ -44,7 +44,7 @@ def party_role(
     own: Any,
     store: Store,
     charge: Callable[[Study], None] = lambda study: None,
-) -> Staged:
+) -> StagedRole:
     """Party `number`.
 
     Args:
@@ -56,21 +56,21 @@ def party_role(
 
     def plays(joined: object, key: ThresholdKey | None = None) -> Role:
         charge(study)
-        return UntilResult(study, play.party(number, signing_key, own, OnceLedger(store, name), key))
+        return ResultWatcher(study, play.party(number, signing_key, own, OnceLedger(store, name), key))
 
-    return Staged(name, *beginning(name, study), plays)
+    return StagedRole(name, *initial_stages(name, study), plays)
 
 
-def curator_role(public: Public, release: Callable[[Any], bytes], store: Store) -> Staged:
+def curator_role(public: Public, release: Callable[[Any], bytes], store: Store) -> StagedRole:
     """The curator: counts, has sums opened, releases by `release` what it comes to, and publishes that.
 
     What `release` is given: an `OpenedSum`; of "psgd" its `GradientCuratorState`; of "pathak" the sum of the shares.
     `Spec.release` takes each.
     """
     study, play = public.study, spec_of(public)
-    return Staged(
+    return StagedRole(
         CURATOR,
-        *beginning(CURATOR, study),
+        *initial_stages(CURATOR, study),
         lambda joined, key=None: play.curator(key),
-        lambda *before: Publishing(study, lambda: release(before[-1]), OnceLedger(store, CURATOR)),
+        lambda *before: PublishStage(study, lambda: release(before[-1]), OnceLedger(store, CURATOR)),
     )

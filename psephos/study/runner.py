@@ -29,7 +29,7 @@ from psephos.protocol.encrypted_sum.product import Closed, Observer, Watching
 from psephos.protocol.errors import BoardError, JournalError, PsephosError, StudyError
 from psephos.protocol.roles import Missing, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import Joining, Keyed, NoKey, Publishing, Staged, UntilResult
+from psephos.protocol.study.stages import JoinStage, KeyStage, NoKey, PublishStage, ResultWatcher, StagedRole
 from psephos.protocol.study.study import CURATOR
 from psephos.study.member import Membership
 
@@ -43,9 +43,9 @@ _SHORTEST, _LONGEST = 0.05, 2.0
 
 def _now(agent: Agent) -> tuple[Role, Any]:
     """The role of an agent's stage and its own state, taken out of what is around them."""
-    assert isinstance(agent.role, Staged)
+    assert isinstance(agent.role, StagedRole)
     role, state = agent.role.stage(agent.state), agent.state.state
-    if isinstance(role, UntilResult):
+    if isinstance(role, ResultWatcher):
         role, state = role.role, state.state
     return role, getattr(state, "state", state)
 
@@ -61,7 +61,7 @@ def standing(agent: Agent) -> str:
         return "done: the result is published"
     role, state = _now(agent)
     left = agent.role.awaits(agent.state)
-    if isinstance(role, Joining):
+    if isinstance(role, JoinStage):
         return f"waits until these have joined: {', '.join(left.senders)}" if left else "has joined"
     if isinstance(state, Failed | NoKey):
         return f"there is no key, and this study is over: {state.why}"
@@ -70,7 +70,7 @@ def standing(agent: Agent) -> str:
             tried, expected = state.batch * role.terms.batch, round(1 / role.terms.success)
             return f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
         return f"makes the key with the other holders; waits for {left}" if left else "makes the key"
-    if isinstance(role, Keyed):
+    if isinstance(role, KeyStage):
         told = f"; {state.told()}; it takes {role.study.threshold} holders to be believed" if state.failed else ""
         return f"waits for the key, from {', '.join(left.senders)}{told}" if left else "waits for the key"
     if isinstance(role, Observer) and isinstance(state, Watching):
@@ -87,7 +87,7 @@ def standing(agent: Agent) -> str:
         return f"has {len(state.parts)} partial decryptions of the {len(state.asked)} that it asked for"
     if isinstance(state, Answered):
         return "has opened the sum; waits for the result"
-    if isinstance(role, Publishing):
+    if isinstance(role, PublishStage):
         return "publishes the result"
     return f"waits for {left}" if left else "has given its part; waits for the result"
 
@@ -141,7 +141,7 @@ class MemberRunner:
                     board.close()
                     raise
                 self.seats.append(Seated(agent, store, board))
-                if name.startswith("party") and isinstance(_now(agent)[0], Joining | Keyed):  # it has not voted
+                if name.startswith("party") and isinstance(_now(agent)[0], JoinStage | KeyStage):  # it has not voted
                     member.voter.check()
         except BaseException:
             self.close()

@@ -32,7 +32,7 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.psgd.state import DescentState
 from psephos.protocol.roles import Entry, Refusal, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import NoKey, Staged, beginning
+from psephos.protocol.study.stages import NoKey, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, session_of
 from psephos.study.protocols import Pathak, Psgd, Public, Renumbered, SharedSum, Spec, Sum, coalition_of, spec_of
@@ -167,7 +167,7 @@ def _ready(play: Spec, found: _Found) -> bool:
     What stands on the board before is no part of it to anybody, and `found` has it no more.
     """
     study, what = play.study, "the key: published alike by all holders"
-    reader = Staged("verifier", *beginning("verifier", study))
+    reader = StagedRole("verifier", *initial_stages("verifier", study))
     state = reader.start().state
     result, entries = None, iter(found.entries)
     for entry in entries:

@@ -14,7 +14,7 @@ import pytest
 
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.protocol.agent import Agent
-from psephos.protocol.board.client import Members
+from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.signing import SigningKey
@@ -23,7 +23,7 @@ from psephos.protocol.storage.values import encode
 
 TERMS = CeremonyTerms(128, 3, 2, bytes(32), test_key=True)
 KEYS = {name: SigningKey(bytes([place]) * 32) for place, name in enumerate(TERMS.names, 1)}
-MEMBERS = Members(bytes(32), {name: key.verification_key for name, key in KEYS.items()})
+MEMBERS = BoardMembers(bytes(32), {name: key.verification_key for name, key in KEYS.items()})
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from psephos.protocol.driver import Driver, MemoryBoard, StoredBoard
+from psephos.protocol.driver import Driver, MemoryMessageBoard, StoredMessageBoard
 from psephos.protocol.errors import InvalidParameter, JournalError
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Role, Step, gathers, takes
 from psephos.protocol.storage.store import OnceLedger, Store
@@ -142,7 +142,7 @@ def test_a_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
         command = [sys.executable, "-c", f"{program}({str(tmp_path / 'store')!r}, {life})"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         with Store(tmp_path / "store") as store:
-            entries = list(StoredBoard(store).read(0))
+            entries = list(StoredMessageBoard(store).read(0))
         assert entries[: len(before)] == before
         before = entries
         if done.returncode == 0:
@@ -181,7 +181,7 @@ def test_a_run_in_a_store_is_the_run_without() -> None:
 
 
 def test_a_kept_board_gives_back_what_was_posted() -> None:
-    board = StoredBoard(Store())
+    board = StoredMessageBoard(Store())
     posts = [Post("curator", b"one", "a"), Post(BOARD, b"two", "b"), Post("curator", b"three", "a")]
     posted = [board.post("party 0", post) for post in posts]
     assert posted == [Entry(n, "party 0", post.receiver, post.data) for n, post in enumerate(posts, 1)]
@@ -208,13 +208,13 @@ def test_a_step_that_fails_leaves_nothing(tmp_path: Path) -> None:
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
             Driver([Curator(), Party(0, store), Failing(1, store)], store=store).run()
-        assert [e.sender for e in StoredBoard(store).read(0)] == ["curator", "party 0"]
+        assert [e.sender for e in StoredMessageBoard(store).read(0)] == ["curator", "party 0"]
         assert not list(store.items("once party 1"))
     assert len(Driver([Curator(), Party(0, store), Failing(1, store)], store=store).run()["curator"]) == STEPS
 
 
 def test_a_store_holds_board_and_states() -> None:
-    for besides in ({"board": MemoryBoard()}, {"states": {"curator": Collecting()}}):
+    for besides in ({"board": MemoryMessageBoard()}, {"states": {"curator": Collecting()}}):
         with pytest.raises(InvalidParameter, match="has its board and its states there"):
             Driver(roles(None), store=Store(), **besides)  # type: ignore[arg-type]
 

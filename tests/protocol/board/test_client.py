@@ -9,7 +9,7 @@ import pytest
 
 from psephos.audit.studies import trial
 from psephos.protocol.board import MOST_BYTES
-from psephos.protocol.board.client import BoardClient, BoardReader, LogRecord, Members, joined
+from psephos.protocol.board.client import BoardClient, BoardMembers, BoardReader, LogRecord, joined
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, leaf_hash
 from psephos.protocol.board.sealing import SealingKey
@@ -175,5 +175,5 @@ def test_a_store_opens_the_curators_secrets_to_whoever_has_it() -> None:
 
 def test_what_is_shown_of_a_seat_and_of_its_members() -> None:
     assert repr(seat("party 3")) == f"<BoardClient of party 3, {Head()}>"
-    assert SESSION.hex() not in repr(Members(SESSION, {}))
-    assert str(SESSION) not in repr(Members(SESSION, {}))
+    assert SESSION.hex() not in repr(BoardMembers(SESSION, {}))
+    assert str(SESSION) not in repr(BoardMembers(SESSION, {}))

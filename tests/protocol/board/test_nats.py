@@ -43,7 +43,7 @@ from nats.js.api import (
 
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.address import open_board
-from psephos.protocol.board.client import Members
+from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.nats import NatsBoard, inbox, nkey, stream_of, subject_of
 from psephos.protocol.board.server import NATS_SERVER, start_server, trial_certificates, write_server
@@ -68,7 +68,7 @@ class House:
     boards: list[NatsBoard] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        members = Members(self.session, {name: key.verification_key for name, key in self.keys.items()})
+        members = BoardMembers(self.session, {name: key.verification_key for name, key in self.keys.items()})
         self.reading = write_server(self.folder, members, ["127.0.0.1"], self.port)
         self.server = start_server(self.folder)
 
@@ -558,7 +558,7 @@ def test_nats_is_needed_for_nats_only() -> None:
 def test_a_servers_folder_is_its_owners_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        write_server(tmp_path / "server", Members(bytes(32), {}), ["127.0.0.1"])
+        write_server(tmp_path / "server", BoardMembers(bytes(32), {}), ["127.0.0.1"])
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "server").stat().st_mode) == 0o700

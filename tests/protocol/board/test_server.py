@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from psephos.protocol.board.client import Members
+from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.nats import nkey
 from psephos.protocol.board.server import NATS_SERVER, _server_version, start_server, trial_certificates, write_server
 from psephos.protocol.errors import BoardError
@@ -25,7 +25,7 @@ from psephos.protocol.signing import SigningKey
 
 KEYS = [SigningKey.generate() for _ in range(3)]
 SESSION = bytes(range(32))
-MEMBERS = Members(
+MEMBERS = BoardMembers(
     SESSION,
     {
         "curator": KEYS[0].verification_key,

@@ -10,7 +10,7 @@ import pytest
 from psephos.audit import Sends
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
-from psephos.protocol.driver import Driver, MemoryBoard
+from psephos.protocol.driver import Driver, MemoryMessageBoard
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, TallyRequest
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
@@ -30,8 +30,8 @@ def confirming(election: Any, confirmations: int) -> Round:
     return round_
 
 
-def board_with(round_: Round, election: Any, parties: range) -> MemoryBoard:
-    board = MemoryBoard()
+def board_with(round_: Round, election: Any, parties: range) -> MemoryMessageBoard:
+    board = MemoryMessageBoard()
     for party in parties:
         board.post(f"party {party}", Post(BOARD, election.ballot(party, round_=round_).encode()))
     return board

@@ -19,21 +19,21 @@ from psephos.protocol.paillier.threshold import ThresholdKey, deal
 from psephos.protocol.roles import BOARD, Entry, Missing, Post, Refusal, Role, Step
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.stages import (
-    Agreed,
-    At,
-    Comparing,
-    Joining,
-    Keyed,
+    AgreedKey,
+    ComparingKeys,
+    JoinedRoles,
+    JoinStage,
+    KeyStage,
     NoKey,
-    Published,
-    Publishing,
-    Staged,
-    Until,
-    UntilResult,
-    Waiting,
-    beginning,
+    PublishedResult,
+    PublishStage,
+    ResultWatcher,
+    ResultWatcherState,
+    StagedRole,
+    StageState,
     decode_key,
     encode_key,
+    initial_stages,
 )
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame
@@ -46,7 +46,7 @@ def study_of(holders: int, threshold: int) -> Study:
 
 def heard(study: Study, said: Iterable[tuple[str, bytes]]) -> Step:
     """What a party makes of it that holds nothing."""
-    role = Keyed("party 5", study)
+    role = KeyStage("party 5", study)
     return role.receive(role.start().state, [Entry(n, name, BOARD, data) for n, (name, data) in enumerate(said)])
 
 
@@ -131,18 +131,18 @@ def said(step: Step) -> list[bytes]:
     return [post.data for post in step.posts]
 
 
-def two() -> Staged:
-    return Staged("x", lambda: Stage("x", 2), lambda first: Keys("x", 1, first), lambda a, b: Stage("x", 9, a, b))
+def two() -> StagedRole:
+    return StagedRole("x", lambda: Stage("x", 2), lambda first: Keys("x", 1, first), lambda a, b: Stage("x", 9, a, b))
 
 
 def test_each_stage_is_made_from_what_the_ones_before_came_to() -> None:
     role = two()
     assert (role.name, role.reads) == ("x", frozenset(Kind))
     step = role.start()
-    assert (step.state, said(step)) == (At(0, ()), [b"begins with ()"])
+    assert (step.state, said(step)) == (StageState(0, ()), [b"begins with ()"])
     assert role.stage(step.state).before == ()  # type: ignore[attr-defined]
     step = role.receive(step.state, [entry(1, Kind.BALLOT), entry(2, Kind.CLOSE), entry(3, Kind.BALLOT)])
-    assert step.state == At(1, (), (((1,), (3,)),))
+    assert step.state == StageState(1, (), (((1,), (3,)),))
     assert said(step) == [b"took 1", b"took 1", b"begins with ((((1,), (3,)),),)"]
     assert role.result(step.state) is None
     again = two()  # of a state that was written down
@@ -150,21 +150,21 @@ def test_each_stage_is_made_from_what_the_ones_before_came_to() -> None:
     last = again.receive(step.state, [entry(4, Kind.PUBLIC_KEY)])
     assert last.state.stage == 2
     assert again.stage(last.state).before == ((((1,), (3,)),), (((((1,), (3,)),)), ((4,),)))  # type: ignore[attr-defined]
-    assert two().result(At(2, ((1,),) * 9, last.state.before)) is not None
-    assert two().result(At(0, ((1,),) * 9)) is None, "not that of another stage"
+    assert two().result(StageState(2, ((1,),) * 9, last.state.before)) is not None
+    assert two().result(StageState(0, ((1,),) * 9)) is None, "not that of another stage"
 
 
 def test_entries_alike_in_a_row_are_given_together_and_refusals_are_kept() -> None:
-    role = Staged("x", lambda: Stage("x", 9), lambda first: Stage("x", 1, first))
+    role = StagedRole("x", lambda: Stage("x", 9), lambda first: Stage("x", 1, first))
     ballots = [entry(1, Kind.BALLOT), entry(2, Kind.BALLOT, "party 4"), entry(3, Kind.BALLOT)]
     alone = entry(4, Kind.CLOSE, receiver="x")
     step = role.receive(role.start().state, [*ballots, alone, entry(5, Kind.BALLOT), entry(6, Kind.CLOSE)])
-    assert step.state == At(0, ((1, 3), (4,), (5,)))
+    assert step.state == StageState(0, ((1, 3), (4,), (5,)))
     assert [refusal.entry.number for refusal in step.refused] == [2]
     assert said(step) == [b"took 2", b"took 1", b"took 1"]
-    last = Staged("x", lambda: Stage("x", 9))
+    last = StagedRole("x", lambda: Stage("x", 9))
     step = last.receive(last.start().state, [*ballots, alone, entry(5, Kind.BALLOT), Entry(6, "a", BOARD, b"junk")])
-    assert step.state == At(0, ((1, 3, 4, 5),)), "the last stage is given all that it reads at once"
+    assert step.state == StageState(0, ((1, 3, 4, 5),)), "the last stage is given all that it reads at once"
     assert last.receive(step.state, [entry(7, Kind.CLOSE)]) == Step(step.state)
 
 
@@ -172,7 +172,7 @@ def test_public_keys_that_come_early_are_kept_once_for_each_sender() -> None:
     role = two()
     keys = [entry(1, Kind.PUBLIC_KEY, "a"), entry(2, Kind.PUBLIC_KEY, "b"), entry(3, Kind.PUBLIC_KEY, "a")]
     step = role.receive(role.start().state, [*keys, entry(4, Kind.CLOSE), entry(5, Kind.BALLOT)])
-    assert step.state == At(0, ((5,),), (), (keys[0], keys[1]))
+    assert step.state == StageState(0, ((5,),), (), (keys[0], keys[1]))
     assert said(step) == [b"took 1"]
     step = role.receive(step.state, [entry(6, Kind.BALLOT), entry(7, Kind.BALLOT, "party 4")])
     assert step.state.stage == 2
@@ -183,7 +183,7 @@ def test_public_keys_that_come_early_are_kept_once_for_each_sender() -> None:
 
 
 def test_a_stage_that_refuses_what_came_early_says_so() -> None:
-    role = Staged("x", lambda: Stage("x", 1), lambda first: Keys("x", 2, first), lambda *before: Stage("x", 9))
+    role = StagedRole("x", lambda: Stage("x", 1), lambda first: Keys("x", 2, first), lambda *before: Stage("x", 9))
     early = [entry(1, Kind.PUBLIC_KEY, "party 4"), entry(2, Kind.PUBLIC_KEY)]
     step = role.receive(role.start().state, [*early, entry(3, Kind.BALLOT)])
     assert (step.state.stage, step.state.state, step.state.early) == (1, ((2,),), ())
@@ -192,33 +192,33 @@ def test_a_stage_that_refuses_what_came_early_says_so() -> None:
 
 def test_what_a_stage_is_asked_is_what_its_role_says() -> None:
     role = two()
-    begun, later = At(0, ()), At(1, (), (((1,), (3,)),))
-    assert [role.listens(at) for at in (begun, At(0, ((1,),)))] == [True, False]
-    assert [role.is_ready(at) for at in (begun, At(0, ((1,),)))] == [False, True]
+    begun, later = StageState(0, ()), StageState(1, (), (((1,), (3,)),))
+    assert [role.listens(at) for at in (begun, StageState(0, ((1,),)))] == [True, False]
+    assert [role.is_ready(at) for at in (begun, StageState(0, ((1,),)))] == [False, True]
     assert role.awaits(later) == Missing(Kind.BALLOT, ("0 of 1",))
     hushed = role.on_idle(begun)
     assert hushed is not None
-    assert (hushed.state, said(hushed)) == (At(0, ("quiet",)), [b"hushed"])
-    hushed = two().on_idle(At(0, ("quiet",)))
+    assert (hushed.state, said(hushed)) == (StageState(0, ("quiet",)), [b"hushed"])
+    hushed = two().on_idle(StageState(0, ("quiet",)))
     assert hushed is not None
-    assert hushed.state == At(1, (), (("quiet", "quiet"),)), "on to the next stage"
+    assert hushed.state == StageState(1, (), (("quiet", "quiet"),)), "on to the next stage"
     assert said(hushed) == [b"hushed", b"begins with ((('quiet', 'quiet'),),)"]
-    assert two().on_idle(At(2, ((),) * 10, (((1,), (3,)), ((4,),)))) is None
+    assert two().on_idle(StageState(2, ((),) * 10, (((1,), (3,)), ((4,),)))) is None
 
 
 def test_a_state_shows_where_it_is_and_nothing_of_it() -> None:
-    assert repr(At(1, "state", ("before",), (entry(1, Kind.BALLOT),))) == "At(stage=1)"
-    assert "content" not in repr(Published(b"secret"))
-    assert repr(Until("state")) == "Until(published=None)"
+    assert repr(StageState(1, "state", ("before",), (entry(1, Kind.BALLOT),))) == "StageState(stage=1)"
+    assert "content" not in repr(PublishedResult(b"secret"))
+    assert repr(ResultWatcherState("state")) == "ResultWatcherState(published=None)"
 
 
 # -- joining, the key, the result
 
 
 def test_who_has_joined_and_who_is_waited_for() -> None:
-    role = Joining("x", ["b", "a", "c"])
+    role = JoinStage("x", ["b", "a", "c"])
     held = role.start().state
-    assert (role.name, held.state) == ("x", Waiting(()))
+    assert (role.name, held.state) == ("x", JoinedRoles(()))
     for number, name, left in ((1, "b", "a, c"), (2, "stranger", "a, c"), (3, "a", "c")):
         assert role.result(held) is None
         held = role.receive(held, [entry(number, Kind.JOINED, name)]).state
@@ -261,19 +261,19 @@ def test_holders_publish_one_key_and_everybody_waits_for_it() -> None:
     study = study_of(3, 2)
     key, other = dealt(study), dealt(study)
     said = encode_key(study, key)
-    holder = Keyed("holder 2", study, key)
+    holder = KeyStage("holder 2", study, key)
     assert holder.start().posts == (Post(BOARD, said, "key"),)
-    assert Keyed("party 5", study).start() == Step(holder.start().state)
-    assert [role.listens(None) for role in (holder, Keyed("party 5", study))] == [False, True]
+    assert KeyStage("party 5", study).start() == Step(holder.start().state)
+    assert [role.listens(None) for role in (holder, KeyStage("party 5", study))] == [False, True]
     keys = [Entry(n, name, BOARD, said) for n, name in enumerate(study.holders, 1)]
-    for role in (holder, Keyed("party 5", study)):
+    for role in (holder, KeyStage("party 5", study)):
         held = role.receive(role.start().state, keys[:2]).state
         assert role.result(held) is None
         assert role.awaits(held) == Missing(Kind.PUBLIC_KEY, ("holder 3",))
         held = role.receive(held, keys[2:]).state
-        assert (held.state, role.result(held), role.done(held)) == (Agreed(key), key, True)
+        assert (held.state, role.result(held), role.done(held)) == (AgreedKey(key), key, True)
     assert key != other
-    liar = Keyed("holder 2", study, other)
+    liar = KeyStage("holder 2", study, other)
     held = liar.receive(liar.start().state, keys).state
     assert held.state == NoKey(
         "the holders do not publish the one key of this study: not the one that holder 2 has a share of"
@@ -285,28 +285,28 @@ def test_holders_publish_one_key_and_everybody_waits_for_it() -> None:
 
 
 def test_in_which_words_a_ceremony_failed() -> None:
-    told = Comparing((("holder 1", "one"), ("holder 2", "two"), ("holder 3", "one"))).told()
+    told = ComparingKeys((("holder 1", "one"), ("holder 2", "two"), ("holder 3", "one"))).told()
     assert told == 'the ceremony has failed, according to holder 1 and holder 3 ("one"), holder 2 ("two")'
     study = study_of(3, 2)
     step = heard(study, failing(study, ["party 1", "holder 1", "holder 1"]))
     assert [str(refusal.error) for refusal in step.refused] == [
         f"party 5: {name} says a ceremony failed, as holders may, once" for name in ("party 1", "holder 1")
     ]
-    assert step.state.state == Comparing((("holder 1", "holder 1 lied"),))
+    assert step.state.state == ComparingKeys((("holder 1", "holder 1 lied"),))
 
 
 def test_the_stages_of_whoever_holds_no_share() -> None:
     study = study_of(3, 2)
-    joining, keyed = beginning("party 5", study)
-    assert isinstance(joining(), Joining)
+    joining, keyed = initial_stages("party 5", study)
+    assert isinstance(joining(), JoinStage)
     assert joining().name == "party 5"
     assert joining().awaits(joining().start().state) == Missing(Kind.JOINED, tuple(sorted(study.needed)))  # type: ignore[attr-defined]
     role = keyed(("all",))
-    assert isinstance(role, Keyed)
+    assert isinstance(role, KeyStage)
     assert (role.name, role.study, role.listens(None)) == ("party 5", study, True)
     parties = tuple(replace(member, holder=0) for member in study.parties)
     none: dict[str, Any] = {"key_bits": 0, "threshold": 0, "confirmations": 0, "parties": parties}
-    assert len(beginning("party 5", replace(study, protocol="pathak", **none))) == 1
+    assert len(initial_stages("party 5", replace(study, protocol="pathak", **none))) == 1
 
 
 def test_a_release_is_made_once_and_published() -> None:
@@ -318,13 +318,13 @@ def test_a_release_is_made_once_and_published() -> None:
 
     store = Store()
     for _ in range(2):
-        role = Publishing(study, make, OnceLedger(store, "curator"))
+        role = PublishStage(study, make, OnceLedger(store, "curator"))
         step = role.start()
         assert step.posts == (Post(BOARD, frame(Kind.RESULT, study.digest, b"content"), "release"),)
-        assert role.result(step.state) == Published(b"content")
+        assert role.result(step.state) == PublishedResult(b"content")
     assert made == [b"content"]
-    assert (role.name, Published(b"content").digest) == ("curator", hashlib.sha256(b"content").digest())
-    other = Publishing(replace(study, title="Another"), make, OnceLedger(store, "curator"))
+    assert (role.name, PublishedResult(b"content").digest) == ("curator", hashlib.sha256(b"content").digest())
+    other = PublishStage(replace(study, title="Another"), make, OnceLedger(store, "curator"))
     other.start()
     assert len(made) == 2, "of one study each"
 
@@ -335,17 +335,17 @@ def result_of(study: Study, number: int, content: bytes, sender: str = "curator"
 
 def test_a_role_is_done_when_the_curator_has_published() -> None:
     study = study_of(3, 2)
-    role = UntilResult(study, Stage("x", 1))
+    role = ResultWatcher(study, Stage("x", 1))
     assert (role.name, role.reads) == ("x", frozenset({Kind.BALLOT, Kind.RESULT}))
     step = role.start()
-    assert (step.state, said(step)) == (Until(()), [b"begins with ()"])
+    assert (step.state, said(step)) == (ResultWatcherState(()), [b"begins with ()"])
     assert role.awaits(step.state) == Missing(Kind.BALLOT, ("0 of 1",))
     hushed = role.on_idle(step.state)
     assert hushed is not None
-    assert (hushed.state, said(hushed)) == (Until(("quiet",)), [b"hushed"])
-    assert role.on_idle(Until(((1,), (2,)))) is None
-    assert [role.is_ready(Until(state)) for state in ((), ((1,),))] == [False, True]
-    assert [role.listens(Until(state)) for state in ((), ((1,),))] == [True, False]
+    assert (hushed.state, said(hushed)) == (ResultWatcherState(("quiet",)), [b"hushed"])
+    assert role.on_idle(ResultWatcherState(((1,), (2,)))) is None
+    assert [role.is_ready(ResultWatcherState(state)) for state in ((), ((1,),))] == [False, True]
+    assert [role.listens(ResultWatcherState(state)) for state in ((), ((1,),))] == [True, False]
     entries = [
         entry(1, Kind.BALLOT, "party 4"),
         result_of(study, 2, b"a lie", "party 3"),
@@ -355,7 +355,7 @@ def test_a_role_is_done_when_the_curator_has_published() -> None:
         result_of(study, 6, b"again"),
     ]
     after = role.receive(step.state, entries)
-    assert after.state == Until(((3,),), Published(b"content"))
+    assert after.state == ResultWatcherState(((3,),), PublishedResult(b"content"))
     assert [(refusal.entry.number, type(refusal.error)) for refusal in after.refused] == [
         (1, UnexpectedMessageError),
         (2, UnexpectedMessageError),
@@ -365,14 +365,14 @@ def test_a_role_is_done_when_the_curator_has_published() -> None:
     assert str(after.refused[1].error) == "x: party 3 published a result, and is not the curator"
     assert str(after.refused[3].error) == "x: the curator published a second result"
     assert said(after) == [b"took 1"]
-    assert role.result(after.state) == Published(b"content")
+    assert role.result(after.state) == PublishedResult(b"content")
     assert role.result(step.state) is None
     assert role.awaits(after.state) is None
-    assert not role.listens(Until((), Published(b"content")))
+    assert not role.listens(ResultWatcherState((), PublishedResult(b"content")))
     only = role.receive(step.state, [result_of(study, 1, b"content")])
-    assert (only.state, only.posts) == (Until((), Published(b"content")), ())
+    assert (only.state, only.posts) == (ResultWatcherState((), PublishedResult(b"content")), ())
 
 
 def test_what_is_waited_for_last_is_the_result() -> None:
-    role = UntilResult(study_of(3, 2), Sends("x", b"y"))
+    role = ResultWatcher(study_of(3, 2), Sends("x", b"y"))
     assert role.awaits(role.start().state) == Missing(Kind.RESULT, ("curator",))

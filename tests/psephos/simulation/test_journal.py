@@ -20,7 +20,7 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import encode
-from psephos.protocol.transcript import BOARD, Message
+from psephos.protocol.transcript import BOARD, SentMessage
 from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.journal import Journal, SumState
 
@@ -51,8 +51,8 @@ def state_of(ceremony: KeySetup, round_: Round, parties: list[int]) -> SumState:
     return SumState(products, np.array([sum(parties), -len(parties), 0, 2**70], dtype=object), {"encrypt": 1.5}, 12.0)
 
 
-def messages(parties: list[int]) -> list[Message]:
-    return [Message("cast", f"party {p}", BOARD, "ballot", 100, f"{p:064x}") for p in parties]
+def messages(parties: list[int]) -> list[SentMessage]:
+    return [SentMessage("cast", f"party {p}", BOARD, "ballot", 100, f"{p:064x}") for p in parties]
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import Staged
+from psephos.protocol.study.stages import StagedRole
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.study.protocols import Public, Spec, coordinates, spec_of
 from psephos.study.roles import curator_role, holder_role, party_role
@@ -245,11 +245,11 @@ def shares_of(study: Study) -> Sequence[KeyShare]:
     return deal(key, holders=len(study.holders), threshold=study.threshold)[1]
 
 
-def given(role: Role, share: KeyShare) -> Staged:
+def given(role: Role, share: KeyShare) -> StagedRole:
     """A holder's role that makes no key but has this share of one."""
-    assert isinstance(role, Staged)
+    assert isinstance(role, StagedRole)
     joining, _, keyed, holds = role._stages
-    return Staged(role.name, joining, lambda joined: Given(role.name, share), keyed, holds)
+    return StagedRole(role.name, joining, lambda joined: Given(role.name, share), keyed, holds)
 
 
 @dataclass

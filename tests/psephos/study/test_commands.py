@@ -47,7 +47,7 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import At, Joining, Staged
+from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
 from psephos.protocol.study.study import Study
 from psephos.study.consent import described
 from psephos.study.identity import Card, Identity, fingerprint
@@ -208,7 +208,7 @@ def shares_of(plays: list[MemberRunner]) -> list[int]:
     found = []
     for agent in [seat.agent for play in plays for seat in play.seats if seat.agent.role.name.startswith("holder")]:
         joined, made = agent.state.before[:2]
-        found.append(agent.role.stage(At(1, made, (joined,))).result(made).share())  # type: ignore[attr-defined]
+        found.append(agent.role.stage(StageState(1, made, (joined,))).result(made).share())  # type: ignore[attr-defined]
     return found
 
 
@@ -470,9 +470,9 @@ def test_a_ceremony_that_fails_ends_the_study_and_says_so(consortium: Consortium
     names = {name: member(consortium, name) for name in ("north", "south", "lab")}
     plays = [MemberRunner(mine, mine.names) for mine in names.values()]
     east, board = Identity.read(consortium / "east"), BoardFile(consortium / "board.sqlite")
-    liar = Staged(
+    liar = StagedRole(
         "holder 3",
-        lambda: Joining("holder 3", ("curator", *study.holders)),
+        lambda: JoinStage("holder 3", ("curator", *study.holders)),
         lambda joined: Liar(study.ceremony(), 3),
     )
     agent = Agent(liar, study.members, east.key, board, Store())

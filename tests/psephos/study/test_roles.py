@@ -14,7 +14,7 @@ from psephos.parties.party import VotingParty
 from psephos.protocol.errors import BudgetExceededError
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.protocol.study.stages import Joining, Keyed, Publishing, UntilResult
+from psephos.protocol.study.stages import JoinStage, KeyStage, PublishStage, ResultWatcher
 from psephos.study.roles import curator_role, holder_role, party_role
 from tests.psephos.study.cast import Cast
 
@@ -27,7 +27,7 @@ def stages(role: Any, *results: Any) -> list[Any]:
     """Its roles, each made from the first so many of these results."""
     made = [stage(*results[:place]) for place, stage in enumerate(role._stages)]
     assert {each.name for each in made} == {role.name}
-    assert isinstance(made[0], Joining)
+    assert isinstance(made[0], JoinStage)
     assert made[0].awaits(made[0].start().state).senders == tuple(sorted(STUDY.needed))  # type: ignore[union-attr]
     return made
 
@@ -37,9 +37,9 @@ def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
     _, makes, keyed, holds = stages(holder_role(PUBLIC, 2, store), ("all",), SHARES[1], KEY)
     assert isinstance(makes, CeremonyHolder)
     assert (makes.terms, makes.number) == (STUDY.ceremony(), 2)
-    assert isinstance(keyed, Keyed)
+    assert isinstance(keyed, KeyStage)
     assert (keyed.study, keyed._own) == (STUDY, KEY)
-    assert isinstance(holds, UntilResult)
+    assert isinstance(holds, ResultWatcher)
     assert isinstance(holds.role, KeyHolder)
     assert (holds.role.name, holds.role.round) == ("holder 2", PLAY.round(KEY))  # type: ignore[attr-defined]
     assert holds._study == STUDY
@@ -54,7 +54,7 @@ def test_a_party_is_charged_when_it_plays_and_not_before() -> None:
     assert charged == []
     _, _, plays = stages(role, ("all",), KEY)
     assert charged == [STUDY]
-    assert isinstance(plays, UntilResult)
+    assert isinstance(plays, ResultWatcher)
     assert isinstance(plays.role, VotingParty)
 
     def refuse(study: object) -> None:
@@ -90,7 +90,7 @@ def test_the_curator_releases_once_what_it_came_to() -> None:
         assert keyed._own is None
         assert isinstance(counts, Tally)
         assert counts.round == PLAY.round(KEY)  # type: ignore[attr-defined]
-        assert isinstance(publishes, Publishing)
+        assert isinstance(publishes, PublishStage)
         publishes.start()
     assert released == ["what it came to"]
     assert OnceLedger(store, "curator").first(b"release" + STUDY.digest, b"", lambda: b"another") == b"content"

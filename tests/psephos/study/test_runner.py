@@ -22,14 +22,14 @@ from psephos.protocol.errors import BoardError, JournalError, StudyError, TooFew
 from psephos.protocol.roles import Missing, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import (
-    At,
-    Comparing,
-    Joining,
-    Keyed,
+    ComparingKeys,
+    JoinedRoles,
+    JoinStage,
+    KeyStage,
     NoKey,
-    Publishing,
-    Staged,
-    Waiting,
+    PublishStage,
+    StagedRole,
+    StageState,
 )
 from psephos.protocol.wire import Kind
 from psephos.study.roles import Public
@@ -39,36 +39,36 @@ from tests.psephos.study.cast import AUXILIARY, Cast, Dealt
 STUDY = Cast("tally").made.study
 
 
-class Stood(Staged):
+class Stood(StagedRole):
     """One stage, in which a role stands as a test says."""
 
     def __init__(self, role: Role, left: Missing | None = None) -> None:
         super().__init__(role.name, lambda: role)
         self._left = left
 
-    def awaits(self, state: At) -> Missing | None:
+    def awaits(self, state: StageState) -> Missing | None:
         return self._left
 
 
 def agent(role: Role, state: Any, left: Missing | None = None, result: Any = None) -> Any:
     """What `standing` looks at of an agent."""
-    return SimpleNamespace(role=Stood(role, left), state=At(0, state), result=result, said=2)
+    return SimpleNamespace(role=Stood(role, left), state=StageState(0, state), result=result, said=2)
 
 
 SOME = Missing(Kind.BALLOT, ("party 1", "party 2"))
 
 
 def test_where_a_role_stands_before_the_vote() -> None:
-    joining = Joining("party 3", ("a", "b"))
+    joining = JoinStage("party 3", ("a", "b"))
     for left, said in ((SOME, "waits until these have joined: party 1, party 2"), (None, "has joined")):
-        assert standing(agent(joining, Waiting(), left)) == said
-    keyed = Keyed("party 3", STUDY)
+        assert standing(agent(joining, JoinedRoles(), left)) == said
+    keyed = KeyStage("party 3", STUDY)
     why = 'the ceremony has failed, according to holder 1 ("no")'
     for state, left, said in (
-        (Comparing(), SOME, "waits for the key, from party 1, party 2"),
-        (Comparing(), None, "waits for the key"),
+        (ComparingKeys(), SOME, "waits for the key, from party 1, party 2"),
+        (ComparingKeys(), None, "waits for the key"),
         (
-            Comparing((("holder 1", "no"),)),
+            ComparingKeys((("holder 1", "no"),)),
             SOME,
             f"waits for the key, from party 1, party 2; {why}; it takes 2 holders to be believed",
         ),
@@ -206,7 +206,7 @@ def test_where_roles_stand_in_a_study(what: str, curator: list[str], holder: lis
 def test_where_a_role_stands_that_waits_for_nobody() -> None:
     assert standing(agent(Sends("party 3", b""), ())) == "has given its part; waits for the result"
     assert standing(agent(Sends("party 3", b""), (), SOME)) == "waits for the ballot of party 1, party 2"
-    assert standing(agent(Publishing(STUDY, bytes, None), ())) == "publishes the result"  # type: ignore[arg-type]
+    assert standing(agent(PublishStage(STUDY, bytes, None), ())) == "publishes the result"  # type: ignore[arg-type]
     assert standing(agent(Sends("party 3", b""), (), SOME, result=())) == DONE
 
 

@@ -66,7 +66,7 @@ from psephos.protocol.storage.keyfiles import (
 )
 from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
-from psephos.protocol.transcript import Message
+from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame, kind_of
 from psephos.simulation.ceremony import run_ceremony
 from tests.security.lab.puppets import tampering
@@ -269,11 +269,11 @@ def _pathak() -> list[Decoder]:
     context = Context(seed=4713, views=1)
     runs, keys = real_runs(context, "repaired"), keys_of(context)
     terms, dgk = runs[0].terms, keys.comparison.public_key
-    of_kind: dict[str, list[Message]] = {}
+    of_kind: dict[str, list[SentMessage]] = {}
     for message in (message for run in runs for message in run.transcript.messages):
         of_kind.setdefault(message.kind, []).append(message)
 
-    def decoder(kind: str, messages: list[Message]) -> Decoder:
+    def decoder(kind: str, messages: list[SentMessage]) -> Decoder:
         def run(data: bytes) -> bytes | None:
             encoded: bytes = decoded(terms, keys, replace(messages[0], data=data)).encode(terms.digest)
             # Factors may come in either order; what is kept is the ordered pair.
