@@ -144,7 +144,7 @@ def wire() -> list[dict[str, Any]]:
 _MEMORY = """
 import numpy as np
 from psephos.simulation.ceremony import setup_keys
-from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulation.encrypted_sum import RunConfig, VotingPartyFactory, simulate_sum
 from psephos.simulation.engines import LocalEngine
 from psephos.simulation.linear import LinearVoter
 from psephos.protocol.encrypted_sum.votes import vote_round

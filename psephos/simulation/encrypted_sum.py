@@ -40,10 +40,11 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import JournalError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.protocol.roles import Role
+from psephos.protocol.roles import Entry, Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import SentMessage, Transcript
+from psephos.protocol.wire import Kind
 from psephos.simulation.ceremony import KeySetup
 from psephos.simulation.engines import Engine, LocalEngine
 from psephos.simulation.journal import Journal, SumState
@@ -280,18 +281,42 @@ def _together(round_: Round, ceremony: KeySetup, contribution: PartyFactory, how
         encryptor = Encryptor(round_.key, how.mode, randomness=coins, expected=expected)
         parties.append(contribution.role(number, ceremony.signing_keys[number], round_, encryptor, coins))
     holders = [KeyHolder(s, round_, randomness=transcript.coins(f"holder {s.holder}")) for s in ceremony.shares]
-    driver = Driver(replaced([*parties, Tally(round_), *holders], how.roles), transcript=transcript)
-    begun, processor = time.perf_counter(), time.process_time()
+    clock = _AggregationClock()
+    driver = Driver(
+        replaced([*parties, Tally(round_), *holders], how.roles), transcript=transcript, watch=clock.on_message
+    )
+    clock.seconds = driver.clock
+    started, processor = time.perf_counter(), time.process_time()
     results = driver.run()
-    taken, processor = time.perf_counter() - begun, time.process_time() - processor
+    elapsed, processor = time.perf_counter() - started, time.process_time() - processor
     opened: OpenedSum = results["curator"]
     vectors = {number: results[f"party {number}"] for number in numbers if f"party {number}" in results}
     known = [vectors[number] for number in opened.parties if number in vectors]
     exact = len(known) == opened.ballots and opened.sums == tuple(_clear_sum(round_, known).tolist())
     encrypt = sum(driver.clock[party.name] for party in parties)
-    seconds = {"encrypt": encrypt, "aggregate": 0.0, "decrypt": max(0.0, taken - encrypt)}
+    decrypt = max(0.0, elapsed - encrypt - clock.aggregate)
+    seconds = {"encrypt": encrypt, "aggregate": clock.aggregate, "decrypt": decrypt}
     how.progress(len(parties))
     return EncryptedSum(round_, opened, exact, seconds, peak_memory_mb(), processor, vectors=vectors)
+
+
+class _AggregationClock:
+    """Measures, in a run of all roles, how long the curator and the holders worked before a holder was asked to open.
+
+    Attributes:
+        seconds: what each role has worked so far, `Driver.clock`.
+        aggregate: seconds of the curator and all holders together until the first request to open.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: Mapping[str, float] = {}
+        self.aggregate = 0.0
+
+    def on_message(self, phase: str, entry: Entry) -> None:
+        """Take the time of the first request; as `Driver` calls it for each message."""
+        if self.aggregate == 0.0 and entry.is_a(Kind.TALLY_REQUEST):
+            observers = (name for name in self.seconds if name == "curator" or name.startswith("holder "))
+            self.aggregate = sum(self.seconds[name] for name in observers)
 
 
 # -- in batches

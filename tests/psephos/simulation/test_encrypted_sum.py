@@ -148,6 +148,15 @@ def test_one_run_of_all_roles_and_batches_send_the_same_messages(ceremony: KeySe
     assert seen[0] == seen[1]
 
 
+def test_a_run_of_all_roles_reports_the_time_of_every_phase(ceremony: KeySetup) -> None:
+    """The curator and three holders decode and multiply 101 ballots: that takes time, but less than the whole run."""
+    started = time.perf_counter()
+    seconds = run(fresh_round(ceremony), ceremony, contribution(), transcript=Transcript(secrets=True)).seconds
+    elapsed = time.perf_counter() - started
+    assert min(seconds["encrypt"], seconds["aggregate"], seconds["decrypt"]) > 0
+    assert sum(seconds.values()) <= elapsed
+
+
 def test_absent_parties_are_not_counted(ceremony: KeySetup) -> None:
     present = range(0, PARTIES, 2)
     done = run(fresh_round(ceremony), ceremony, contribution(), present=present)
@@ -248,7 +257,7 @@ import os, sys, time
 import numpy as np
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.simulation.ceremony import setup_keys
-from psephos.simulation.encrypted_sum import Conditions, VoteContribution, simulate_sum
+from psephos.simulation.encrypted_sum import RunConfig, VotingPartyFactory, simulate_sum
 from psephos.simulation.engines import LocalEngine
 from psephos.simulation.journal import Journal
 
