@@ -80,7 +80,17 @@ class Experiment(Outcome):
 
 @dataclass(frozen=True)
 class EncryptedTrial:
-    """The encrypted count of one split, and whether what was opened is the clear count."""
+    """The encrypted count of one split, and whether what was opened is the clear count.
+
+    Attributes:
+        trial: number of the split, from 0.
+        equals_plaintext: whether the opened counts are the clear ones, entry by entry.
+        seconds: encrypt, aggregate, decrypt. Wall clock.
+        peak_memory_mb: of all processes together.
+        ballot_bytes: of one ballot.
+        bits_per_count: on the wire, of each count.
+        continued_from: ballots that the journal of an interrupted run held when this run began.
+    """
 
     trial: Count
     equals_plaintext: bool

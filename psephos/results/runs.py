@@ -247,7 +247,7 @@ class Summed(Run):
         class_names: of the K classes.
         by_epsilon: `accuracy` at each epsilon, where several were asked for; it is that at the first.
         measured_on: rows that a method was trained or measured on, where they were not all.
-        continued_from: batches that a journal already had.
+        continued_from: ballots, over all sums, that the journal of an interrupted run held when this run began.
     """
 
     ballots: Count

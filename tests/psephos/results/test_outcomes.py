@@ -25,7 +25,9 @@ from psephos.results import (
     Run,
     TallyOutcome,
 )
+from psephos.results.papers import EncryptedTrial
 
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 SOFT = Release("spherical-laplace", 1.0, 0.0, "party", 0.25, "l2", "Theorem 3", chosen={"lam": 0.5})
 TALLY = TallyOutcome(
     protocol="tally",
@@ -172,13 +174,27 @@ def test_what_a_reader_must_not_miss_is_a_warning(change: dict[str, Any], words:
     assert [said for said in dataclasses.replace(TALLY, **change).page().warnings if words in said]
 
 
-def test_the_documentation_of_the_json_is_that_of_the_types() -> None:
-    root = Path(__file__).resolve().parents[3] / "docs"
-    spec = importlib.util.spec_from_file_location("json_page", root / "config" / "json_page.py")
+def json_page() -> Any:
+    """The module that writes docs/json.md."""
+    spec = importlib.util.spec_from_file_location("json_page", DOCS / "config" / "json_page.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_continued_from_is_documented_in_its_unit_ballots() -> None:
+    """`tests/psephos/experiments/test_hamm.py` and `simulation/test_encrypted_sum.py` test that it counts ballots."""
+    kinds = [kind for kind in (*KINDS.values(), EncryptedTrial) if "continued_from" in kind.__dataclass_fields__]
+    assert EncryptedTrial in kinds
+    assert len(kinds) > 1
+    for kind in kinds:
+        assert json_page().described(kind)["continued_from"].startswith("ballots")
+
+
+def test_the_documentation_of_the_json_is_that_of_the_types() -> None:
+    module = json_page()
     written = "python docs/config/json_page.py > docs/json.md"
-    assert (root / "json.md").read_text(encoding="utf-8") == module.page(), written
+    assert (DOCS / "json.md").read_text(encoding="utf-8") == module.page(), written
     assert not re.findall(r"^.*\|\s+\|$", module.page(), re.M), "a field that no docstring describes"
