@@ -43,6 +43,16 @@ COMMANDS = {
 _MEMBER = ("join", "agent", "vote", "hold", "curate", "status")
 """Commands of one module."""
 
+_TAKES_JOURNAL = (
+    "run",
+    *(f"simulate {name}" for name in ("tally", "average", "psgd")),
+    *(f"reproduce hamm-{name}" for name in ("har", "kdd99", "url")),
+)
+"""Commands with an option --journal."""
+
+_ROOT_OPTIONS_WITH_VALUE = ("--log-level",)
+"""Options of `psephos` itself that are followed by a value."""
+
 _FAILED, _BAD_USAGE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 
 
@@ -142,12 +152,27 @@ def _leave(code: int, stopped: Mapping[str, bool]) -> None:
 
 
 def _how_to_go_on(words: Sequence[str]) -> str:
-    if any(word in _MEMBER for word in words):
+    """What an interrupted command line can do next, in words."""
+    command = _command_of(words)
+    if command[:1] and command[0] in _MEMBER:
         return "the same command goes on"
-    if "watch" in words:
+    if command == ["watch"]:
         return "nothing depended on the page; the same command shows it again"
     if any(word.split("=")[0] == "--journal" for word in words):
         return "the same command goes on from its journal"
-    can = ("run", "tally", "average", "psgd", *(f"hamm-{name}" for name in ("har", "kdd99", "url")))
-    keeps = any(word in can for word in words)
-    return "nothing is kept to go on from" + ("; with --journal DIR it would be" if keeps else "")
+    with_journal = " ".join(command) in _TAKES_JOURNAL
+    return "nothing is kept to go on from" + ("; with --journal DIR it would be" if with_journal else "")
+
+
+def _command_of(words: Sequence[str]) -> list[str]:
+    """The name of the command that a command line runs, such as ["run"] or ["simulate", "tally"]; [] without one.
+
+    Typer may not be imported yet when this is asked, so the few options that stand before a command are known here.
+    """
+    remaining = iter(words)
+    for word in remaining:
+        if word in _ROOT_OPTIONS_WITH_VALUE:
+            next(remaining, None)
+        elif not word.startswith("-"):
+            return [word, *([next(remaining, "")] if word in ("simulate", "reproduce") else [])]
+    return []

@@ -97,12 +97,47 @@ def test_help_names_every_learner_and_variant() -> None:
         (["reproduce", "pathak-adult"], "nothing is kept to go on from"),
         (["agent", "north"], "the same command goes on"),
         (["watch", "study.toml"], "nothing depended on the page; the same command shows it again"),
+        (["--log-level", "info", "agent", "north"], "the same command goes on"),
+        (["--log-level=info", "run"], "nothing is kept to go on from; with --journal DIR it would be"),
+        (["--version"], "nothing is kept to go on from"),
     ],
 )
 def test_the_way_on_after_an_interrupt(words: list[str], way_on: str) -> None:
     from psephos.cli.main import _how_to_go_on
 
     assert _how_to_go_on(words) == way_on
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--label", "status", "--data", "vote"],
+        ["run", "--report", "watch"],
+        ["--log-level", "agent", "run"],
+        ["simulate", "tally", "--data", "join"],
+    ],
+)
+def test_the_hint_after_an_interrupt_takes_no_value_for_a_command(words: list[str]) -> None:
+    from psephos.cli.main import _how_to_go_on
+
+    assert _how_to_go_on(words) == "nothing is kept to go on from; with --journal DIR it would be"
+    assert _how_to_go_on(["audit", *words[1:]]) == "nothing is kept to go on from"
+
+
+def test_the_hint_after_an_interrupt_knows_the_options_of_the_command_line() -> None:
+    """Which options of `psephos` take a value, and which commands have --journal, is what Typer says."""
+    from psephos.cli.main import _ROOT_OPTIONS_WITH_VALUE, _TAKES_JOURNAL
+
+    def options(words: list[str]) -> list[Any]:
+        command: Any = typer.main.get_command(build(words))
+        for word in words:
+            command = command.commands[word]
+        return [parameter for parameter in command.params if parameter.param_type_name == "option"]
+
+    with_value = [option for option in options([]) if not option.is_flag and not option.name.endswith("_completion")]
+    assert {name for option in with_value for name in option.opts} == set(_ROOT_OPTIONS_WITH_VALUE)
+    names = [*(name for name in COMMANDS if name not in ("simulate", "reproduce")), *SIMULATIONS, *EXPERIMENTS]
+    assert {name for name in names if any(one.name == "journal" for one in options(name.split()))} == {*_TAKES_JOURNAL}
 
 
 @pytest.mark.parametrize(
