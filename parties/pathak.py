@@ -1,8 +1,8 @@
 """A data owner in Pathak, Rane and Raj (2010), section 3, from its data to its published share.
 
-The methods stand in the order of the protocol. Party 1 has two more duties: it draws what the parties share (pi_1 and
-the key of xi), and it puts the mask on the noise in Stage 3. With noise for a public size (`public-bound`) nothing has
-to be found: a party adds its share of the noise to its parameters and goes straight to the resharing.
+The methods stand in the order of the protocol. Party 0 (P_1 in the paper) has two more duties: it draws what the
+parties share (pi_1 and the key of xi), and it masks the noise in Stage 3. With noise for a public size (`public-bound`)
+nothing has to be found: a party adds its share of the noise to its parameters and goes straight to the resharing.
 
 Who must not know what: Charlie must not learn pi_1, hence every share of a size reaches him through the party that it
 is permuted to, sealed under his own key and re-randomised on the way. Nobody may recognise a ciphertext that went in as
@@ -63,7 +63,7 @@ from psephos.protocol.pathak.noise import (
     weight_bound,
 )
 from psephos.protocol.pathak.resharing import add_shares, split_vector
-from psephos.protocol.pathak.terms import CURATOR, LEADER, Terms, role
+from psephos.protocol.pathak.terms import CURATOR, LEADER, Terms, party_name
 from psephos.protocol.permutation import inverse, random_permutation
 from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -112,7 +112,7 @@ class Idle:
 
 @dataclass(frozen=True)
 class Proposed:
-    """The terms are agreed, and P_1's secret is to come."""
+    """The terms are agreed, and party 0's secret is to come."""
 
     proposal: Proposal
 
@@ -151,7 +151,7 @@ class Borrowing:
 
 @dataclass(frozen=True)
 class Voting:
-    """P_1 of the repaired variant: the others' rung votes are to come."""
+    """Party 0 of the repaired variant: the others' rung votes are to come."""
 
     agreed: Agreed
     vote: tuple[mpz, ...] = field(repr=False)
@@ -166,7 +166,7 @@ class Voted:
 
 @dataclass(frozen=True)
 class Multiplying:
-    """P_1: the others' noise factors are to come."""
+    """Party 0: the others' noise factors are to come."""
 
     agreed: Agreed
     noise: Noise = field(repr=False)
@@ -192,25 +192,25 @@ class Published:
 
 
 def _curator(party: PathakParty, state: Any) -> Iterable[str]:
-    return (role(CURATOR),)
+    return (CURATOR,)
 
 
 def _leader(party: PathakParty, state: Any) -> Iterable[str]:
-    return (role(LEADER),)
+    return (party_name(LEADER),)
 
 
 def _others(party: PathakParty, state: Any) -> Iterable[str]:
     """The parties apart from this one."""
-    return [role(number) for number in range(1, party.terms.parties + 1) if number != party.number]
+    return [party_name(number) for number in range(party.terms.parties) if number != party.number]
 
 
 def _permuted_here(party: PathakParty, state: Sharing) -> Iterable[str]:
     """The party whose share is permuted to this one."""
-    return (role(inverse(state.agreed.permutation)[party.number - 1] + 1),)
+    return (party_name(inverse(state.agreed.permutation)[party.number]),)
 
 
 class PathakParty(Machine):
-    """One of the parties P_1 .. P_K. Its result is its `Contribution`; `repr` shows nothing of its data."""
+    """One of the parties 0 .. K - 1. Its result is its `Contribution`; `repr` shows nothing of its data."""
 
     def __init__(
         self,
@@ -230,11 +230,11 @@ class PathakParty(Machine):
         of one class or of two, will do.
 
         Args:
-            number: 1 .. K.
+            number: 0 .. K - 1.
             features: (n, d), dense or sparse, rows of norm at most 1.
             labels: (n,) integers, 0 or 1 in the order of `terms.classes`.
             terms: what this party was set up for; the curator's proposal must say the same.
-            group_key: party 1, where stages 1 and 2 run: the key of xi.
+            group_key: party 0, where stages 1 and 2 run: the key of xi.
             test_key: accept keys under 2048 bits.
             randomness: source of everything secret.
             noise_randomness: source of the noise, if another; for simulations only.
@@ -242,12 +242,12 @@ class PathakParty(Machine):
         Raises DataError and NormError for rows that are no valid records, AgreementError (another number of features
         than the terms say), InvalidParameter, ConvergenceError (the solver's tolerance is below what rounding allows).
         """
-        if not 1 <= number <= terms.parties:
-            raise InvalidParameter(f"parties are numbered 1 to {terms.parties}, there is no {number}")
+        if not 0 <= number < terms.parties:
+            raise InvalidParameter(f"parties are numbered 0 to {terms.parties - 1}, there is no {number}")
         if (group_key is not None) != (number == LEADER and terms.finds_smallest):
-            raise InvalidParameter("party 1 makes the parties' key, where one is needed, and nobody else")
+            raise InvalidParameter("party 0 makes the parties' key, where one is needed, and nobody else")
         check_grid(terms)
-        self.number, self.terms, self.name = number, terms, role(number)
+        self.number, self.terms, self.name = number, terms, party_name(number)
         self._group_key, self._test_key = group_key, test_key
         self._randomness, self._noise_randomness = randomness, noise_randomness or randomness
         samples, targets = self._checked(features, labels)
@@ -297,12 +297,12 @@ class PathakParty(Machine):
 
     @gathers(Idle, Kind.PROPOSAL, _curator)
     def agree(self, state: Idle, messages: Messages) -> Step:
-        """Check the curator's proposal; party 1 draws pi_1 and hands it out with the group key.
+        """Check the curator's proposal; party 0 draws pi_1 and hands it out with the group key.
 
         Raises AgreementError when the proposal means another run, WeakKeyError, and InvalidParameter or PackingError
         for keys with no room for shares or noise.
         """
-        proposal = Proposal.decode(messages[role(CURATOR)], test_key=self._test_key)
+        proposal = Proposal.decode(messages[CURATOR], test_key=self._test_key)
         terms = proposal.terms
         self.terms.check_agrees(terms, self.name)
         if proposal.keys is None:
@@ -315,7 +315,7 @@ class PathakParty(Machine):
         check_room(self._group_key.public_key)
         secret = GroupSecret(random_permutation(terms.parties, self._randomness), self._group_key)
         posts = [post(terms, other, secret) for other in _others(self, state)]
-        posts.append(post(terms, role(CURATOR), GroupKey(self._group_key.public_key)))
+        posts.append(post(terms, CURATOR, GroupKey(self._group_key.public_key)))
         return self._share_size(Agreed(terms, *proposal.keys, secret.permutation, secret.private_key), posts)
 
     @gathers(Proposed, Kind.GROUP_SECRET, _leader)
@@ -323,7 +323,7 @@ class PathakParty(Machine):
         """What the parties share. Raises MessageError, WeakKeyError, InvalidParameter (no such permutation or key)."""
         terms, keys = state.proposal.terms, state.proposal.keys
         assert keys is not None
-        secret = GroupSecret.decode(messages[role(LEADER)], terms, test_key=self._test_key)
+        secret = GroupSecret.decode(messages[party_name(LEADER)], terms, test_key=self._test_key)
         check_room(secret.private_key.public_key)
         return self._share_size(Agreed(terms, *keys, secret.permutation, secret.private_key))
 
@@ -338,10 +338,10 @@ class PathakParty(Machine):
         # Charlie owns the key this is sealed under.
         sealed = Encryptor(agreed.curator_key, "full", randomness=self._randomness).encrypt((mpz(rest),))[0]
         message = SizeShare(share, sealed, agreed.curator_key)
-        receiver = agreed.permutation[self.number - 1] + 1
+        receiver = agreed.permutation[self.number]
         if receiver == self.number:
             return self._forward(agreed, message, posts)
-        return Step(Sharing(agreed), (*posts, post(agreed.terms, role(receiver), message)))
+        return Step(Sharing(agreed), (*posts, post(agreed.terms, party_name(receiver), message)))
 
     @gathers(Sharing, Kind.SIZE_SHARE, _permuted_here)
     def forward_share(self, state: Sharing, messages: Messages) -> Step:
@@ -357,7 +357,7 @@ class PathakParty(Machine):
         encrypted = encryptor.encrypt((mpz(message.share),))[0]
         resealed = self._full(agreed.curator_key, (message.sealed,))[0]
         forwarded = IndexedShare(encrypted, resealed, group_key, agreed.curator_key)
-        return Step(Forwarded(agreed), (*posts, post(agreed.terms, role(CURATOR), forwarded)))
+        return Step(Forwarded(agreed), (*posts, post(agreed.terms, CURATOR, forwarded)))
 
     def _full(self, key: PublicKey, ciphertexts: tuple[mpz, ...]) -> tuple[mpz, ...]:
         return Encryptor(key, "full", randomness=self._randomness).rerandomize(ciphertexts)
@@ -369,9 +369,7 @@ class PathakParty(Machine):
         Raises ShareRangeError, MessageError, AgreementError (another key), CiphertextError.
         """
         agreed, key = state.agreed, state.agreed.group_key
-        received = Ciphertexts.decode(
-            messages[role(CURATOR)], Kind.MASKED_SHARE, agreed.terms, key.public_key, 1
-        ).ciphertexts
+        received = Ciphertexts.decode(messages[CURATOR], Kind.MASKED_SHARE, agreed.terms, key.public_key, 1).ciphertexts
         return Step(Standing(agreed, centred(key.raw_decrypt(received[0]), key.public_key, MASK_BITS)))
 
     @gathers(Standing, Kind.OPPONENTS, _curator)
@@ -380,10 +378,10 @@ class PathakParty(Machine):
 
         Raises MessageError for a list that is none, UnexpectedMessageError for a second one in a turn.
         """
-        named = Opponents.decode(messages[role(CURATOR)], state.agreed.terms, self.number)
+        named = Opponents.decode(messages[CURATOR], state.agreed.terms, self.number)
         self._check_turn(named.turn, state.lent)
         low = LentShare(named.turn, state.masked & ((1 << LENT_BITS) - 1))
-        posts = [post(state.agreed.terms, role(opponent), low) for opponent in named.opponents]
+        posts = [post(state.agreed.terms, party_name(opponent), low) for opponent in named.opponents]
         return Step(replace(state, lent=named.turn), tuple(posts))
 
     @gathers(Standing, Kind.QUESTIONS, _curator)
@@ -392,7 +390,7 @@ class PathakParty(Machine):
 
         Raises MessageError, CiphertextError, UnexpectedMessageError for a second batch in a turn.
         """
-        asked = Questions.decode(messages[role(CURATOR)], state.agreed.terms, self.number, state.agreed.comparison_key)
+        asked = Questions.decode(messages[CURATOR], state.agreed.terms, self.number, state.agreed.comparison_key)
         self._check_turn(asked.turn, state.asked)
         return Step(Borrowing(replace(state, asked=asked.turn), asked))
 
@@ -400,7 +398,7 @@ class PathakParty(Machine):
         if turn <= last:
             raise UnexpectedMessageError(f"{self.name}: turn {turn + 1} of the comparisons is over: a replay")
 
-    @gathers(Borrowing, Kind.LENT_SHARE, lambda self, state: [role(number) for number in state.asked.opponents])
+    @gathers(Borrowing, Kind.LENT_SHARE, lambda self, state: [party_name(number) for number in state.asked.opponents])
     def answer_questions(self, state: Borrowing, messages: Messages) -> Step:
         """Answer this turn's comparisons, all in one message (step 6). Raises MessageError, ShareRangeError."""
         asked, agreed, masked = state.asked, state.standing.agreed, state.standing.masked
@@ -409,7 +407,7 @@ class PathakParty(Machine):
             agreed.comparison_key, shares, asked.questions, bits=KEYED_SIZE_BITS, randomness=self._randomness
         )
         message = Answers(asked.turn, tuple(answers), agreed.comparison_key)
-        return Step(state.standing, (post(agreed.terms, role(CURATOR), message),))
+        return Step(state.standing, (post(agreed.terms, CURATOR, message),))
 
     # -- stage 2: the encrypted noise of the smallest data set
 
@@ -422,8 +420,8 @@ class PathakParty(Machine):
         Raises MessageError, AgreementError (another key), CiphertextError.
         """
         agreed, terms = state.agreed, state.agreed.terms
-        selection = self._decode(messages[role(CURATOR)], Kind.SELECTION, agreed, terms.parties)
-        selected = selection[agreed.permutation[self.number - 1]]
+        selection = self._decode(messages[CURATOR], Kind.SELECTION, agreed, terms.parties)
+        selected = selection[agreed.permutation[self.number]]
         if not terms.joint:
             noise = own_noise(terms, self._size, self._noise_randomness)
             return self._add_noise(agreed, (selected,), [noise])
@@ -433,7 +431,7 @@ class PathakParty(Machine):
         if self.number == LEADER:
             return Step(Voting(agreed, vote))
         message = Ciphertexts(Kind.RUNG_VOTE, agreed.curator_key, vote)
-        return Step(Voted(agreed), (post(terms, role(LEADER), message),))
+        return Step(Voted(agreed), (post(terms, party_name(LEADER), message),))
 
     def _decode(self, data: bytes, kind: Kind, agreed: Agreed, count: int) -> tuple[mpz, ...]:
         """Ciphertexts under Charlie's key."""
@@ -441,7 +439,7 @@ class PathakParty(Machine):
 
     @gathers(Voting, Kind.RUNG_VOTE, _others)
     def combine_rungs(self, state: Voting, messages: Messages) -> Step:
-        """Party 1: the product of all votes, zeta of the one-hot e, to everybody. Raises as `vote_rung`."""
+        """Party 0: the product of all votes, zeta of the one-hot e, to everybody. Raises as `vote_rung`."""
         agreed, product = state.agreed, state.vote
         for data in messages.values():
             vote = self._decode(data, Kind.RUNG_VOTE, agreed, len(product))
@@ -455,7 +453,7 @@ class PathakParty(Machine):
     def take_rungs(self, state: Voted, messages: Messages) -> Step:
         """Another party: its shares of the noise, for every rung. Raises as `vote_rung`."""
         agreed = state.agreed
-        rungs = self._decode(messages[role(LEADER)], Kind.RUNG_SELECTION, agreed, len(agreed.terms.ladder))
+        rungs = self._decode(messages[party_name(LEADER)], Kind.RUNG_SELECTION, agreed, len(agreed.terms.ladder))
         return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness))
 
     def _add_noise(
@@ -475,14 +473,14 @@ class PathakParty(Machine):
         factor = self._full(key, tuple(powers))
         if self.number == LEADER:
             return Step(Multiplying(agreed, noise, factor), tuple(posts))
-        message = post(agreed.terms, role(LEADER), Ciphertexts(Kind.NOISE_FACTOR, key, factor))
+        message = post(agreed.terms, party_name(LEADER), Ciphertexts(Kind.NOISE_FACTOR, key, factor))
         return self._reshare(agreed.terms, self._parameters, noise, message)
 
     # -- stage 3: additive shares of K w_s
 
     @gathers(Multiplying, Kind.NOISE_FACTOR, _others)
     def mask_noise(self, state: Multiplying, messages: Messages) -> Step:
-        """Party 1: psi = prod psi_j, times zeta(s), to Charlie; s comes off its own parameters (step 1).
+        """Party 0: psi = prod psi_j, times zeta(s), to Charlie; s comes off its own parameters (step 1).
 
         Raises as `vote_rung`.
         """
@@ -497,20 +495,19 @@ class PathakParty(Machine):
         offset = noise_addends(terms) * noise_bound(terms)
         contribution = [w - s - offset for w, s in zip(self._parameters, mask, strict=True)]
         message = Ciphertexts(Kind.MASKED_NOISE, key, self._full(key, product))
-        return self._reshare(terms, contribution, state.noise, post(terms, role(CURATOR), message))
+        return self._reshare(terms, contribution, state.noise, post(terms, CURATOR, message))
 
     def _reshare(self, terms: Terms, contribution: Sequence[int], noise: Noise, *posts: Post) -> Step:
         """A share of this party's vector to each of the K + 1 participants (step 3)."""
         bits = modulus_bits(terms)
-        shares = split_vector(contribution, terms.parties + 1, bits, self._randomness)
-        sent = [
-            post(terms, role(number), Share(Kind.RESHARE, tuple(share), bits))
-            for number, share in enumerate(shares)
-            if number != self.number
-        ]
-        return Step(Resharing(terms, noise, tuple(shares[self.number])), (*posts, *sent))
+        curator_share, *party_shares = split_vector(contribution, terms.parties + 1, bits, self._randomness)
+        sent = [post(terms, CURATOR, Share(Kind.RESHARE, tuple(curator_share), bits))]
+        for number, share in enumerate(party_shares):
+            if number != self.number:
+                sent.append(post(terms, party_name(number), Share(Kind.RESHARE, tuple(share), bits)))
+        return Step(Resharing(terms, noise, tuple(party_shares[self.number])), (*posts, *sent))
 
-    @gathers(Resharing, Kind.RESHARE, lambda self, state: [role(CURATOR), *_others(self, state)])
+    @gathers(Resharing, Kind.RESHARE, lambda self, state: [CURATOR, *_others(self, state)])
     def publish(self, state: Resharing, messages: Messages) -> Step:
         """The sum of all shares received: this party's share of K w_s. Raises MessageError, ShareRangeError."""
         terms, bits = state.terms, modulus_bits(state.terms)

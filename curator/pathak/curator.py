@@ -38,7 +38,7 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import modulus_bits, noise_plan
 from psephos.protocol.pathak.resharing import add_shares, open_shares, split_vector
-from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, LEADER, Terms, role
+from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, LEADER, Terms, participants, party_name
 from psephos.protocol.permutation import inverse, permute, random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Step, gathers
@@ -108,18 +108,18 @@ class Published:
     """His share stands on the board."""
 
 
-def _everybody(curator: PathakCurator, state: Any) -> list[str]:
-    return [role(number) for number in range(1, curator.terms.parties + 1)]
+def _all_parties(curator: PathakCurator, state: Any) -> list[str]:
+    return [party_name(number) for number in range(curator.terms.parties)]
 
 
 def _leader(curator: PathakCurator, state: Any) -> list[str]:
-    return [role(LEADER)]
+    return [party_name(LEADER)]
 
 
 class PathakCurator(Machine):
     """Charlie. `repr` shows nothing of his keys."""
 
-    name = role(CURATOR)
+    name = CURATOR
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class PathakCurator(Machine):
                 raise InvalidParameter(f"the comparison key must have room for {KEYED_SIZE_BITS} bits")
         self.terms, self._keys = terms, keys
         self._test_key, self._randomness = test_key, randomness
-        self._parties = range(1, terms.parties + 1)
+        self._parties = range(terms.parties)
 
     @property
     def _key(self) -> PrivateKey:
@@ -160,7 +160,7 @@ class PathakCurator(Machine):
     def _start(self) -> Step:
         """The terms and his public keys, to every party."""
         keys = None if self._keys is None else (self._keys[0].public_key, self._keys[1].public_key)
-        posts = [post(self.terms, party, Proposal(self.terms, keys)) for party in _everybody(self, None)]
+        posts = [post(self.terms, party, Proposal(self.terms, keys)) for party in _all_parties(self, None)]
         if keys is not None:
             return Step(Proposed(), tuple(posts))
         return self._reshare([0] * self.terms.features, posts)
@@ -168,13 +168,13 @@ class PathakCurator(Machine):
     @gathers(Proposed, Kind.GROUP_KEY, _leader)
     def take_group_key(self, state: Proposed, messages: Messages) -> Step:
         """The parties' public key. Raises InvalidParameter (no room for the masked shares), WeakKeyError."""
-        group_key = GroupKey.decode(messages[role(LEADER)], self.terms, test_key=self._test_key).key
+        group_key = GroupKey.decode(messages[party_name(LEADER)], self.terms, test_key=self._test_key).key
         check_room(group_key)
         return Step(Collecting(group_key))
 
     # -- stage 1
 
-    @gathers(Collecting, Kind.INDEXED_SHARE, _everybody)
+    @gathers(Collecting, Kind.INDEXED_SHARE, _all_parties)
     def blind_and_permute(self, state: Collecting, messages: Messages) -> Step:
         """xi(pi_1(a) + r) and pi_1(b) - r, both permuted by pi_2; the first goes to the parties in order (step 4).
 
@@ -197,7 +197,7 @@ class PathakCurator(Machine):
         permutation = random_permutation(self.terms.parties, self._randomness)
         rests = permute(permutation, [b - r for b, r in zip(rests, masks, strict=True)])
         posts = [
-            post(self.terms, role(place + 1), Ciphertexts(Kind.MASKED_SHARE, group_key, (c,)))
+            post(self.terms, party_name(place), Ciphertexts(Kind.MASKED_SHARE, group_key, (c,)))
             for place, c in enumerate(permute(permutation, fresh))
         ]
         return self._ask(Comparing(permutation, tuple(rests), tuple(range(self.terms.parties))), posts)
@@ -216,16 +216,16 @@ class PathakCurator(Machine):
         state = replace(state, pairs=tuple(pairs))
         questions = ask(public, state.shares, bits=KEYED_SIZE_BITS, randomness=self._randomness)
         for place in standing:
-            asked = [(other + 1, q) for (first, other), q in zip(pairs, questions, strict=True) if first == place]
-            lenders = sorted(first + 1 for first, other in pairs if other == place)
+            asked = [(other, q) for (first, other), q in zip(pairs, questions, strict=True) if first == place]
+            lenders = sorted(first for first, other in pairs if other == place)
             if lenders:
-                posts.append(post(self.terms, role(place + 1), Opponents(state.turn, tuple(lenders))))
+                posts.append(post(self.terms, party_name(place), Opponents(state.turn, tuple(lenders))))
             if asked:
                 opponents, bits = zip(*asked, strict=True)
-                posts.append(post(self.terms, role(place + 1), Questions(state.turn, opponents, bits, public)))
+                posts.append(post(self.terms, party_name(place), Questions(state.turn, opponents, bits, public)))
         return Step(state, tuple(posts))
 
-    @gathers(Comparing, Kind.ANSWERS, lambda self, state: [role(place + 1) for place in state.answering])
+    @gathers(Comparing, Kind.ANSWERS, lambda self, state: [party_name(place) for place in state.answering])
     def conclude_turn(self, state: Comparing, messages: Messages) -> Step:
         """Who lost; another turn, or the selection (stage 2, step 1): zeta of the indicator of the smallest, with pi_2
         undone, to every party.
@@ -235,7 +235,7 @@ class PathakCurator(Machine):
         answers: list[Answer] = []
         for place in state.answering:
             count = sum(first == place for first, _ in state.pairs)
-            data, public = messages[role(place + 1)], self._comparison_key.public_key
+            data, public = messages[party_name(place)], self._comparison_key.public_key
             answers += Answers.decode(data, self.terms, state.turn, public, count).answers
         not_smaller = conclude(self._comparison_key, state.shares, answers, bits=KEYED_SIZE_BITS)
         lost = {pair[0 if larger else 1] for pair, larger in zip(state.pairs, not_smaller, strict=True)}
@@ -250,7 +250,7 @@ class PathakCurator(Machine):
         mode = "half" if key.form == "psephos" else "full"
         encryptor = Encryptor(key, mode, randomness=self._randomness, expected=len(undone))  # type: ignore[arg-type]
         selection = Ciphertexts(Kind.SELECTION, key, encryptor.encrypt(undone))
-        return Step(Selected(), tuple(post(self.terms, party, selection) for party in _everybody(self, state)))
+        return Step(Selected(), tuple(post(self.terms, party, selection) for party in _all_parties(self, state)))
 
     # -- stage 3
 
@@ -259,19 +259,19 @@ class PathakCurator(Machine):
         """Decrypt eta + s (step 2). Raises MessageError, CiphertextError, PackingError."""
         key = self._key.public_key
         plan = noise_plan(self.terms, key)
-        data = messages[role(LEADER)]
+        data = messages[party_name(LEADER)]
         received = Ciphertexts.decode(data, Kind.MASKED_NOISE, self.terms, key, plan.ciphertexts)
         return self._reshare(plan.unpack([self._key.raw_decrypt(c) for c in received.ciphertexts], 1), [])
 
     def _reshare(self, contribution: list[int], posts: list[Post]) -> Step:
         """A share of his vector to each party (step 3)."""
         bits = modulus_bits(self.terms)
-        shares = split_vector(contribution, self.terms.parties + 1, bits, self._randomness)
-        for number in self._parties:
-            posts.append(post(self.terms, role(number), Share(Kind.RESHARE, tuple(shares[number]), bits)))
-        return Step(Resharing(tuple(shares[CURATOR])), tuple(posts))
+        own_share, *party_shares = split_vector(contribution, self.terms.parties + 1, bits, self._randomness)
+        for number, share in enumerate(party_shares):
+            posts.append(post(self.terms, party_name(number), Share(Kind.RESHARE, tuple(share), bits)))
+        return Step(Resharing(tuple(own_share)), tuple(posts))
 
-    @gathers(Resharing, Kind.RESHARE, _everybody)
+    @gathers(Resharing, Kind.RESHARE, _all_parties)
     def publish(self, state: Resharing, messages: Messages) -> Step:
         """His share of K w_s. Raises MessageError, ShareRangeError."""
         bits = modulus_bits(self.terms)
@@ -315,9 +315,7 @@ class PathakConsumer(Machine):
         """Wait."""
         return Step(Waiting())
 
-    @gathers(
-        Waiting, Kind.PUBLISHED_SHARE, lambda self, state: [role(number) for number in range(self.terms.parties + 1)]
-    )
+    @gathers(Waiting, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
     def open(self, state: Waiting, messages: Messages) -> Step:
         """Add up. Raises MessageError, ShareRangeError."""
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]

@@ -118,7 +118,7 @@ class Proposal(_Message):
 
 @dataclass(frozen=True)
 class GroupSecret(_Message):
-    """P_1 to each other party: pi_1 and the key of xi, which the parties share and Charlie does not have."""
+    """Party 0 to each other party: pi_1 and the key of xi, which the parties share and Charlie does not have."""
 
     kind = Kind.GROUP_SECRET
     permutation: tuple[int, ...] = field(repr=False)
@@ -146,7 +146,7 @@ class GroupSecret(_Message):
 
 @dataclass(frozen=True)
 class GroupKey(_Message):
-    """P_1 to Charlie: pk of xi."""
+    """Party 0 to Charlie: pk of xi."""
 
     kind = Kind.GROUP_KEY
     key: PublicKey
@@ -211,7 +211,7 @@ class IndexedShare(_Message):
         """Raises AgreementError when the sender's group key is another one, MessageError, CiphertextError."""
         reader = Reader(data, cls.kind, terms.digest)
         if reader.take(32) != group_key.identifier:
-            raise AgreementError(f"{sender} encrypts under another group key than party 1 announced")
+            raise AgreementError(f"{sender} encrypts under another group key than party 0 announced")
         encrypted = _one_ciphertext(group_key, reader.take(group_key.ciphertext_bytes))
         return cls(encrypted, _one_ciphertext(curator_key, reader.rest()), group_key, curator_key)
 
@@ -233,7 +233,7 @@ def _take_opponents(reader: Reader, terms: Terms, owner: int) -> tuple[int, tupl
     opponents = tuple(reader.integer(2) for _ in range(reader.integer(2)))
     if not opponents or list(opponents) != sorted(set(opponents)) or owner in opponents:
         raise MessageError("this is no proper list of opponents")
-    if not all(1 <= number <= terms.parties for number in opponents):
+    if not all(number < terms.parties for number in opponents):
         raise MessageError("the list of opponents names a party that takes no part")
     return turn, opponents
 
@@ -340,10 +340,10 @@ class Ciphertexts(_Message):
 
     * masked share, Charlie to the party at place p: xi(a + r), re-randomised;
     * selection, Charlie to every party: zeta of the indicator in pi_1's order;
-    * rung vote, P_j to P_1 (repaired): zeta(v_j) at P_j's rung, zeta(0) elsewhere, all re-randomised;
-    * rung selection, P_1 to every party (repaired): the product of the rung votes, zeta of the indicator of the rung;
-    * noise factor, P_j to P_1: psi_j, re-randomised;
-    * masked noise, P_1 to Charlie: psi zeta(s), re-randomised.
+    * rung vote, P_j to party 0 (repaired): zeta(v_j) at P_j's rung, zeta(0) elsewhere, all re-randomised;
+    * rung selection, party 0 to every party (repaired): the product of the rung votes, zeta of the rung's indicator;
+    * noise factor, P_j to party 0: psi_j, re-randomised;
+    * masked noise, party 0 to Charlie: psi zeta(s), re-randomised.
 
     Attributes:
         kind: which of these.

@@ -103,7 +103,7 @@ def modulus_bits(terms: Terms) -> int:
 
 
 def mask_bits(terms: Terms) -> int:
-    """Length of P_1's mask s: 80 bits more than the noise's span."""
+    """Length of party 0's mask s: 80 bits more than the noise's span."""
     return (2 * noise_addends(terms) * noise_bound(terms)).bit_length() + HIDING_BITS
 
 

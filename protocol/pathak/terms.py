@@ -1,7 +1,7 @@
 """What everyone agrees on before a run of Pathak, Rane and Raj (2010), section 3.
 
 `Terms` are public and equal for all participants of a run; their digest names the run, and every message carries it.
-Participants are numbered as in the paper: parties 1 .. K, and the curator (Charlie) 0.
+Parties are numbered 0 .. K - 1 (P_1 .. P_K in the paper); the curator is Charlie in the paper.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ Noise = Literal["laplace", "spherical"]
 Comparisons = Literal["tournament", "all-pairs"]
 Regulariser = Literal["lambda", "lambda/2"]
 
-CURATOR, LEADER = 0, 1
-"""The numbers of Charlie and of P_1, who draws what the parties share."""
+CURATOR = "curator"
+"""Role name of the curator, who is Charlie in the paper."""
+
+LEADER = 0
+"""Number of the party that draws what the parties share, P_1 in the paper."""
 
 CONSUMERS = "consumers"
-"""The name of whoever adds up what is published."""
+"""Role name of whoever adds up the published shares."""
 
 SMALLEST_RUN = 3
 LARGEST_RUN = 10_000
@@ -41,9 +44,14 @@ HIDING_BITS = 80
 LADDER_RATIO = Fraction(3, 2)
 
 
-def role(number: int) -> str:
-    """The name of a participant in transcripts and errors."""
-    return "curator" if number == CURATOR else f"party {number}"
+def party_name(number: int) -> str:
+    """Return the role name of party `number`, 0 .. K - 1, in transcripts and errors."""
+    return f"party {number}"
+
+
+def participants(terms: Terms) -> list[str]:
+    """Return the role names of all K + 1 participants: the curator, then the parties."""
+    return [CURATOR, *(party_name(number) for number in range(terms.parties))]
 
 
 @storable

@@ -1,4 +1,4 @@
-"""Pathak, Rane and Raj (2010): four parties, of which party 3 is the smallest, and Charlie; in five kinds.
+"""Pathak, Rane and Raj (2010): four parties, of which party 2 has the smallest data set, and Charlie; in five kinds.
 
 * `public-bound`: everybody's shares of the noise for a public size, and nothing but the resharing. The default.
 * `repaired`: everybody's shares at the smallest party's rung; a tournament of comparisons.
@@ -85,7 +85,7 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, noise_plan, noise_scale
 from psephos.protocol.pathak.resharing import add_shares
-from psephos.protocol.pathak.terms import CURATOR, Terms, role
+from psephos.protocol.pathak.terms import CURATOR, LEADER, Terms, party_name
 from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.roles import Post, Role
 from psephos.protocol.transcript import SentMessage
@@ -125,8 +125,8 @@ class _Corrector(Watched):
 def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run]:
     def make() -> list[Run]:
         real = real_runs(context, kind)[0]
-        honest = [j for j in range(1, PARTIES + 1) if j not in members.parties]
-        summed = honest if members.lying else range(1, PARTIES + 1)
+        honest = [j for j in range(PARTIES) if j not in members.parties]
+        summed = honest if members.lying else range(PARTIES)
         parameters = [real.contributions[j].parameters for j in summed]
         runs = []
         for i in range(context.views):
@@ -146,13 +146,13 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run
             if not (members.curator and members.parties):
                 generator.shuffle(made_up)
             records = [
-                records_of(context, "honest")[j - 1]
+                records_of(context, "honest")[j]
                 if j in members.parties
-                else made_up_records(generator, made_up[j - 1], float(generator.uniform(0, 6)))
-                for j in range(1, PARTIES + 1)
+                else made_up_records(generator, made_up[j], float(generator.uniform(0, 6)))
+                for j in range(PARTIES)
             ]
             corrector = partial(_Corrector, wanted=wanted, members=members)
-            puppets: dict[str, Puppet] = {role(honest[-1]): corrector, **liars(members)}
+            puppets: dict[str, Puppet] = {party_name(honest[-1]): corrector, **liars(members)}
             runs.append(play(context, kind, records, f"pathak simulated {kind} {members} {i}", puppets))
         return runs
 
@@ -272,16 +272,16 @@ def _row(run: Run, members: Members, table: Mapping[mpz, int]) -> Row:
     if members.parties and not members.curator and tournament:
         # The parties know pi_1: if pi_2 were known, a second comparison would show whose data set was the smaller.
         again, owners = _again(run), inverse(run.order)
-        for j in range(1, PARTIES + 1):
+        for j in range(PARTIES):
             row[f"party {j} compared again, if pi_2 were the identity"] = -1
         for place in members.parties:
-            row[f"party {owners[place - 1] + 1} compared again, if pi_2 were the identity"] = role(place) in again
+            row[f"party {owners[place]} compared again, if pi_2 were the identity"] = party_name(place) in again
     if members.curator and not members.parties:
         # Charlie knows pi_2: if pi_1 were known, he would know who is smallest, and what follows from the total.
         selection = run.messages(Kind.SELECTION)[0][1].ciphertexts
         row["smallest, if pi_1 were the identity"] = [run.keys.curator.raw_decrypt(c) for c in selection].index(1)
         for place, rank in {} if tournament else dict(enumerate(_ranks(run))).items():
-            row[f"rank of party {place + 1}, if pi_1 were the identity"] = rank
+            row[f"rank of party {place}, if pi_1 were the identity"] = rank
         opened, scale = _masked_noise(run), 2.0 ** mask_bits(run.terms)
         for place, value in enumerate(run.total):
             row[f"total {place} less the masked noise"] = (value - opened[place]) / scale
@@ -292,8 +292,8 @@ def _row(run: Run, members: Members, table: Mapping[mpz, int]) -> Row:
 
 def _ranks(run: Run) -> list[int]:
     """All pairs: how many others are smaller than the data set at each place of pi_1, which is what Charlie learns."""
-    charlie: Comparing = run.world.state(role(CURATOR), Comparing)
-    answers = {int(m.sender.split()[1]) - 1: found.answers for m, found in run.messages(Kind.ANSWERS)}
+    charlie: Comparing = run.world.state(CURATOR, Comparing)
+    answers = {int(m.sender.split()[1]): found.answers for m, found in run.messages(Kind.ANSWERS)}
     given = [one for place in charlie.answering for one in answers[place]]
     ranks = [0] * PARTIES
     outcomes_ = conclude(run.keys.comparison, charlie.shares, given, bits=KEYED_SIZE_BITS)
@@ -372,7 +372,7 @@ def _traced(kind: PathakKind, members: Members, context: Context) -> Result:
         known = {
             run.keys.group.raw_decrypt(found.encrypted)
             for m, found in run.messages(Kind.INDEXED_SHARE)
-            if {m.sender, role(owners[int(m.sender.split()[1]) - 1] + 1)} & set(members.names)
+            if {m.sender, party_name(owners[int(m.sender.split()[1])])} & set(members.names)
         }
         for value in masked:
             for a in known:
@@ -395,9 +395,9 @@ def _order_of_places(kind: PathakKind, members: Members, context: Context) -> Re
     right, runs, place = 0, real_runs(context, kind), members.parties[0]
     for run in runs:
         owners = inverse(run.order)
-        partner = place + 1 if place % 2 else place - 1
-        predicted = SIZES[owners[place - 1]] < SIZES[owners[partner - 1]]
-        right += predicted == (role(place) in _again(run))
+        partner = place - 1 if place % 2 else place + 1
+        predicted = SIZES[owners[place]] < SIZES[owners[partner]]
+        right += predicted == (party_name(place) in _again(run))
     p_value = float(binomtest(right, len(runs), 0.5).pvalue)
     told = f"pi_1 alone predicts who is compared again in {right} of {len(runs)} runs, p = {p_value:.2g}"
     return Result(p_value <= context.rate, told, p_value)
@@ -415,7 +415,7 @@ def _explained(run: Run, members: Members) -> str | None:
     If it is, whoever has the bases can search for the exponent (docs/examples/attacks/small_exponent.py does). If it
     is so up to the Jacobi symbol, the parity of the noise shows.
     """
-    if 1 not in members.parties:
+    if LEADER not in members.parties:
         return None
     modulus = run.keys.curator.public_key.ciphertext_modulus
     for message, found in run.messages(Kind.NOISE_FACTOR):
@@ -479,7 +479,7 @@ def _reads_sizes(kind: PathakKind, context: Context) -> Result:
         m.sender: run.keys.group.raw_decrypt(found.encrypted) + run.keys.curator.raw_decrypt(found.sealed)
         for m, found in run.messages(Kind.INDEXED_SHARE)
     }
-    found = tuple(keyed[role(place + 1)] - (1 << SHARE_BITS) >> TIE_BITS for place in run.order)
+    found = tuple(keyed[party_name(place)] - (1 << SHARE_BITS) >> TIE_BITS for place in run.order)
     return Result(found == SIZES, "with both keys and pi_1 it reads every size")
 
 
@@ -489,13 +489,13 @@ def _bare(run: Run) -> list[int]:
 
 
 def _reads_noise(kind: PathakKind, context: Context) -> Result:
-    run, leader = real_runs(context, kind)[0], role(1)
+    run, leader = real_runs(context, kind)[0], party_name(LEADER)
     # P_1 knows s, which it took off what it shared out; Charlie opens eta + s.
     sent = [found.values for m, found in run.messages(Kind.RESHARE) if m.sender == leader]
     kept: Resharing = run.world.state(leader, Resharing)
     shared = add_shares([kept.kept, *sent], modulus_bits(run.terms))
     # The shares are of its parameters less s, modulo 2^m.
-    noise = zip(_masked_noise(run), shared, run.contributions[1].parameters, strict=True)
+    noise = zip(_masked_noise(run), shared, run.contributions[LEADER].parameters, strict=True)
     lacks = [t - (v + c - w) - b for t, (v, c, w), b in zip(run.total, noise, _bare(run), strict=True)]
     found = all(x % (1 << modulus_bits(run.terms)) == 0 for x in lacks)
     return Result(found, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
@@ -512,14 +512,14 @@ def _insider(kind: PathakKind, members: Members, context: Context) -> Result:
 
 MEMBERS: dict[str, Members] = {
     "consumer (the published shares)": Members(),
-    "party 1 (draws pi_1, the key and the mask)": Members(parties=(1,)),
-    "party 3 (the smallest)": Members(parties=(3,)),
-    "all parties but two": Members(parties=(1, 4)),
+    "party 0 (draws pi_1, the key and the mask)": Members(parties=(LEADER,)),
+    "party 2 (the smallest)": Members(parties=(SMALLEST,)),
+    "all parties but two": Members(parties=(0, 3)),
     "curator": Members(curator=True),
-    "curator and a party": Members(curator=True, parties=(4,)),
-    "curator and party 1": Members(curator=True, parties=(1,)),
+    "curator and a party": Members(curator=True, parties=(3,)),
+    "curator and party 0": Members(curator=True, parties=(LEADER,)),
 }
-LIARS: dict[str, Members] = {"curator and a party that adds nothing": Members(True, (4,), lying=True)}
+LIARS: dict[str, Members] = {"curator and a party that adds nothing": Members(True, (3,), lying=True)}
 """Coalitions that do not keep to the protocol, of the variant that stands them."""
 
 
@@ -529,13 +529,13 @@ def _members(kind: PathakKind) -> dict[str, Members]:
 
 def _coalitions(kind: PathakKind) -> tuple[Coalition, ...]:
     both = "Charlie and any party hold both keys and pi_1 between them"
-    mask = "Charlie and party 1 hold the noise and its mask between them"
+    mask = "Charlie and party 0 hold the noise and its mask between them"
     insider = "the insider: the noise is this party's own vector (DESIGN section 5, finding 6)"
     coalitions = []
     for name, m in _members(kind).items():
         granted = {}
         if kind != "public-bound" and m.curator and m.parties:
-            granted = {"sizes": both, "who is smallest": both, **({"noise": mask} if 1 in m.parties else {})}
+            granted = {"sizes": both, "who is smallest": both, **({"noise": mask} if LEADER in m.parties else {})}
         leaks = {"noise": insider} if KINDS[kind]["variant"] == "printed" and SMALLEST in m.parties else {}
         coalitions.append(Coalition(name, m.names, granted, leaks))
     return tuple(coalitions)
@@ -563,7 +563,7 @@ def _ask_about(checks: Checks, kind: PathakKind, coalition: Coalition, m: Member
         checks.add("simulation but for the total", name, hidden, but, statistical=True)
     else:
         checks.add("simulation", name, hidden, compared, statistical=True)
-    if not {2, SMALLEST} & set(m.parties) and not known:
+    if not {1, SMALLEST} & set(m.parties) and not known:
         about = ("data", "classifier", "sizes", "who is smallest")
         checks.add("data sets exchanged", name, about, exchanged, statistical=True)
     if kind == "public-bound":
@@ -584,7 +584,7 @@ def _ask_about(checks: Checks, kind: PathakKind, coalition: Coalition, m: Member
 
 
 def _case(kind: PathakKind) -> Case:
-    consumer, one, smallest = list(MEMBERS)[:3]
+    consumer, leader, smallest = list(MEMBERS)[:3]
     charlie, coalitions, members, checks = "curator", _coalitions(kind), _members(kind), Checks()
     for coalition in coalitions:
         _ask_about(checks, kind, coalition, members[coalition.name])
@@ -594,7 +594,7 @@ def _case(kind: PathakKind) -> Case:
     if KINDS[kind]["variant"] == "repaired":
         checks.add("insider", smallest, ("noise",), partial(_insider, kind, MEMBERS[smallest]))
     if kind != "public-bound":
-        checks.add("Jacobi symbols", one, ("noise",), partial(_parity, kind), statistical=True)
+        checks.add("Jacobi symbols", leader, ("noise",), partial(_parity, kind), statistical=True)
         checks.append(Check("comparison enumerated", charlie, ("sizes",), exact_comparison))
         checks.append(Check("comparison's blinds", charlie, ("sizes",), blinded_answers))
         checks.append(Check("comparison at width", charlie, ("sizes",), wide_comparison, statistical=True))

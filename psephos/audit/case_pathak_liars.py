@@ -34,12 +34,12 @@ from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.pathak.messages import Ciphertexts, Proposal
 from psephos.protocol.pathak.noise import noise_addends, noise_bound
-from psephos.protocol.pathak.terms import CURATOR, role
+from psephos.protocol.pathak.terms import CURATOR, party_name
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 
-LIAR = 2
-"""The party that lies: neither the first nor the smallest."""
+LIAR = 1
+"""Number of the party that deviates: neither the leader nor the one with the smallest data set."""
 
 BARE = "the sum without noise"
 SECRETS = (BARE,)
@@ -59,7 +59,7 @@ def _bare(kind: PathakKind, name: str, lies: Callable[[Context], _Lies], context
     """Whether the sum, less what the coalition and everybody knows of it, is that of the honest parties' parameters."""
     told, made = f"{kind}, {name}", lies(context)
     run = play(context, kind, records_of(context, "honest"), told, made.puppets)
-    terms, liar = run.terms, role(LIAR) in made.puppets
+    terms, liar = run.terms, party_name(LIAR) in made.puppets
     offset = 0 if kind == "public-bound" else -noise_addends(terms) * noise_bound(terms)
     honest = [c.parameters for number, c in run.contributions.items() if not (liar and number == LIAR)]
     part = run.contributions[LIAR]
@@ -77,8 +77,8 @@ class _Shifts(Watched):
     """Adds something to a share of the sum: a party to its reshare for Charlie, Charlie to what he publishes."""
 
     def sent(self, post: Post) -> Post:
-        kind, charlie = kind_of(post.data), self.name == role(CURATOR)
-        if kind is (Kind.PUBLISHED_SHARE if charlie else Kind.RESHARE) and (charlie or post.receiver == role(CURATOR)):
+        kind, charlie = kind_of(post.data), self.name == CURATOR
+        if kind is (Kind.PUBLISHED_SHARE if charlie else Kind.RESHARE) and (charlie or post.receiver == CURATOR):
             return moved(post, self.inner.terms, SHIFT)  # type: ignore[attr-defined]
         return post
 
@@ -116,8 +116,8 @@ def _proposes(context: Context) -> dict[str, str]:
     """Charlie proposes to a party an epsilon of 64."""
     terms = terms_of(context, "public-bound", "proposes")
     lie = replace(terms, epsilon=64.0)
-    party = PathakParty(LIAR, *records_of(context, "honest")[LIAR - 1], terms)
-    entry = Entry(1, role(CURATOR), party.name, Proposal(lie, None).encode(lie.digest))
+    party = PathakParty(LIAR, *records_of(context, "honest")[LIAR], terms)
+    entry = Entry(1, CURATOR, party.name, Proposal(lie, None).encode(lie.digest))
     try:
         posts = party.receive(party.start().state, [entry]).posts
     except PsephosError:
@@ -126,11 +126,11 @@ def _proposes(context: Context) -> dict[str, str]:
 
 
 def _party(puppet: Callable[[Context], Puppet], own: Any = tuple) -> Callable[[Context], _Lies]:
-    return lambda context: _Lies({role(LIAR): puppet(context)}, own)
+    return lambda context: _Lies({party_name(LIAR): puppet(context)}, own)
 
 
 def _charlie(puppet: Callable[[Context], Puppet], own: Any = tuple) -> Callable[[Context], _Lies]:
-    return lambda context: _Lies({role(CURATOR): puppet(context)}, own)
+    return lambda context: _Lies({CURATOR: puppet(context)}, own)
 
 
 def _nobody(context: Context) -> Puppet:
@@ -147,7 +147,7 @@ _WRONG_SHARE = _charlie(lambda context: _Shifts, _likes)
 
 
 def _both(context: Context) -> _Lies:
-    """Party 2 adds nothing, and Charlie something."""
+    """Party 1 adds nothing, and Charlie something."""
     puppets = {**_NOTHING(context).puppets, **_WRONG_SHARE(context).puppets}
     return _Lies(puppets, lambda own: SHIFT)
 
@@ -159,25 +159,25 @@ def _tried(kind: PathakKind, **lies: Callable[[Context], _Lies]) -> dict[str, An
 
 COALITIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "public-bound: a lying party": (
-        (role(LIAR),),
+        (party_name(LIAR),),
         _tried("public-bound", adds_nothing=_NOTHING, adds_what_it_likes=_ANYTHING),
     ),
     "public-bound: lying curator": (
-        (role(CURATOR),),
+        (CURATOR,),
         _tried("public-bound", publishes_a_wrong_share=_WRONG_SHARE) | {"proposes less noise": _proposes},
     ),
     "public-bound: lying curator and a party": (
-        (role(CURATOR), role(LIAR)),
+        (CURATOR, party_name(LIAR)),
         _tried("public-bound", adds_nothing_and_something=_both),
     ),
-    "repaired: a lying party": ((role(LIAR),), _tried("repaired", votes_for_no_rung=_party(_no_rung))),
+    "repaired: a lying party": ((party_name(LIAR),), _tried("repaired", votes_for_no_rung=_party(_no_rung))),
     "repaired: lying curator": (
-        (role(CURATOR),),
+        (CURATOR,),
         _tried("repaired", selects_nobody=_charlie(partial(_zeros, Kind.SELECTION))),
     ),
-    "printed: a lying party": ((role(LIAR),), _tried("printed", noise_of_nobody=_party(_nobody))),
+    "printed: a lying party": ((party_name(LIAR),), _tried("printed", noise_of_nobody=_party(_nobody))),
     "printed: lying curator": (
-        (role(CURATOR),),
+        (CURATOR,),
         _tried("printed", selects_nobody_as_printed=_charlie(partial(_zeros, Kind.SELECTION))),
     ),
 }

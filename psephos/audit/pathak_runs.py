@@ -1,4 +1,4 @@
-"""Runs of Pathak's protocol for its analysis: four parties, of which party 3 is the smallest, watched by puppets.
+"""Runs of Pathak's protocol for its analysis: four parties, watched by puppets. Party 2 has the smallest data set.
 
 Each role is played by itself, inside a puppet that keeps its states and may change what it sends. Keys are of test
 size, data made up, coins the analysis's own.
@@ -37,7 +37,7 @@ from psephos.protocol.pathak.messages import (
     SizeShare,
 )
 from psephos.protocol.pathak.noise import noise_plan
-from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, Terms, role
+from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, Terms, participants, party_name
 from psephos.protocol.roles import Entry, Missing, Post, Role, Step
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
@@ -45,9 +45,9 @@ from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 
 PARTIES, FEATURES = 4, 2
 SIZES = (24, 30, 17, 20)
-"""Records of parties 1 to 4."""
-SMALLEST = 3
-"""Which of them has the fewest."""
+"""Number of records of parties 0 to 3."""
+SMALLEST = 2
+"""Number of the party with the fewest records."""
 LAMBDA, EPSILON = 0.1, 1.0
 
 PathakKind = Literal["public-bound", "repaired", "all-pairs", "printed", "spherical"]
@@ -131,7 +131,7 @@ class AddsNothing(Watched):
     """A party that takes its parameters and its noise off the first share it sends."""
 
     def sent(self, post: Post) -> Post:
-        if kind_of(post.data) is not Kind.RESHARE or post.receiver != role(CURATOR):
+        if kind_of(post.data) is not Kind.RESHARE or post.receiver != CURATOR:
             return post
         own = self.result(self.last)
         return moved(post, self.states[-1].terms, [-w - e for w, e in zip(own.parameters, own.noise[0], strict=True)])
@@ -177,7 +177,7 @@ class Run:
         """The ciphertexts that a party raises to its noise."""
         if self.terms.joint:
             return self.messages(Kind.RUNG_SELECTION)[0][1].ciphertexts  # type: ignore[no-any-return]
-        return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number - 1]]]
+        return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number]]]
 
 
 def decoded(terms: Terms, keys: PathakKeys, message: SentMessage) -> Any:
@@ -186,7 +186,7 @@ def decoded(terms: Terms, keys: PathakKeys, message: SentMessage) -> Any:
     assert data is not None
     kind, turn = kind_of(data), int.from_bytes(data[HEADER_BYTES:][:1], "big")
     zeta, xi, dgk = keys.curator.public_key, keys.group.public_key, keys.comparison.public_key
-    owner = int(message.receiver.split()[-1]) if message.receiver.startswith("party") else CURATOR
+    owner = int(message.receiver.split()[-1]) if message.receiver.startswith("party") else -1
     places = noise_plan(terms, zeta).ciphertexts
     counts = {
         Kind.SELECTION: terms.parties,
@@ -240,7 +240,7 @@ def made_up_records(generator: np.random.Generator, size: int, turn: float) -> R
 
 
 def records_of(context: Context, inputs: str) -> list[Records]:
-    """`honest`; `exchanged`: parties 2 and 3 exchange whole data sets, which leaves the ideal output as it is."""
+    """`honest`; `exchanged`: parties 1 and 2 exchange whole data sets, which leaves the ideal output as it is."""
 
     def make() -> list[Records]:
         records = [made_up_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
@@ -280,7 +280,7 @@ def play(
     """One run of the real protocol on these data sets, with coins named by `label`."""
     transcript, world = Recorded(partial(context.coins, label)), World()
     terms, keys = terms_of(context, kind, label), keys_of(context)
-    names = [*(role(number) for number in range(PARTIES + 1)), CONSUMERS]
+    names = [*participants(terms), CONSUMERS]
     roles = {name: _watching(puppets.get(name, Watched), world) for name in names}
     needed = keys if terms.finds_smallest else None
     outcome = run_protocol(records, terms, needed, test_key=True, transcript=transcript, roles=roles)
@@ -289,7 +289,7 @@ def play(
 
 def liars(members: Members) -> dict[str, Puppet]:
     """The puppets of a coalition that does not keep to the protocol, by role."""
-    return {role(number): AddsNothing for number in members.parties} if members.lying else {}
+    return {party_name(number): AddsNothing for number in members.parties} if members.lying else {}
 
 
 def real_runs(context: Context, kind: PathakKind, inputs: str = "honest", members: Members = HONEST) -> list[Run]:

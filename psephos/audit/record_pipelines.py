@@ -99,11 +99,11 @@ def shared_parameters(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     given = {**SETTINGS, "lam": 0.1, "epsilon": 1.0, **read_by(table, directory), **asked}
     options, dealt = dealt_by(PathakOptions(**given))
     names, transcript = OwnTable(options).owners, Transcript(secrets=True)
-    results, roles = _watching([f"party {number + 1}" for number in range(options.parties)])
+    results, roles = _watching([f"party {number}" for number in range(options.parties)])
     simulate_pathak(options, data=dealt, roles=roles, transcript=transcript)
     seen, phase = Seen(roster=names, messages=messages_of(transcript)), "parameters"
     for number, name in enumerate(names):
-        party, put_in = results[f"party {number + 1}"]
+        party, put_in = results[f"party {number}"]
         sent = [w + e for w, e in zip(put_in.parameters, put_in.noise[0], strict=True)]
         seen.vectors.setdefault(phase, {})[name] = tuple(sent)
         seen.local[name] = {"rows": digest_of(*dealt.party(number))}

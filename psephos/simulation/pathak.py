@@ -41,7 +41,7 @@ from psephos.protocol.pathak.terms import (
     Regulariser,
     Terms,
     Variant,
-    role,
+    party_name,
 )
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.mechanisms import choose_pitch
@@ -187,8 +187,8 @@ def run_protocol(
         raise InvalidParameter(f"the terms are for {terms.parties} parties and {len(data)} brought data")
     transcript = Transcript() if transcript is None else transcript
     made: list[Role] = []
-    for number, (X, y) in enumerate(data, 1):
-        name = role(number)
+    for number, (X, y) in enumerate(data):
+        name = party_name(number)
         transcript.give(name, "records", (X, y))
         group_key = keys.group if keys is not None and number == LEADER else None
         made.append(
@@ -202,15 +202,15 @@ def run_protocol(
                 randomness=transcript.coins(name),
                 noise_randomness=None
                 if noise_seed is None
-                else SimulationRandomness(noise_seed, "pathak noise", number),
+                else SimulationRandomness(noise_seed, "pathak noise", number + 1),
             )
         )
     charlies = None if keys is None else (keys.curator, keys.comparison)
     if keys is not None:
-        transcript.give(role(CURATOR), "curator key", keys.curator)
-        transcript.give(role(CURATOR), "comparison key", keys.comparison)
-        transcript.give(role(LEADER), "group key", keys.group)
-    coins = transcript.coins(role(CURATOR))
+        transcript.give(CURATOR, "curator key", keys.curator)
+        transcript.give(CURATOR, "comparison key", keys.comparison)
+        transcript.give(party_name(LEADER), "group key", keys.group)
+    coins = transcript.coins(CURATOR)
     made = [PathakCurator(terms, charlies, test_key=test_key, randomness=coins), *made, PathakConsumer(terms)]
     driver = Driver(replaced(made, roles or {}), transcript=transcript, watch=_Counter(terms, progress))
     results = driver.run()

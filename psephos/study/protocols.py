@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -56,11 +56,11 @@ from psephos.protocol.pathak.messages import Share
 from psephos.protocol.pathak.noise import modulus_bits, record_sensitivity
 from psephos.protocol.pathak.resharing import open_shares
 from psephos.protocol.pathak.terms import Terms as PathakTerms
-from psephos.protocol.pathak.terms import role as pathak_role
+from psephos.protocol.pathak.terms import participants
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.psgd.series import Terms
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import Entry, Missing, Refusal, Role, Step, gathers
+from psephos.protocol.roles import Entry, Role, Step, gathers
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
@@ -74,7 +74,6 @@ __all__ = [
     "Pathak",
     "Psgd",
     "Public",
-    "Renumbered",
     "SharedSum",
     "Spec",
     "Sum",
@@ -615,13 +614,13 @@ class Pathak(Spec):
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         X, y = own
-        return Renumbered(PathakParty(number + 1, X, np.asarray(y), self.terms))
+        return PathakParty(number, X, np.asarray(y), self.terms)
 
     def holder(self, share: KeyShare, once: OnceLedger) -> Role:
         raise StudyError("no key is shared in this protocol")
 
     def curator(self, key: Any) -> Role:
-        return Renumbered(ConsumingCurator(self.terms))
+        return ConsumingCurator(self.terms)
 
     def release(self, result: SharedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         terms = self.terms
@@ -655,9 +654,7 @@ class ConsumingCurator(PathakCurator):
         if entry.is_a(Kind.PUBLISHED_SHARE):
             Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
 
-    @gathers(
-        Published, Kind.PUBLISHED_SHARE, lambda self, state: [pathak_role(n) for n in range(self.terms.parties + 1)]
-    )
+    @gathers(Published, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
     def open(self, state: Published, messages: Mapping[str, bytes]) -> Step:
         """Add up. Raises MessageError, ShareRangeError."""
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
@@ -666,44 +663,6 @@ class ConsumingCurator(PathakCurator):
     def _result(self, state: Any) -> SharedSum | None:
         """K w_s."""
         return state if isinstance(state, SharedSum) else None
-
-
-class Renumbered(Role):
-    """A role of Pathak's protocol, whose parties are numbered from 1, in a study, where they are numbered from 0."""
-
-    def __init__(self, role: Role) -> None:
-        self.role, self.name, self.reads = role, _shifted(role.name, -1), role.reads
-
-    def start(self) -> Step:
-        """As the role."""
-        return _sent(self.role.start())
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        """As the role."""
-        inside = [
-            replace(entry, sender=_shifted(entry.sender, 1), receiver=_shifted(entry.receiver, 1)) for entry in entries
-        ]
-        step, by_number = self.role.receive(state, inside), {entry.number: entry for entry in entries}
-        refused = tuple(Refusal(by_number[one.entry.number], one.error) for one in step.refused)
-        return replace(_sent(step), refused=refused)
-
-    def awaits(self, state: Any) -> Missing | None:
-        """As the role."""
-        missing = self.role.awaits(state)
-        return missing and replace(missing, senders=tuple(_shifted(name, -1) for name in missing.senders))
-
-    def result(self, state: Any) -> Any:
-        """As the role."""
-        return self.role.result(state)
-
-
-def _shifted(name: str, by: int) -> str:
-    kind, _, number = name.partition(" ")
-    return f"party {int(number) + by}" if kind == "party" else name
-
-
-def _sent(step: Step) -> Step:
-    return replace(step, posts=tuple(replace(one, receiver=_shifted(one.receiver, -1)) for one in step.posts))
 
 
 SPECS: dict[str, type[Spec]] = {

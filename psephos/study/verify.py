@@ -35,7 +35,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import NoKey, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, session_of
-from psephos.study.protocols import Pathak, Psgd, Public, Renumbered, SharedSum, Spec, Sum, coalition_of, spec_of
+from psephos.study.protocols import Pathak, Psgd, Public, SharedSum, Spec, Sum, coalition_of, spec_of
 from psephos.study.release import checked, released
 from psephos.study.samples import PublicSamples
 
@@ -236,7 +236,7 @@ def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
 
 
 def _shares(play: Pathak, found: _Found) -> None:
-    what, consumer = "shares of the sum: published by everybody", Renumbered(PathakConsumer(play.terms))
+    what, consumer = "shares of the sum: published by everybody", PathakConsumer(play.terms)
     state, refused = _played(consumer, found.of(Kind.PUBLISHED_SHARE))
     total = consumer.result(state)
     if total is None:

@@ -75,7 +75,7 @@ def terms(**changes: Any) -> Terms:
 TERMS = terms()
 
 
-def party(number: int = 2, rows: Any = X, labels: Any = Y, agreed: Terms = TERMS, **options: Any) -> PathakParty:
+def party(number: int = 1, rows: Any = X, labels: Any = Y, agreed: Terms = TERMS, **options: Any) -> PathakParty:
     return PathakParty(number, rows, labels, agreed, **({"test_key": True} | options))
 
 
@@ -98,23 +98,23 @@ def proposed(agreed: Terms, keys: PathakKeys = KEYS) -> bytes:
 
 
 def test_parties_have_numbers() -> None:
-    for number in (1, 4):
-        assert party(number, group_key=KEYS.group if number == 1 else None).name == f"party {number}"
-    for number in (0, 5):
-        with pytest.raises(InvalidParameter, match=f"numbered 1 to 4, there is no {number}"):
+    for number in (0, 3):
+        assert party(number, group_key=KEYS.group if number == 0 else None).name == f"party {number}"
+    for number in (-1, 4):
+        with pytest.raises(InvalidParameter, match=f"numbered 0 to 3, there is no {number}"):
             party(number)
-    assert repr(party(4)) == "<PathakParty 4 of 4, repaired>"
+    assert repr(party(3)) == "<PathakParty 3 of 4, repaired>"
 
 
 @pytest.mark.parametrize("variant", ["printed", "repaired", "public-bound"])
-def test_party_1_makes_the_group_key_where_there_is_one(variant: str) -> None:
+def test_party_0_makes_the_group_key_where_there_is_one(variant: str) -> None:
     agreed = terms(variant=variant)
-    for number in (1, 2):
+    for number in (0, 1):
         for key in (KEYS.group, None):
-            if (key is not None) == (number == 1 and variant != "public-bound"):
+            if (key is not None) == (number == 0 and variant != "public-bound"):
                 party(number, agreed=agreed, group_key=key)
                 continue
-            with pytest.raises(InvalidParameter, match="party 1 makes the parties' key"):
+            with pytest.raises(InvalidParameter, match="party 0 makes the parties' key"):
                 party(number, agreed=agreed, group_key=key)
 
 
@@ -134,22 +134,22 @@ def test_party_1_makes_the_group_key_where_there_is_one(variant: str) -> None:
     ],
 )
 def test_records_that_are_none(rows: Any, labels: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="party 2"):
-        party(2, rows, labels)
+    with pytest.raises(error, match="party 1"):
+        party(1, rows, labels)
 
 
 def test_records_of_any_form() -> None:
     """Sparse or dense, in any integers; a row may be as long as the slack says."""
     kept = party()._parameters
-    assert party(2, scipy.sparse.csr_matrix(X), Y.astype(np.uint8))._parameters == kept
-    assert party(2, X.tolist(), Y.tolist())._parameters == kept
-    assert party(2, np.array([[1 + ROW_SLACK, 0.0]]), [1])._parameters[0] > 0
-    assert party(2, X[:0], Y[:0])._parameters == (0, 0)
-    assert [party(2, np.tile(X, (n, 1)), np.tile(Y, n))._size for n in (0, 1, 2, 20)] == [4, 4, 8, 40]
+    assert party(1, scipy.sparse.csr_matrix(X), Y.astype(np.uint8))._parameters == kept
+    assert party(1, X.tolist(), Y.tolist())._parameters == kept
+    assert party(1, np.array([[1 + ROW_SLACK, 0.0]]), [1])._parameters[0] > 0
+    assert party(1, X[:0], Y[:0])._parameters == (0, 0)
+    assert [party(1, np.tile(X, (n, 1)), np.tile(Y, n))._size for n in (0, 1, 2, 20)] == [4, 4, 8, 40]
 
 
 def test_a_solver_stops_where_it_was_agreed() -> None:
-    loose, tight = (party(2, X, Y, terms(tolerance=tolerance)) for tolerance in (0.1, 1e-9))
+    loose, tight = (party(1, X, Y, terms(tolerance=tolerance)) for tolerance in (0.1, 1e-9))
     for role in (loose, tight):
         lam = role.terms.strong_convexity
         (w,) = train_parties(X, Y, [4], classes=2, lam=lam, tolerance=role.terms.tolerance)
@@ -165,7 +165,7 @@ def test_parameters_stay_in_their_slot() -> None:
             return np.array([1e6, -1e6])
 
     bound = weight_bound(TERMS)
-    assert Far(2, X, Y, TERMS)._parameters == (bound, -bound)
+    assert Far(1, X, Y, TERMS)._parameters == (bound, -bound)
 
 
 # -- what it agrees to
@@ -181,7 +181,7 @@ def test_it_agrees_to_its_own_terms_and_says_nothing_to_others() -> None:
     assert (step.posts, role.result(step.state)) == ((), None)
     assert isinstance(step.state.state, Proposed)
     for other in (terms(), terms(epsilon=2.0), terms(variant="printed")):
-        with pytest.raises(AgreementError, match="party 2"):
+        with pytest.raises(AgreementError, match="party 1"):
             agrees(role, other)
     with pytest.raises(WeakKeyError):
         agrees(party(test_key=False), TERMS)
@@ -195,21 +195,21 @@ def test_keys_without_room_are_refused_before_anything_is_sent() -> None:
     fine = replace(terms(), pitch_exponent=-200)
     narrow = generate_private_key(260, test_key=True)
     nothing = (X[:0], Y[:0], fine)  # parameters would leave their 2^62 steps of such a grid
-    for role, group in ((party(2, *nothing), None), (party(1, *nothing, group_key=KEYS.group), KEYS.group)):
+    for role, group in ((party(1, *nothing), None), (party(0, *nothing, group_key=KEYS.group), KEYS.group)):
         with pytest.raises(PackingError):
             agrees(role, fine, PathakKeys(narrow, KEYS.comparison, KEYS.group))
         with pytest.raises(InvalidParameter, match="the masked shares take 260 bits and the key has 256"):
             agrees(role, fine, PathakKeys(SHORT, KEYS.comparison, KEYS.group))
         assert len(agrees(role, fine).posts) == (4 if group else 0) + (group is not None)
     with pytest.raises(InvalidParameter, match="the key has 256"):
-        agrees(party(1, group_key=SHORT), TERMS)
-    role = party(3)
+        agrees(party(0, group_key=SHORT), TERMS)
+    role = party(2)
     state = agrees(role, TERMS).state
     with pytest.raises(InvalidParameter, match="the key has 256"):
-        hears(role, state, "party 1", GroupSecret((0, 1, 2, 3), SHORT).encode(TERMS.digest))
+        hears(role, state, "party 0", GroupSecret((0, 1, 2, 3), SHORT).encode(TERMS.digest))
     with pytest.raises(UnexpectedMessageError, match="who has none to send"):
-        hears(role, state, "party 2", GroupSecret((0, 1, 2, 3), KEYS.group).encode(TERMS.digest))
-    assert len(hears(role, state, "party 1", GroupSecret((0, 1, 2, 3), KEYS.group).encode(TERMS.digest)).posts) == 1
+        hears(role, state, "party 1", GroupSecret((0, 1, 2, 3), KEYS.group).encode(TERMS.digest))
+    assert len(hears(role, state, "party 0", GroupSecret((0, 1, 2, 3), KEYS.group).encode(TERMS.digest)).posts) == 1
 
 
 def test_noise_for_the_public_bound_is_added_before_anything_is_sent() -> None:
@@ -220,12 +220,12 @@ def test_noise_for_the_public_bound_is_added_before_anything_is_sent() -> None:
     own = role.result(step.state)
     assert isinstance(step.state.state, Resharing)
     assert own == Contribution(4, role._parameters, step.state.state.noise)
-    assert [post.receiver for post in step.posts] == ["curator", "party 1", "party 3", "party 4"]
+    assert [post.receiver for post in step.posts] == ["curator", "party 0", "party 2", "party 3"]
     shares = [Share.decode(post.data, Kind.RESHARE, agreed).values for post in step.posts] + [step.state.state.kept]
     modulus = 1 << modulus_bits(agreed)
     total = [w + e for w, e in zip(own.parameters, own.noise[0], strict=True)]
     assert [sum(column) % modulus for column in zip(*shares, strict=True)] == [value % modulus for value in total]
-    others = ["curator", "party 1", "party 3", "party 4"]
+    others = ["curator", "party 0", "party 2", "party 3"]
     published = role.receive(
         step.state, [Entry(n, name, role.name, step.posts[n].data) for n, name in enumerate(others)]
     )
@@ -259,16 +259,16 @@ def standing(role: PathakParty) -> Standing:
 def test_a_share_is_lent_once_a_turn_and_its_low_bits_only() -> None:
     role = party()
     state: Any = standing(role)
-    for turn, opponents in ((0, (1, 4)), (1, (3,))):
+    for turn, opponents in ((0, (0, 3)), (1, (2,))):
         step = hears(role, state, "curator", Opponents(turn, opponents).encode(TERMS.digest))
         assert [post.receiver for post in step.posts] == [f"party {number}" for number in opponents]
         assert {LentShare.decode(post.data, TERMS, turn).value for post in step.posts} == {12345}
         state = step.state
         for again in range(turn + 1):
-            with pytest.raises(UnexpectedMessageError, match=f"party 2: turn {again + 1} of the comparisons is over"):
-                hears(role, state, "curator", Opponents(again, (3,)).encode(TERMS.digest))
+            with pytest.raises(UnexpectedMessageError, match=f"party 1: turn {again + 1} of the comparisons is over"):
+                hears(role, state, "curator", Opponents(again, (2,)).encode(TERMS.digest))
     with pytest.raises(MessageError, match="no proper list"):
-        hears(role, standing(role), "curator", Opponents(0, (2, 3)).encode(TERMS.digest))
+        hears(role, standing(role), "curator", Opponents(0, (1, 2)).encode(TERMS.digest))
 
 
 def questions(turn: int, *opponents: int) -> bytes:
@@ -279,17 +279,17 @@ def questions(turn: int, *opponents: int) -> bytes:
 
 def test_questions_are_answered_once_a_turn_when_all_shares_are_lent() -> None:
     role = party()
-    asked = hears(role, standing(role), "curator", questions(0, 1, 3))
+    asked = hears(role, standing(role), "curator", questions(0, 0, 2))
     assert isinstance(asked.state.state, Borrowing)
     assert asked.posts == ()
     lent = LentShare(0, 7).encode(TERMS.digest)
-    one = hears(role, asked.state, "party 3", lent)
-    with pytest.raises(UnexpectedMessageError, match="from party 4, who has none to send"):
-        hears(role, one.state, "party 4", lent)
-    step = hears(role, one.state, "party 1", lent)
+    one = hears(role, asked.state, "party 2", lent)
+    with pytest.raises(UnexpectedMessageError, match="from party 3, who has none to send"):
+        hears(role, one.state, "party 3", lent)
+    step = hears(role, one.state, "party 0", lent)
     (post,) = step.posts
     assert (post.receiver, kind_of(post.data), step.state.state.asked) == ("curator", Kind.ANSWERS, 0)
     with pytest.raises(UnexpectedMessageError, match="turn 1 of the comparisons is over"):
-        hears(role, step.state, "curator", questions(0, 1))
-    late: Sequence[Any] = hears(role, step.state, "curator", questions(1, 1)).state.state.asked.opponents
-    assert late == (1,)
+        hears(role, step.state, "curator", questions(0, 0))
+    late: Sequence[Any] = hears(role, step.state, "curator", questions(1, 0)).state.state.asked.opponents
+    assert late == (0,)

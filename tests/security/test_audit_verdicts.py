@@ -67,7 +67,7 @@ def test_only_the_papers_protocols_are_expected_to_leak() -> None:
         for secret in case.secrets
         if expected(coalition, secret) == LEAK
     }
-    smallest = "party 3 (the smallest)"
+    smallest = "party 2 (the smallest)"
     liars = {
         ("pathak-liars", f"{variant}: {who}", "the sum without noise")
         for variant in ("printed", "repaired")

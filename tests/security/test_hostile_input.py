@@ -278,15 +278,15 @@ def test_secrets_of_a_stopped_run_are_not_in_its_error() -> None:
     def drop(name: str, post: Post) -> list[Post]:
         return [] if kind_of(post.data) is Kind.NOISE_FACTOR else [post]
 
-    with pytest.raises(PartyVanishedError, match="party 1 waits for the noise factor of party 2,") as caught:
+    with pytest.raises(PartyVanishedError, match="party 0 waits for the noise factor of party 1,") as caught:
         run_protocol(
             records_of(context, "honest"),
             terms,
             keys_of(context),
             test_key=True,
             transcript=transcript,
-            roles=tampering(drop, "party 2"),
+            roles=tampering(drop, "party 1"),
         )
-    assert not any(character.isdigit() and character not in "12" for character in str(caught.value))
+    assert not any(character.isdigit() and character not in "01" for character in str(caught.value))
     assert all(message.data is None for message in transcript.messages)
     assert replace(transcript.messages[0]).data is None

@@ -17,7 +17,7 @@ from psephos.protocol.wire import Kind
 from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 
 SIZES = (24, 30, 16, 28)
-SMALLEST = 3
+SMALLEST = 2
 
 
 def play(keys: PathakKeys, seed: int) -> tuple[int, int]:
@@ -38,7 +38,7 @@ def play(keys: PathakKeys, seed: int) -> tuple[int, int]:
     run_protocol(records, terms, keys, test_key=True, transcript=transcript)
     selection = next(m.data for m in transcript.messages if m.kind == Kind.SELECTION.title)
     found = Ciphertexts.decode(selection, Kind.SELECTION, terms, keys.curator.public_key, 4)
-    index = 1 + [keys.curator.raw_decrypt(c) for c in found.ciphertexts].index(1)  # his own choice: pi_1(smallest)
+    index = [keys.curator.raw_decrypt(c) for c in found.ciphertexts].index(1)  # his own choice: pi_1(smallest)
     # As printed, whoever hands over a size share sends it to Charlie himself, under the index that it has.
     sent = {m.receiver: m.sender for m in transcript.messages if m.kind == Kind.SIZE_SHARE.title}
     return int(sent.get(f"party {index}", f"party {index}").split()[1]), index

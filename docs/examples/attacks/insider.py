@@ -64,9 +64,9 @@ def attack(runs: int = 30) -> dict[str, dict[int, tuple[float, float]]]:
         found[variant] = {
             party: (
                 float(np.mean([exactly_bare(run, party) for run, _ in played])),
-                float(np.mean([gain(run, party, *held[party - 1]) for run, held in played])),
+                float(np.mean([gain(run, party, *held[party]) for run, held in played])),
             )
-            for party in range(1, len(SIZES) + 1)
+            for party in range(len(SIZES))
         }
     return found
 

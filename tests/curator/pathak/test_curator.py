@@ -30,7 +30,7 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import modulus_bits
 from psephos.protocol.pathak.resharing import open_shares
-from psephos.protocol.pathak.terms import Terms, role
+from psephos.protocol.pathak.terms import Terms, participants, party_name
 from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Step
@@ -72,7 +72,7 @@ def test_he_has_two_keys_where_sizes_are_compared_and_none_otherwise() -> None:
 @pytest.mark.parametrize(("bits", "fits"), [(MASK_BITS + 2, False), (MASK_BITS + 4, True)])
 def test_his_key_and_the_parties_must_hold_the_masked_shares(bits: int, fits: bool) -> None:
     key = generate_private_key(bits, test_key=True, randomness=COINS)
-    message = {"party 1": GroupKey(key.public_key).encode(terms().digest)}
+    message = {"party 0": GroupKey(key.public_key).encode(terms().digest)}
     makers: list[Callable[[], Any]] = [
         lambda: charlie(key),
         lambda: charlie().take_group_key(charlie()._start().state, message),
@@ -86,7 +86,7 @@ def test_his_key_and_the_parties_must_hold_the_masked_shares(bits: int, fits: bo
 
 
 def test_a_short_key_of_the_parties_is_refused_where_nobody_says_it_is_a_test() -> None:
-    message = {"party 1": GroupKey(GROUP.public_key).encode(terms().digest)}
+    message = {"party 0": GroupKey(GROUP.public_key).encode(terms().digest)}
     curator = PathakCurator(terms(), (KEY, COMPARISON))
     with pytest.raises(WeakKeyError):
         curator.take_group_key(Proposed(), message)
@@ -110,14 +110,14 @@ def test_everybody_is_sent_the_terms_and_the_public_keys(variant: str) -> None:
     keys = (KEY, COMPARISON) if agreed.finds_smallest else None
     step = PathakCurator(agreed, keys, test_key=True, randomness=SimulationRandomness(9))._start()
     public = None if keys is None else (KEY.public_key, COMPARISON.public_key)
-    for number, post in enumerate(step.posts[:4], 1):
-        assert (post.receiver, post.data) == (role(number), Proposal(agreed, public).encode(agreed.digest))
+    for number, post in enumerate(step.posts[:4]):
+        assert (post.receiver, post.data) == (party_name(number), Proposal(agreed, public).encode(agreed.digest))
     if keys is not None:
         assert len(step.posts) == 4
     else:  # and, where nothing is compared, a share of zeros
         bits = modulus_bits(agreed)
         shares = [Share.decode(post.data, Kind.RESHARE, agreed).values for post in step.posts[4:]]
-        assert [post.receiver for post in step.posts[4:]] == [role(number) for number in range(1, 5)]
+        assert [post.receiver for post in step.posts[4:]] == [party_name(number) for number in range(4)]
         assert open_shares([step.state.kept, *shares], bits) == [0, 0]
 
 
@@ -130,7 +130,7 @@ def indexed(curator: PathakCurator, rests: list[int], hidden: list[int]) -> dict
     encrypted = Encryptor(GROUP.public_key).encrypt(hidden)
     sealed = Encryptor(own).encrypt([rest + (1 << SHARE_BITS) for rest in rests])
     shares = (IndexedShare(a, b, GROUP.public_key, own) for a, b in zip(encrypted, sealed, strict=True))
-    return {role(n): share.encode(curator.terms.digest) for n, share in enumerate(shares, 1)}
+    return {party_name(n): share.encode(curator.terms.digest) for n, share in enumerate(shares)}
 
 
 def signed(key: PrivateKey, ciphertext: Any) -> int:
@@ -147,7 +147,7 @@ def test_what_he_passes_on_and_what_he_keeps_add_up() -> None:
         signed(GROUP, *Ciphertexts.decode(post.data, Kind.MASKED_SHARE, curator.terms, public, 1).ciphertexts)
         for post in sent
     ]
-    assert [post.receiver for post in sent] == [role(number) for number in range(1, 5)]
+    assert [post.receiver for post in sent] == [party_name(number) for number in range(4)]
     assert all(-(1 << (MASK_BITS - 1)) <= value < (1 << (MASK_BITS - 1)) + 5 for value in masked)
     assert max(abs(value).bit_length() for value in masked) > MASK_BITS - 10  # but for a chance of 2^-32
     state = step.state
@@ -159,7 +159,7 @@ def test_what_he_passes_on_and_what_he_keeps_add_up() -> None:
 @pytest.mark.parametrize("rest", [1 << KEYED_SIZE_BITS, -(1 << SHARE_BITS)])
 def test_a_sealed_share_out_of_its_range_is_named(rest: int) -> None:
     curator = charlie()
-    with pytest.raises(ShareRangeError, match="from party 3"):
+    with pytest.raises(ShareRangeError, match="from party 2"):
         curator.blind_and_permute(Collecting(GROUP.public_key), indexed(curator, [0, 0, rest, 0], [0] * 4))
 
 
@@ -171,13 +171,13 @@ def answered(curator: PathakCurator, state: Comparing, larger: dict[tuple[int, i
         if Entry(1, "curator", post.receiver, post.data).kind is Kind.QUESTIONS:
             asked = Questions.decode(post.data, curator.terms, number, public)
             shares = [
-                state.rests[other - 1] - state.rests[number - 1] + (1 if larger[number - 1, other - 1] else -1)
+                state.rests[other] - state.rests[number] + (1 if larger[number, other] else -1)
                 for other in asked.opponents
             ]
             answers = answer(public, shares, asked.questions, bits=KEYED_SIZE_BITS)
             messages[post.receiver] = Answers(state.turn, tuple(answers), public).encode(curator.terms.digest)
-    assert sorted(messages) == sorted(role(place + 1) for place in state.answering)
-    return curator.conclude_turn(state, {role(place + 1): messages[role(place + 1)] for place in state.answering})
+    assert sorted(messages) == sorted(party_name(place) for place in state.answering)
+    return curator.conclude_turn(state, {party_name(place): messages[party_name(place)] for place in state.answering})
 
 
 @pytest.mark.parametrize("key", [KEY, foreign_key()], ids=["ours", "foreign"])
@@ -189,10 +189,10 @@ def test_all_pairs_select_the_one_that_never_lost(key: PrivateKey) -> None:
     pairs = asked.state.pairs
     assert sorted(tuple(sorted(pair)) for pair in pairs) == [(0, 1), (0, 2), (1, 2)]
     assert max(Counter(place for place, _ in pairs).values()) == 1, "the answering is spread evenly"
-    smallest = 2  # a place; the party that pi_2 put there is party 2
+    smallest = 2  # a place; the party that pi_2 put there is party 1
     step = answered(curator, asked.state, {(i, j): j == smallest or (i, j) == (0, 1) for i, j in pairs}, asked)
     assert step.state == Selected()
-    assert [post.receiver for post in step.posts] == [role(1), role(2), role(3)]
+    assert [post.receiver for post in step.posts] == [party_name(number) for number in range(3)]
     for post in step.posts:
         found = Ciphertexts.decode(post.data, Kind.SELECTION, curator.terms, key.public_key, 3)
         assert [int(key.raw_decrypt(c)) for c in found.ciphertexts] == [0, 1, 0]
@@ -224,11 +224,11 @@ def test_the_consumer_adds_what_everybody_publishes() -> None:
     consumer, bits = PathakConsumer(agreed), modulus_bits(agreed)
     state = consumer.start().state
     assert consumer.reads == {Kind.PUBLISHED_SHARE}
-    for number in range(5):
+    for number, name in enumerate(participants(agreed)):
         assert consumer.result(state) is None
         share = Share(Kind.PUBLISHED_SHARE, ((1 << bits) - 7, number), bits).encode(agreed.digest)
-        state = consumer.receive(state, [Entry(number, role(number), BOARD, share)]).state
+        state = consumer.receive(state, [Entry(number, name, BOARD, share)]).state
     assert consumer.result(state) == (-35, 10)
     bad = Share(Kind.PUBLISHED_SHARE, (1 << bits, 0), bits).encode(agreed.digest)
-    refused = consumer.receive(consumer.start().state, [Entry(1, role(0), BOARD, bad)]).refused
+    refused = consumer.receive(consumer.start().state, [Entry(1, "curator", BOARD, bad)]).refused
     assert isinstance(refused[0].error, ShareRangeError)

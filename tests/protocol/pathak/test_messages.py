@@ -80,10 +80,10 @@ DECODERS: dict[Kind, Any] = {
     Kind.GROUP_SECRET: lambda d: GroupSecret.decode(d, TERMS, test_key=True),
     Kind.GROUP_KEY: lambda d: GroupKey.decode(d, TERMS, test_key=True),
     Kind.SIZE_SHARE: lambda d: SizeShare.decode(d, TERMS, CHARLIE),
-    Kind.INDEXED_SHARE: lambda d: IndexedShare.decode(d, TERMS, GROUP, CHARLIE, "party 2"),
+    Kind.INDEXED_SHARE: lambda d: IndexedShare.decode(d, TERMS, GROUP, CHARLIE, "party 1"),
     Kind.MASKED_SHARE: lambda d: Ciphertexts.decode(d, Kind.MASKED_SHARE, TERMS, GROUP, 1),
-    Kind.QUESTIONS: lambda d: Questions.decode(d, TERMS, 1, DGK),
-    Kind.OPPONENTS: lambda d: Opponents.decode(d, TERMS, 2),
+    Kind.QUESTIONS: lambda d: Questions.decode(d, TERMS, 0, DGK),
+    Kind.OPPONENTS: lambda d: Opponents.decode(d, TERMS, 1),
     Kind.LENT_SHARE: lambda d: LentShare.decode(d, TERMS, 0),
     Kind.ANSWERS: lambda d: Answers.decode(d, TERMS, 0, DGK, 1),
     Kind.SELECTION: ciphertexts(Kind.SELECTION, 4),
@@ -111,7 +111,7 @@ def genuine() -> dict[Kind, bytes]:
         for message in transcript.messages:
             assert message.data is not None
             kind = kind_of(message.data)
-            if {Kind.QUESTIONS: "party 1", Kind.OPPONENTS: "party 2"}.get(kind, message.receiver) == message.receiver:
+            if {Kind.QUESTIONS: "party 0", Kind.OPPONENTS: "party 1"}.get(kind, message.receiver) == message.receiver:
                 found.setdefault(kind, message.data)
     return found
 
@@ -173,7 +173,7 @@ def test_turns_are_held_to() -> None:
     with pytest.raises(MessageError, match="another turn"):
         LentShare.decode(data, TERMS, 0)
     with pytest.raises(MessageError, match="2 turns"):
-        Opponents.decode(Opponents(2, (1,)).encode(TERMS.digest), TERMS, 2)
+        Opponents.decode(Opponents(2, (0,)).encode(TERMS.digest), TERMS, 1)
 
 
 def test_every_kind_has_its_stage(genuine: dict[Kind, bytes]) -> None:
@@ -288,21 +288,21 @@ def test_a_key_has_room_for_masked_shares() -> None:
     ("opponents", "why"),
     [
         ((), "no proper list"),
-        ((3, 1), "no proper list"),
-        ((1, 1), "no proper list"),
-        ((1, 2), "no proper list"),  # party 2 itself
-        ((0, 1), "takes no part"),
-        ((1, 5), "takes no part"),
+        ((2, 0), "no proper list"),
+        ((0, 0), "no proper list"),
+        ((0, 1), "no proper list"),  # party 1 itself
+        ((0, 4), "takes no part"),
+        ((0, 65535), "takes no part"),
     ],
 )
 def test_opponents_are_other_parties_in_order(opponents: tuple[int, ...], why: str) -> None:
     with pytest.raises(MessageError, match=why):
-        Opponents.decode(Opponents(0, opponents).encode(TERMS.digest), TERMS, 2)
+        Opponents.decode(Opponents(0, opponents).encode(TERMS.digest), TERMS, 1)
     questions = Questions(0, opponents, (), DGK).encode(TERMS.digest)
     with pytest.raises(MessageError, match=why):
-        Questions.decode(questions, TERMS, 2, DGK)
-    good = Opponents(1, (1, 3, 4))
-    assert Opponents.decode(good.encode(TERMS.digest), TERMS, 2) == good
+        Questions.decode(questions, TERMS, 1, DGK)
+    good = Opponents(1, (0, 2, 3))
+    assert Opponents.decode(good.encode(TERMS.digest), TERMS, 1) == good
 
 
 def test_lent_shares_and_shares_are_in_their_range() -> None:
@@ -327,7 +327,7 @@ def test_another_key_than_was_agreed_is_named() -> None:
     with pytest.raises(MessageError):
         Ciphertexts.decode(one, Kind.SELECTION, TERMS, GROUP, 3)
     sent = IndexedShare(mpz(1), mpz(2), GROUP, CHARLIE).encode(TERMS.digest)
-    assert IndexedShare.decode(sent, TERMS, GROUP, CHARLIE, "party 2").encrypted == 1
+    assert IndexedShare.decode(sent, TERMS, GROUP, CHARLIE, "party 1").encrypted == 1
     with pytest.raises(AgreementError, match="party 2 encrypts under another group key"):
         IndexedShare.decode(sent, TERMS, replaced_key(GROUP), CHARLIE, "party 2")
     for bad in (mpz(KEYS.group.factors()[0]), GROUP.modulus):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError
-from psephos.protocol.pathak.terms import Terms, role
+from psephos.protocol.pathak.terms import Terms, participants, party_name
 
 TERMS = Terms(
     variant="repaired",
@@ -104,7 +104,8 @@ def test_what_follows_from_them() -> None:
     assert replace(TERMS, comparisons="all-pairs").turns == 1
     assert TERMS.pitch == 2.0**-20
     assert [TERMS.strong_convexity, replace(TERMS, regulariser="lambda/2").strong_convexity] == [0.2, 0.1]
-    assert [role(number) for number in (0, 1, 12)] == ["curator", "party 1", "party 12"]
+    assert [party_name(number) for number in (0, 1, 12)] == ["party 0", "party 1", "party 12"]
+    assert participants(replace(TERMS, parties=3)) == ["curator", "party 0", "party 1", "party 2"]
 
 
 @pytest.mark.parametrize(("smallest", "largest"), [(4, 30), (4, 9), (8, 27), (8, 26), (5, 5)])

@@ -38,7 +38,7 @@ from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, MASK_BITS, STAGES, Ciphertexts, GroupSecret
 from psephos.protocol.pathak.messages import post as posted
 from psephos.protocol.pathak.noise import noise_addends, noise_bound, record_sensitivity
-from psephos.protocol.pathak.terms import Terms, role
+from psephos.protocol.pathak.terms import Terms, participants, party_name
 from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
@@ -88,7 +88,7 @@ def play(sizes: Sequence[int], *, features: int = 2, seed: int = 0, **given_: An
     change: Change | None = given_.pop("change", None)
     terms = terms_for(sizes, features, **given_)
     if change is not None:
-        passed["roles"] = tampering(change, *(role(number) for number in range(len(sizes) + 1)))
+        passed["roles"] = tampering(change, *participants(terms))
     return run_protocol(data, terms, keys if terms.finds_smallest else None, test_key=True, **passed)
 
 
@@ -131,10 +131,10 @@ def test_published_shares_are_k_times_average_plus_noise(variant: str, noise: st
 
 def test_the_reference_can_fail() -> None:
     run = play([4, 5, 6], variant="public-bound")
-    first = run.contributions["party 1"]
+    first = run.contributions["party 0"]
     other = replace(first, parameters=(first.parameters[0] + 1, *first.parameters[1:]))
-    assert not replace(run, contributions={**run.contributions, "party 1": other}).shares_equal_reference
-    assert not replace(run, contributions={"party 1": first}).shares_equal_reference
+    assert not replace(run, contributions={**run.contributions, "party 0": other}).shares_equal_reference
+    assert not replace(run, contributions={"party 0": first}).shares_equal_reference
 
 
 def test_the_average_is_the_parties_average_when_noise_is_small() -> None:
@@ -166,7 +166,7 @@ def test_the_smallest_is_found_wherever_it_is(place: int, comparisons: str) -> N
     sizes = [9, 9, 9, 9, 9]
     sizes[place] = 8
     run = play(sizes, variant="printed", comparisons=comparisons)
-    assert noise_of(run) == list(run.contributions[role(place + 1)].noise[0])
+    assert noise_of(run) == list(run.contributions[party_name(place)].noise[0])
 
 
 # -- no party's data decide whether it takes part (issue 17, claim 1)
@@ -230,8 +230,8 @@ def test_every_message_is_in_the_transcript(variant: str) -> None:
     assert sum(m.size for m in transcript.messages) == sum(phase.bytes for phase in run.stages.values())
     assert [m.phase for m in transcript.messages][-1] == "publication"
     assert list(run.stages) == (list(STAGES) if variant != "public-bound" else ["agreement", "stage 3", "publication"])
-    for number in range(5):
-        view = transcript.view(role(number))
+    for name in participants(run.terms):
+        view = transcript.view(name)
         assert view.received
         assert view.tape
     play([4, 5, 6, 7], variant=variant, transcript=(redacted := Transcript()))
@@ -249,7 +249,7 @@ def test_the_channel_does_not_tell_charlie_the_permutation() -> None:
     width = KEYS.curator.public_key.ciphertext_bytes
     sealed = {m.data[-width:] for m in by_kind(transcript, "size share")}
     indexed = by_kind(transcript, "indexed share")
-    assert sorted(m.sender for m in indexed) == [role(n) for n in range(1, 6)]
+    assert sorted(m.sender for m in indexed) == [party_name(n) for n in range(5)]
     assert [m.receiver for m in indexed] == ["curator"] * 5
     assert not sealed & {m.data[-width:] for m in indexed}, "a sealed share travelled on as it came"
 
@@ -279,20 +279,20 @@ def dropping(kind: Kind, sender: str) -> Change:
 
 DROPPED = [
     ("repaired", Kind.PROPOSAL, "curator"),
-    ("repaired", Kind.GROUP_SECRET, "party 1"),
-    ("repaired", Kind.GROUP_KEY, "party 1"),
-    ("repaired", Kind.INDEXED_SHARE, "party 3"),
+    ("repaired", Kind.GROUP_SECRET, "party 0"),
+    ("repaired", Kind.GROUP_KEY, "party 0"),
+    ("repaired", Kind.INDEXED_SHARE, "party 2"),
     ("repaired", Kind.MASKED_SHARE, "curator"),
     ("repaired", Kind.SELECTION, "curator"),
-    ("repaired", Kind.RUNG_VOTE, "party 2"),
-    ("repaired", Kind.RUNG_SELECTION, "party 1"),
-    ("repaired", Kind.NOISE_FACTOR, "party 4"),
-    ("repaired", Kind.MASKED_NOISE, "party 1"),
+    ("repaired", Kind.RUNG_VOTE, "party 1"),
+    ("repaired", Kind.RUNG_SELECTION, "party 0"),
+    ("repaired", Kind.NOISE_FACTOR, "party 3"),
+    ("repaired", Kind.MASKED_NOISE, "party 0"),
     *(
         (variant, kind, sender)
         for variant in ("repaired", "public-bound")
         for kind in (Kind.RESHARE, Kind.PUBLISHED_SHARE)
-        for sender in ("party 2", "curator")
+        for sender in ("party 1", "curator")
     ),
 ]
 
@@ -429,15 +429,15 @@ def test_how_many_features_there_may_be() -> None:
 
 def test_a_party_without_valid_records_is_named() -> None:
     good = records([4, 5, 6])
-    with pytest.raises(DataError, match="party 1"):
+    with pytest.raises(DataError, match="party 0"):
         play([4, 5, 6], data=[(good[0][0] * np.nan, good[0][1]), good[1], good[2]])
     with pytest.raises(DataError, match="labels"):
         play([4, 5, 6], data=[(good[0][0], good[0][1] * 2 - 1), good[1], good[2]])
-    with pytest.raises(NormError, match="party 1"):
+    with pytest.raises(NormError, match="party 0"):
         play([4, 5, 6], data=[(good[0][0] * 3, good[0][1]), good[1], good[2]])
     with pytest.raises(DataError, match="as many labels"):
         play([4, 5, 6], data=[(good[0][0], good[0][1][1:]), good[1], good[2]])
-    with pytest.raises(AgreementError, match="party 2 has 3 features"):
+    with pytest.raises(AgreementError, match="party 1 has 3 features"):
         play([4, 5, 6], data=[good[0], records([5], 3)[0], good[2]])
 
 
@@ -456,22 +456,22 @@ def test_a_party_without_valid_records_is_named() -> None:
 def test_parties_that_disagree_are_named(change: dict[str, Any], word: str) -> None:
     other = replace(terms_for([4, 5, 6]), **change)
     X, y = records([5], other.features)[0]
-    with pytest.raises(AgreementError, match=rf"party 2.*{word}"):
-        play([4, 5, 6], roles={"party 2": lambda honest: PathakParty(2, X, y, other, test_key=True)})
+    with pytest.raises(AgreementError, match=rf"party 1.*{word}"):
+        play([4, 5, 6], roles={"party 1": lambda honest: PathakParty(1, X, y, other, test_key=True)})
 
 
 def test_a_party_under_another_group_key_is_named() -> None:
-    """P_1 hands P_3 another key than everybody else."""
+    """Party 0 hands party 2 another key than everybody else."""
     other, terms = generate_private_key(384, test_key=True), terms_for([4, 5, 6])
 
     def swap(name: str, post: Post) -> list[Post]:
-        if kind_of(post.data) is not Kind.GROUP_SECRET or post.receiver != "party 3":
+        if kind_of(post.data) is not Kind.GROUP_SECRET or post.receiver != "party 2":
             return [post]
         secret = GroupSecret.decode(post.data, terms, test_key=True)
         return [replace(post, data=replace(secret, private_key=other).encode(terms.digest))]
 
-    with pytest.raises(AgreementError, match=r"party 3 .* group key"):
-        run_protocol(records([4, 5, 6]), terms, KEYS, test_key=True, roles=tampering(swap, "party 1"))
+    with pytest.raises(AgreementError, match=r"party 2 .* group key"):
+        run_protocol(records([4, 5, 6]), terms, KEYS, test_key=True, roles=tampering(swap, "party 0"))
 
 
 def test_weak_short_and_needless_keys_are_refused() -> None:
@@ -613,11 +613,11 @@ def test_what_a_role_is_given_is_in_its_view() -> None:
     """Whoever looks at a view must know all that its owner knew."""
     transcript = Transcript(secrets=True)
     play([4, 5, 6], variant="printed", transcript=transcript)
-    given = {name: set(transcript.view(name).inputs) for name in ("curator", "party 1", "party 2")}
+    given = {name: set(transcript.view(name).inputs) for name in ("curator", "party 0", "party 1")}
     assert given["curator"] >= {"curator key", "comparison key"}
-    assert given["party 1"] >= {"records", "group key"}
-    assert given["party 2"] >= {"records"}
-    assert "group key" not in given["party 2"]
+    assert given["party 0"] >= {"records", "group key"}
+    assert given["party 1"] >= {"records"}
+    assert "group key" not in given["party 1"]
 
 
 def test_as_many_parties_as_the_terms_are_for() -> None:
@@ -650,7 +650,7 @@ def test_the_job_on_data_that_is_handed_in() -> None:
 
 
 def lie_about_the_rung(rung: int | None) -> Callable[[Any], Any]:
-    """P_2 claims the smallest agreed size, and then votes for no rung, or for another."""
+    """Party 1 claims the smallest agreed size, and then votes for no rung, or for another."""
 
     class Liar(PathakParty):
         def __init__(self, honest: PathakParty) -> None:
@@ -662,10 +662,10 @@ def lie_about_the_rung(rung: int | None) -> Callable[[Any], Any]:
             vote = [mpz(1)] * len(terms.ladder)
             if rung is not None:
                 vote[rung] = self._decode(messages["curator"], Kind.SELECTION, state.agreed, terms.parties)[
-                    state.agreed.permutation[self.number - 1]
+                    state.agreed.permutation[self.number]
                 ]
             lie = Ciphertexts(Kind.RUNG_VOTE, key, self._full(key, tuple(vote)))
-            return replace(step, posts=(posted(terms, role(1), lie),))
+            return replace(step, posts=(posted(terms, party_name(0), lie),))
 
     return Liar
 
@@ -682,7 +682,7 @@ def select_nobody(name: str, post: Post) -> list[Post]:
 @pytest.mark.parametrize(
     ("variant", "roles"),
     [
-        ("repaired", {"party 2": lie_about_the_rung(None)}),
+        ("repaired", {"party 1": lie_about_the_rung(None)}),
         ("repaired", tampering(select_nobody, "curator")),
         ("printed", tampering(select_nobody, "curator")),
     ],
@@ -696,7 +696,7 @@ def test_one_liar_strips_the_noise_of_the_papers_variants(variant: str, roles: A
 
 def test_one_liar_shrinks_the_noise_of_the_repaired_variant() -> None:
     scales = []
-    for roles in ({}, {"party 2": lie_about_the_rung(-1)}):
+    for roles in ({}, {"party 1": lie_about_the_rung(-1)}):
         runs = [play([20, 30, 25, 22], roles=roles, largest_size=1 << 20) for _ in range(6)]
         scales.append(np.median([abs(e) for run in runs for e in noise_of(run)]))
     assert scales[1] < scales[0] / 100
@@ -704,8 +704,8 @@ def test_one_liar_shrinks_the_noise_of_the_repaired_variant() -> None:
 
 def test_a_liar_takes_off_its_own_noise_and_no_more() -> None:
     """With noise for a public size: what is published is covered by every honest party's whole share."""
-    run = play([20, 30, 25, 22], variant="public-bound", roles={"party 2": lambda honest: AddsNothing(honest, World())})
-    honest = [c for name, c in run.contributions.items() if name != "party 2"]
+    run = play([20, 30, 25, 22], variant="public-bound", roles={"party 1": lambda honest: AddsNothing(honest, World())})
+    honest = [c for name, c in run.contributions.items() if name != "party 1"]
     columns = zip(*(c.parameters for c in honest), *(c.noise[0] for c in honest), strict=True)
     assert list(run.total) == [sum(column) for column in columns]
     assert any(sum(column) for column in zip(*(c.noise[0] for c in honest), strict=True))

@@ -156,8 +156,8 @@ BREAKS = (
     Break("own-data-exact", "exact sum, curator", ZEROS),
     Break(
         "pathak-printed",
-        "simulation but for the total, party 3 (the smallest)",
-        # Party 3 is handed every vector whole, and everybody else zeros.
+        "simulation but for the total, party 2 (the smallest)",
+        # Party 2 is handed every vector whole, and everybody else zeros.
         (
             psephos.protocol.pathak.resharing,
             "split_vector",
@@ -168,12 +168,12 @@ BREAKS = (
     ),
     Break(
         "pathak-repaired",
-        "insider, party 3 (the smallest)",
+        "insider, party 2 (the smallest)",
         NO_SHARES,
     ),
     Break(
         "pathak-printed",
-        "insider, party 3 (the smallest)",
+        "insider, party 2 (the smallest)",
         (PathakParty, "_result", "state.noise)", "tuple(tuple(e + 1 for e in n) for n in state.noise))"),
     ),
     Break(
@@ -183,7 +183,7 @@ BREAKS = (
     ),
     Break(
         "pathak-repaired",
-        "noise read, curator and party 1",
+        "noise read, curator and party 0",
         OTHER_PARAMETERS,
     ),
     # Weighted by the party's number, and without noise: the sum tells whose gradient was whose.

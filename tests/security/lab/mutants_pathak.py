@@ -18,7 +18,7 @@ _HALF = (
     "tuple(c * r.value % key.ciphertext_modulus for c, r in zip(powers, "
     "Encryptor(key, 'half', randomness=self._randomness, expected=8).randomizers(len(powers))))"
 )
-_PARTY_1 = "party 1 (draws pi_1, the key and the mask)"
+_PARTY_0 = "party 0 (draws pi_1, the key and the mask)"
 _LAST_MASKS = "masks = [self._randomness.bits(MASK_BITS) - (1 << (MASK_BITS - 1)) for _ in self._parties]"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -85,14 +85,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "_add_noise",
         "self._full(key, tuple(powers))",
         "tuple(powers)",
-        f"freshness, {_PARTY_1}",
+        f"freshness, {_PARTY_0}",
     ),
     Mutant(
         "the sealed share sent by its owner, as printed",
         "pathak-printed",
         psephos.parties.pathak.PathakParty,
         "_share_size",
-        "receiver = agreed.permutation[self.number - 1] + 1",
+        "receiver = agreed.permutation[self.number]",
         "receiver = self.number",
         "data sets exchanged, curator",
     ),
@@ -167,7 +167,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "vote_rung",
         "self._full(agreed.curator_key, tuple(rungs))",
         "tuple(rungs)",
-        f"freshness, {_PARTY_1}",
+        f"freshness, {_PARTY_0}",
     ),
     Mutant(
         "the Jacobi symbol kept by the noise factors",
@@ -176,7 +176,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "_add_noise",
         "self._full(key, tuple(powers))",
         _HALF,
-        f"Jacobi symbols, {_PARTY_1}",
+        f"Jacobi symbols, {_PARTY_0}",
     ),
     Mutant(
         "no mask on the noise",
@@ -233,7 +233,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "randomizers",
         "[comb.draw(self.randomness) for _ in range(count)]",
         "[comb.draw(self.randomness)] * count",
-        f"freshness, {_PARTY_1}",
+        f"freshness, {_PARTY_0}",
     ),
     Mutant(
         "the order of the comparison's answers leaked",

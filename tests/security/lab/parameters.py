@@ -585,7 +585,7 @@ def ceremony_masks() -> None:
 
 
 def pathak_masks() -> None:
-    """Shares, masks, tie-breakers and P_1's mask in the messages of two runs, opened with everybody's keys."""
+    """Shares, masks, tie-breakers and party 0's mask in the messages of two runs, opened with everybody's keys."""
     runs = tuple(real_runs(Context(views=2), "repaired"))
     shares, masked, ties, noise = [], [], [], []
     for run in runs:
