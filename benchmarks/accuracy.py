@@ -50,9 +50,9 @@ from psephos.curator.hamm.statistic import (
     MechanismName,
     StatisticPlan,
     fit_statistic,
+    mechanism_with_less_noise,
     plan_statistic,
     public_coordinates,
-    quieter_noise,
     release_total,
     with_joint_noise,
 )
@@ -121,7 +121,7 @@ COMMANDS = {
 """The data set of a task as a command of the product takes it; the other tasks are made here."""
 
 PURE_IS_QUIETER: dict[str, tuple[float, ...]] = {"breast-cancer": MIDDLE, "moving": (0.1,)}
-"""Where `quieter_noise` takes the discrete Laplace for an (epsilon, delta) that the parties' noise has to reach."""
+"""Epsilons by data set at which `mechanism_with_less_noise` chooses the discrete Laplace for joint noise."""
 
 COLLUDERS = JobOptions.threshold - 1
 """Parties that may tell each other their noise shares: one key holder fewer than it takes to open a sum."""
@@ -234,7 +234,7 @@ def _noise(problem: dict[Any, Any], law: str, epsilon: float, *, joint: bool = F
     if law == "pure":
         return "discrete-laplace" if joint else "spherical-laplace"
     agreed = problem["auxiliary"], problem["classes"], problem["parties"]
-    return quieter_noise(*agreed, epsilon=epsilon, delta=1e-6, joint=joint)
+    return mechanism_with_less_noise(*agreed, epsilon=epsilon, delta=1e-6, joint=joint)
 
 
 def joint_noise(mechanism: Mechanism, shares: Shares, randomness: Randomness = SYSTEM) -> list[int]:

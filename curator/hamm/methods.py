@@ -106,7 +106,7 @@ class SignalOfLast:
             assert plan.mechanism is not None
             shares = counted / contributors if contributors else 1.0
             energy = noise_energy(plan.mechanism, plan.unit * plan.parties / counted, shares)
-            rows = plan.student.rows
+            rows = plan.self_training.rows
             return signal_of(release.T, rows @ plan.transform, decisions(w, rows), energy, falling=True)
 
         self._compute = compute

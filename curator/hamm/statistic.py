@@ -1,35 +1,39 @@
-"""The statistic release: noise on a linear statistic of votes or of own rows; everything after it is post-processing.
+"""The statistic release: noise is added to a linear statistic of the votes, or of the parties' own rows.
+
+Everything computed from the noisy statistic is post-processing and costs no privacy. docs/theory.md, "The statistic
+release", has the derivation.
 
 **Of votes**: T = (1/N) sum_i (alpha(x_i) - 1/K) (x) z_i. For the logistic and softmax losses the soft labels enter
 Hamm's weighted risk only through T, which is linear in the votes; the auxiliary features are public, so once T is
 private the fit is free: no 1/lambda in the noise, no solver tolerance in the proof, any kind of local classifier.
 **Of own data**: T = (1/M) sum_m S_m/||S_m|| with S_m = sum (e_y - 1/K) (x) z over party m's own rows
 (`psephos.protocol.encrypted_sum.own_data`): one vector of norm 1 each, which is worth more than votes where rows are
-few, and asks that what is learned be linear. **Whitened**: the same with the coefficients of a classifier that the
-party trained in these coordinates in the place of S_m.
+few, and asks that what is learned be linear. **Whitened**: the same with S_m replaced by the coefficients of a
+classifier that the party trained in these coordinates.
 
 T is taken in public coordinates z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the leading r principal directions of the
 (uncentred) second moment of the auxiliary rows at unit length, s the moments, the small ones raised towards their mean
-as far as Ledoit and Wolf (2004) advise for so few rows. Every direction then weighs about the same, and the noise is
-spread where the data is. A linear classifier without intercept decides the same for x and x/||x||, so the unit length
-costs nothing when it is used. The class index is taken in K - 1 orthonormal contrasts, because the sum over classes is
-public. All of it is rounded to integers, and the certified sensitivity is that of those integers.
+by the shrinkage of Ledoit and Wolf (2004). Every direction then weighs about the same, and the noise is spread where
+the data is. A linear classifier without intercept decides the same for x and x/||x||, so the unit length costs nothing
+at prediction time. The class index is taken in K - 1 orthonormal contrasts, because the sum over classes is public. All
+of it is rounded to integers, and the certified sensitivity is that of those integers.
 
 The classifier is W = T A': in whitened coordinates the least-squares classifier, Fisher's discriminant, is T itself up
-to scale, and the minimisers of the logistic and softmax risks were measured to predict the same. What noise has
-covered is first taken out (`Student`, `wiener_filter`).
+to scale, and the minimisers of the logistic and softmax risks were measured to predict the same. Before that, the part
+of T that is mostly noise is damped (`SelfTraining`, `wiener_filter`).
 
-**Rules, of public quantities only** (X, M, K, epsilon, delta, mechanism), and of the release itself:
+**Rules.** They depend on public quantities (X, M, K, epsilon, delta, mechanism) and on the release itself, only:
 
 * `rank` r minimises  E||noise||^2 (r)  +  (1 - 1/K) / (2 r).  The first term is known exactly, with the sensitivity of
-  votes. The second is what labels are expected to lose by dropping coordinates beyond r: they carry at most 1 - 1/K,
-  and their energy at the j-th principal coordinate is taken to fall like 1/(2 j^2). r is at least K/2 + 2 and at most
-  N/10, ten rows for each coordinate. With the spherical Laplace the noise norm grows with the dimension, so few
-  coordinates at small epsilon is the main gain.
-* `quieter_noise`: a pure epsilon is an (epsilon, delta) as well, and below some 13 entries the spherical Laplace is
-  the quieter of the two. Where a delta is accepted, the release takes whichever has the smaller sum above.
-* `Student`: self-training on the public rows, for three classes or more and where half of the release bears out what
-  the other half teaches (there); else `wiener_filter`. Both are post-processing.
+  votes. The second is the expected loss of label energy in the dropped coordinates: labels carry at most 1 - 1/K, and
+  their energy at the j-th principal coordinate is assumed to fall like 1/(2 j^2). r is at least K/2 + 2 and at most
+  N/10, ten rows for each coordinate. With the spherical Laplace the norm of the noise grows with the dimension, so
+  releasing few coordinates at small epsilon is the main gain.
+* `mechanism_with_less_noise`: a pure epsilon guarantee is an (epsilon, delta) guarantee as well, and below some 13
+  entries the spherical Laplace has the smaller variance. Where a delta is accepted, the mechanism with the smaller sum
+  above is used.
+* `SelfTraining` on the public rows, for three classes or more and where one half of the release confirms what the other
+  half teaches; otherwise `wiener_filter`. Both are post-processing.
 """
 
 from __future__ import annotations
@@ -72,132 +76,175 @@ MechanismName = Literal["spherical-laplace", "discrete-laplace", "gaussian"]
 Source = Literal["votes"] | Own
 
 MECHANISMS: tuple[MechanismName, ...] = ("spherical-laplace", "discrete-laplace", "gaussian")
-"""The noise `plan_statistic` can plan: the first two for a pure epsilon, the last for (epsilon, delta)."""
+"""Mechanisms of `plan_statistic`: the first two give a pure epsilon, the last (epsilon, delta)."""
 
 SOURCE_OF: Mapping[str, Source] = {"statistic": "votes", **{own: own for own in OWN}}
-"""By method, what the statistic is of: votes on the public rows, the parties' own rows, or classifiers trained on them.
-"""
+"""Input of the statistic by method: votes on the public rows, the parties' own rows, or classifiers trained on them."""
 
 _SIGNAL = 0.5
+"""Label energy beyond coordinate r is assumed to be _SIGNAL (1 - 1/K) / r, in the rule for the rank."""
+
 _ROWS_PER_COORDINATE = 10
+"""Public rows required for each released coordinate."""
+
 _BETWEEN = 0.8
+"""Share of the between-class moment that `SelfTraining.refit` subtracts from the total moment."""
+
 _TELLING = 0.95
+"""`SelfTraining` is used when its score is at least this multiple of the plain release's score."""
+
 _LEAST_SIGNAL = 0.05
+"""Smallest share of a release's energy that `wiener_filter` takes for signal."""
+
 _LESSONS = 5
+"""Rounds of self-training."""
+
 _SPLITS = 4
+"""Public vectors over which the test for self-training is averaged."""
+
 _CONTRAST_BITS = 16
+"""Fraction bits of the integer class contrasts."""
+
 _FEATURE_BITS = 24
+"""Bits of the largest coordinate of the public points on the integer grid."""
+
 _NUMERICAL_RANK = 1e-9
+"""Directions whose moment is below this multiple of the largest are treated as absent."""
 
 
 @cache
 def public_splits(shape: tuple[int, int], *, laplace: bool) -> Array:
-    """Public vectors by which a release is split, in units of the noise's standard deviation per entry.
+    """Draw the public vectors g that split a release T into T + g and T - g (`SelfTraining`).
+
+    They come from a seeded stream of this library, so that they are the same with every version of NumPy. They are
+    public: no secret depends on them.
 
     Args:
-        shape: of the released contrasts, (K - 1, r).
-        laplace: whether entries follow the Laplace law, as the discrete Laplace noise that parties add; otherwise the
-            Gaussian, which also stands for the spherical Laplace law.
+        shape: shape of the released contrasts, (K - 1, r).
+        laplace: draw Laplace entries, the law of the discrete Laplace noise that parties add; otherwise Gaussian
+            entries, which also stand for the spherical Laplace law.
 
     Returns:
-        float64 (4, K - 1, r), scaled so that the mean squared entry is 1. Drawn from a seeded stream of this library,
-        so that they are the same with every version of NumPy; no secret rests on them.
+        float64 (4, K - 1, r), scaled so that the mean squared entry is 1 (units: the noise's standard deviation per
+        entry).
     """
-    coins = SimulationRandomness(0, "splits of a release")
-    uniform = np.array([(coins.bits(53) + 0.5) * 2.0**-53 for _ in range(_SPLITS * shape[0] * shape[1])])
+    randomness = SimulationRandomness(0, "splits of a release")
+    uniform = np.array([(randomness.bits(53) + 0.5) * 2.0**-53 for _ in range(_SPLITS * shape[0] * shape[1])])
     entries = -np.sign(uniform - 0.5) * np.log1p(-2 * np.abs(uniform - 0.5)) if laplace else ndtri(uniform)
     vectors: Array = (entries / math.sqrt(float(np.mean(entries**2)))).reshape(_SPLITS, *shape)
     return vectors
 
 
 @dataclass(frozen=True, eq=False)
-class Student:
-    """Self-training on the public rows: post-processing, so free.
+class SelfTraining:
+    """Self-training on the public rows (docs/theory.md, "Self-training"). Post-processing: it costs no privacy.
 
-    The released classifier W_0 = T A' labels the public rows, and Fisher's discriminant learns from these labels in all
-    coordinates there are. It takes out noise in directions along which the rows do not cluster, and weighs the class
-    means by what is left within the classes, which least squares does not. Then again, with W_0 kept in: scores of the
-    classifier are a times those of W_0 and 1 - a times those of the last discriminant, each at variance 1, where a =
-    s^2/2 and s is the share of ||T||^2 that is not noise, 1 - E||noise||^2/||T||^2 or 0.
+    The released classifier W_0 = T A' labels the public rows, and Fisher's discriminant is fitted to these labels in
+    all whitened coordinates. It removes noise in directions along which the rows do not cluster, and weighs the class
+    means by the within-class moment, which least squares does not. This is repeated with W_0 kept in: the scores are
+    a times those of W_0 plus 1 - a times those of the last discriminant, each scaled to variance 1, where a = s^2/2
+    and s = max(0, 1 - E||noise||^2/||T||^2) is the share of ||T||^2 that is not noise.
 
-    Of classes that overlap it would learn the errors: its labels drift to the clusters there are. So it is tried on
-    what it has not seen. With g as large as the noise, T + g and T - g have uncorrelated noise, and what one of them
-    teaches the other can judge. u being the length of the other along the labels' own statistic, that of votes: the
-    student is taken if u of its labels is at least 0.95 of u of those that W_0 gives, but for a standard deviation of
-    the noise. Both ways, and averaged over the public vectors g of `public_splits`; docs/theory.md, "Self-training",
-    has the bias that is left.
+    Where classes overlap, self-training would reinforce its own errors, so it is validated first. With g as large as
+    the noise, T + g and T - g have uncorrelated noise: a classifier trained on one can be scored on the other. The
+    score u of a classifier is the projection of the other half on the statistic of votes of the labels that the
+    classifier gives. Self-training is accepted if its u is at least 0.95 times the u of W_0, minus one standard
+    deviation of the noise. Scores are averaged over both directions and over the public vectors g of `public_splits`.
 
-    `rows`: float64 (N, d), unit length. `transform`: (d, r), every whitened coordinate there is.
+    Attributes:
+        rows: float64 (N, d), the public rows at unit length.
+        transform: float64 (d, r), all whitened coordinates.
     """
 
     rows: Array = field(repr=False)
     transform: Array = field(repr=False)
 
     def learn(self, T: Array, transform: Array, noise: float, *, laplace: bool = False) -> Array | None:
-        """The classifier (K, d) of a release T (K, r) in the coordinates `transform` (d, r); None: it is not taken.
+        """Train on a released statistic, if validation accepts it.
 
-        `noise`: E||noise||^2; `laplace`: whether its entries follow the Laplace law.
+        Args:
+            T: float64 (K, r), the released statistic.
+            transform: float64 (d, r), the coordinates of T.
+            noise: E||noise||^2 of T.
+            laplace: whether the noise's entries follow the Laplace law.
+
+        Returns:
+            The classifier (K, d), or None when self-training is rejected.
         """
         deviation = math.sqrt(noise / T[1:].size)
-        basis, splits = contrast_basis(len(T)).T, public_splits((len(T) - 1, T.shape[1]), laplace=laplace)
-        halves = [basis @ (sign * deviation * g) for g in splits for sign in (1.0, -1.0)]
-        by_student, by_release = np.mean([self._told(T + g, T - g, transform, 2 * noise) for g in halves], axis=0)
-        if by_student < _TELLING * by_release - deviation:
+        basis = contrast_basis(len(T)).T
+        splits = public_splits((len(T) - 1, T.shape[1]), laplace=laplace)
+        perturbations = [basis @ (sign * deviation * g) for g in splits for sign in (1.0, -1.0)]
+        scores = [self._validation_scores(T + g, T - g, transform, 2 * noise) for g in perturbations]
+        trained_score, release_score = np.mean(scores, axis=0)
+        if trained_score < _TELLING * release_score - deviation:
             return None
-        return self._taught(T, transform, noise)
+        return self._train(T, transform, noise)
 
-    def _told(self, seen: Array, other: Array, transform: Array, noise: float) -> list[float]:
-        """u of the labels that the student of what was seen gives, and of those it gives itself."""
-        lengths = []
-        for W in (self._taught(seen, transform, noise), seen @ transform.T):
-            own = self._labels(W).T @ (self.rows @ transform)
-            own -= own.mean(axis=0)
-            norm = float(np.linalg.norm(own))
-            lengths.append(float(np.sum(own * other)) / norm if norm > 0 else 0.0)
-        return lengths
+    def _validation_scores(self, half: Array, other: Array, transform: Array, noise: float) -> list[float]:
+        """Return u, scored on `other`, of the classifier self-trained on `half` and of `half` itself."""
+        scores = []
+        for W in (self._train(half, transform, noise), half @ transform.T):
+            statistic = self._labels(W).T @ (self.rows @ transform)
+            statistic -= statistic.mean(axis=0)
+            norm = float(np.linalg.norm(statistic))
+            scores.append(float(np.sum(statistic * other)) / norm if norm > 0 else 0.0)
+        return scores
 
-    def _taught(self, T: Array, transform: Array, noise: float) -> Array:
-        first = T @ transform.T
+    def _train(self, T: Array, transform: Array, noise: float) -> Array:
+        """Run all rounds of self-training from T (K, r); returns the classifier (K, d)."""
+        released = T @ transform.T
         energy = float(np.sum(T**2))
         signal = max(0.0, 1 - noise / energy) if energy > 0 else 0.0
-        anchor, learned = signal**2 / 2, first
+        anchor = signal**2 / 2
+        W = released
         for _ in range(_LESSONS):
-            learned = anchor * self._scaled(first) + (1 - anchor) * self._scaled(self.refit(learned))
-        return learned
+            W = anchor * self._scaled(released) + (1 - anchor) * self._scaled(self.refit(W))
+        return W
 
     def refit(self, W: Array) -> Array:
-        """The discriminant (K, d) of the labels that the classifier W (K, d) gives to the public rows.
+        """Fit Fisher's discriminant (K, d) to the labels that the classifier W (K, d) gives to the public rows.
 
-        Class means through the inverse of their within-class moment. Labels that a classifier gave itself separate
-        better than true ones, so of the moment between classes only `_BETWEEN` is taken off.
+        The class means are multiplied by the inverse of the within-class moment. Labels that a classifier gave itself
+        separate better than true ones, so only the share `_BETWEEN` of the between-class moment is subtracted.
         """
         labels = self._labels(W)
         counts = labels.sum(axis=0)
         means = labels.T @ self.rows @ self.transform / np.maximum(counts, 1.0)[:, None]
         within = np.eye(means.shape[1]) - _BETWEEN * (means.T * (counts / len(self.rows))) @ means
-        learned = np.linalg.solve(within, means.T).T @ self.transform.T
-        centred: Array = learned - learned.mean(axis=0)
+        discriminant = np.linalg.solve(within, means.T).T @ self.transform.T
+        centred: Array = discriminant - discriminant.mean(axis=0)
         return centred
 
     def _labels(self, W: Array) -> Array:
-        """One-hot (N, K): what W says of the public rows."""
+        """Return the one-hot labels (N, K) that W gives to the public rows."""
         one_hot: Array = np.eye(len(W))[(self.rows @ W.T).argmax(axis=1)]
         return one_hot
 
     def _scaled(self, W: Array) -> Array:
+        """Return W scaled so that its scores on the public rows have variance 1."""
         spread = float(np.std(self.rows @ W.T))
         return W / spread if spread > 0 else W
 
 
 @dataclass(frozen=True, eq=False)
 class StatisticPlan:
-    """Everything public about one statistic release, agreed before anybody votes or sums.
+    """The public parameters of one statistic release, fixed before anybody votes or sums.
 
-    grid: what one party contributes, in integers that parties and curator sum. transform: (d, r), coordinates are those
-    of rows at unit length times it. classes: K. unit: what one unit of the summed integers is worth in the contrasts of
-    T. l1, l2: certified sensitivities of the sum, in its own units, whatever M. mechanism: the noise, in the same
-    units; None releases without noise. student: who learns from the release. noise: E||noise||^2 in T. joint: parties
-    add the noise.
+    Attributes:
+        grid: maps one party's input to the integers that parties and curator sum.
+        transform: float64 (d, r); the coordinates of a row are the row at unit length times this matrix.
+        classes: K.
+        unit: value of one lattice unit of the sum, in the contrasts of T.
+        parties: M.
+        l1: certified L1 sensitivity of the sum, in lattice units; independent of M.
+        l2: certified L2 sensitivity of the sum, in lattice units; independent of M.
+        epsilon: privacy parameter; None releases without noise.
+        delta: delta of Gaussian or Skellam noise, else 0.
+        mechanism: the noise, in lattice units; None releases without noise.
+        self_training: self-training on the public rows, for `fit_statistic`.
+        noise: E||noise||^2 in T.
+        joint: whether the parties add the noise in shares, rather than the curator.
     """
 
     grid: StatisticGrid | OwnDataGrid
@@ -210,36 +257,36 @@ class StatisticPlan:
     epsilon: float | None
     delta: float
     mechanism: Mechanism | None
-    student: Student
+    self_training: SelfTraining
     noise: float
     joint: bool = False
 
     @property
     def rank(self) -> int:
-        """r, the number of coordinates released per contrast."""
+        """Number of coordinates released per contrast, r."""
         return int(self.transform.shape[1])
 
     @property
     def dimension(self) -> int:
-        """(K - 1) r."""
+        """Number of released entries, (K - 1) r."""
         return self.grid.length
 
     @property
     def source(self) -> Source:
-        """What the statistic is of."""
+        """Input of the statistic: "votes", "own-data" or "whitened"."""
         return self.grid.source if isinstance(self.grid, OwnDataGrid) else "votes"
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Of T, in the norm of the mechanism. In L2: about sqrt(2) rho/M of votes, 2/M of own data."""
+        """Sensitivity of T, in the mechanism's norm. In L2: about sqrt(2) rho/M for votes, 2/M for own data."""
         bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
         return Sensitivity(bound.value * self.unit, norm=bound.norm, source=bound.source)
 
     @property
     def event(self) -> PrivacyEvent:
-        """What releasing under this plan costs a party. Raises InvalidParameter when the plan is one without noise."""
+        """Privacy cost of one release under this plan. Raises InvalidParameter for a plan without noise."""
         if self.mechanism is None or self.epsilon is None:
-            raise InvalidParameter("this plan has no noise, so it has no privacy event; give plan_statistic an epsilon")
+            raise InvalidParameter("this plan adds no noise, so it has no privacy cost; give plan_statistic an epsilon")
         name = {"votes": "statistic", "own-data": "own-data statistic", "whitened": "whitened average"}[self.source]
         if isinstance(self.mechanism, Skellam):
             sampler = (1 + math.exp(self.epsilon)) * SAMPLER_DISTANCE
@@ -252,9 +299,13 @@ class StatisticPlan:
 
 @dataclass(frozen=True, eq=False)
 class StatisticRelease:
-    """A released statistic. `T`: float64 (K, r) in the plan's coordinates, summing to 0 over the classes.
+    """A released statistic.
 
-    `private` says whether the noise protects anybody: no for a plan without a mechanism and for simulated noise.
+    Attributes:
+        plan: the plan it followed.
+        T: float64 (K, r) in the plan's coordinates, summing to 0 over the classes.
+        private: whether the noise protects the parties; False for a plan without noise and for simulated noise.
+        noise_source: "shares" (added by the parties), "system" (by the curator) or "simulated".
     """
 
     plan: StatisticPlan = field(repr=False)
@@ -264,13 +315,18 @@ class StatisticRelease:
 
 
 def grid_sensitivity(grid: StatisticGrid | OwnDataGrid) -> tuple[Sensitivity, Sensitivity]:
-    """Certified (L1, L2) sensitivity of the summed integer vector when one party is replaced by any other.
+    """Certify the (L1, L2) sensitivity of the summed integer vector when one party is replaced by any other.
 
     Own data: two points of the ball of radius 2^24 are at most 2^25 apart, in L1 at most sqrt(D) times that. Votes: the
     change is contrast @ Delta' @ points with rows of Delta of the form e_a - e_b, so its Frobenius norm is at most
     max_ab ||contrast (e_a - e_b)|| sqrt(N) ||points||_op. In L1 it is at most sqrt(D) times that, and at most
-    max_ab ||contrast (e_a - e_b)||_1 times the sum of the points' L1 norms. In lattice units. Raises InvalidParameter
-    when an entry of the grid is 2^53 or more, which float64 cannot hold exactly.
+    max_ab ||contrast (e_a - e_b)||_1 times the sum of the points' L1 norms.
+
+    Returns:
+        The L1 and the L2 sensitivity, in lattice units.
+
+    Raises:
+        InvalidParameter: an entry of the grid is 2^53 or more, which float64 cannot hold exactly.
     """
     if isinstance(grid, OwnDataGrid):
         diameter = 2.0 * grid.maximum
@@ -281,7 +337,9 @@ def grid_sensitivity(grid: StatisticGrid | OwnDataGrid) -> tuple[Sensitivity, Se
         )
     points = grid.points.astype(np.float64)
     if np.abs(grid.points).max() >= 2**53:
-        raise InvalidParameter("the grid is too fine to be certified: entries pass 2^53; use fewer feature bits")
+        raise InvalidParameter(
+            "the grid is too fine to be certified, because entries reach 2^53; use fewer feature bits"
+        )
     steps = [grid.contrast[:, a] - grid.contrast[:, b] for a in range(grid.classes) for b in range(a)]
     longest = math.sqrt(max(sum(int(v) ** 2 for v in step) for step in steps)) * (1 + 2.0**-50)
     widest = max(sum(abs(int(v)) for v in step) for step in steps)
@@ -298,21 +356,35 @@ def grid_sensitivity(grid: StatisticGrid | OwnDataGrid) -> tuple[Sensitivity, Se
 def choose_rank(  # the release's public terms
     most: int, classes: int, parties: int, epsilon: float, delta: float, mechanism: MechanismName
 ) -> int:
-    """The number of whitened coordinates to release, at most `most`, by the module's rule; of public quantities only.
+    """Choose the number of whitened coordinates r to release, by the module's rule.
 
-    Raises InvalidParameter for an epsilon or delta out of range.
+    Args:
+        most: largest r allowed.
+        classes: K.
+        parties: M.
+        epsilon: privacy parameter.
+        delta: for "gaussian" only.
+        mechanism: the noise.
+
+    Returns:
+        r, a function of public quantities only.
+
+    Raises:
+        InvalidParameter: epsilon or delta is out of range.
     """
-
     costs = [_cost(r, classes, parties, epsilon, delta, mechanism) for r in range(1, most + 1)]
     return max(costs.index(min(costs)) + 1, min(classes // 2 + 2, most))
 
 
-def quieter_noise(  # wide: the release's public terms
+def mechanism_with_less_noise(  # wide: the release's public terms
     X: Array, classes: int, parties: int, *, epsilon: float, delta: float, joint: bool = False
 ) -> MechanismName:
-    """Which noise, where (epsilon, delta) is accepted: the pure one if the module's rule expects less of it.
+    """Choose the mechanism where (epsilon, delta) is accepted: the one with the smaller cost by the module's rule.
 
-    The parameters are those of `plan_statistic`, which does not choose by itself; so are the errors.
+    Arguments and errors are those of `plan_statistic`, which does not choose by itself.
+
+    Returns:
+        "gaussian", or a pure mechanism: "discrete-laplace" for joint noise, "spherical-laplace" otherwise.
     """
     most = _most_coordinates(_whitened_axes(_public_rows(X)), len(X))
     pure: MechanismName = "discrete-laplace" if joint else "spherical-laplace"
@@ -327,12 +399,13 @@ def quieter_noise(  # wide: the release's public terms
 def _cost(  # the release's public terms
     rank: int, classes: int, parties: int, epsilon: float, delta: float, mechanism: MechanismName
 ) -> float:
+    """Expected loss of releasing `rank` coordinates of votes: E||noise||^2 plus the label energy left out."""
     noise = _noise_energy((classes - 1) * rank, math.sqrt(2) / parties, epsilon, delta, mechanism)
     return noise + _SIGNAL * (1 - 1 / classes) / rank
 
 
 def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, mechanism: MechanismName) -> float:
-    """E||noise||^2 of a vector of that dimension whose L2 sensitivity is `reach`."""
+    """Return E||noise||^2 for a vector of this dimension with L2 sensitivity `reach`."""
     if mechanism == "gaussian":
         return dimension * gaussian_sigma(reach, epsilon, delta) ** 2
     spread = dimension + 1 if mechanism == "spherical-laplace" else 2 * dimension  # the latter calibrated in L1
@@ -340,7 +413,7 @@ def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, me
 
 
 def with_joint_noise(plan: StatisticPlan, contributors: int) -> StatisticPlan:
-    """The plan with the energy of the noise that all parties add in shares of which `contributors` make up the law."""
+    """Return the plan with the noise energy of joint noise: M parties add a share, `contributors` make up the law."""
     return replace(plan, noise=plan.noise * plan.parties / contributors)
 
 
@@ -349,9 +422,17 @@ def _most_coordinates(axes: Array, samples: int) -> int:
 
 
 def public_coordinates(X: Array, rank: int = 12) -> Array:
-    """Coordinates (d, r) of the public features X (N, d), for learners that vote: what `plan_statistic` takes them in.
+    """Return the whitened coordinates of public features that `plan_statistic` uses, for learners that vote.
 
-    r = `rank` or, of few rows, what there is for ten rows each. Raises DataError for a constant matrix.
+    Args:
+        X: float64 (N, d), public features.
+        rank: largest number of coordinates.
+
+    Returns:
+        float64 (d, r) with r = min(rank, N/10), or fewer where X has fewer independent directions.
+
+    Raises:
+        DataError: X is not a finite matrix, or all its rows are equal.
     """
     axes = _whitened_axes(_public_rows(X))
     return axes[:, : min(rank, _most_coordinates(axes, len(X)))]
@@ -370,21 +451,30 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     transform: Array | None = None,
     joint: bool = False,
 ) -> StatisticPlan:
-    """The public plan of a statistic release.
+    """Plan a statistic release from public quantities.
 
-    Parameters: X, float64 (N, d), the public auxiliary features (any norm: rows are taken at unit length); M =
-    `parties`; epsilon None plans a release without noise; delta is used by `gaussian` only. source: of `SOURCE_OF`.
-    rank: None takes the rule above. transform: (d, r), agreed
-    coordinates in place of the rule's, of which no two processors make the same to the last bit; the sensitivity is
-    certified for whatever they are. joint: the parties add the noise in shares (`psephos.parties.noise`), so `gaussian`
-    means Skellam and `spherical-laplace` is refused: rounded shares do not sum to it.
+    Args:
+        X: float64 (N, d), the public auxiliary features, of any norm: rows are scaled to unit length.
+        classes: K.
+        parties: M.
+        epsilon: privacy parameter; None plans a release without noise.
+        delta: for "gaussian" only.
+        mechanism: one of `MECHANISMS`.
+        source: input of the statistic, one of the values of `SOURCE_OF`.
+        rank: number of coordinates; None uses the module's rule.
+        transform: float64 (d, r), agreed coordinates in place of computed ones, which differ in their last bits between
+            processors. The sensitivity is certified for any coordinates.
+        joint: the parties add the noise in shares (`psephos.parties.noise`). "gaussian" is then Skellam noise, and
+            "spherical-laplace" is refused, because rounded shares do not sum to it.
 
-    Raises DataError for a constant auxiliary matrix or one that has fewer directions than asked for, InvalidParameter
-    for anything out of range, GridTooCoarseError when rounding is not small beside the noise.
+    Raises:
+        DataError: X is constant, or has fewer independent directions than `rank`.
+        InvalidParameter: an argument is out of range.
+        GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
-    for name, chosen, known in (("mechanism", mechanism, MECHANISMS), ("source", source, SOURCE_OF.values())):
-        if chosen not in known:
-            raise InvalidParameter(f"the {name} is {chosen!r}; it must be one of {', '.join(known)}")
+    for name, value, known in (("mechanism", mechanism, MECHANISMS), ("source", source, SOURCE_OF.values())):
+        if value not in known:
+            raise InvalidParameter(f"the {name} is {value!r}; it must be one of {', '.join(known)}")
     if classes < 2 or parties < 1:
         raise InvalidParameter(f"a statistic needs at least 2 classes and 1 party, not {classes} and {parties}")
     if joint and mechanism == "spherical-laplace":
@@ -402,12 +492,14 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     if transform is None:
         if not 1 <= rank <= axes.shape[1]:
             raise DataError(
-                f"{rank} coordinates were asked for and the auxiliary features have {axes.shape[1]} independent "
-                "directions; lower the rank, or leave it out"
+                f"rank must be 1 to {axes.shape[1]}, the number of independent directions of the auxiliary features, "
+                f"not {rank}; leave it out to use the rule"
             )
         transform = axes[:, :rank]
     elif transform.ndim != 2 or len(transform) != rows.shape[1]:
-        raise DataError(f"coordinates of shape {transform.shape} are not those of {rows.shape[1]} features")
+        raise DataError(
+            f"transform has shape {transform.shape}; it must have one row for each of the {rows.shape[1]} features"
+        )
     grid: StatisticGrid | OwnDataGrid
     if source != "votes":
         grid = OwnDataGrid(transform, classes, source)
@@ -424,11 +516,25 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
             f"{parties} parties choose a smaller epsilon"
         )
     spread = 0.0 if epsilon is None else _noise_energy(grid.length, l2.value * unit, epsilon, delta, mechanism)
-    spent, student = delta if mechanism == "gaussian" else 0.0, Student(rows, axes)
-    return StatisticPlan(grid, transform, classes, unit, parties, l1, l2, epsilon, spent, noise, student, spread, joint)
+    return StatisticPlan(
+        grid=grid,
+        transform=transform,
+        classes=classes,
+        unit=unit,
+        parties=parties,
+        l1=l1,
+        l2=l2,
+        epsilon=epsilon,
+        delta=delta if mechanism == "gaussian" else 0.0,
+        mechanism=noise,
+        self_training=SelfTraining(rows, axes),
+        noise=spread,
+        joint=joint,
+    )
 
 
 def _public_rows(X: Array) -> Array:
+    """Check public features (N, d) and return them at unit length."""
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.size == 0 or not np.all(np.isfinite(X)):
         raise DataError(f"auxiliary features must be a non-empty finite matrix (samples, width); got shape {X.shape}")
@@ -438,7 +544,7 @@ def _public_rows(X: Array) -> Array:
 
 
 def _vote_grid(Z: Array, classes: int) -> tuple[StatisticGrid, float]:
-    """The grid of votes on the points Z (N, r), and what one unit of a point stands for."""
+    """Return the integer grid of votes on the points Z (N, r), and the pitch of a point's coordinates."""
     pitch = math.ldexp(1.0, min(0, math.frexp(float(np.abs(Z).max()))[1]) - _FEATURE_BITS)
     contrast = np.rint(contrast_basis(classes) * 2.0**_CONTRAST_BITS).astype(np.int64)
     return StatisticGrid(np.floor(Z / pitch + 0.5).astype(np.int64), contrast), pitch
@@ -447,7 +553,7 @@ def _vote_grid(Z: Array, classes: int) -> tuple[StatisticGrid, float]:
 def _noise(
     name: MechanismName, joint: bool, l1: float, l2: float, epsilon: float, delta: float, dimension: int
 ) -> Mechanism:
-    """The mechanism for sums of these sensitivities, in units of the lattice."""
+    """Return the mechanism for a sum with these sensitivities, all in lattice units."""
     if name == "spherical-laplace":
         return SphericalLaplace.for_epsilon(l2, epsilon, dimension, 1.0)
     if name == "discrete-laplace":
@@ -458,17 +564,17 @@ def _noise(
 
 
 def _whitened_axes(rows: Array) -> Array:
-    """The principal directions (d, r) of the (uncentred) second moment of `rows`, each over the root of its moment.
+    """Return the principal directions (d, r) of the uncentred second moment of `rows`, each divided by the root of it.
 
-    Small moments are raised as shrinking would have it; large ones stay, so that rho <= 1. Directions without any
-    weight in the rows are left out.
+    Small moments are raised as Ledoit-Wolf shrinkage would raise them; large ones are unchanged, so that rho <= 1.
+    Directions without any weight in the rows are left out.
     """
-    from sklearn.covariance import ledoit_wolf_shrinkage  # a second to import
+    from sklearn.covariance import ledoit_wolf_shrinkage  # imported here because it takes about a second
 
     value, vector = np.linalg.eigh(rows.T @ rows / len(rows))
     value, vector = value[::-1], vector[:, ::-1]
     available = int((value > _NUMERICAL_RANK * value[0]).sum())
-    signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh leaves them open
+    signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh does not fix the signs
     share = float(ledoit_wolf_shrinkage(rows, assume_centered=True))
     raised = np.maximum(value, (1 - share) * value + share * value.mean())
     axes: Array = (vector * signs)[:, :available] / np.sqrt(raised[:available])
@@ -476,26 +582,38 @@ def _whitened_axes(rows: Array) -> Array:
 
 
 def _decode(plan: StatisticPlan, units: list[int], ballots: int) -> Array:
-    """(K, r) T from the summed integer vector of contrasts."""
+    """Return T (K, r) from the summed integer vector of contrasts."""
     contrasts = np.array([float(v) for v in units]).reshape(plan.classes - 1, -1)
     T: Array = contrast_basis(plan.classes).T @ contrasts * (plan.unit * plan.parties / ballots)
     return T
 
 
 def release_total(plan: StatisticPlan, total: list[int], ballots: int | None = None) -> StatisticRelease:
-    """From a summed integer vector that already carries its noise (`--reveal statistic`), or is meant to have none.
+    """Decode a sum that already carries its noise (`--reveal statistic`), or is meant to have none.
 
-    `total`: `plan.dimension` integers, in lattice units. `ballots`: how many parties were counted, if fewer than
-    planned (the sensitivity in units does not depend on it). Raises DataError for a total of another length.
+    Args:
+        plan: the plan.
+        total: `plan.dimension` integers, in lattice units.
+        ballots: number of parties counted, if fewer than planned; the sensitivity in lattice units does not depend on
+            it.
+
+    Raises:
+        DataError: `total` has another length.
     """
     _check_length(total, plan)
     return StatisticRelease(plan, _decode(plan, total, ballots or plan.parties), plan.mechanism is not None, "shares")
 
 
 def release_sum(total: list[int], plan: StatisticPlan, randomness: Randomness = SYSTEM) -> StatisticRelease:
-    """From an exact sum of `plan.dimension` integers, in lattice units: the curator adds the plan's noise.
+    """Add the plan's noise to an exact sum and decode it.
 
-    Raises DataError for a sum of another length.
+    Args:
+        total: `plan.dimension` integers, in lattice units.
+        plan: the plan.
+        randomness: source of the noise.
+
+    Raises:
+        DataError: `total` has another length.
     """
     _check_length(total, plan)
     if plan.mechanism is not None:
@@ -506,16 +624,27 @@ def release_sum(total: list[int], plan: StatisticPlan, randomness: Randomness = 
 def release_statistic(
     counts: NDArray[np.integer], plan: StatisticPlan, randomness: Randomness = SYSTEM
 ) -> StatisticRelease:
-    """`release_sum` from the counts (N, K) of a tally. Raises DataError where they do not fit the plan."""
+    """Release the statistic of votes from a tally's counts, integers (N, K), as `release_sum`.
+
+    Raises:
+        DataError: the counts do not fit the plan.
+        InvalidParameter: the plan is for own data.
+    """
     return release_sum(_total(counts, plan), plan, randomness)
 
 
 def simulate_release(
     counts: NDArray[np.integer], plan: StatisticPlan, generator: np.random.Generator
 ) -> StatisticRelease:
-    """As `release_statistic` with seeded floating-point noise: for simulations only, private to nobody.
+    """Release as `release_statistic` does, with seeded floating-point noise: for simulations only, it protects nobody.
 
-    `counts`: integers (N, K). Raises DataError where they do not fit the plan.
+    Args:
+        counts: integers (N, K).
+        plan: the plan.
+        generator: source of the noise.
+
+    Raises:
+        DataError: the counts do not fit the plan.
     """
     total = _total(counts, plan)
     noise = np.zeros(plan.dimension)
@@ -533,7 +662,9 @@ def simulate_release(
 
 def _total(counts: NDArray[np.integer], plan: StatisticPlan) -> list[int]:
     if not isinstance(plan.grid, StatisticGrid):
-        raise InvalidParameter("this plan is for the parties' own rows, which no counts can tell: give their sum")
+        raise InvalidParameter(
+            "this plan is for the parties' own rows, so counts of votes do not fit it; use release_sum"
+        )
     return plan.grid.total(check_counts(counts, plan.parties))
 
 
@@ -543,26 +674,38 @@ def _check_length(total: list[int], plan: StatisticPlan) -> None:
 
 
 def fit_statistic(release: StatisticRelease) -> Array:
-    """The classifier of a released statistic, its student's or its own: float64 (d,) binary or (K, d)."""
+    """Return the classifier of a released statistic: float64 (d,) for two classes, (K, d) for more.
+
+    For three classes or more this is the self-trained classifier, where it is accepted; otherwise T after Wiener's
+    filter.
+    """
     plan = release.plan
     noise = 0.0 if plan.mechanism is None else plan.noise
     if plan.classes > 2:
         laplace = isinstance(plan.mechanism, DiscreteLaplace)
-        if (taught := plan.student.learn(release.T, plan.transform, noise, laplace=laplace)) is not None:
-            return taught
+        self_trained = plan.self_training.learn(release.T, plan.transform, noise, laplace=laplace)
+        if self_trained is not None:
+            return self_trained
     W: Array = wiener_filter(release.T, noise) @ plan.transform.T
     return W[1] - W[0] if plan.classes == 2 else W
 
 
 def wiener_filter(T: Array, noise: float) -> Array:
-    """A release T (K, r), every coordinate times its expected share of signal (Wiener's filter); `noise`: E||noise||^2.
+    """Multiply every coordinate of a release by its expected share of signal (Wiener's filter). Post-processing.
 
-    The signal's energy is ||T||^2 - E||noise||^2, or a twentieth of ||T||^2 where that is less, and taken to fall with
-    the coordinates' number like 1/j. Post-processing.
+    The signal's energy is estimated as ||T||^2 - E||noise||^2, but at least a twentieth of ||T||^2, and assumed to fall
+    with the number j of the coordinate like 1/j.
+
+    Args:
+        T: float64 (K, r), a released statistic.
+        noise: E||noise||^2.
+
+    Returns:
+        float64 (K, r).
     """
     energy = float(np.sum(T**2))
     signal = 1 / np.arange(1, T.shape[1] + 1)
     signal *= max(energy - noise, _LEAST_SIGNAL * energy) / signal.sum()
     each = noise / T.shape[1]
-    kept: Array = T * (signal / (signal + each) if energy > 0 else 1.0)
-    return kept
+    filtered: Array = T * (signal / (signal + each) if energy > 0 else 1.0)
+    return filtered

@@ -32,8 +32,8 @@ from psephos.curator.hamm.release import Labels
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
     StatisticPlan,
+    mechanism_with_less_noise,
     plan_statistic,
-    quieter_noise,
     release_total,
     with_joint_noise,
 )
@@ -226,7 +226,7 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
     terms = population.auxiliary, population.classes, options.parties
     noise = options.noise
     if options.quieter:
-        noise = quieter_noise(*terms, epsilon=epsilon, delta=options.delta, joint=True)
+        noise = mechanism_with_less_noise(*terms, epsilon=epsilon, delta=options.delta, joint=True)
     plan = plan_statistic(
         *terms,
         epsilon=epsilon,
