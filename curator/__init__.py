@@ -1,4 +1,4 @@
-"""The untrusted aggregator: it collects, opens only aggregates, fits, perturbs and releases."""
+"""The untrusted curator: it collects ballots, has their sum opened, fits a classifier, adds noise and releases it."""
 
 from psephos._front import front
 

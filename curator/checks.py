@@ -1,4 +1,4 @@
-"""What the numbers given to a bound or a solver must be. No paper behind it."""
+"""Checks of numeric arguments, shared by bounds and solvers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _check_number(value: float, name: str) -> None:
 
 
 def check_positive(value: float, name: str) -> float:
-    """`value` as a float if it is a positive finite number; InvalidParameter otherwise (lambda, tau, a radius, ...)."""
+    """Return `value` as a float; raises InvalidParameter unless it is a positive finite number."""
     _check_number(value, name)
     if not 0 < value < math.inf:
         raise InvalidParameter(f"{name} must be positive and finite, not {value}")
@@ -23,7 +23,7 @@ def check_positive(value: float, name: str) -> float:
 
 
 def check_count(value: int, name: str, least: int = 1) -> int:
-    """`value` as an int if it is a whole number of at least `least`; InvalidParameter otherwise."""
+    """Return `value` as an int; raises InvalidParameter unless it is a whole number of at least `least`."""
     _check_number(value, name)
     if not least <= value < math.inf or value != int(value):
         raise InvalidParameter(f"{name} must be a whole number, at least {least}, not {value}")
@@ -31,6 +31,10 @@ def check_count(value: int, name: str, least: int = 1) -> int:
 
 
 def rounded_up(value: float) -> float:
-    """To 30 bits: whoever plans the same noise on another processor, with other last bits, comes to the same number."""
+    """Round a positive number up to 30 bits.
+
+    Results of floating-point functions differ in their last bits between processors; rounded up, everybody who plans
+    the same noise gets the same number.
+    """
     mantissa, exponent = math.frexp(value)
     return math.ldexp(math.ceil(math.ldexp(mantissa, 30)), exponent - 30)

@@ -1,4 +1,4 @@
-"""The losses a global classifier may be fitted with, and the constants that privacy and utility need of them.
+"""Loss functions of the global classifier, with the constants that sensitivities and the solver need.
 
 Hamm 2016, section 2.2, asks of a binary loss l(t), t = w.x for the positive class, that it is convex and continuously
 differentiable, that |l'| <= 1 and that l' is c-Lipschitz. A soft label a weighs the two classes (equation 14):
@@ -30,11 +30,11 @@ Array = NDArray[np.float64]
 
 
 class Loss(Protocol):
-    """What the solver and the bounds ask of a loss."""
+    """Interface of a loss, for the solver and the sensitivity bounds."""
 
     @property
     def name(self) -> str:
-        """'logistic', 'huber' or 'softmax'."""
+        """Name: 'logistic', 'huber' or 'softmax'."""
 
     @property
     def binary(self) -> bool:
@@ -49,22 +49,28 @@ class Loss(Protocol):
         """The largest L2 norm of the derivative with respect to one sample's scores."""
 
     def at_zero(self, classes: int) -> float:
-        """The loss of all-zero scores, which is the same for every target."""
+        """Return the loss of all-zero scores, which is the same for every target."""
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """The loss of each sample, shape (N,)."""
+        """Return the loss of each sample, shape (N,)."""
 
     def derivative(self, scores: Array, targets: Array) -> Array:
-        """The derivative with respect to the scores, of the scores' shape."""
+        """Return the derivative with respect to the scores, of the scores' shape."""
 
     def curvature(self, scores: Array, targets: Array) -> Array:
-        """Binary: the second derivative, shape (N,). Softmax: p = softmax(z), shape (N, K), whose second derivative
-        is diag(p) - p p^T. Where the Huber loss has none, either one-sided value will do."""
+        """Return what determines the second derivative with respect to the scores.
+
+        Binary: the second derivative itself, shape (N,); either one-sided value where the Huber loss has none. Softmax:
+        p = softmax(z), shape (N, K), whose second derivative is diag(p) - p p^T.
+        """
 
 
 @dataclass(frozen=True)
 class Logistic:
-    """l(t) = log(1 + exp(-t)): |l'| <= 1, c = 1/4, and l'(t) + l'(-t) = -1, the identity behind its sensitivity."""
+    """Logistic loss l(t) = log(1 + exp(-t)).
+
+    |l'| <= 1 and c = 1/4. Its sensitivity follows from the identity l'(t) + l'(-t) = -1.
+    """
 
     name = "logistic"
     binary = True
@@ -90,11 +96,17 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Huber:
-    """The approximate hinge of Chaudhuri, Monteleoni and Sarwate 2011, a quadratic of half width h joining two lines:
+    """Approximate hinge (Chaudhuri, Monteleoni and Sarwate 2011): a quadratic of half width h joins two lines.
 
         l(t) = 0 for t > 1 + h,   (1 + h - t)^2 / (4h) for |1 - t| <= h,   1 - t for t < 1 - h.
 
-    |l'| <= 1 and c = 1/(2h). Raises InvalidParameter unless h is positive and finite.
+    |l'| <= 1 and c = 1/(2h).
+
+    Attributes:
+        half_width: h.
+
+    Raises:
+        InvalidParameter: h is not positive and finite.
     """
 
     half_width: float = 0.5
@@ -147,7 +159,7 @@ class Huber:
 
 @dataclass(frozen=True)
 class Softmax:
-    """The multiclass logistic loss (Hamm 2016, equations 40 and 55), for two classes or more.
+    """Multiclass logistic loss (Hamm 2016, equations 40 and 55), for two classes or more.
 
     The derivative is p - alpha, of L2 norm at most sqrt(2); its Jacobian diag(p) - p p^T has norm at most 1/2
     (v^T (diag(p) - p p^T) v is the variance of a variable of range max v - min v <= sqrt(2) ||v||, at most range^2/4).
@@ -175,12 +187,18 @@ class Softmax:
 
 
 def loss_named(name: str, classes: int, *, half_width: float = 0.5) -> Loss:
-    """The loss for a problem with so many classes: 'logistic' is binary logistic for two classes and softmax for more.
+    """Return the loss of this name for a problem with `classes` classes.
 
-    Raises InvalidParameter for an unknown name, fewer than two classes, or 'huber' with more than two classes.
+    Args:
+        name: 'logistic' (binary logistic for two classes, softmax for more), 'huber' or 'softmax'.
+        classes: K.
+        half_width: h of the approximate hinge.
+
+    Raises:
+        InvalidParameter: the name is unknown, K < 2, or 'huber' with more than two classes.
     """
     if classes < 2:
-        raise InvalidParameter(f"a loss for {classes} class(es) was asked for; at least two are needed")
+        raise InvalidParameter(f"the number of classes must be at least 2, not {classes}")
     if name == "softmax" or (name == "logistic" and classes > 2):
         return Softmax()
     if name == "logistic":
@@ -188,7 +206,7 @@ def loss_named(name: str, classes: int, *, half_width: float = 0.5) -> Loss:
     if name == "huber":
         if classes > 2:
             raise InvalidParameter(
-                f"the approximate hinge is a binary loss and there are {classes} classes; use 'logistic' (softmax)"
+                f"the approximate hinge is for two classes, and there are {classes}; use loss='logistic' (softmax)"
             )
         return Huber(half_width)
-    raise InvalidParameter(f"there is no loss named {name!r}; choose 'logistic', 'huber' or 'softmax'")
+    raise InvalidParameter(f"unknown loss {name!r}; choose 'logistic', 'huber' or 'softmax'")

@@ -1,4 +1,4 @@
-"""A data owner: it trains, votes, adds its share of noise, and may hold a share of the key."""
+"""The roles of a data owner and of a key holder: training, voting, noise shares, partial decryptions."""
 
 from psephos._front import front
 

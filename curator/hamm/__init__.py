@@ -1,1 +1,1 @@
-"""Hamm 2016 and its rivals: from counts to a released classifier."""
+"""Hamm 2016 and the methods it is compared with: from vote counts to a released classifier."""

@@ -1,11 +1,11 @@
-"""Regularised empirical risk minimisation with a certificate (Hamm 2016, equations 8, 19, 41 and 55).
+"""Regularised empirical risk minimisation with a certified gradient norm (Hamm 2016, equations 8, 19, 41 and 55).
 
     R(w) = (1/N) sum_i l_alpha(w . x_i) + (lambda/2) ||w||^2
 
 R is lambda-strongly convex, so a vector where the gradient of R has norm at most tau is within tau/lambda of the
-minimiser. That distance enters the sensitivity of what is released (2 tau/lambda), so tau is a fixed public number,
-the gradient norm is certified with the rounding error of its own computation included, and the solver always gets
-there: whether it did must not depend on anybody's data.
+minimiser. That distance enters the sensitivity of the release (2 tau/lambda). Therefore tau is a fixed public number,
+the certified gradient norm includes the rounding error of its own computation, and the solver always reaches tau:
+whether it does must not depend on anybody's data.
 """
 
 from __future__ import annotations
@@ -29,19 +29,28 @@ DEFAULT_TOLERANCE = 1e-9
 """tau: far above the rounding floor (about 3e-11 at N = 1e5, d = 1e3, ten classes, lambda = 1e-4)."""
 
 NORM_SLACK = 2.0**-39
-"""How far beyond 1 the certified norm of a row may lie: room for the rounding of a division by the norm. What is
-released charges for it (`psephos.curator.hamm.release`)."""
+"""Largest excess over 1 of a row's certified norm, for the rounding of a division by the norm.
 
-_UNIT = 2.0**-53
+The sensitivity of a release includes it (`psephos.curator.hamm.release`)."""
+
+_UNIT = 2.0**-53  # unit roundoff of float64
 _DENSE_LIMIT = 1024  # unknowns up to which a Hessian is formed and factored; beyond, conjugate gradients
 _MAX_STEPS = 100_000
 
 
 def check_auxiliary(features: ArrayLike, width: int | None = None) -> Array:
-    """The auxiliary features as a C-contiguous float64 array of shape (N, d), after checking them.
+    """Check the auxiliary features.
 
-    Raises DataError when there are none, when they are not a table of finite numbers or (`width` given) have another
-    number of columns, and NormError when a row is longer than 1, which every sensitivity assumes away.
+    Args:
+        features: float64 (N, d), rows of norm at most 1.
+        width: d, where it was agreed.
+
+    Returns:
+        The features as a C-contiguous float64 array of shape (N, d).
+
+    Raises:
+        DataError: there are no samples, the entries are not finite numbers, or there are not `width` columns.
+        NormError: a row has norm above 1, which every sensitivity excludes.
     """
     try:
         array = np.ascontiguousarray(features, dtype=np.float64)
@@ -50,13 +59,13 @@ def check_auxiliary(features: ArrayLike, width: int | None = None) -> Array:
     if array.ndim != 2:
         raise DataError(f"the auxiliary features must be a table of samples by features, not {array.ndim}-dimensional")
     if array.shape[0] == 0:
-        raise DataError("there is no auxiliary data; provide at least one sample for the parties to label")
+        raise DataError("there are no auxiliary samples; provide at least one for the parties to label")
     if array.shape[1] == 0:
         raise DataError("the auxiliary samples have no features")
     if width is not None and array.shape[1] != width:
-        raise DataError(f"the auxiliary samples have {array.shape[1]} features where {width} were agreed")
+        raise DataError(f"the auxiliary samples have {array.shape[1]} features, not {width} as agreed")
     if not np.isfinite(array).all():
-        raise DataError("the auxiliary features hold NaN or infinite values; remove or impute those samples first")
+        raise DataError("the auxiliary features hold NaN or infinite values; remove or impute those samples")
     longest = largest_row_norm(array)
     if longest > 1 + NORM_SLACK:
         raise NormError(
@@ -72,7 +81,7 @@ def _check_targets(targets: ArrayLike, samples: int, loss: Loss) -> Array:
         raise DataError(f"targets must have one row for each of the {samples} auxiliary samples")
     if array.shape[1] < 2 or (loss.binary and array.shape[1] != 2):
         raise DataError(f"targets have {array.shape[1]} column(s), which the {loss.name} loss cannot use")
-    # A row is a probability vector up to the rounding of the fractions it is made of.
+    # Rows are probability vectors up to the rounding of their fractions.
     if not ((array >= 0).all() and (np.abs(array.sum(axis=1) - 1) < 1e-9).all()):
         raise DataError("every row of targets must be fractions between 0 and 1 that sum to 1")
     return array
@@ -80,11 +89,14 @@ def _check_targets(targets: ArrayLike, samples: int, loss: Loss) -> Array:
 
 @dataclass(frozen=True)
 class Minimiser:
-    """A minimiser before any noise. It is as sensitive as the votes, so its repr shows nothing of it.
+    """A minimiser before noise: a secret, like the votes, which `repr` does not show.
 
-    `w`: float64 of shape (d,) for a binary loss, (K, d) with rows summing to 0 (to rounding) for softmax.
-    `gradient_norm`: an upper bound of the norm of the exact gradient at w, at most `tolerance`.
-    `tolerance`: tau, the public parameter; w is within tolerance / lam of the exact minimiser.
+    Attributes:
+        w: float64 of shape (d,) for a binary loss, (K, d) with rows summing to 0 (up to rounding) for softmax.
+        gradient_norm: upper bound of the norm of the exact gradient at w, at most `tolerance`.
+        tolerance: tau, a public parameter; w is within tolerance / lam of the exact minimiser.
+        lam: lambda.
+        loss: the loss.
     """
 
     w: Array = field(repr=False)
@@ -95,22 +107,22 @@ class Minimiser:
 
     @property
     def inexactness(self) -> float:
-        """How far w may be from the exact minimiser: tolerance / lam. Public."""
+        """Bound of the distance of w from the exact minimiser, tolerance / lam. Public."""
         return self.tolerance / self.lam
 
     @property
     def norm_limit(self) -> float:
-        """A bound of the norm of w for any data. Public."""
+        """Bound of the norm of w for any data. Public."""
         return norm_bound(self.loss, self.w.shape[0] if self.w.ndim == 2 else 2, self.lam) + self.inexactness
 
 
 def norm_bound(loss: Loss, classes: int, lam: float) -> float:
-    """An upper bound of the exact minimiser's norm for any data: `(lambda/2) ||w*||^2 <= R(w*) <= R(0)`."""
+    """Return an upper bound of the exact minimiser's norm for any data: (lambda/2) ||w*||^2 <= R(w*) <= R(0)."""
     return math.sqrt(2 * loss.at_zero(classes) / lam)
 
 
 def rounding_floor(samples: int, features: int, classes: int, norm: float, lam: float, loss: Loss) -> float:
-    """A bound of the L2 rounding error of the gradient computed by `gradient` at any w of norm at most `norm`.
+    """Return a bound of the L2 rounding error of `gradient` at any w of norm at most `norm`.
 
     By the standard model of floating-point arithmetic, inner products of length n summed in any order, fused or not,
     err by at most gamma_n = n u / (1 - n u) times the sum of the absolute products (Higham 2002, section 3.1):
@@ -125,11 +137,11 @@ def rounding_floor(samples: int, features: int, classes: int, norm: float, lam: 
     score = (gamma_d + math.sqrt(2 * classes) * _UNIT) * norm
     residual = loss.smoothness * score + (classes + 12) * _UNIT
     total = residual + gamma_n * (loss.lipschitz + residual) + 4 * _UNIT * (loss.lipschitz + lam * norm)
-    return 1.001 * total  # products of errors, rows of norm 1 + NORM_SLACK, and this computation itself
+    return 1.001 * total  # for products of errors, rows of norm 1 + NORM_SLACK, and the rounding of this bound
 
 
 def smallest_tolerance(samples: int, features: int, classes: int, lam: float, loss: Loss) -> float:
-    """The least tau that `minimise` accepts: eight times the rounding floor near any minimiser. Public inputs only."""
+    """Return the least tau that `minimise` accepts, eight times the rounding floor; a function of public numbers."""
     return 8 * rounding_floor(samples, features, classes, norm_bound(loss, classes, lam), lam, loss)
 
 
@@ -139,29 +151,34 @@ def _scores(features: Array, w: Array) -> Array:
 
 
 def risk(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> float:
-    """The regularised empirical risk R(w) (Hamm 2016, equations 8 and 19), a float.
+    """Compute the regularised empirical risk R(w) (Hamm 2016, equations 8 and 19). Arguments are not checked.
 
-    `features`: (N, d). `targets`: (N, K). `w`: (d,) for a binary loss, (K, d) for softmax. Nothing is checked here.
+    Args:
+        features: (N, d).
+        targets: (N, K).
+        w: (d,) for a binary loss, (K, d) for softmax.
+        lam: lambda.
+        loss: the loss.
     """
     return float(loss.value(_scores(features, w), targets).mean() + lam / 2 * np.vdot(w, w))
 
 
 def gradient(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> Array:
-    """The gradient of R at w, of w's shape: (d,) or (K, d). Arguments as in `risk`."""
+    """Compute the gradient of R at w, of w's shape. Arguments as in `risk`."""
     residual = loss.derivative(_scores(features, w), targets)
     total: Array = residual.T @ features / len(features) + lam * w
     return total
 
 
 def _tilted_floor(floor: float, tilt: Array | float) -> float:
-    """The rounding of one more addition, of `tilt` to the gradient."""
+    """Add to a rounding floor the error of adding `tilt` to the gradient."""
     return floor + 4 * _UNIT * float(np.linalg.norm(tilt))
 
 
 def _certified(
     features: Array, targets: Array, w: Array, lam: float, loss: Loss, tilt: Array | float
 ) -> tuple[Array, float]:
-    """The computed gradient of R(w) + tilt.w at w, and an upper bound of the exact gradient's norm."""
+    """Return the computed gradient of R(w) + tilt.w at w, and an upper bound of the exact gradient's norm."""
     computed = gradient(features, targets, w, lam, loss) + tilt
     samples, width = features.shape
     norm = float(np.linalg.norm(w)) * (1 + (w.size + 4) * _UNIT)
@@ -170,6 +187,7 @@ def _certified(
 
 
 def _hessian(features: Array, curvature: Array, lam: float, loss: Loss) -> Array:
+    """Return the Hessian of R as a dense matrix, (d, d) or (K d, K d); `curvature` as in `Loss.curvature`."""
     samples, width = features.shape
     if loss.binary:
         dense: Array = (features.T * curvature) @ features / samples
@@ -187,30 +205,35 @@ def _hessian(features: Array, curvature: Array, lam: float, loss: Loss) -> Array
 
 
 def _hessian_product(features: Array, curvature: Array, lam: float, loss: Loss) -> Callable[[Array], Array]:
+    """Return the function that multiplies the Hessian of R by a vector of w's shape."""
+
     def product(v: Array) -> Array:
-        moved = _scores(features, v)
+        scores = _scores(features, v)
         if loss.binary:
-            bent = curvature * moved
+            weighted = curvature * scores
         else:
-            bent = curvature * (moved - np.einsum("ik,ik->i", curvature, moved)[:, None])
-        result: Array = bent.T @ features / len(features) + lam * v
+            weighted = curvature * (scores - np.einsum("ik,ik->i", curvature, scores)[:, None])
+        result: Array = weighted.T @ features / len(features) + lam * v
         return result
 
     return product
 
 
 def _conjugate_gradients(product: Callable[[Array], Array], target: Array) -> Array:
-    """An approximate solution s of H s = target. Every iterate satisfies target . s = s . H s > 0, which is all the
-    descent argument needs; a tenth of the residual is enough for the solver's outer steps to converge fast."""
+    """Solve H s = target approximately by conjugate gradients, to a tenth of the residual's norm.
+
+    Every iterate satisfies target . s = s . H s > 0, which the convergence proof of `minimise` needs; the accuracy is
+    enough for its outer steps to converge fast.
+    """
     solution = np.zeros_like(target)
     residual = target.copy()
     direction = residual.copy()
     size = start = float(np.vdot(residual, residual))
     for _ in range(10 * target.size):
-        moved = product(direction)
-        step = size / float(np.vdot(direction, moved))
+        image = product(direction)
+        step = size / float(np.vdot(direction, image))
         solution += step * direction
-        residual -= step * moved
+        residual -= step * image
         previous, size = size, float(np.vdot(residual, residual))
         if size <= 0.01 * start:
             break
@@ -219,20 +242,24 @@ def _conjugate_gradients(product: Callable[[Array], Array], target: Array) -> Ar
 
 
 def _direction(features: Array, targets: Array, w: Array, slope: Array, lam: float, loss: Loss) -> Array:
+    """Return Newton's step s, the solution of H s = slope, of w's shape."""
     curvature = loss.curvature(_scores(features, w), targets)
     if w.size <= _DENSE_LIMIT:
         try:
             factor = cho_factor(_hessian(features, curvature, lam, loss), overwrite_a=True, check_finite=False)
             solution: Array = cho_solve(factor, slope.ravel(), check_finite=False).reshape(w.shape)
             return solution
-        except LinAlgError:  # lambda below the rounding of the Hessian
+        except LinAlgError:  # lambda is lost in the rounding of the Hessian
             pass
     return _conjugate_gradients(_hessian_product(features, curvature, lam, loss), slope)
 
 
 def _centred(w: Array, loss: Loss) -> Array:
-    """Softmax: w with its rows' mean taken out. The data term of R does not see that mean and the ridge only grows
-    with it, so the gradient's norm cannot grow: its component along the mean is lambda times the mean, now 0."""
+    """For softmax, subtract the mean of the rows of w.
+
+    The data term of R does not depend on that mean, and the gradient's component along it is lambda times the mean, so
+    the gradient's norm cannot grow.
+    """
     return w if loss.binary else w - w.mean(axis=0)
 
 
@@ -245,18 +272,24 @@ def minimise(
     tolerance: float = DEFAULT_TOLERANCE,
     tilt: Array | float = 0.0,
 ) -> Minimiser:
-    """The minimiser of the regularised weighted risk, with the exact gradient's norm certified to be <= tolerance.
+    """Minimise the regularised weighted risk, with the norm of the exact gradient certified to be at most `tolerance`.
 
-    `features`: (N, d), rows of norm at most 1. `targets`: (N, K), rows summing to 1 (`alpha`, or `one_hot` of
-    majority labels). `tilt`: of w's shape; R(w) + tilt.w is minimised then (objective perturbation).
+    Args:
+        features: (N, d), rows of norm at most 1.
+        targets: (N, K), rows summing to 1 (`alpha`, or `one_hot` of majority labels).
+        lam: lambda.
+        loss: the loss.
+        tolerance: tau.
+        tilt: of w's shape; R(w) + tilt.w is minimised (objective perturbation).
 
     Raises:
-        DataError, NormError: features or targets it cannot use.
-        InvalidParameter: lambda or the tolerance out of range, in particular a tolerance under `smallest_tolerance`,
+        DataError: the features or targets cannot be used.
+        NormError: a row of the features has norm above 1.
+        InvalidParameter: lambda or the tolerance is out of range, in particular a tolerance under `smallest_tolerance`,
             which depends on public numbers only.
-        ConvergenceError: never, by the argument below; if it does come, this library has a defect.
+        ConvergenceError: never, by the proof below; it would show a defect of this library.
 
-    Why it always gets there. Each step goes from w to w - t s, where s solves H s = g (exactly, or as a conjugate
+    Proof of convergence. Each step goes from w to w - t s, where s solves H s = g (exactly, or as a conjugate
     gradient iterate) for the gradient g and a matrix H with lambda <= H <= L = c + lambda. Then g.s = s.H s =: q,
     q >= lambda ||s||^2 and q >= ||g||^2/L. Along the step phi(t) = R(w - t s) is convex, phi'(0) = -q and phi' is
     L ||s||^2-Lipschitz, so phi' <= 0 up to t0 = q/(L ||s||^2) >= lambda/L. Halving t from 1 until phi'(t) <= 0 ends
@@ -275,13 +308,13 @@ def minimise(
     goal = _check_targets(targets, samples, loss)
     classes = goal.shape[1]
     least = smallest_tolerance(samples, width, classes, lam, loss)
-    if np.any(tilt):  # no minimiser is longer than this
-        far = (loss.lipschitz + float(np.linalg.norm(tilt))) / lam
-        least = 8 * _tilted_floor(rounding_floor(samples, width, classes, far, lam, loss), tilt)
+    if np.any(tilt):
+        longest = (loss.lipschitz + float(np.linalg.norm(tilt))) / lam  # no minimiser is longer
+        least = 8 * _tilted_floor(rounding_floor(samples, width, classes, longest, lam, loss), tilt)
     if tolerance < least:
         raise InvalidParameter(
-            f"a tolerance of {tolerance:.3g} cannot be certified in double precision for {samples} samples, {width} "
-            f"features and lambda = {lam:.3g}; it must be at least {least:.3g}"
+            f"a tolerance of {tolerance:.3g} cannot be certified at double precision for {samples} samples, {width} "
+            f"features and lambda = {lam:.3g}; use at least {least:.3g}"
         )
 
     w = np.zeros(width if loss.binary else (classes, width))
@@ -298,11 +331,11 @@ def minimise(
             if certified <= max(best / 2, tolerance) or np.vdot(new_slope, step) >= 0:
                 break
             t /= 2
-            if t < lam / (4 * (loss.smoothness + lam)):  # below t0/2 only through rounding: take the safe step
+            if t < lam / (4 * (loss.smoothness + lam)):  # below t0/2 only through rounding: accept the step
                 break
         w, slope = candidate, new_slope
         best = min(best, certified)
     raise ConvergenceError(
-        f"the solver did not reach its tolerance of {tolerance:.3g} in {_MAX_STEPS} steps; this contradicts its proof, "
-        "please report it"
+        f"the solver did not reach its tolerance of {tolerance:.3g} in {_MAX_STEPS} steps, which contradicts its "
+        "proof; please report this defect"
     )

@@ -1,10 +1,13 @@
-"""Releases as scikit-learn estimators: fit on public features and counts, get a private linear classifier.
+"""Releases as scikit-learn estimators: fitted on public features and vote counts, they are private linear classifiers.
 
-`SoftLabelClassifier` is Hamm's Algorithm 2 (weighted risk, equation 19) and `MajorityVoteClassifier` his Algorithm 1
-(equation 8), with the binary logistic loss, the approximate hinge, or, for three classes and more, the softmax loss
-(appendix B); `StatisticClassifier` is the linear statistic of the votes (`psephos.curator.hamm.statistic`),
-`PateClassifier` the student of noisy majorities (`psephos.curator.hamm.pate`). `OwnDataClassifier` is fitted on the
-parties' own rows. The models have no intercept, as in the paper; add a constant feature if one is wanted.
+* `MajorityVoteClassifier`: Hamm's Algorithm 1 (equation 8).
+* `SoftLabelClassifier`: Hamm's Algorithm 2 (weighted risk, equation 19).
+* `StatisticClassifier`: the linear statistic of the votes (`psephos.curator.hamm.statistic`).
+* `PateClassifier`: the student of noisy majorities (`psephos.curator.hamm.pate`).
+* `OwnDataClassifier`: the linear statistic of the parties' own rows.
+
+The first two have the binary logistic loss, the approximate hinge or, for three classes and more, the softmax loss
+(appendix B). No model has an intercept, as in the paper; add a constant feature if one is wanted.
 """
 
 from __future__ import annotations
@@ -45,58 +48,68 @@ Array = NDArray[np.float64]
 
 
 class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A linear classifier that somebody else has fitted: what a release is to those who use it.
+    """A fitted linear classifier, as the users of a release get it.
 
-    Attributes: classes_ (K,); coef_, (1, d) for two classes (a positive score is `classes_[1]`) and (K, d) for more;
-    intercept_, (1,) or (K,); n_features_in_.
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    coef_ : ndarray of shape (1, d) for two classes (a positive score is `classes_[1]`), (K, d) for more
+    intercept_ : ndarray of shape (1,) or (K,)
+    n_features_in_ : int
     """
 
     classes_: NDArray[Any]
 
     @classmethod
     def of(cls, w: ArrayLike, classes: ArrayLike, intercept: ArrayLike = 0.0) -> LinearClassifier:
-        """From weights w, (d,) or (1, d) for two classes and (K, d) for more, and their intercepts."""
-        made = cls()
-        made.classes_ = np.asarray(classes)
-        made._keep(np.asarray(w, dtype=np.float64), intercept)
-        made.n_features_in_ = made.coef_.shape[1]
-        return made
+        """Create a classifier from its weights.
 
-    def _keep(self, w: Array, intercept: ArrayLike = 0.0) -> None:
-        if len(self.classes_) == 2 and w.ndim == 2 and len(w) == 2:  # one row of scores, as elsewhere
+        Args:
+            w: (d,) or (1, d) for two classes, (K, d) for more.
+            classes: the K labels.
+            intercept: a number, or one for each row of `w`.
+        """
+        classifier = cls()
+        classifier.classes_ = np.asarray(classes)
+        classifier._set_weights(np.asarray(w, dtype=np.float64), intercept)
+        classifier.n_features_in_ = classifier.coef_.shape[1]
+        return classifier
+
+    def _set_weights(self, w: Array, intercept: ArrayLike = 0.0) -> None:
+        if len(self.classes_) == 2 and w.ndim == 2 and len(w) == 2:  # two classes have one row of scores
             w = w[1] - w[0]
         self.coef_ = np.atleast_2d(w)
         self.intercept_ = np.broadcast_to(np.asarray(intercept, dtype=np.float64), len(self.coef_)).copy()
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LinearClassifier:
-        """Refused, with InvalidParameter: to learn from other data is another release."""
+        """Raise InvalidParameter: a released classifier cannot be fitted again."""
         raise InvalidParameter(
-            f"a {type(self).__name__} was fitted when it was released: to learn from other data is another release"
+            f"a {type(self).__name__} is fitted when it is released; run another release to learn from other data"
         )
 
     def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
         try:
             rows: Array = validate_data(self, X, reset=reset, dtype=np.float64)
-        except ValueError as error:  # the same message under the library's name
+        except ValueError as error:  # scikit-learn's message as this library's error class
             raise DataError(str(error)) from error
         return rows
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """The scores w . x: shape (n,) for two classes (positive: `classes_[1]`), (n, K) for more."""
+        """Compute the scores w . x: shape (n,) for two classes (positive: `classes_[1]`), (n, K) for more."""
         check_is_fitted(self, "coef_")
         scores: Array = self._rows(X, reset=False) @ self.coef_.T + self.intercept_
         return scores.ravel() if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of the largest score, shape (n,)."""
+        """Predict the class of the largest score, shape (n,)."""
         scores = self.decision_function(X)
         numbers = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         predicted: NDArray[Any] = self.classes_[numbers]
         return predicted
 
 
-class _Release(LinearClassifier):
-    """What the releases share: their noise, and what is known of the classes beforehand."""
+class _PrivateClassifier(LinearClassifier):
+    """Base of the estimators that release with noise: randomness and the agreed classes."""
 
     epsilon: float | None
     classes: ArrayLike | None
@@ -109,7 +122,7 @@ class _Release(LinearClassifier):
         return tags
 
     def _randomness(self) -> Randomness:
-        """Where the noise comes from, which is noted; checks epsilon."""
+        """Return the source of the noise and set `noise_source_`; checks epsilon and random_state."""
         if self.epsilon is not None:
             check_epsilon(self.epsilon)
         self.noise_source_ = "none" if self.epsilon is None else "system" if self.random_state is None else "simulation"
@@ -117,13 +130,13 @@ class _Release(LinearClassifier):
             return SYSTEM
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, Integral):
             raise InvalidParameter(
-                "random_state must be None (noise from the operating system) or an integer (simulation only); noise "
-                "is never drawn from a numpy generator"
+                "random_state must be None (noise from the operating system) or an integer (simulation only); NumPy "
+                "generators are not accepted"
             )
         return SimulationRandomness(int(self.random_state), "estimator")
 
     def _labels_of(self, y: ArrayLike) -> NDArray[np.int64]:
-        """Labels (n,) as places in `classes_`, which this sets."""
+        """Set `classes_`, and return the labels as indices into it, int64 (n,)."""
         if y is None:
             raise DataError("requires y to be passed, but the target y is None")
         try:
@@ -132,26 +145,26 @@ class _Release(LinearClassifier):
             check_classification_targets(labels)
         except ValueError as error:
             raise DataError(str(error)) from error
-        self.classes_ = self._agreed(np.unique(labels))
+        self.classes_ = self._agreed_classes(np.unique(labels))
         if len(self.classes_) < 2:
             raise DataError("the labels hold 1 class only; a classifier needs at least two classes")
-        found = labels[:, None] == self.classes_[None, :]
-        if not found.any(axis=1).all():
-            raise DataError("a label is not among the agreed classes")
-        places: NDArray[np.int64] = found.argmax(axis=1).astype(np.int64)
-        return places
+        matches = labels[:, None] == self.classes_[None, :]
+        if not matches.any(axis=1).all():
+            raise DataError("a label is not among the agreed classes; correct it, or add it to classes")
+        indices: NDArray[np.int64] = matches.argmax(axis=1).astype(np.int64)
+        return indices
 
-    def _agreed(self, otherwise: NDArray[Any]) -> NDArray[Any]:
+    def _agreed_classes(self, default: NDArray[Any]) -> NDArray[Any]:
         if self.classes is None:
-            return otherwise
+            return default
         agreed = np.asarray(self.classes)
         if agreed.ndim != 1 or len(agreed) < 2 or len(np.unique(agreed)) != len(agreed):
             raise InvalidParameter("classes must be a list of at least two distinct labels")
         return agreed
 
 
-class VoteClassifier(_Release):
-    """A release from public features and what the parties said about them; its subclasses say how.
+class VoteClassifier(_PrivateClassifier):
+    """Base of the releases from public features and the parties' votes on them.
 
     Parameters
     ----------
@@ -178,10 +191,10 @@ class VoteClassifier(_Release):
 
     @abstractmethod
     def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
-        """The weights (d,) or (K, d); sets `sensitivity_` and `released_`."""
+        """Return the weights (d,) or (K, d); set `sensitivity_` and `released_`."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> VoteClassifier:
-        """Fit to auxiliary samples and what the parties said about them.
+        """Fit to auxiliary samples and the parties' votes on them.
 
         Parameters
         ----------
@@ -189,23 +202,30 @@ class VoteClassifier(_Release):
             The auxiliary features.
         y : integer array of shape (N, K), or array of shape (N,)
             Counts of votes, every row summing to the number of parties M. Or a list of labels, which is taken as the
-            ballot of one single party (M = 1): all labels are then protected together, and the noise is large.
+            ballot of a single party (M = 1): all labels are then protected together, and the noise is large.
 
-        Raises DataError, NormError or InvalidParameter.
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, NormError, InvalidParameter
+            X, y or a parameter cannot be used.
         """
         randomness = self._randomness()
         rows = self._rows(X, reset=True)
         counts = self._counts(y, len(rows))
         self.parties_ = int(counts[0].sum())
-        self._keep(self._learn(rows, counts, randomness))
+        self._set_weights(self._learn(rows, counts, randomness))
         return self
 
     def _counts(self, y: ArrayLike, samples: int) -> NDArray[np.int64]:
-        """The counts, from counts or labels; sets classes_."""
+        """Set `classes_`, and return the counts (N, K) that `y` holds or stands for."""
         array = np.asarray(y)
         if array.ndim == 2 and array.shape[1] > 1:
             counts = check_counts(array)
-            self.classes_ = self._agreed(np.arange(counts.shape[1]))
+            self.classes_ = self._agreed_classes(np.arange(counts.shape[1]))
             if counts.shape[1] != len(self.classes_):
                 raise DataError(f"the counts have {counts.shape[1]} columns for {len(self.classes_)} agreed classes")
         else:
@@ -221,7 +241,7 @@ def _has_probabilities(classifier: RiskClassifier) -> bool:
 
 
 class RiskClassifier(VoteClassifier):
-    """Empirical risk minimisation with output perturbation: what Hamm's two algorithms share.
+    """Base of Hamm's two algorithms: empirical risk minimisation with output perturbation.
 
     Parameters, besides those of `VoteClassifier`
     ---------------------------------------------
@@ -278,7 +298,7 @@ class RiskClassifier(VoteClassifier):
             top = np.abs(rows).max(axis=1, keepdims=True)
             top[top == 0] = 1
             unit = rows / top
-            norms = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)  # they are, but for rows of zeros
+            norms = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)  # at least 1 but for rows of zeros
             rows = np.where(norms * top > 1, unit / norms, rows)
         return rows
 
@@ -307,7 +327,7 @@ class RiskClassifier(VoteClassifier):
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Array:
-        """The model's class probabilities, shape (n, K). Not for the approximate hinge, which has none."""
+        """Compute the class probabilities, shape (n, K). Not for the approximate hinge, which has none."""
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.stack([expit(-scores), expit(scores)], axis=1)
@@ -328,7 +348,7 @@ class SoftLabelClassifier(RiskClassifier):
 
 
 class StatisticClassifier(VoteClassifier):
-    """The noisy linear statistic of the votes: no solver, and no 1/lambda in the noise.
+    """Classifier from the noisy linear statistic of the votes; the noise has no factor 1/lambda.
 
     Parameters, besides those of `VoteClassifier`
     ---------------------------------------------
@@ -337,7 +357,7 @@ class StatisticClassifier(VoteClassifier):
     mechanism : {'spherical-laplace', 'discrete-laplace', 'gaussian'}, default='spherical-laplace'
         The noise.
     rank : int or None, default=None
-        Coordinates that are released; None: by the public rule.
+        Number of released coordinates; None: by the public rule.
     """
 
     _source: Source = "votes"
@@ -370,7 +390,8 @@ class StatisticClassifier(VoteClassifier):
             source=self._source,
             rank=self.rank,
         )
-        self.sensitivity_, self.released_ = plan.sensitivity, None if self.epsilon is None else plan
+        self.sensitivity_ = plan.sensitivity
+        self.released_ = None if self.epsilon is None else plan
         return plan
 
     def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
@@ -378,7 +399,7 @@ class StatisticClassifier(VoteClassifier):
 
 
 class PateClassifier(VoteClassifier):
-    """PATE: a student of the noisy answers to some of the public samples (Papernot et al. 2017 and 2018).
+    """PATE: a student trained on noisy answers to some of the public samples (Papernot et al. 2017 and 2018).
 
     Parameters, besides those of `VoteClassifier`
     ---------------------------------------------
@@ -387,7 +408,7 @@ class PateClassifier(VoteClassifier):
     aggregator : {'lnmax', 'gnmax'}, default='lnmax'
         Laplace noise, for a pure epsilon, or Gaussian.
     queries : int or None, default=None
-        Samples that are asked about; None: by the public rule, and all of them without noise.
+        Number of samples that are answered; None: by the public rule, or all samples without noise.
     """
 
     def __init__(
@@ -408,7 +429,7 @@ class PateClassifier(VoteClassifier):
         self.random_state = random_state
 
     def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
-        bare = self.epsilon is None
+        noiseless = self.epsilon is None
         samples, classes = counts.shape
         plan = plan_pate(
             samples,
@@ -417,23 +438,27 @@ class PateClassifier(VoteClassifier):
             epsilon=1.0 if self.epsilon is None else self.epsilon,
             delta=self.delta,
             aggregator=self.aggregator,
-            queries=len(rows) if bare and self.queries is None else self.queries,
+            queries=len(rows) if noiseless and self.queries is None else self.queries,
         )
-        self.sensitivity_, self.released_ = plan.sensitivity, None if bare else plan
-        answers = majority(counts)[plan.queries]
-        return fit_student(rows, PateRelease(plan, answers) if bare else release_pate(counts, plan, randomness))
+        self.sensitivity_ = plan.sensitivity
+        self.released_ = None if noiseless else plan
+        if noiseless:
+            release = PateRelease(plan, majority(counts)[plan.queries])
+        else:
+            release = release_pate(counts, plan, randomness)
+        return fit_student(rows, release)
 
 
 class OwnDataClassifier(StatisticClassifier):
-    """The statistic of the parties' own rows: one direction of norm 1 from each, whatever it holds.
+    """Classifier from the noisy statistic of the parties' own rows; each party contributes a vector of norm 1.
 
-    Parameters and attributes as those of `StatisticClassifier`, and one more.
+    Parameters and attributes are those of `StatisticClassifier`, and:
 
     Parameters
     ----------
     auxiliary : array of shape (N, d) or None, default=None
-        Public features, in whose coordinates the rows are taken. None takes the rows themselves, which tells about them
-        and is for `epsilon=None` only.
+        Public features, which define the coordinates of the rows. None uses the rows themselves, which discloses
+        information about them and is allowed with `epsilon=None` only.
     """
 
     _source: Source = "own-data"
@@ -455,23 +480,44 @@ class OwnDataClassifier(StatisticClassifier):
         self.auxiliary = auxiliary
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> OwnDataClassifier:
-        """Fit to the rows X (n, d) of all parties, with labels y (n,).
+        """Fit to the rows of all parties.
 
-        `groups`: whose row it is, (n,); without it all rows are one party's. Raises DataError or InvalidParameter.
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            The rows of all parties.
+        y : array of shape (n,)
+            Their labels.
+        groups : array of shape (n,) or None, default=None
+            The party that owns each row; None: one party owns all rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, InvalidParameter
+            The data or a parameter cannot be used.
         """
         randomness = self._randomness()
         rows = self._rows(X, reset=True)
         labels = self._labels_of(y)
         if self.auxiliary is None and self.epsilon is not None:
-            raise InvalidParameter("own data is taken in public coordinates: give auxiliary=, features that are public")
+            raise InvalidParameter(
+                "the coordinates of the rows must be public: give auxiliary=, an array of public features"
+            )
         owners = np.zeros(len(rows)) if groups is None else np.asarray(groups)
         if len(labels) != len(rows) or owners.shape != labels.shape:
-            raise DataError(f"{len(rows)} rows, {len(labels)} labels and {len(owners)} owners; they must be as many")
+            raise DataError(
+                f"X has {len(rows)} rows, y {len(labels)} labels and groups {len(owners)} entries; these must be equal"
+            )
         public = rows if self.auxiliary is None else np.asarray(self.auxiliary, dtype=np.float64)
         names = np.unique(owners)
         self.parties_ = len(names)
         plan = self._plan(public, self.parties_)
         assert isinstance(plan.grid, OwnDataGrid)
-        parts = [plan.grid.contribution(rows[owners == name], labels[owners == name]) for name in names]
-        self._keep(fit_statistic(release_sum([sum(column) for column in zip(*parts, strict=True)], plan, randomness)))
+        vectors = [plan.grid.contribution(rows[owners == name], labels[owners == name]) for name in names]
+        total = [sum(column) for column in zip(*vectors, strict=True)]
+        self._set_weights(fit_statistic(release_sum(total, plan, randomness)))
         return self

@@ -1,4 +1,4 @@
-"""PATE: answer some queries by noisy majority, train a student on the answers. What a user would otherwise pick.
+"""PATE: noisy majority answers to some public samples, and a student trained on them. A baseline for Hamm 2016.
 
 Papernot et al. 2017 (LNMax, Laplace noise) and 2018 (GNMax, Gaussian noise). The queries are public auxiliary samples
 and the votes are counted by the same encrypted tally. Accounting is data-independent: Papernot's data-dependent bounds
@@ -7,9 +7,9 @@ are functions of the votes and would have to be protected themselves.
 One party's vote on one query moves one count up and one down: L2 sensitivity sqrt(2), L1 sensitivity 2, and Q queries
 together sqrt(2 Q) and 2 Q. GNMax is one Gaussian release of that; LNMax is epsilon-private with scale 2 Q/epsilon.
 
-**Rule for Q**, of public quantities (N, M, K, epsilon, delta, mechanism): as many queries as keep the noise on a count,
-its standard deviation, below M/5 (GNMax) or M/8 (LNMax, whose tails are longer); at least 2 K, at most N. More queries
-drown the plurality, fewer starve the student.
+**Rule for Q**, a function of public quantities (N, M, K, epsilon, delta, mechanism): the largest number of queries that
+keeps the standard deviation of the noise on a count below M/5 (GNMax) or M/8 (LNMax, whose tails are longer); at least
+2 K, at most N. With more queries the noise changes many answers; with fewer the student has too few labels.
 """
 
 from __future__ import annotations
@@ -42,13 +42,25 @@ Array = NDArray[np.float64]
 Aggregator = Literal["gnmax", "lnmax"]
 
 _NOISE_SHARE = {"gnmax": 5, "lnmax": 8}
+"""M divided by the largest standard deviation of the noise on a count."""
+
 STUDENT_RIDGE = 1e-3
-"""The student's ridge: ten times Hamm's lambda, since its labels are few."""
+"""lambda of the student: ten times Hamm's, because it has few labels."""
 
 
 @dataclass(frozen=True, eq=False)
 class PatePlan:
-    """Which public samples are asked about (`queries`, indices into X) and with which noise on their counts."""
+    """The public parameters of a PATE release.
+
+    Attributes:
+        queries: int64 (Q,), indices of the public samples that are answered.
+        classes: K.
+        parties: M.
+        epsilon: privacy parameter.
+        delta: delta of GNMax; 0 for LNMax.
+        sensitivity: of all Q K counts together, in the mechanism's norm.
+        mechanism: noise on the counts.
+    """
 
     queries: NDArray[np.int64] = field(repr=False)
     classes: int
@@ -60,13 +72,18 @@ class PatePlan:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What all the answers together cost a party."""
+        """Privacy cost of all answers together."""
         return event_of("pate", self.mechanism, self.sensitivity.value, self.epsilon)
 
 
 @dataclass(frozen=True, eq=False)
 class PateRelease:
-    """The private answers: int64 (Q,), one class per query."""
+    """The private answers.
+
+    Attributes:
+        plan: the plan they follow.
+        answers: int64 (Q,), one class per query.
+    """
 
     plan: PatePlan
     answers: NDArray[np.int64]
@@ -75,7 +92,11 @@ class PateRelease:
 def choose_queries(
     samples: int, classes: int, parties: int, epsilon: float, delta: float, aggregator: Aggregator
 ) -> int:
-    """Q by the module's rule; raises InvalidParameter for an epsilon or delta out of range."""
+    """Return the number of queries Q by the module's rule.
+
+    Raises:
+        InvalidParameter: epsilon or delta is out of range.
+    """
     limit = parties / _NOISE_SHARE[aggregator]
     if aggregator == "gnmax":
         most = (limit / gaussian_sigma(math.sqrt(2), epsilon, delta)) ** 2
@@ -95,10 +116,24 @@ def plan_pate(
     queries: int | None = None,
     seed: int = 0,
 ) -> PatePlan:
-    """The public plan: Q of the N samples, drawn by a public seed. Raises InvalidParameter for what is out of range."""
+    """Plan a PATE release: Q of the N samples, chosen by a public seed.
+
+    Args:
+        samples: N.
+        classes: K.
+        parties: M.
+        epsilon: privacy parameter.
+        delta: for GNMax.
+        aggregator: "gnmax" (Gaussian noise) or "lnmax" (Laplace noise, a pure epsilon).
+        queries: Q; None uses the module's rule.
+        seed: public seed of the choice of samples.
+
+    Raises:
+        InvalidParameter: an argument is out of range.
+    """
     epsilon = check_epsilon(epsilon)
     if aggregator not in ("gnmax", "lnmax"):
-        raise InvalidParameter(f"the aggregator is {aggregator!r}; it must be 'gnmax' or 'lnmax'")
+        raise InvalidParameter(f"unknown aggregator {aggregator!r}; choose 'gnmax' or 'lnmax'")
     if aggregator == "gnmax":
         check_delta(delta)
     if samples < 1 or classes < 2 or parties < 1:
@@ -106,12 +141,14 @@ def plan_pate(
     if queries is None:
         queries = choose_queries(samples, classes, parties, epsilon, delta, aggregator)
     if not 1 <= queries <= samples:
-        raise InvalidParameter(f"{queries} queries were asked for; there are {samples} auxiliary samples")
+        raise InvalidParameter(f"queries must be 1 to {samples}, the number of auxiliary samples, not {queries}")
     chosen = np.sort(np.random.default_rng(seed).permutation(samples)[:queries])
     mechanism: Mechanism
     if aggregator == "gnmax":
         bound = Sensitivity(math.sqrt(2 * queries) * (1 + 2.0**-50), source="sqrt(2 Q) votes")
-        pitch = choose_pitch(bound.value, queries * classes)  # counts are integers, hence on every finer lattice
+        pitch = choose_pitch(
+            bound.value, queries * classes
+        )  # a power of two below 1, so that counts lie on the lattice
         mechanism = RoundedGaussian.for_epsilon_delta(bound.value, epsilon, delta, queries * classes, pitch)
     else:
         bound = Sensitivity(2.0 * queries, norm="l1", source="2 Q votes")
@@ -121,9 +158,17 @@ def plan_pate(
 
 
 def release_pate(counts: NDArray[np.integer], plan: PatePlan, randomness: Randomness = SYSTEM) -> PateRelease:
-    """The class with the largest noisy count for each query; `counts` int (N, K). Ties go to the lower class number.
+    """Answer every query with the class of the largest noisy count; ties go to the lower class number.
 
-    Papernot et al. 2017 (LNMax) and 2018 (GNMax). Raises DataError for counts of another shape, or as `check_counts`.
+    Papernot et al. 2017 (LNMax) and 2018 (GNMax).
+
+    Args:
+        counts: integers (N, K).
+        plan: the plan.
+        randomness: source of the noise.
+
+    Raises:
+        DataError: the counts do not fit the plan, or as `check_counts`.
     """
     counts = check_counts(counts, plan.parties)
     if counts.shape[1] != plan.classes or len(counts) <= int(plan.queries.max()):
@@ -136,10 +181,18 @@ def release_pate(counts: NDArray[np.integer], plan: PatePlan, randomness: Random
 
 
 def fit_student(X: Array, release: PateRelease, ridge: float = STUDENT_RIDGE) -> Array:
-    """The student: softmax regression with (ridge/2) ||W||^2 on the answered samples. (d,) binary, (K, d) otherwise.
+    """Fit the student: softmax regression with ridge (ridge/2) ||W||^2 on the answered samples.
 
-    Rows are taken at unit length, which no linear classifier without intercept can tell when it is used: it makes one
-    ridge fit every scaling of the features.
+    Rows are scaled to unit length, so that one ridge suits every scaling of the features; predictions of a linear
+    classifier without intercept do not depend on the length of a row.
+
+    Args:
+        X: float64 (N, d), the public samples.
+        release: the answers.
+        ridge: lambda.
+
+    Returns:
+        float64 (d,) for two classes, (K, d) for more.
     """
     Z = np.asarray(X, dtype=np.float64)[release.plan.queries]
     lengths = np.linalg.norm(Z, axis=1, keepdims=True)
@@ -154,8 +207,8 @@ def fit_student(X: Array, release: PateRelease, ridge: float = STUDENT_RIDGE) ->
         slope = (np.exp(scores - total) - target).T @ Z / len(Z) + ridge * W
         return float((total[:, 0] - (scores * target).sum(axis=1)).mean() + ridge / 2 * (w @ w)), slope.ravel()
 
-    found = minimize(
+    solution = minimize(
         risk, np.zeros(classes * Z.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "gtol": 1e-7}
     )
-    W: Array = found.x.reshape(classes, -1)
+    W: Array = solution.x.reshape(classes, -1)
     return W[1] - W[0] if classes == 2 else W

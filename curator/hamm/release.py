@@ -1,15 +1,15 @@
-"""Output perturbation: the only door through which a fitted or averaged classifier leaves the curator.
+"""Output perturbation: the private release of a fitted or averaged classifier.
 
 Hamm 2016, Algorithms 1 and 2, and the private average of appendix B.4: a vector of L2 sensitivity S plus noise with
-density proportional to exp(-epsilon ||eta|| / S) is epsilon-differentially private (equation 3). What this module adds
-to that sentence:
+density proportional to exp(-epsilon ||eta|| / S) is epsilon-differentially private (equation 3). In this
+implementation:
 
-* S is the bound that holds for what is computed, not for what is written: the solver's 2 tau/lambda, the rounding of
-  the change of coordinates, feature rows of norm 1 + 2^-39, and the snapping to the lattice are all in it;
-* the noise lives on a lattice (`psephos.protocol.privacy.mechanisms`), whose pitch depends on public numbers only;
-* the parameters of several classes are released in the (K - 1) d coordinates of the *contrasts*, the matrices whose
-  rows sum to 0, by an orthonormal basis, so that the noise is spherical there and no dimension is wasted. Taking out
-  the mean of the rows changes no prediction and lengthens no difference.
+* S bounds the sensitivity of the numbers that are computed, in floating point. It includes the solver's 2 tau/lambda,
+  the rounding of the change of coordinates, feature rows of norm 1 + 2^-39, and the rounding to the lattice.
+* The noise is drawn on a lattice (`psephos.protocol.privacy.mechanisms`) whose pitch depends on public numbers only.
+* The parameters of several classes are released in the (K - 1) d coordinates of the *contrasts*, the matrices whose
+  rows sum to 0, by an orthonormal basis, so that the noise is spherical there and no dimension is wasted. Subtracting
+  the mean of the rows changes no prediction and does not increase any distance.
 """
 
 from __future__ import annotations
@@ -39,29 +39,37 @@ OutputNoise = Literal["spherical-laplace", "gaussian"]
 
 
 class Unreleased(TypingProtocol):
-    """What may be perturbed: `psephos.curator.hamm.erm.Minimiser` and `psephos.curator.hamm.averaging.Average`."""
+    """Interface of parameters that can be perturbed.
+
+    `psephos.curator.hamm.erm.Minimiser` and `psephos.curator.hamm.averaging.Average` implement it.
+    """
 
     @property
     def w(self) -> Array:
-        """The parameters, (d,) or (K, d). As sensitive as the votes."""
+        """The parameters, (d,) or (K, d). A secret, like the votes."""
 
     @property
     def inexactness(self) -> float:
-        """How far w may be from the vector whose sensitivity is known. Public."""
+        """Bound of the distance of w from the vector whose sensitivity is known. Public."""
 
     @property
     def norm_limit(self) -> float:
-        """A bound of ||w|| for any data. Public."""
+        """Bound of ||w|| for any data. Public."""
 
 
 @dataclass(frozen=True)
 class Released:
-    """A private classifier and what it cost. All of it is public.
+    """A private classifier and its privacy cost. All of it is public.
 
-    `w`: float64, (d,) or (K, d) with rows summing to 0. `epsilon`, `delta`: what holds per release, for the unit
-    `sensitivity.unit`; with the spherical Laplace delta is the sampler's distance from its law, at most 2^-64.
-    `sensitivity`: L2, everything included. `scale`: b of the spherical Laplace, whose norm is Gamma(`dimension`, b), or
-    sigma of the Gaussian. `pitch`: of the lattice. `mechanism`: the noise itself.
+    Attributes:
+        w: float64, (d,) or (K, d) with rows summing to 0.
+        epsilon: of this one release, for neighbours that differ in `sensitivity.unit`.
+        delta: the same; with the spherical Laplace it is the sampler's distance from its law, at most 2^-64.
+        sensitivity: L2 sensitivity, rounding and inexactness included.
+        scale: b of the spherical Laplace, whose norm is Gamma(`dimension`, b), or sigma of the Gaussian.
+        dimension: D of the noise.
+        pitch: pitch of the lattice.
+        mechanism: the noise.
     """
 
     w: Array
@@ -74,12 +82,12 @@ class Released:
     mechanism: SphericalLaplace | RoundedGaussian
 
     def event(self, name: str) -> PrivacyEvent:
-        """What this release costs a party, for accounting."""
+        """Return the privacy cost of this release, for accounting."""
         return event_of(name, self.mechanism, self.sensitivity.value, self.epsilon, self.sensitivity.unit)
 
 
 def noise_dimension(shape: tuple[int, ...]) -> int:
-    """D of the noise on parameters of this shape: d for (d,), (K - 1) d for (K, d)."""
+    """Return the dimension D of the noise on parameters of this shape: d for (d,), (K - 1) d for (K, d)."""
     return (shape[0] - 1) * shape[1] if len(shape) == 2 else shape[0]
 
 
@@ -94,23 +102,34 @@ def erm_sensitivity(
     bound: Bound = "certified",
     protect_auxiliary: bool = False,
 ) -> Sensitivity:
-    """The L2 sensitivity of the exact minimiser, by the table of `psephos.curator.hamm.sensitivity`.
+    """Return the L2 sensitivity of the exact minimiser (`psephos.curator.hamm.sensitivity`).
 
-    `features`: the auxiliary features, (N, d). `bound`: 'certified' is the smallest that is proved here; 'paper' is
-    Hamm's own constant (Theorems 1 and 3, B.2, B.3, and 4.5), for comparison. `protect_auxiliary`: neighbours also
-    differ in one auxiliary sample (Hamm 4.5), so that rho, which is a function of the samples, is not used. Raises
-    InvalidParameter for an unknown name or number, and in the one case where the paper's constant does not
-    hold; DataError for features that are no finite matrix.
+    Args:
+        labels: 'majority' (Algorithm 1) or 'soft' (Algorithm 2).
+        loss: the loss.
+        lam: lambda.
+        parties: M.
+        classes: K.
+        features: auxiliary features, float64 (N, d).
+        bound: 'certified' is the smallest bound that is proved; 'paper' is Hamm's own constant (Theorems 1 and 3, B.2,
+            B.3, and 4.5), for comparison.
+        protect_auxiliary: neighbours also differ in one auxiliary sample (Hamm 4.5). rho, a function of the samples, is
+            not used then.
+
+    Raises:
+        InvalidParameter: an unknown name, a number out of range, or the one case where the paper's constant does not
+            hold.
+        DataError: the features are not a finite matrix.
     """
     if labels not in ("majority", "soft"):
-        raise InvalidParameter(f"there are no labels named {labels!r}; choose 'majority' or 'soft'")
+        raise InvalidParameter(f"unknown labels {labels!r}; choose 'majority' or 'soft'")
     table = np.asarray(features, dtype=np.float64)
     samples = len(table)
     several = isinstance(loss, Softmax)
     if bound == "paper":
-        return _paper(labels, several, lam, parties, samples, protect_auxiliary)
+        return _paper_sensitivity(labels, several, lam, parties, samples, protect_auxiliary)
     if bound != "certified":
-        raise InvalidParameter(f"there is no bound named {bound!r}; choose 'certified' or 'paper'")
+        raise InvalidParameter(f"unknown bound {bound!r}; choose 'certified' or 'paper'")
     kind: Literal["logistic", "lipschitz"] = "logistic" if loss.name == "logistic" else "lipschitz"
     if protect_auxiliary:
         if several and labels == "soft":
@@ -130,9 +149,10 @@ def erm_sensitivity(
     return bounds.binary_majority(lam, rho, kind)
 
 
-def _paper(
+def _paper_sensitivity(
     labels: Labels, several: bool, lam: float, parties: int, samples: int, protect_auxiliary: bool
 ) -> Sensitivity:
+    """Return the constant that Hamm 2016 prints; `several`: softmax loss."""
     if labels == "majority":
         base = bounds.hamm_b2(lam) if several else bounds.hamm_theorem_1(lam)
     else:
@@ -140,11 +160,11 @@ def _paper(
     if not protect_auxiliary:
         return base
     if several:
-        # The factor is derived for the binary bases, and holds for those; on these the changed sample moves the sum
-        # by 2 sqrt(2), not by sqrt(2).
+        # The factor is derived for the binary bounds. With the softmax loss the changed sample moves the sum by
+        # 2 sqrt(2), not by sqrt(2).
         raise InvalidParameter(
-            "the factor of Hamm 4.5 is too small for the softmax loss, so the paper's bound does not protect an "
-            "auxiliary sample; use the certified bound"
+            "the factor of Hamm 4.5 is too small for the softmax loss, so bound='paper' does not protect an auxiliary "
+            "sample; use bound='certified'"
         )
     factor = bounds.hamm_4_5_factor(parties, samples) if labels == "soft" else 1.0
     return replace(
@@ -165,16 +185,28 @@ def mechanism_for(
     noise: OutputNoise = "spherical-laplace",
     delta: float = 1e-6,
 ) -> tuple[SphericalLaplace | RoundedGaussian, Sensitivity]:
-    """The noise for parameters of this shape, and the sensitivity it covers; a function of public numbers only.
+    """Calibrate the noise for parameters of this shape, from public numbers only.
 
-    `noise`: 'spherical-laplace' (pure epsilon), or 'gaussian' calibrated to (epsilon, delta) by the analytic formula.
-    Raises InvalidParameter for an epsilon outside (0, 64], an unknown noise, a sensitivity that is not L2, or numbers
-    so far apart that no lattice serves them.
+    Args:
+        shape: shape of the parameters, (d,) or (K, d).
+        inexactness: bound of the parameters' distance from the vector with this sensitivity.
+        norm_limit: bound of the parameters' norm.
+        sensitivity: L2 sensitivity of the exact vector.
+        epsilon: privacy parameter.
+        noise: 'spherical-laplace' (pure epsilon), or 'gaussian' calibrated to (epsilon, delta) by the analytic formula.
+        delta: for Gaussian noise.
+
+    Returns:
+        The mechanism, and the sensitivity it covers.
+
+    Raises:
+        InvalidParameter: epsilon outside (0, 64], an unknown noise, a sensitivity that is not L2, or a sensitivity too
+            small for the norm at double precision.
     """
     if noise not in ("spherical-laplace", "gaussian"):
-        raise InvalidParameter(f"there is no output noise named {noise!r}; choose 'spherical-laplace' or 'gaussian'")
+        raise InvalidParameter(f"unknown output noise {noise!r}; choose 'spherical-laplace' or 'gaussian'")
     if sensitivity.norm != "l2":
-        raise InvalidParameter(f"output perturbation needs an L2 sensitivity, and this one is {sensitivity.norm}")
+        raise InvalidParameter(f"output perturbation needs an L2 sensitivity, not {sensitivity.norm}")
     dimension = noise_dimension(shape)
     if len(shape) == 2:
         classes = shape[0]
@@ -188,8 +220,8 @@ def mechanism_for(
     pitch = choose_pitch(value, dimension)
     if norm_limit / pitch >= 2.0**60:
         raise InvalidParameter(
-            f"parameters of norm up to {norm_limit:.3g} cannot be put on the grid of pitch {pitch:.3g} that a "
-            f"sensitivity of {value:.3g} asks for; the sensitivity is too small to be true at double precision"
+            f"parameters of norm up to {norm_limit:.3g} do not fit a grid of pitch {pitch:.3g}, which a sensitivity of "
+            f"{value:.3g} needs; at double precision the sensitivity cannot be that small"
         )
     total = with_lattice(wider, pitch, dimension)
     if noise == "gaussian":
@@ -206,10 +238,19 @@ def perturb(
     delta: float = 1e-6,
     randomness: Randomness = SYSTEM,
 ) -> Released:
-    """One private release of a minimiser or an average; every call is a release of its own and they compose.
+    """Release a minimiser or an average with noise. Every call is a release of its own, and their costs compose.
 
-    `sensitivity`: of the exact minimiser or average (`erm_sensitivity`, `psephos.curator.hamm.sensitivity.average`);
-    what computing adds is added here. Raises InvalidParameter as `mechanism_for` does, before anything is drawn.
+    Args:
+        classifier: the parameters.
+        sensitivity: of the exact minimiser or average (`erm_sensitivity`, `psephos.curator.hamm.sensitivity.average`);
+            inexactness and rounding are added here.
+        epsilon: privacy parameter.
+        noise: as in `mechanism_for`.
+        delta: for Gaussian noise.
+        randomness: source of the noise.
+
+    Raises:
+        InvalidParameter: as `mechanism_for`, before any noise is drawn.
     """
     shape = classifier.w.shape
     mechanism, total = mechanism_for(

@@ -1,16 +1,18 @@
-"""How far one party can move what is released: certified upper bounds, one function per row of the table. (The row of
-the linear statistics is `psephos.curator.hamm.statistic.grid_sensitivity`, on the integers that are released.)
+"""Certified upper bounds of the sensitivity of each release, one function per row of the table in docs/theory.md.
+
+The linear statistics have their bound in `psephos.curator.hamm.statistic.grid_sensitivity`, on the integers that are
+released.
 
 Notation: M parties, N auxiliary samples, K classes, ridge (lambda/2) ||w||^2, ||x|| <= 1, which the caller has checked.
-Unless said otherwise two neighbouring inputs differ in everything **one party** holds; M is fixed and the auxiliary
-features are public. Two facts carry all rows (proofs in docs/theory.md):
+Unless stated otherwise two neighbouring inputs differ in everything **one party** holds; M is fixed and the auxiliary
+features are public. All bounds follow from two facts (proofs in docs/theory.md):
 
 * the minimisers of two lambda-strongly convex risks are within max_w ||gradient of the difference|| / lambda of each
   other (Chaudhuri et al. 2011, corollary 7; Hamm 2016, equation (26));
 * for coefficient rows c_i with ||c_i|| <= c the matrix (1/N) sum_i c_i (x) x_i has norm at most c * rho, where
   rho = ||X||_op / sqrt(N) <= 1.
 
-The bounds the papers print are here by name (`hamm_*`) for comparison. All values are rounded up.
+The bounds as printed in the paper are the functions `hamm_*`, for comparison. All values are rounded up.
 """
 
 from __future__ import annotations
@@ -27,21 +29,21 @@ from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import DataError
 
 Loss = Literal["logistic", "lipschitz"]
-"""`logistic` has l'(t) + l'(-t) = -1; `lipschitz` is any convex loss with |l'| <= 1, the Huber hinge among them."""
+"""`logistic` satisfies l'(t) + l'(-t) = -1; `lipschitz` is any convex loss with |l'| <= 1, such as the Huber hinge."""
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The largest distance between what two neighbouring inputs release.
+    """An upper bound of the distance between the exact results of two neighbouring inputs.
 
-    Attributes
-    ----------
-    value: the bound, > 0.
-    norm: the norm it is measured in, 'l1' or 'l2'.
-    unit: what neighbours differ in: 'party', 'party and one auxiliary sample', or 'record'.
-    source: the equation it comes from.
+    Attributes:
+        value: the bound, > 0.
+        norm: the norm it is measured in, 'l1' or 'l2'.
+        unit: what neighbours differ in: 'party', 'party and one auxiliary sample', or 'record'.
+        source: the equation it comes from.
 
-    Raises InvalidParameter for a bound that is not a positive finite number.
+    Raises:
+        InvalidParameter: the bound is not a positive finite number.
     """
 
     value: float
@@ -54,7 +56,7 @@ class Sensitivity:
 
 
 def _up(value: float) -> float:
-    """`value` plus a margin for the few roundings that led to it and for rows of norm 1 + 2^-45."""
+    """Add a margin for the rounding errors in `value` and for rows of norm up to 1 + 2^-45."""
     return value * (1.0 + 2.0**-44)
 
 
@@ -71,15 +73,19 @@ def _features(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _gamma(terms: int) -> float:
-    """Higham's gamma_n = n u / (1 - n u), the relative error of a sum of n products in any order."""
+    """Return Higham's gamma_n = n u / (1 - n u), the relative error of a sum of n products in any order."""
     u = 2.0**-53
     return terms * u / (1.0 - terms * u)
 
 
 def largest_row_norm(x: NDArray[np.float64]) -> float:
-    """An upper bound of max_i ||x_i||_2 for the float64 matrix `x`, shape (N, d), rounding errors included.
+    """Return an upper bound of max_i ||x_i||_2, rounding errors included.
 
-    Raises DataError for an empty matrix, another number of dimensions, NaN or infinite entries.
+    Args:
+        x: float64 (N, d).
+
+    Raises:
+        DataError: `x` is empty, not a matrix, or has NaN or infinite entries.
     """
     x = _features(x)
     exponent = _exponent(x)
@@ -88,22 +94,29 @@ def largest_row_norm(x: NDArray[np.float64]) -> float:
 
 
 def _exponent(x: NDArray[np.float64]) -> int:
+    """Return e such that the entries of x / 2^e are at most 1 in absolute value."""
     return max(-500, math.frexp(float(np.abs(x).max()))[1])
 
 
 def operator_norm(x: NDArray[np.float64]) -> float:
-    """A certified upper bound of the largest singular value of the float64 matrix `x`, shape (N, d).
+    """Return a certified upper bound of the largest singular value of a matrix.
 
-    t I - X'X is shown positive semidefinite by a floating-point Cholesky factorisation that runs to its end (Rump 2006:
-    its backward error is at most gamma_{d+1} times the trace); the errors of forming X'X are added. The bound
-    exceeds the true norm by a relative 1e-9 or so. Raises DataError as `largest_row_norm`.
+    A floating-point Cholesky factorisation that succeeds proves t I - X'X positive semidefinite up to its backward
+    error, at most gamma_{d+1} times the trace (Rump 2006); the errors of forming X'X are added. The bound exceeds the
+    true norm by about 1e-9 of it.
+
+    Args:
+        x: float64 (N, d).
+
+    Raises:
+        DataError: as `largest_row_norm`.
     """
     x = _features(x)
     if x.shape[0] < x.shape[1]:
         x = x.T
     samples, width = x.shape
     exponent = _exponent(x)
-    x = x * 2.0**-exponent  # a power of two: exact, and no square can overflow or underflow to matter
+    x = x * 2.0**-exponent  # exact, and prevents overflow and harmful underflow of squares
     frobenius = float(np.einsum("ij,ij->", x, x)) * (1 + 2 * _gamma(x.size + 2))
     slack = _gamma(samples + 2) * frobenius + 1e-290
     gram = x.T @ x
@@ -122,21 +135,32 @@ def operator_norm(x: NDArray[np.float64]) -> float:
 
 
 def rho(x: NDArray[np.float64]) -> float:
-    """A certified upper bound of ||X||_op / sqrt(N) for `x`, shape (N, d); never more than the largest row norm.
+    """Return a certified upper bound of ||X||_op / sqrt(N), which is at most the largest row norm.
 
-    It takes the place of the 1 in Hamm's bounds (docs/theory.md). Raises DataError as `largest_row_norm`.
+    It replaces the factor 1 in Hamm's bounds (docs/theory.md).
+
+    Args:
+        x: float64 (N, d).
+
+    Raises:
+        DataError: as `largest_row_norm`.
     """
     x = _features(x)
     return min(operator_norm(x) / math.sqrt(len(x)) * (1 + 2.0**-50), largest_row_norm(x))
 
 
 def radius(lam: float, classes: int = 2) -> float:
-    """R(lambda) = sqrt(W0((K - 1)/e) / lambda), rounded up: no logistic or softmax ridge minimiser is longer.
+    """Return R(lambda) = sqrt(W0((K - 1)/e) / lambda), a bound of every logistic or softmax ridge minimiser's norm.
 
-    `classes` = 2 is both the logistic loss with one weight vector and the softmax with two. Whatever the data, the
-    labels (hard or soft) and the features' norms: take the inner product of the stationarity condition with w; a
-    sample contributes at most max_m m / (1 + e^m / (K - 1)) = W0((K - 1)/e). Raises InvalidParameter for a lambda or K
-    out of range.
+    It holds for any data, hard or soft labels and any norms of the features. Proof: take the inner product of the
+    stationarity condition with w; a sample contributes at most max_m m / (1 + e^m / (K - 1)) = W0((K - 1)/e).
+
+    Args:
+        lam: lambda.
+        classes: K; 2 covers the logistic loss with one weight vector and the softmax with two.
+
+    Raises:
+        InvalidParameter: lambda or K is out of range.
 
     Examples:
         >>> round(radius(0.01), 3)
@@ -150,15 +174,18 @@ def radius(lam: float, classes: int = 2) -> float:
 
 
 def _over_lambda(numerator: float, lam: float, parties: int = 1) -> float:
-    """numerator / (M lambda)."""
+    """Return numerator / (M lambda)."""
     return numerator / (check_count(parties, "the number of parties") * check_positive(lam, "lambda"))
 
 
 def binary_majority(lam: float, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
     """Algorithm 1, labels +-1: min(rho/lambda, 2 R) for the logistic loss, 2 rho/lambda for a 1-Lipschitz one.
 
-    All labels may flip, and where one does the gradients differ by (l'(t) + l'(-t)) x (Hamm, equation (27)). Raises
-    InvalidParameter for a lambda or rho that is not positive and finite.
+    One party can flip all labels, and where a label flips the gradient changes by (l'(t) + l'(-t)) x (Hamm, equation
+    27).
+
+    Raises:
+        InvalidParameter: lambda or rho is not positive and finite.
     """
     reach = _over_lambda(check_positive(rho, "rho"), lam)
     if loss == "logistic":
@@ -169,8 +196,10 @@ def binary_majority(lam: float, rho: float = 1.0, loss: Loss = "logistic") -> Se
 def binary_soft(lam: float, parties: int, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
     """Algorithm 2, binary: rho/(M lambda) for the logistic loss, 2 rho/(M lambda) for a 1-Lipschitz one.
 
-    alpha_i moves by at most 1/M, and the gradient by (alpha_i - alpha_i') (l'(t) + l'(-t)) x_i (Hamm, equation (30)).
-    Raises InvalidParameter for a lambda, M or rho out of range.
+    alpha_i changes by at most 1/M, and the gradient by (alpha_i - alpha_i') (l'(t) + l'(-t)) x_i (Hamm, equation 30).
+
+    Raises:
+        InvalidParameter: lambda, M or rho is out of range.
     """
     reach = _over_lambda(check_positive(rho, "rho"), lam, parties)
     if loss == "logistic":
@@ -180,22 +209,24 @@ def binary_soft(lam: float, parties: int, rho: float = 1.0, loss: Loss = "logist
 
 
 def multiclass_majority(lam: float, classes: int, rho: float = 1.0) -> Sensitivity:
-    """Algorithm 1, softmax: min(sqrt(2) rho/lambda, 2 R); one-hot labels differ by sqrt(2) (Hamm, equation (52)).
+    """Algorithm 1, softmax: min(sqrt(2) rho/lambda, 2 R); one-hot labels differ by sqrt(2) (Hamm, equation 52).
 
-    Raises InvalidParameter for a lambda, K or rho out of range.
+    Raises:
+        InvalidParameter: lambda, K or rho is out of range.
     """
     reach = _over_lambda(math.sqrt(2) * check_positive(rho, "rho"), lam)
     return Sensitivity(_up(min(reach, 2 * radius(lam, classes))), source="min(sqrt(2) rho/lambda, 2 R); Hamm B.2")
 
 
 def multiclass_soft(lam: float, parties: int, classes: int, rho: float = 1.0) -> Sensitivity:
-    """Algorithm 2, softmax: sqrt(2) rho/(M lambda); two entries of alpha_i move by 1/M (Hamm, equation (59)).
+    """Algorithm 2, softmax: min(sqrt(2) rho/(M lambda), 2 R); two entries of alpha_i change by 1/M (Hamm, equation 59).
 
-    Raises InvalidParameter for a lambda, M, K or rho out of range.
+    Raises:
+        InvalidParameter: lambda, M, K or rho is out of range.
 
     Examples:
-        >>> found = multiclass_soft(lam=1e-3, parties=1000, classes=6)
-        >>> round(found.value, 4), found.norm, found.unit
+        >>> sensitivity = multiclass_soft(lam=1e-3, parties=1000, classes=6)
+        >>> round(sensitivity.value, 4), sensitivity.norm, sensitivity.unit
         (1.4142, 'l2', 'party')
     """
     reach = _over_lambda(math.sqrt(2) * check_positive(rho, "rho"), lam, parties)
@@ -203,9 +234,10 @@ def multiclass_soft(lam: float, parties: int, classes: int, rho: float = 1.0) ->
 
 
 def average(projection_radius: float, parties: int) -> Sensitivity:
-    """The mean of M parameter vectors, each projected on the ball of public radius C: 2 C/M.
+    """Mean of M parameter vectors, each projected on the ball of public radius C: 2 C/M.
 
-    Raises InvalidParameter for a radius or an M out of range.
+    Raises:
+        InvalidParameter: the radius or M is out of range.
     """
     diameter = 2 * check_positive(projection_radius, "the projection radius")
     return Sensitivity(_up(diameter / check_count(parties, "the number of parties")), source="2 C/M")
@@ -220,8 +252,10 @@ _BOTH = "party and one auxiliary sample"
 def binary_soft_private_auxiliary(lam: float, parties: int, samples: int, loss: Loss = "logistic") -> Sensitivity:
     """2/(M lambda) (N + M - 1)/N for a 1-Lipschitz loss, 1/(M lambda) (N + 2M - 1)/N for the logistic one.
 
-    N - 1 samples keep their features and move as before; the one that changes moves the sum by at most 2. Raises
-    InvalidParameter for a lambda, M or N out of range.
+    N - 1 samples keep their features and contribute as before; the sample that changes adds at most 2 to the sum.
+
+    Raises:
+        InvalidParameter: lambda, M or N is out of range.
     """
     samples = check_count(samples, "the number of auxiliary samples")
     reach = _over_lambda(1, lam, parties) / samples
@@ -233,9 +267,10 @@ def binary_soft_private_auxiliary(lam: float, parties: int, samples: int, loss: 
 
 
 def binary_majority_private_auxiliary(lam: float, samples: int, loss: Loss = "logistic") -> Sensitivity:
-    """(N + 1)/(N lambda) for the logistic loss, capped by 2 R; 2/lambda, unchanged, for a 1-Lipschitz one.
+    """min((N + 1)/(N lambda), 2 R) for the logistic loss; 2/lambda, unchanged, for a 1-Lipschitz one.
 
-    Raises InvalidParameter for a lambda or N out of range.
+    Raises:
+        InvalidParameter: lambda or N is out of range.
     """
     samples = check_count(samples, "the number of auxiliary samples")
     if loss == "logistic":
@@ -245,9 +280,10 @@ def binary_majority_private_auxiliary(lam: float, samples: int, loss: Loss = "lo
 
 
 def multiclass_soft_private_auxiliary(lam: float, parties: int, samples: int, classes: int) -> Sensitivity:
-    """sqrt(2)/(M lambda) (N + 2M - 1)/N: the sample that changes moves the sum by at most 2 sqrt(2).
+    """sqrt(2)/(M lambda) (N + 2M - 1)/N: the sample that changes adds at most 2 sqrt(2) to the sum.
 
-    Raises InvalidParameter for a lambda, M, N or K out of range.
+    Raises:
+        InvalidParameter: lambda, M, N or K is out of range.
     """
     samples = check_count(samples, "the number of auxiliary samples")
     value = (samples + 2 * parties - 1) / samples * _over_lambda(math.sqrt(2), lam, parties)
@@ -256,61 +292,84 @@ def multiclass_soft_private_auxiliary(lam: float, parties: int, samples: int, cl
 
 
 def multiclass_majority_private_auxiliary(lam: float, samples: int, classes: int) -> Sensitivity:
-    """min(sqrt(2) (N + 1)/(N lambda), 2 R); raises InvalidParameter for a lambda, N or K out of range."""
+    """Algorithm 1, softmax: min(sqrt(2) (N + 1)/(N lambda), 2 R).
+
+    Raises:
+        InvalidParameter: lambda, N or K is out of range.
+    """
     samples = check_count(samples, "the number of auxiliary samples")
     value = min(_over_lambda(math.sqrt(2) * (samples + 1) / samples, lam), 2 * radius(lam, classes))
     return Sensitivity(_up(value), unit=_BOTH, source="min(sqrt(2) (N + 1)/(N lambda), 2 R)")
 
 
-# -- what else a release must add
+# -- rounding to the lattice
 
 
 def with_lattice(sensitivity: Sensitivity, pitch: float, dimension: int) -> Sensitivity:
-    """Plus g sqrt(D) in L2, g D in L1: snapping moves each of the two vectors by at most g/2 per coordinate.
+    """Add the effect of rounding to a lattice of pitch g: g sqrt(D) in L2, g D in L1.
 
-    Raises InvalidParameter for a pitch that is not positive and finite.
+    Rounding moves each of the two neighbouring vectors by at most g/2 per coordinate.
+
+    Raises:
+        InvalidParameter: the pitch is not positive and finite.
     """
     factor = math.sqrt(dimension) if sensitivity.norm == "l2" else float(dimension)
     value = sensitivity.value + check_positive(pitch, "the pitch") * factor
     return replace(sensitivity, value=_up(value), source=f"{sensitivity.source} + lattice")
 
 
-# -- as the papers print them
+# -- bounds as printed in the paper
 
 
 def hamm_theorem_1(lam: float) -> Sensitivity:
-    """Hamm, equation (28), majority labels: 2/lambda; raises InvalidParameter for a lambda out of range."""
+    """Hamm, Theorem 1 (equation 28), majority labels: 2/lambda. Raises InvalidParameter for a lambda out of range."""
     return Sensitivity(_up(_over_lambda(2, lam)), source="Hamm Theorem 1: 2/lambda")
 
 
 def hamm_theorem_3(lam: float, parties: int) -> Sensitivity:
-    """Hamm, Theorem 3, soft labels: 2/(M lambda); raises InvalidParameter for a lambda or M out of range."""
+    """Hamm, Theorem 3, soft labels: 2/(M lambda). Raises InvalidParameter for a lambda or M out of range."""
     return Sensitivity(_up(_over_lambda(2, lam, parties)), source="Hamm Theorem 3: 2/(M lambda)")
 
 
 def hamm_b2(lam: float) -> Sensitivity:
-    """Hamm, equation (53), multiclass majority: sqrt(2)/lambda; raises InvalidParameter for a lambda out of range."""
+    """Hamm B.2 (equation 53), multiclass majority: sqrt(2)/lambda.
+
+    Raises:
+        InvalidParameter: lambda is out of range.
+    """
     return Sensitivity(_up(_over_lambda(math.sqrt(2), lam)), source="Hamm B.2: sqrt(2)/lambda")
 
 
 def hamm_b3(lam: float, parties: int) -> Sensitivity:
-    """Hamm, equation (60), multiclass soft: sqrt(2)/(M lambda); raises InvalidParameter for one out of range."""
+    """Hamm B.3 (equation 60), multiclass soft: sqrt(2)/(M lambda).
+
+    Raises:
+        InvalidParameter: lambda or M is out of range.
+    """
     return Sensitivity(_up(_over_lambda(math.sqrt(2), lam, parties)), source="Hamm B.3: sqrt(2)/(M lambda)")
 
 
 def hamm_b4(lam: float, parties: int) -> Sensitivity:
-    """Hamm B.4, average of softmax parameters: 2 sqrt(2)/(M lambda); raises InvalidParameter for one out of range."""
+    """Hamm B.4, average of softmax parameters: 2 sqrt(2)/(M lambda).
+
+    Raises:
+        InvalidParameter: lambda or M is out of range.
+    """
     return Sensitivity(_up(_over_lambda(2 * math.sqrt(2), lam, parties)), source="Hamm B.4: 2 sqrt(2)/(M lambda)")
 
 
 def hamm_b4_binary(lam: float, parties: int) -> Sensitivity:
     """Hamm B.4's argument with the binary constant 2/lambda of one classifier: 2/(M lambda).
 
-    Raises InvalidParameter for a lambda or M out of range.
+    Raises:
+        InvalidParameter: lambda or M is out of range.
     """
     return Sensitivity(_up(_over_lambda(2, lam, parties)), source="Hamm B.4, binary: 2/(M lambda)")
 
 
 def hamm_4_5_factor(parties: int, samples: int) -> float:
-    """Hamm 4.5: (N + M - 1)/N. Right on the general base 2/(M lambda), too small on the logistic and softmax bases."""
+    """Hamm 4.5: (N + M - 1)/N.
+
+    The factor is correct for the general bound 2/(M lambda), and too small for the logistic and softmax bounds.
+    """
     return (samples + parties - 1) / samples

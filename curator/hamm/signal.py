@@ -1,23 +1,24 @@
-"""How much of a release is signal: post-processing of the noisy release, the public plan and the public rows.
+"""Estimates of how much of a release is signal, by post-processing.
 
-Nothing else is used: no votes, no private rows, no accuracies. A release is T = S + noise, where S is what the parties'
-data say and the noise has a known law. Three numbers are estimated (docs/theory.md, "How much of a release is signal"):
+Only the noisy release, the public plan and the public rows are used; no votes, private rows or accuracies. A release is
+T = S + noise, where S is the exact statistic of the parties' data and the noise has a known law. Three numbers are
+estimated (docs/theory.md, "How much of a release is signal"):
 
 * `share` of ||T||^2 that is signal, max(0, 1 - E||noise||^2/||T||^2).
 * `agreement`: the expected share of the public rows to which the released classifier and that of S, which has no noise,
   give the same class.
 * `usual`: the largest expected share, over the classes, of the public rows to which the classifier of S gives that
-  class. It is what a classifier achieves that always gives the class that this release names as the most frequent.
+  class. It is the expected agreement of the constant classifier that always gives that class.
 
 The expectations are over S given T. S is taken to be Gaussian with mean 0, with the energy ||T||^2 - E||noise||^2
 (itself known only up to the standard deviation of ||T||^2), spread over the coordinates as the caller says; the noise
-is taken to be Gaussian with its true variance. Let the labels of the classifier without noise be true: the released one
-is right on `agreement` of the rows, and the one that always says the most frequent class on `usual` of them. A release
+is taken to be Gaussian with its true variance. If the labels of the classifier without noise were the truth, the
+released classifier would have accuracy `agreement` and the constant classifier `usual`. A release
 is `useless` when agreement - usual < `REACH` (1 - usual), or when ||T||^2 is less than `EVIDENCE` standard deviations
 of ||noise||^2 above E||noise||^2. Both numbers were chosen on simulated tables; the error rates are in docs/theory.md.
 
-**Limit.** Whether the classifier without noise is right, and which class the parties' rows most often have, cannot be
-known from public rows and a noisy release: a release that is not called useless may still be worth nothing.
+**Limit.** Public rows and a noisy release do not show whether the classifier without noise is right, nor which class is
+the most frequent among the parties' rows: a release that is not called useless may still be worth nothing.
 """
 
 from __future__ import annotations
@@ -36,26 +37,31 @@ __all__ = ["EVIDENCE", "REACH", "Energy", "Signal", "noise_energy", "signal_of"]
 Array = NDArray[np.float64]
 
 REACH = 0.2
-"""What part of the way from `usual` to 1 the agreement must have gone."""
+"""Smallest (agreement - usual) / (1 - usual) of a release that is not useless."""
 
 EVIDENCE = 1.0
-"""By how many standard deviations of the noise's energy the release's energy must pass its mean."""
+"""Smallest excess of ||T||^2 over E||noise||^2, in standard deviations of ||noise||^2."""
 
 _DRAWS = 100
+"""Draws of S given T."""
+
 _ROWS = 500
+"""Largest number of public rows that are used."""
+
 _LEAST = 1e-12
+"""Smallest energy of S, as a share of ||T||^2."""
 
 
 @dataclass(frozen=True)
 class Signal:
-    """What can be said of one release from itself and public values: estimates, none of them private.
+    """Estimates about one release, computed from itself and public values; all of them are public.
 
     Attributes:
-        share: of the release's squared length, the part that is not noise; 0 to 1.
+        share: estimated share of the release's squared length that is not noise; 0 to 1.
         share_std: standard deviation of `share`, from the noise; 1 where it is larger.
         agreement: expected share of public rows to which this classifier and that without noise give the same class.
         usual: expected share of public rows to which the classifier without noise gives the most frequent class.
-        useless: whether this classifier is not expected to beat the one that always says the most frequent class.
+        useless: whether this classifier is not expected to beat the constant classifier of the most frequent class.
     """
 
     share: float
@@ -67,7 +73,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Energy:
-    """Mean and variance of the squared length of the noise, and the number of entries that it has."""
+    """Mean and variance of the squared length of the noise, and its number of entries."""
 
     mean: float
     variance: float
@@ -75,14 +81,15 @@ class Energy:
 
 
 def noise_energy(mechanism: Mechanism, unit: float = 1.0, shares: float = 1.0) -> Energy:
-    """The energy of a mechanism's noise.
+    """Compute mean and variance of the squared length of a mechanism's noise.
 
     Args:
-        mechanism: whose law it is.
-        unit: what the noise is multiplied by.
-        shares: of joint noise, how many parties added a share for each share that the law is made of.
+        mechanism: the noise.
+        unit: factor by which the noise is multiplied.
+        shares: for joint noise, the number of shares added divided by the number that make up the mechanism's law.
 
-    Raises TypeError for a mechanism of another kind.
+    Raises:
+        TypeError: the mechanism is of an unknown kind.
     """
     count = mechanism.dimension
     if isinstance(mechanism, SphericalLaplace):
@@ -96,7 +103,7 @@ def noise_energy(mechanism: Mechanism, unit: float = 1.0, shares: float = 1.0) -
     elif isinstance(mechanism, RoundedGaussian):
         each, excess = (mechanism.sigma * unit) ** 2, 0.0
     else:
-        raise TypeError(f"the energy of {type(mechanism).__name__} noise is not known")
+        raise TypeError(f"noise_energy does not support {type(mechanism).__name__}")
     return Energy(count * each, count * (2 + excess) * each**2, count)
 
 
@@ -106,37 +113,39 @@ def signal_of(T: Array, Z: Array, labels: NDArray[np.integer], noise: Energy, *,
     Args:
         T: float64 (K, r), the noisy release as scores of the classes, summing to 0 over the classes.
         Z: float64 (N, r), the public rows in the coordinates of T.
-        labels: (N,), the classes that the released classifier, whatever was learned from T, gives to them.
-        noise: of T.
-        falling: whether the signal's energy falls with the coordinates' number like 1/j, as `wiener_filter` has it;
-            else it is spread evenly.
+        labels: integers (N,), the classes that the released classifier gives to the public rows.
+        noise: energy of the noise in T.
+        falling: whether the signal's energy falls with the number j of the coordinate like 1/j, as in `wiener_filter`;
+            otherwise it is spread evenly.
 
-    The random draws inside have a fixed seed, so that everybody who computes this finds the same.
+    Returns:
+        The estimates. The random draws have a fixed seed, so everybody gets the same numbers.
     """
-    kept = np.linspace(0, len(Z) - 1, min(len(Z), _ROWS)).astype(int)
-    Z, labels, basis = Z[kept], labels[kept], contrast_basis(len(T))
-    seen, length = basis @ T, float(np.sum(T**2))
+    subset = np.linspace(0, len(Z) - 1, min(len(Z), _ROWS)).astype(int)
+    Z, labels = Z[subset], labels[subset]
+    basis = contrast_basis(len(T))
+    contrasts, length = basis @ T, float(np.sum(T**2))
     if length == 0.0:
         return Signal(0.0, 0.0, 0.0, 1.0, useless=True)
     each, energy = noise.mean / noise.dimension, length - noise.mean
-    # Odd moments of the noise vanish, so that the two parts of ||S + noise||^2 are uncorrelated.
+    # Odd moments of the noise vanish, so ||noise||^2 and S.noise are uncorrelated.
     deviation = math.sqrt(noise.variance + 4 * max(energy, 0.0) * each)
     generator = np.random.default_rng(0)
     weights = 1 / np.arange(1, T.shape[1] + 1) if falling else np.ones(T.shape[1])
-    weights /= weights.sum() * len(seen)
-    same, usual = [], []
+    weights /= weights.sum() * len(contrasts)
+    agreements, class_shares = [], []
     for _ in range(_DRAWS):
         prior = weights * max(energy + deviation * generator.normal(), _LEAST * length)
         share = prior / (prior + each)
-        drawn = share * seen + np.sqrt(share * each) * generator.normal(size=seen.shape)
-        said = (Z @ drawn.T @ basis).argmax(axis=1)
-        same.append(np.mean(said == labels))
-        usual.append(np.bincount(said, minlength=len(T)) / len(said))
-    agreement, most = float(np.mean(same)), float(np.mean(usual, axis=0).max())
+        statistic = share * contrasts + np.sqrt(share * each) * generator.normal(size=contrasts.shape)
+        predicted = (Z @ statistic.T @ basis).argmax(axis=1)
+        agreements.append(np.mean(predicted == labels))
+        class_shares.append(np.bincount(predicted, minlength=len(T)) / len(predicted))
+    agreement, usual = float(np.mean(agreements)), float(np.mean(class_shares, axis=0).max())
     return Signal(
         share=round(max(0.0, energy / length), 4),
         share_std=round(min(1.0, deviation * noise.mean / length**2), 4),
         agreement=round(agreement, 3),
-        usual=round(most, 3),
-        useless=agreement - most < REACH * (1 - most) or energy < EVIDENCE * math.sqrt(noise.variance),
+        usual=round(usual, 3),
+        useless=agreement - usual < REACH * (1 - usual) or energy < EVIDENCE * math.sqrt(noise.variance),
     )

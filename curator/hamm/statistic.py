@@ -472,16 +472,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
         InvalidParameter: an argument is out of range.
         GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
-    for name, value, known in (("mechanism", mechanism, MECHANISMS), ("source", source, SOURCE_OF.values())):
-        if value not in known:
-            raise InvalidParameter(f"the {name} is {value!r}; it must be one of {', '.join(known)}")
-    if classes < 2 or parties < 1:
-        raise InvalidParameter(f"a statistic needs at least 2 classes and 1 party, not {classes} and {parties}")
-    if joint and mechanism == "spherical-laplace":
-        raise InvalidParameter(
-            "parties cannot add spherical Laplace noise in shares: rounded shares do not sum to the rounded law. "
-            "Choose discrete-laplace (pure epsilon) or gaussian (Skellam)"
-        )
+    _check_terms(mechanism, source, classes, parties, joint)
     if epsilon is not None:
         epsilon = check_epsilon(epsilon)
     rows = _public_rows(X)
@@ -489,17 +480,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     most = _most_coordinates(axes, len(rows))
     if rank is None:
         rank = most if epsilon is None else choose_rank(most, classes, parties, epsilon, delta, mechanism)
-    if transform is None:
-        if not 1 <= rank <= axes.shape[1]:
-            raise DataError(
-                f"rank must be 1 to {axes.shape[1]}, the number of independent directions of the auxiliary features, "
-                f"not {rank}; leave it out to use the rule"
-            )
-        transform = axes[:, :rank]
-    elif transform.ndim != 2 or len(transform) != rows.shape[1]:
-        raise DataError(
-            f"transform has shape {transform.shape}; it must have one row for each of the {rows.shape[1]} features"
-        )
+    transform = _coordinates(axes, rank, transform)
     grid: StatisticGrid | OwnDataGrid
     if source != "votes":
         grid = OwnDataGrid(transform, classes, source)
@@ -533,6 +514,20 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     )
 
 
+def _check_terms(mechanism: str, source: str, classes: int, parties: int, joint: bool) -> None:
+    """Raise InvalidParameter for terms of `plan_statistic` that are unknown, out of range or incompatible."""
+    for name, value, known in (("mechanism", mechanism, MECHANISMS), ("source", source, SOURCE_OF.values())):
+        if value not in known:
+            raise InvalidParameter(f"the {name} is {value!r}; it must be one of {', '.join(known)}")
+    if classes < 2 or parties < 1:
+        raise InvalidParameter(f"a statistic needs at least 2 classes and 1 party, not {classes} and {parties}")
+    if joint and mechanism == "spherical-laplace":
+        raise InvalidParameter(
+            "parties cannot add spherical Laplace noise in shares: rounded shares do not sum to the rounded law. "
+            "Choose discrete-laplace (pure epsilon) or gaussian (Skellam)"
+        )
+
+
 def _public_rows(X: Array) -> Array:
     """Check public features (N, d) and return them at unit length."""
     X = np.asarray(X, dtype=np.float64)
@@ -541,6 +536,23 @@ def _public_rows(X: Array) -> Array:
     if np.all(X[0] == X):
         raise DataError("all auxiliary samples are the same, so no classifier can be learned from them; collect others")
     return unit_rows(X)
+
+
+def _coordinates(axes: Array, rank: int, transform: Array | None) -> Array:
+    """Return the agreed coordinates (d, r), or the first `rank` of the whitened axes (d, R) where none are agreed."""
+    features, directions = axes.shape
+    if transform is None:
+        if not 1 <= rank <= directions:
+            raise DataError(
+                f"rank must be 1 to {directions}, the number of independent directions of the auxiliary features, not "
+                f"{rank}; leave it out to use the rule"
+            )
+        return axes[:, :rank]
+    if transform.ndim != 2 or len(transform) != features:
+        raise DataError(
+            f"transform has shape {transform.shape}; it must have one row for each of the {features} features"
+        )
+    return transform
 
 
 def _vote_grid(Z: Array, classes: int) -> tuple[StatisticGrid, float]:

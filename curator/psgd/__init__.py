@@ -1,1 +1,1 @@
-"""The third party of Rajkumar and Agarwal 2012."""
+"""Rajkumar and Agarwal 2012: the curator (the paper's third party), its noise and its privacy guarantee."""

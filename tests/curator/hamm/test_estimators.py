@@ -101,7 +101,7 @@ def test_agreed_classes_do_not_depend_on_the_labels() -> None:
     ]
     with pytest.raises(DataError, match="agreed classes"):
         SoftLabelClassifier(classes=["c", "a"]).fit(x, only_one)
-    with pytest.raises(DataError, match="3 columns for 2"):
+    with pytest.raises(DataError, match="3 columns"):
         SoftLabelClassifier(classes=["c", "a"]).fit(x, counts)
     for classes in (["a"], ["a", "a"], [["a"], ["b"]]):
         with pytest.raises(InvalidParameter, match="two distinct"):
@@ -142,7 +142,7 @@ def test_the_approximate_hinge() -> None:
     model = SoftLabelClassifier(epsilon=None, loss="huber", half_width=0.2).fit(x, counts)
     np.testing.assert_array_equal(model.coef_[0], minimise(x, alpha(counts), 1e-2, Huber(0.2)).w)
     assert not hasattr(model, "predict_proba")
-    with pytest.raises(InvalidParameter, match="binary"):
+    with pytest.raises(InvalidParameter, match="hinge"):
         SoftLabelClassifier(epsilon=None, loss="huber").fit(*counted(classes=3))
 
 
@@ -250,9 +250,9 @@ def test_own_data_is_the_sum_of_one_direction_from_each_party() -> None:
     assert OwnDataClassifier(epsilon=1.0, auxiliary=x[:50]).fit(x, labels, owners).sensitivity_.value == pytest.approx(
         2 / 7, rel=1e-5
     )
-    with pytest.raises(InvalidParameter, match="public coordinates"):
+    with pytest.raises(InvalidParameter, match="auxiliary="):
         OwnDataClassifier(epsilon=1.0).fit(x, labels, owners)
-    with pytest.raises(DataError, match="as many"):
+    with pytest.raises(DataError):
         OwnDataClassifier(epsilon=None).fit(x, labels, owners[:-1])
 
 
@@ -262,7 +262,7 @@ def test_a_fitted_linear_classifier_is_not_fitted_again() -> None:
     assert model.score([[1.0, 1.0]], ["yes"]) == 1.0
     three = LinearClassifier.of(np.eye(3), [1, 2, 3])
     assert three.predict([[0.0, 2.0, 1.0]]).tolist() == [2]
-    with pytest.raises(InvalidParameter, match="another release"):
+    with pytest.raises(InvalidParameter):
         model.fit([[1.0, 1.0]], ["yes"])
     with pytest.raises(DataError):
         model.predict([[1.0]])

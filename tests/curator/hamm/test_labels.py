@@ -128,7 +128,7 @@ def test_counts_and_labels_of_any_kind_of_integer_are_int64(kind: type) -> None:
 def test_one_party_must_have_voted_and_one_sample_is_enough() -> None:
     assert check_counts([[1, 0]]).tolist() == check_counts([[1, 0]], parties=1).tolist() == [[1, 0]]
     for parties in (0, -1):
-        with pytest.raises(DataError, match="no ballot at all"):
+        with pytest.raises(DataError, match="all zero"):
             check_counts([[0, 0]], parties=parties)
-    with pytest.raises(DataError, match="negative, or too large"):
+    with pytest.raises(DataError, match="negative"):
         check_counts(np.array([[2**63, 0]], dtype=np.uint64))

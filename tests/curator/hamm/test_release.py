@@ -334,7 +334,7 @@ def test_what_computing_adds_by_hand(shape: tuple[int, ...], value: float, inexa
 def test_parameters_may_be_2_to_the_60_steps_long_and_no_longer() -> None:
     pitch = choose_pitch(1 + 2.0**-38, 3)
     mechanism_for((3,), 0.0, pitch * 2.0**60 * (1 - 2.0**-53), Sensitivity(1.0), 1.0)
-    with pytest.raises(InvalidParameter, match="too small to be true"):
+    with pytest.raises(InvalidParameter, match="norm"):
         mechanism_for((3,), 0.0, pitch * 2.0**60, Sensitivity(1.0), 1.0)
 
 
@@ -370,7 +370,7 @@ def test_a_release_is_spherical_laplace_where_nobody_says_otherwise() -> None:
     assert isinstance(perturb(minimiser(np.zeros(3)), Sensitivity(0.5), 1.0).mechanism, SphericalLaplace)
     gaussian = perturb(minimiser(np.zeros(3)), Sensitivity(0.5), 1.0, noise="gaussian")
     assert gaussian.delta == 1e-6
-    with pytest.raises(InvalidParameter, match="no output noise named 'uniform'"):
+    with pytest.raises(InvalidParameter, match="uniform"):
         perturb(minimiser(np.zeros(3)), Sensitivity(0.5), 1.0, noise="uniform")  # type: ignore[arg-type]
 
 
@@ -386,10 +386,10 @@ def test_an_epsilon_that_is_none(epsilon: float) -> None:
 def test_a_sensitivity_that_does_not_fit() -> None:
     with pytest.raises(InvalidParameter, match="L2"):
         perturb(minimiser(np.zeros(2)), Sensitivity(1.0, norm="l1"), 1.0)
-    with pytest.raises(InvalidParameter, match="too small to be true"):
+    with pytest.raises(InvalidParameter, match="norm"):
         mechanism_for((3,), 0.0, 1e3, Sensitivity(1e-15), 1.0)
     for names in (("hard", "certified"), ("soft", "none")):
-        with pytest.raises(InvalidParameter, match="there "):
+        with pytest.raises(InvalidParameter, match="unknown"):
             erm_sensitivity(
                 names[0],
                 Logistic(),

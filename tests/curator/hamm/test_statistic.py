@@ -388,9 +388,9 @@ def test_bad_input_is_named_before_anything_is_released():
             plan(epsilon=epsilon)
     with pytest.raises(InvalidParameter, match="delta"):
         plan(mechanism="gaussian", delta=0.0)
-    with pytest.raises(InvalidParameter, match=r"^the mechanism is 'uniform'"):
+    with pytest.raises(InvalidParameter, match="uniform"):
         plan(mechanism="uniform")
-    with pytest.raises(InvalidParameter, match=r"^the source is 'gossip'"):
+    with pytest.raises(InvalidParameter, match="gossip"):
         plan(source="gossip")
     with pytest.raises(InvalidParameter, match="own rows"):
         st.release_statistic(counts, plan(source="own-data"))
@@ -401,7 +401,7 @@ def test_bad_input_is_named_before_anything_is_released():
     with pytest.raises(DataError, match="the same"):
         st.plan_statistic(np.ones((5, 2)), 2, 10, epsilon=1.0)
     deficient = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0]) / 40
-    with pytest.raises(DataError, match="lower the rank"):
+    with pytest.raises(DataError, match="not 3"):
         st.plan_statistic(deficient, 2, 10, epsilon=1.0, rank=3)
     for source in st.SOURCE_OF.values():
         with pytest.raises(GridTooCoarseError, match="smaller epsilon"):
@@ -414,7 +414,7 @@ def test_bad_input_is_named_before_anything_is_released():
         st.release_statistic(counts[:-1], plan())
     with pytest.raises(InvalidParameter, match="epsilon"):
         _ = plan(epsilon=None).event
-    with pytest.raises(InvalidParameter, match="leave nobody"):
+    with pytest.raises(InvalidParameter, match="colluders"):
         contributors(10, 5, 4)
 
 
@@ -633,7 +633,7 @@ def test_a_release_says_where_its_noise_is_from_and_of_how_many_it_is_the_mean()
         simulated = st.simulate_release(counts, plan, np.random.default_rng(1))
         assert (simulated.private, simulated.noise_source, simulated.plan) == (False, "simulated", plan)
         for release in (lambda t, p=plan: st.release_total(p, t), lambda t, p=plan: st.release_sum(t, p)):
-            with pytest.raises(DataError, match="entries and the plan"):
+            with pytest.raises(DataError, match="entries"):
                 release(total[:-1])
     noise = noisy.mechanism.sample(SimulationRandomness(1))
     by_hand = st.release_total(noisy, [a + b for a, b in zip(total, noise, strict=True)])
@@ -673,7 +673,7 @@ def test_the_grids_own_sensitivity_where_all_of_it_is_exact():
     assert (l1.norm, l1.source) == ("l1", "sqrt(D) 2/M, two points of the unit ball")
     assert (l2.norm, l2.source) == ("l2", "2/M, two points of the unit ball")
     st.grid_sensitivity(StatisticGrid(np.array([[2**53 - 1]]), np.array([[-1, 1]])))
-    with pytest.raises(InvalidParameter, match=r"pass 2\^53"):
+    with pytest.raises(InvalidParameter, match=r"2\^53"):
         st.grid_sensitivity(StatisticGrid(np.array([[2**53]]), np.array([[-1, 1]])))
 
 
@@ -702,7 +702,7 @@ def test_coordinates_that_were_agreed_on_are_taken_as_they_are():
     assert (plan.rank, plan.dimension, plan.classes, plan.parties) == (2, 4, 3, 10)
     assert plan.self_training.transform.shape == (4, 4)
     for wrong in (agreed[0], agreed[:3], np.zeros((5, 2))):
-        with pytest.raises(DataError, match="not those of 4 features"):
+        with pytest.raises(DataError, match="transform"):
             st.plan_statistic(X, 3, 10, epsilon=1.0, transform=wrong)
 
 
@@ -740,7 +740,7 @@ def test_as_few_classes_and_parties_as_there_can_be():
     X = problem(2, 1)[0]
     assert st.plan_statistic(X, 2, 1, epsilon=1.0).parties == 1
     for classes, parties in ((1, 1), (2, 0)):
-        with pytest.raises(InvalidParameter, match="at least 2 classes and 1 party"):
+        with pytest.raises(InvalidParameter, match="classes"):
             st.plan_statistic(X, classes, parties, epsilon=1.0)
     assert st.plan_statistic(X[:2], 2, 5, epsilon=1.0).rank == 1
     for bad in (X[:1], X[0], X[:0], np.where(X > 0, np.inf, X)):
