@@ -1,14 +1,15 @@
-"""Protocols broken in one line: what a mutant is, and how it is made.
+"""Protocols with one change that breaks them: what a mutant is, and how it is made.
 
-A mutant is an edit of the real source: one expression of one function is replaced, the function is compiled again in
-its own module and put in the place of the original, wherever that was imported. So each is one line from the real
-protocol by construction, none needs a switch in the protocol's code, and one whose line has changed says so and must
-be looked at.
+A mutant edits the real source: one expression or statement of one function is replaced, the function is compiled again
+in its own module and takes the place of the original wherever that was imported. The protocol's code needs no switch
+for it. The place is selected by its syntax tree (`psephos.audit.patterns`), so that a mutant survives renamed variables
+and another layout; one whose place is gone, or is no longer the only one, raises an error.
 """
 
 from __future__ import annotations
 import __future__
 
+import ast
 import inspect
 import sys
 import textwrap
@@ -16,32 +17,66 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from psephos.audit.model import Case, Context, Result
+from psephos.audit.patterns import substitute
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["SEEDED", "Mutant", "again", "caught_by", "edited", "replaced"]
+__all__ = ["SEEDED", "Edit", "Mutant", "again", "caught_by", "edited", "function_of", "replaced"]
 
 _CACHED = type(lru_cache(int))
 _FUTURE = __future__.annotations.compiler_flag
 SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
-"""The source of a fixed source of coins, for mutants that must not draw from the system."""
+"""The source of fixed randomness, for mutants that must not draw from the system."""
+
+
+class Edit(NamedTuple):
+    """One change of one function: the arguments of `edited`."""
+
+    owner: Any
+    function: str
+    old: str
+    new: str
+
+    @property
+    def change(self) -> str:
+        """The edit in words."""
+        return f"{self.owner.__name__}.{self.function}: `{self.old}` becomes `{self.new}`"
+
+
+def function_of(owner: Any, name: str) -> Any:
+    """Return the plain function behind `owner.name`: a function, method, property, or class or static method.
+
+    Raises:
+        InvalidParameter: `owner` has no such name.
+    """
+    try:
+        original = inspect.getattr_static(owner, name)
+    except AttributeError:
+        raise InvalidParameter(f"{owner.__name__} has no function {name}; was it renamed or moved?") from None
+    return next((f for f in (getattr(original, n, None) for n in ("func", "fget", "__func__")) if f), original)
 
 
 @contextmanager
 def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
-    """`owner.name` with `old` replaced by `new` in its source, everywhere it is in use, while the block runs.
+    """Replace `old` by `new` in the code of `owner.name`, everywhere it is in use, while the block runs.
 
-    Raises InvalidParameter unless `old` is there exactly once: the protocol has changed, and so must the mutant.
+    Args:
+        owner: a module or class.
+        name: one of its functions, methods or properties.
+        old: a pattern (`psephos.audit.patterns`) that matches one expression or statement of the function.
+        new: what takes its place, with holes of `old`; empty to leave out a statement.
+
+    Raises:
+        InvalidParameter: `old` does not match exactly one place; the protocol has changed, and so must the mutant.
     """
+    function = function_of(owner, name)
     original = inspect.getattr_static(owner, name)
-    function = next((f for f in (getattr(original, n, None) for n in ("func", "fget", "__func__")) if f), original)
-    source = textwrap.dedent(inspect.getsource(function))
-    if source.count(old) != 1:
-        raise InvalidParameter(f"the line to break in {name} has changed: {old!r} occurs {source.count(old)} times")
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    substitute(tree, old, new, where=f"{owner.__name__}.{name}")
     scope: dict[str, Any] = {}
-    code = compile(source.replace(old, new), f"<mutant of {name}>", "exec", flags=_FUTURE)
+    code = compile(ast.unparse(ast.fix_missing_locations(tree)), f"<mutant of {name}>", "exec", flags=_FUTURE)
     exec(code, function.__globals__, scope)  # noqa: S102 - our own source, edited above
     broken: Any = scope[name]
     if isinstance(broken, cached_property):
@@ -84,7 +119,7 @@ class Mutant:
     Attributes:
         name: what is broken, in the field's words.
         protocol: whose analysis must catch it.
-        owner, function, old, new: the edit.
+        owner, function, old, new: the edit, as in `edited`.
         check: the one that must see it.
         views: per side of a two-sample test; enough that the leak is seen at any seed.
     """
@@ -99,15 +134,20 @@ class Mutant:
     views: int = 30
 
     @property
+    def edit(self) -> Edit:
+        """The edit: the arguments of `edited`."""
+        return Edit(self.owner, self.function, self.old, self.new)
+
+    @property
     def change(self) -> str:
         """The edit in words."""
-        return f"{self.owner.__name__}.{self.function}: `{self.old}` becomes `{self.new}`"
+        return self.edit.change
 
 
 def caught_by(mutant: Mutant, case: Case, context: Context) -> tuple[str | None, Result]:
     """The check, if it notices, and what it found."""
     own = Context(seed=context.seed + 1, views=mutant.views, rate=context.rate)
-    with edited(mutant.owner, mutant.function, mutant.old, mutant.new):
+    with edited(*mutant.edit):
         result = case.check(mutant.check).run(own)
     return (mutant.check if result.leaks else None), result
 

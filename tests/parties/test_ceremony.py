@@ -114,7 +114,7 @@ def test_theta_tells_nobody_the_factors_whatever_the_degree() -> None:
     key = play(terms(degree=3))[0].threshold_key
     with pytest.raises(AssertionError, match="no multiple of phi"):
         factored(key.key.n, key.theta)
-    with edited(Batch, "exponent_share", "terms.degree * terms.bits + STATISTICAL_BITS", "terms.bits"):
+    with edited(Batch, "exponent_share", "$terms.degree * $terms.bits + STATISTICAL_BITS", "$terms.bits"):
         key = play(terms(degree=3))[0].threshold_key
     assert math.prod(factored(key.key.n, key.theta).factors()) == key.key.n
 

@@ -11,7 +11,6 @@ import pytest
 from psephos.audit.model import Context
 from psephos.audit.mutants import Mutant, caught_by, edited
 from psephos.audit.run import CASES, PROTOCOLS, RATE
-from psephos.protocol.errors import InvalidParameter
 from tests.security.lab.mutants import MUTANTS
 
 SEED = 20260
@@ -30,24 +29,12 @@ def test_there_are_enough_mutants_and_their_names_differ() -> None:
     assert {m.protocol for m in MUTANTS} == set(PROTOCOLS)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.protocol}: {m.name}")
-def test_the_line_to_break_is_there(mutant: Mutant) -> None:
-    with edited(mutant.owner, mutant.function, mutant.old, mutant.new):
-        pass
-
-
-def test_a_mutant_whose_line_has_changed_says_so() -> None:
-    mutant = MUTANTS[0]
-    with pytest.raises(InvalidParameter, match="has changed"), edited(mutant.owner, mutant.function, "not there", ""):
-        pass
-
-
 def test_an_edit_ends_with_its_block() -> None:
     import psephos.protocol.paillier.sharing
     import psephos.protocol.paillier.threshold
 
     before = psephos.protocol.paillier.sharing.deal_integer
-    broken = edited(psephos.protocol.paillier.sharing, "deal_integer", "range(1, holders + 1)", "range(holders)")
+    broken = edited(psephos.protocol.paillier.sharing, "deal_integer", "range(1, $holders + 1)", "range($holders)")
     with broken:
         assert (
             psephos.protocol.paillier.threshold.deal_integer

@@ -13,5 +13,5 @@ from tests.security.lab.planted import PLANTED, Planted
 @pytest.mark.parametrize("leak", PLANTED, ids=lambda leak: leak.name)
 def test_a_planted_leak_is_noticed(leak: Planted) -> None:
     prepare()
-    with edited(leak.owner, leak.function, leak.old, leak.new), pytest.raises(AssertionError):
+    with edited(*leak.edit), pytest.raises(AssertionError):
         leak.measure()

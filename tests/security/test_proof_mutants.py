@@ -12,5 +12,5 @@ from tests.security.lab.mutants_proofs import PROOF_MUTANTS, ProofMutant
 @pytest.mark.parametrize("mutant", PROOF_MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_forgery_is_stopped_by_one_line(mutant: ProofMutant) -> None:
     assert not mutant.forgery()
-    with edited(mutant.owner, mutant.function, mutant.old, mutant.new):
+    with edited(*mutant.edit):
         assert mutant.forgery()

@@ -193,8 +193,8 @@ def told(secret: int) -> bool:
 HERE = sys.modules[__name__]
 CURATOR = Coalition("curator", ("curator",))
 CASE = Case("mine", ("parity",), (CURATOR,), (Check("told", "curator", ("parity",), parity),))
-LEAKS = Mutant("tells", "mine", HERE, "told", "KNOWN and", "True and", "told")
-EQUAL = Mutant("changes nothing", "mine", HERE, "told", "== 1", "> 0", "told")
+LEAKS = Mutant("tells", "mine", HERE, "told", "KNOWN", "True", "told")
+EQUAL = Mutant("changes nothing", "mine", HERE, "told", "$remainder == 1", "$remainder > 0", "told")
 
 
 def test_a_case_of_ones_own_is_audited_and_its_mutants_noticed() -> None:
@@ -212,8 +212,8 @@ def test_an_unnoticed_mutant_and_a_leak_fail_an_audit() -> None:
     assert not unnoticed.passed
     with edited(LEAKS.owner, "told", LEAKS.old, LEAKS.new):
         assert not audit_case(CASE, seed=1).passed
-    with pytest.raises(InvalidParameter, match="has changed"):
-        audit_case(CASE, [Mutant("gone", "mine", LEAKS.owner, "told", "no such line", "", "told")])
+    with pytest.raises(InvalidParameter):
+        audit_case(CASE, [Mutant("gone", "mine", LEAKS.owner, "told", "no_such_name", "None", "told")])
     blank = Case("blank", ("parity", "size"), CASE.coalitions, CASE.checks)
     with pytest.raises(KeyError, match="size"):
         audit_case(blank, seed=1)

@@ -8,7 +8,6 @@ gross, so the fixed seed is not what makes a test pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import psephos.curator.hamm.statistic
 import psephos.curator.psgd.agreement
@@ -17,6 +16,7 @@ import psephos.parties.statistic
 import psephos.protocol.encrypted_sum.proofs
 import psephos.protocol.paillier.sharing
 import psephos.protocol.pathak.resharing
+from psephos.audit.mutants import Edit
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party
 from psephos.parties.pathak import PathakParty
@@ -31,56 +31,88 @@ from psephos.protocol.wire import Reader
 __all__ = ["BREAKS", "Break"]
 
 # The plaintext decides the randomness: a guessed vote can be encrypted and compared.
-CONVERGENT = (
+CONVERGENT = Edit(
     Encryptor,
     "_encrypt",
-    "generator_power(key, m) * r.value % modulus for m, r",
-    "generator_power(key, m) * gmpy2.powmod(m + 2, key.plaintext_modulus, modulus) % modulus for m, r",
+    "generator_power($key, $m) * $r.value % $modulus",
+    "generator_power($key, $m) * gmpy2.powmod($m + 2, $key.plaintext_modulus, $modulus) % $modulus",
 )
-NO_NOISE = (psephos.parties.statistic, "with_share", "[value + noise for", "[value for")
-NO_RANDOMNESS = (
+NO_NOISE = Edit(
+    psephos.parties.statistic,
+    "with_share",
+    "[$value + $noise for $value, $noise in $pairs]",
+    "[$value for $value, $noise in $pairs]",
+)
+NO_RANDOMNESS = Edit(
     Encryptor,
     "_encrypt",
-    "generator_power(key, m) * r.value % modulus",
-    "generator_power(key, m) % modulus",
+    "generator_power($key, $m) * $r.value % $modulus",
+    "generator_power($key, $m) % $modulus",
 )
-OPENED_TWICE = (KeyHolder, "open", "openings.first(self.round.digest,", "openings.first(request.product_digest,")
-LOW_DEGREE = (psephos.protocol.paillier.sharing, "integer_polynomial", "range(threshold - 1)", "range(threshold - 2)")
-F0_IS_S = (
+OPENED_TWICE = Edit(
+    KeyHolder,
+    "open",
+    "self._openings.first(self.round.digest, $product, $make)",
+    "self._openings.first($product, $product, $make)",
+)
+LOW_DEGREE = Edit(
+    psephos.protocol.paillier.sharing, "integer_polynomial", "range($threshold - 1)", "range($threshold - 2)"
+)
+F0_IS_S = Edit(
     psephos.protocol.paillier.sharing,
     "integer_polynomial",
-    "return [delta * secret]",
-    "return [secret]",
+    "[$delta * $secret]",
+    "[$secret]",
 )
 # Votes for the next class: whoever reads anything does not read the votes that were given.
-OTHER_VOTES = (
+OTHER_VOTES = Edit(
     Party,
     "votes",
-    "self._voter.predict_votes(auxiliary.samples)",
-    "(self._voter.predict_votes(auxiliary.samples) + 1) % len(self.classes)",
+    "self._voter.predict_votes($samples)",
+    "(self._voter.predict_votes($samples) + 1) % len(self.classes)",
 )
-ZEROS = (Party, "ballot", "self.number, values, encryptor", "self.number, [0] * len(values), encryptor")
-NO_KNOWLEDGE = (psephos.protocol.encrypted_sum.proofs, "check_proofs", 'if round_.proofs == "knowledge":', "if False:")
-NO_VALIDITY = (psephos.protocol.encrypted_sum.proofs, "check_proofs", 'elif round_.proofs == "valid":', "elif False:")
-NO_OPENING_PROOFS = (
+ZEROS = Edit(
+    Party,
+    "ballot",
+    "encrypt_with_proof($round, self.number, $values, $...rest)",
+    "encrypt_with_proof($round, self.number, [0] * len($values), $...rest)",
+)
+NO_KNOWLEDGE = Edit(psephos.protocol.encrypted_sum.proofs, "check_proofs", '$round.proofs == "knowledge"', "False")
+NO_VALIDITY = Edit(psephos.protocol.encrypted_sum.proofs, "check_proofs", '$round.proofs == "valid"', "False")
+NO_OPENING_PROOFS = Edit(
     psephos.protocol.encrypted_sum.proofs,
     "check_opening",
-    'if round_.proofs == "none":',
-    "if True:",
+    '$round.proofs == "none"',
+    "True",
 )
-COUNTED_TWICE = (BallotProduct, "_first_of_each", "if members >> ballot.party & 1:", "if False:")
-COUNTED_LATE = (Observer, "late", "raise self.lateness(entry)", "return self.observe(state, (entry,))")
-NO_MINIMUM = (BallotProduct, "check_minimum", "len(self) < self.round.minimum_ballots", "len(self) < 1")
-ANY_NAME = (Closed, "with_confirmation", 'if entry.sender != f"holder {said.holder}":', "if False:")
-UNCONFIRMED = (KeyHolder, "_check_confirmed", "if agreed < self.round.confirmations:", "if False:")
-NO_SHARES = (psephos.parties.pathak_noise, "noise_share", "shares.share(randomness)", "[0] * terms.features")
-OTHER_PARAMETERS = (PathakParty, "_result", "self._parameters, state", "tuple(w + 1 for w in self._parameters), state")
-ANY_SESSION = (Reader, "__init__", "session is not None and session_of(data) != session", "False")
-ANY_REQUEST = (KeyHolder, "open", "left_out := seen.members & ~request.members", "left_out := 0")
+COUNTED_TWICE = Edit(BallotProduct, "_first_of_each", "$members >> $ballot.party & 1", "False")
+COUNTED_LATE = Edit(Observer, "late", "raise self.lateness($entry)", "return self.observe(state, ($entry,))")
+NO_MINIMUM = Edit(BallotProduct, "check_minimum", "len(self) < self.round.minimum_ballots", "len(self) < 1")
+ANY_NAME = Edit(Closed, "with_confirmation", '$entry.sender != f"holder {$message.holder}"', "False")
+UNCONFIRMED = Edit(KeyHolder, "_check_confirmed", "$agreed < self.round.confirmations", "False")
+NO_SHARES = Edit(psephos.parties.pathak_noise, "noise_share", "$shares.share($randomness)", "[0] * $shares.dimension")
+OTHER_PARAMETERS = Edit(
+    PathakParty,
+    "_result",
+    "Contribution($size, $parameters, $noise)",
+    "Contribution($size, tuple(w + 1 for w in $parameters), $noise)",
+)
+ANY_SESSION = Edit(Reader, "__init__", "$session is not None and session_of($data) != $session", "False")
+ANY_REQUEST = Edit(
+    KeyHolder,
+    "open",
+    """
+if $unseen := $request.members & ~$seen.members:
+    $...refuse
+if $left_out := $seen.members & ~$request.members:
+    ...
+""",
+    """
+if $unseen := $request.members & ~$seen.members:
+    $...refuse
+""",
+)
 _LAST = "asks for the last step"
-
-
-Edit = tuple[Any, str, str, str]
 
 
 @dataclass(frozen=True, init=False)
@@ -103,26 +135,26 @@ BREAKS = (
     Break(
         "tally",
         "other data, same votes, curator",
-        (
+        Edit(
             Party,
             "votes",
-            "self._voter.predict_votes(auxiliary.samples)",
-            "np.roll(self._voter.predict_votes(auxiliary.samples), len(getattr(self._voter, 'samples', ())) // 100)",
+            "self._voter.predict_votes($samples)",
+            "np.roll(self._voter.predict_votes($samples), len(getattr(self._voter, 'samples', ())) // 100)",
         ),
     ),
     Break(
         "tally",
         "messages replayed, party",
-        (Encryptor, "randomizers", "comb.draw(self.randomness)", "comb.draw(SYSTEM)"),
+        Edit(Encryptor, "randomizers", "$comb.draw(self.randomness)", "$comb.draw(SYSTEM)"),
     ),
     Break(
         "tally",
         "noise replayed, curator",
-        (
+        Edit(
             psephos.curator.hamm.statistic,
             "release_sum",
-            "plan.mechanism.sample(randomness)",
-            "plan.mechanism.sample(SYSTEM)",
+            "$plan.mechanism.sample($randomness)",
+            "$plan.mechanism.sample(SYSTEM)",
         ),
     ),
     Break("tally", "parameters simulated, curator", CONVERGENT),
@@ -138,11 +170,11 @@ BREAKS = (
     Break(
         "statistic",
         "same votes, curator",
-        (
+        Edit(
             psephos.parties.statistic.StatisticParty,
             "_start",
-            "noisy_contribution(self._grid, votes,",
-            "noisy_contribution(self._grid, np.roll(votes, len(self.party._voter.samples) // 100),",
+            "noisy_contribution($grid, $votes, $...rest)",
+            "noisy_contribution($grid, np.roll($votes, len(self.party._voter.samples) // 100), $...rest)",
         ),
     ),
     Break("statistic", "votes swapped, outsider (the board)", CONVERGENT, NO_NOISE),
@@ -158,11 +190,14 @@ BREAKS = (
         "pathak-printed",
         "simulation but for the total, party 2 (the smallest)",
         # Party 2 is handed every vector whole, and everybody else zeros.
-        (
+        Edit(
             psephos.protocol.pathak.resharing,
             "split_vector",
-            "[*drawn, last]",
-            "[[0] * len(vector)] * (parts - 2) + [[v & mask for v in vector], [0] * len(vector)]",
+            """
+$last = [$difference & $mask for $entry, $column in zip($vector, ...)]
+return [*$drawn, $last]
+""",
+            "return [[0] * len($vector)] * (len($drawn) - 1) + [[v & $mask for v in $vector], [0] * len($vector)]",
         ),
         views=36,
     ),
@@ -174,12 +209,17 @@ BREAKS = (
     Break(
         "pathak-printed",
         "insider, party 2 (the smallest)",
-        (PathakParty, "_result", "state.noise)", "tuple(tuple(e + 1 for e in n) for n in state.noise))"),
+        Edit(
+            PathakParty,
+            "_result",
+            "Contribution($size, $parameters, $noise)",
+            "Contribution($size, $parameters, tuple(tuple(e + 1 for e in vector) for vector in $noise))",
+        ),
     ),
     Break(
         "pathak-repaired",
         "sizes read, curator and a party",
-        (PathakParty, "_share_size", "self._size << TIE_BITS", "16 << TIE_BITS"),
+        Edit(PathakParty, "_share_size", "self._size << TIE_BITS", "16 << TIE_BITS"),
     ),
     Break(
         "pathak-repaired",
@@ -190,7 +230,12 @@ BREAKS = (
     Break(
         "psgd",
         "data swapped, curator",
-        (GradientParty, "vector", "[u + e + r for", "[u * (1 + self.number) for"),
+        Edit(
+            GradientParty,
+            "vector",
+            "[$u + $e + $r for $u, $e, $r in $entries]",
+            "[$u * (1 + self.number) for $u, $e, $r in $entries]",
+        ),
     ),
     Break("psgd", "freshness, curator", NO_RANDOMNESS),
     Break("psgd", "threshold, party", LOW_DEGREE),
@@ -198,7 +243,12 @@ BREAKS = (
     Break(
         "psgd",
         "sizes read, curator",
-        (psephos.curator.psgd.agreement._Asked, "__init__", "loss.lipschitz * largest * (1", "self.records * (1"),
+        Edit(
+            psephos.curator.psgd.agreement._Asked,
+            "__init__",
+            "$loss.lipschitz * $largest * (1 + $rounding)",
+            "self.records * (1 + $rounding)",
+        ),
     ),
     *(
         Break("tally-liars", f"{strategy}, {coalition}", edit, views=2)
@@ -208,11 +258,20 @@ BREAKS = (
             ("lying parties", COUNTED_TWICE, "votes twice"),
             (
                 "lying parties",
-                (Observer, "late", "raise self.lateness(entry)", "return self.observe(state, (entry,))"),
+                COUNTED_LATE,
                 "votes late",
             ),
             ("t - 1 lying holders", NO_OPENING_PROOFS, "answers at random", "shapes its answer"),
-            ("t - 1 lying holders", (Closed, "agreeing", "if product == digest", ""), "confirms another product"),
+            (
+                "t - 1 lying holders",
+                Edit(
+                    Closed,
+                    "agreeing",
+                    "[$holder for $holder, $product in self.confirmed if $product == $digest]",
+                    "[$holder for $holder, $product in self.confirmed]",
+                ),
+                "confirms another product",
+            ),
             ("t - 1 lying holders", ANY_NAME, "confirms in another's name"),
             ("lying curator and parties", NO_KNOWLEDGE, "opens a round of its own"),
             ("lying curator and parties", NO_MINIMUM, "opens early or less", "asks for what isolates"),
@@ -228,10 +287,19 @@ BREAKS = (
             ("t - 1 lying holders", NO_OPENING_PROOFS, "answers at random"),
             (
                 "lying curator and party",
-                (DescentState, "announced", "announcement.step != self.steps + 1", "False"),
+                Edit(DescentState, "announced", "self.open or $announcement.step != self.steps + 1", "self.open"),
                 _LAST,
             ),
-            ("lying curator and party", (DescentState, "announced", "if self.open or", "if"), "asks twice"),
+            (
+                "lying curator and party",
+                Edit(
+                    DescentState,
+                    "announced",
+                    "self.open or $announcement.step != self.steps + 1",
+                    "$announcement.step != self.steps + 1",
+                ),
+                "asks twice",
+            ),
             ("lying curator and party", ANY_SESSION, "asks under other terms"),
             ("lying curator and party", ANY_REQUEST, "leaves a ballot out"),
             ("lying curator, board, party and t - 1 holders", UNCONFIRMED, "shows two boards"),
@@ -254,15 +322,20 @@ BREAKS = (
     Break(
         "ceremony",
         "threshold, t - 1 holders",
-        (Batch, "_phi", "if s == 0 else mpz(0))", "- n // 4 * 2 if s == 0 else n // 4)"),
-        (Batch, "exponent_share", "place, n)) + zero)", "place, n)))"),
-        (psephos.protocol.paillier.sharing, "integer_polynomial", "randomness.below(width)", "0"),
+        Edit(
+            Batch,
+            "_phi",
+            "$n + 1 - $offset if $subset == 0 else mpz(0)",
+            "$n + 1 - $offset - $n // 4 * 2 if $subset == 0 else $n // 4",
+        ),
+        Edit(Batch, "exponent_share", "int($product + $zero)", "int($product)"),
+        Edit(psephos.protocol.paillier.sharing, "integer_polynomial", "$randomness.below($width)", "0"),
         views=2,
     ),
     Break(
         "ceremony",
         "opening, t holders",
-        (KeyShare, "share", "return self._share", "return self._share + self.threshold_key.key.n"),
+        Edit(KeyShare, "share", "return self._share", "return self._share + self.threshold_key.key.n"),
         views=2,
     ),
 )

@@ -15,11 +15,11 @@ from psephos.audit.mutants import Mutant, again
 __all__ = ["MUTANTS"]
 
 _HALF = (
-    "tuple(c * r.value % key.ciphertext_modulus for c, r in zip(powers, "
-    "Encryptor(key, 'half', randomness=self._randomness, expected=8).randomizers(len(powers))))"
+    "tuple(c * r.value % $key.ciphertext_modulus for c, r in zip($powers, "
+    "Encryptor($key, 'half', randomness=self._randomness, expected=8).randomizers(len($powers))))"
 )
 _PARTY_0 = "party 0 (draws pi_1, the key and the mask)"
-_LAST_MASKS = "masks = [self._randomness.bits(MASK_BITS) - (1 << (MASK_BITS - 1)) for _ in self._parties]"
+_LAST_MASKS = "[self._randomness.bits(MASK_BITS) - $half for $party in self._parties]"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -27,8 +27,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-public-bound",
         psephos.parties.pathak_noise,
         "noise_share",
-        "contributors = terms.parties - terms.excluded",
-        "contributors = terms.parties",
+        "$terms.parties - $terms.excluded",
+        "$terms.parties",
         "noise law",
     ),
     Mutant(
@@ -36,7 +36,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-public-bound",
         psephos.parties.pathak.PathakParty,
         "agree",
-        "[w + e for w, e in zip(self._parameters, noise, strict=True)]",
+        "[$w + $e for $w, $e in zip(self._parameters, ...)]",
         "self._parameters",
         "simulation, consumer (the published shares)",
         views=60,
@@ -46,8 +46,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-public-bound",
         psephos.parties.pathak.PathakParty,
         "agree",
-        "noise_share(terms, terms.smallest_size, ",
-        "noise_share(terms, 16 * terms.largest_size, ",
+        "noise_share($terms, $terms.smallest_size, $randomness)",
+        "noise_share($terms, 16 * $terms.largest_size, $randomness)",
         "simulation, consumer (the published shares)",
         views=60,
     ),
@@ -56,8 +56,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-printed",
         psephos.protocol.pathak.noise,
         "noise_scale",
-        "2 * terms.parties / (",
-        "2 / (",
+        "2 * $terms.parties / $rest",
+        "2 / $rest",
         "noise law",
     ),
     Mutant(
@@ -74,8 +74,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak_noise,
         "noise_share",
-        "contributors = terms.parties - terms.excluded",
-        "contributors = terms.parties",
+        "$terms.parties - $terms.excluded",
+        "$terms.parties",
         "noise law",
     ),
     Mutant(
@@ -83,8 +83,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-printed",
         psephos.parties.pathak.PathakParty,
         "_add_noise",
-        "self._full(key, tuple(powers))",
-        "tuple(powers)",
+        "self._full($key, tuple($powers))",
+        "tuple($powers)",
         f"freshness, {_PARTY_0}",
     ),
     Mutant(
@@ -92,8 +92,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-printed",
         psephos.parties.pathak.PathakParty,
         "_share_size",
-        "receiver = agreed.permutation[self.number]",
-        "receiver = self.number",
+        "$agreed.permutation[self.number]",
+        "self.number",
         "data sets exchanged, curator",
     ),
     Mutant(
@@ -102,7 +102,7 @@ MUTANTS: tuple[Mutant, ...] = (
         psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
         _LAST_MASKS,
-        "masks = [0 for _ in self._parties]",
+        "[0 for $party in self._parties]",
         "masked shares, all parties but two",
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS: tuple[Mutant, ...] = (
         psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
         _LAST_MASKS,
-        "masks = [self._randomness.bits(SHARE_BITS) for _ in self._parties]",
+        "[self._randomness.bits(SHARE_BITS) for $party in self._parties]",
         "masked shares, all parties but two",
     ),
     Mutant(
@@ -120,7 +120,7 @@ MUTANTS: tuple[Mutant, ...] = (
         psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
         _LAST_MASKS,
-        "masks = [self._randomness.bits(MASK_BITS)] * self.terms.parties",
+        "[self._randomness.bits(MASK_BITS)] * self.terms.parties",
         "masked shares, all parties but two",
     ),
     Mutant(
@@ -128,8 +128,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
-        'fresh = Encryptor(group_key, "full", randomness=self._randomness).rerandomize(masked)',
-        "fresh = masked",
+        "Encryptor(...).rerandomize($masked)",
+        "$masked",
         "freshness, all parties but two",
     ),
     Mutant(
@@ -137,8 +137,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.curator.pathak.curator.PathakCurator,
         "blind_and_permute",
-        "random_permutation(self.terms.parties, self._randomness)",
-        "tuple(range(self.terms.parties))",
+        "random_permutation($parties, self._randomness)",
+        "tuple(range($parties))",
         "order of places, all parties but two",
     ),
     Mutant(
@@ -146,8 +146,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "agree",
-        "random_permutation(terms.parties, self._randomness)",
-        "tuple(range(terms.parties))",
+        "random_permutation($parties, self._randomness)",
+        "tuple(range($parties))",
         "data sets exchanged, curator",
     ),
     Mutant(
@@ -155,8 +155,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "_share_size",
-        "share = self._randomness.bits(SHARE_BITS)",
-        "share = self._randomness.bits(TIE_BITS)",
+        "self._randomness.bits(SHARE_BITS)",
+        "self._randomness.bits(TIE_BITS)",
         "simulation, curator",
         views=110,
     ),
@@ -165,8 +165,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "vote_rung",
-        "self._full(agreed.curator_key, tuple(rungs))",
-        "tuple(rungs)",
+        "self._full($key, tuple($rungs))",
+        "tuple($rungs)",
         f"freshness, {_PARTY_0}",
     ),
     Mutant(
@@ -174,7 +174,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "_add_noise",
-        "self._full(key, tuple(powers))",
+        "self._full($key, tuple($powers))",
         _HALF,
         f"Jacobi symbols, {_PARTY_0}",
     ),
@@ -183,8 +183,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "mask_noise",
-        "mask = [self._randomness.bits(mask_bits(terms)) for",
-        "mask = [0 for",
+        "[self._randomness.bits(mask_bits($terms)) for $i in $entries]",
+        "[0 for $i in $entries]",
         "simulation, curator",
         views=110,
     ),
@@ -193,8 +193,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "mask_noise",
-        "mask = [self._randomness.bits(mask_bits(terms)) for",
-        "mask = [self._randomness.bits(16) for",
+        "[self._randomness.bits(mask_bits($terms)) for $i in $entries]",
+        "[self._randomness.bits(16) for $i in $entries]",
         "simulation, curator",
         views=110,
     ),
@@ -203,8 +203,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.parties.pathak.PathakParty,
         "mask_noise",
-        "mask = [self._randomness.bits(mask_bits(terms)) for _ in range(terms.features)]",
-        "mask = [self._randomness.bits(mask_bits(terms))] * terms.features",
+        "[self._randomness.bits(mask_bits($terms)) for $i in range($count)]",
+        "[self._randomness.bits(mask_bits($terms))] * $count",
         "simulation, curator",
         views=110,
     ),
@@ -213,8 +213,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.pathak.resharing,
         "split_vector",
-        "randomness.bits(modulus_bits) for _ in vector",
-        "int(randomness.bits(24) * 2.0 ** (modulus_bits - 24)) for _ in vector",
+        "$randomness.bits($width)",
+        "int($randomness.bits(24) * 2.0 ** ($width - 24))",
         "simulation, all parties but two",
     ),
     Mutant(
@@ -222,8 +222,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.pathak.resharing,
         "split_vector",
-        "randomness.bits(modulus_bits) for _ in vector",
-        "randomness.bits(modulus_bits - 1) for _ in vector",
+        "$randomness.bits($width)",
+        "$randomness.bits($width - 1)",
         "resharing enumerated",
     ),
     Mutant(
@@ -231,8 +231,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.paillier.encryption.Encryptor,
         "randomizers",
-        "[comb.draw(self.randomness) for _ in range(count)]",
-        "[comb.draw(self.randomness)] * count",
+        "[$comb.draw(self.randomness) for $i in range($count)]",
+        "[$comb.draw(self.randomness)] * $count",
         f"freshness, {_PARTY_0}",
     ),
     Mutant(
@@ -240,8 +240,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.pathak.comparison,
         "answer",
-        "random_permutation(len(blinded), randomness)",
-        "tuple(range(len(blinded)))",
+        "random_permutation($count, $randomness)",
+        "tuple(range($count))",
         "comparison enumerated",
     ),
     Mutant(
@@ -249,8 +249,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.pathak.comparison,
         "_blinded",
-        "randomness.below(key.u - 1)",
-        "randomness.below(3)",
+        "$randomness.below($key.u - 1)",
+        "$randomness.below(3)",
         "comparison enumerated",
     ),
     Mutant(
@@ -258,8 +258,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.pathak.comparison,
         "answer",
-        "delta = randomness.bits(1)",
-        "delta = 0",
+        "$randomness.bits(1)",
+        "0",
         "comparison enumerated",
     ),
     Mutant(
@@ -267,8 +267,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.pathak.comparison,
         "_blinded",
-        "gmpy2.powmod(c, r, n) * h % n",
-        "gmpy2.powmod(c, r, n)",
+        "gmpy2.powmod($c, $r, $n) * $h % $n",
+        "gmpy2.powmod($c, $r, $n)",
         "comparison's blinds",
     ),
     Mutant(
@@ -276,8 +276,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-all-pairs",
         psephos.protocol.pathak.comparison,
         "answer",
-        "blinds[number * (bits + 1) : (number + 1) * (bits + 1)]",
-        "blinds[: bits + 1]",
+        "$blinds[$number * $size : $end]",
+        "$blinds[:$size]",
         "comparison's blinds",
     ),
     Mutant(
@@ -285,8 +285,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-all-pairs",
         psephos.protocol.pathak.comparison,
         "answer",
-        "delta = randomness.bits(1)",
-        "delta = delta if number else randomness.bits(1)",
+        """
+$fresh = $blinds[$number * $size : $end]
+$coin = $randomness.bits(1)
+""",
+        """
+$fresh = $blinds[$number * $size : $end]
+$coin = $coin if $number else $randomness.bits(1)
+""",
         "comparison at width",
     ),
 )

@@ -19,7 +19,7 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.audit.mutants import edited
+from psephos.audit.mutants import Edit, edited
 from psephos.protocol.encrypted_sum import proofs
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import ProofError
@@ -36,7 +36,7 @@ from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 if TYPE_CHECKING:
     from psephos.protocol.encrypted_sum.rounds import Round
 
-__all__ = ["PROOF_MUTANTS", "ProofMutant"]
+__all__ = ["FORGER_EDITS", "PROOF_MUTANTS", "ProofMutant"]
 
 HERE = b"round 1, party 3"
 SAMPLES, CLASSES = 60, 3
@@ -58,6 +58,10 @@ class ProofMutant:
     old: str
     new: str
     forgery: Callable[[], bool]
+
+    @property
+    def edit(self) -> Edit:
+        return Edit(self.owner, self.function, self.old, self.new)
 
 
 @cache
@@ -196,19 +200,26 @@ def _ballot(held: dict[int, int], claimed: dict[int, int], *, lie: bool = False)
     return _holds(lambda: validity.verify(HERE, layout, c, proof))
 
 
+_COMMIT = "np.ascontiguousarray($columns)"
+_SPOIL = f"np.array([c ^ np.uint64(place % 8 == 0) for place, c in enumerate({_COMMIT})])"
+
+FORGER_EDITS: list[Edit] = [Edit(validity._Committed, "__init__", _COMMIT, _SPOIL)]
+"""What cheaters change in the honest prover."""
+
+
 def _spoiled() -> bool:
     """Every eighth column of every commitment is not the code word's: 152 columns would meet one but for 2^-29."""
-    commit = "np.ascontiguousarray(coset_values(polynomials, layout.size).T)"
-    spoil = f"np.array([c ^ np.uint64(place % 8 == 0) for place, c in enumerate({commit})])"
-    with edited(validity._Committed, "__init__", commit, spoil):
+    with edited(*FORGER_EDITS[0]):
         return any(_ballot({0: 1}, {0: 1}) for _ in range(20))
 
 
 def _lies(held: dict[int, int], claimed: dict[int, int], old: str, new: str) -> Callable[[], bool]:
-    """A cheater that goes another way at one place of `validity.prove`."""
+    """Return a cheater that goes another way at one place of `validity.prove`."""
+    edit = Edit(validity, "prove", old, new)
+    FORGER_EDITS.append(edit)
 
     def forgery() -> bool:
-        with edited(validity, "prove", old, new):
+        with edited(*edit):
             return _ballot(held, claimed)
 
     return forgery
@@ -240,17 +251,40 @@ def _known_columns(
     return np.pad(answer, (0, k))
 
 
-_ANSWERS = "        polynomials += [near, square, add(equation, masks[2][repeat])]"
+# The parts of `validity.prove` at which a cheater goes another way.
 
-_FITTED = """        polynomials += [near, masks[1][repeat], add(equation, masks[2][repeat])]
-        held = dot(combine.squares[repeat], _constraints(layout, coset_values(rows, layout.size)))
-        place = layout.first_rows + REPEATS + repeat
-        committed[0].columns[:, place] = sub(coset_values(masks[1][repeat][None], layout.size)[0], held)
+_ANSWERS = """
+$committed.append(_Committed($second, $layout, $randomness))
+$...combine_rows
+for $repeat in range(REPEATS):
+    $near = add(dot($combine.rows[$repeat], $rows), $masks[0][$repeat])
+    $square = $answer_about_constraints
+    $equation = $answer_about_equations
+    $polynomials += [$near, $square, add($equation, $masks[2][$repeat])]
 """
+
+_ANSWERS_BEGIN = """
+$committed.append(_Committed($second, $layout, $randomness))
+$...combine_rows
+for $repeat in range(REPEATS):
+    $near = add(dot($combine.rows[$repeat], $rows), $masks[0][$repeat])
+    $equation = $answer_about_equations
+"""
+
+_FITTED = (
+    _ANSWERS_BEGIN
+    + """
+    $polynomials += [$near, $masks[1][$repeat], add($equation, $masks[2][$repeat])]
+    held = dot($combine.squares[$repeat], _constraints($layout, coset_values($rows, $layout.size)))
+    place = $layout.first_rows + REPEATS + $repeat
+    $committed[0].columns[:, place] = sub(coset_values($masks[1][$repeat][None], $layout.size)[0], held)
+"""
+)
 """An answer about the constraints that vanishes everywhere, and the columns of its mask moved to fit."""
 
-_COMMITTED_AGAIN = """        again = zip(committed[0]._salts, committed[0].columns, strict=True)
-        committed[0].tree = MerkleTree([salt + row.tobytes() for salt, row in again])
+_COMMITTED_AGAIN = """
+    again = zip($committed[0]._salts, $committed[0].columns, strict=True)
+    $committed[0].tree = MerkleTree([salt + row.tobytes() for salt, row in again])
 """
 
 
@@ -279,31 +313,31 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
         "knowledge: the announcement is not hashed",
         knowledge,
         "_challenges",
-        "(*ciphertexts, announcement)",
-        "ciphertexts",
+        "(*$ciphertexts, $announcement)",
+        "$ciphertexts",
         _simulated,
     ),
     ProofMutant(
         "knowledge: the ciphertexts are not hashed",
         knowledge,
         "_challenges",
-        "(*ciphertexts, announcement)",
-        "(announcement,)",
+        "(*$ciphertexts, $announcement)",
+        "($announcement,)",
         _cancelling,
     ),
     ProofMutant(
         "knowledge: the statement is not hashed",
         knowledge,
         "_challenges",
-        "(key.identifier, statement,",
-        "(key.identifier,",
+        "($key.identifier, $statement, $...numbers)",
+        "($key.identifier, $...numbers)",
         _replayed,
     ),
     ProofMutant(
         "knowledge: many at once without weights",
         knowledge,
         "_holds_together",
-        "mpz(randomness.bits(WEIGHT_BITS) | 1)",
+        "mpz($randomness.bits(WEIGHT_BITS) | 1)",
         "mpz(1)",
         _two_that_cancel,
     ),
@@ -311,55 +345,55 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
         "opening: no weights",
         opening,
         "_weighted",
-        'challenges(f"{_LABEL}: weights", parts, len(ciphertexts))',
-        "[mpz(1)] * len(ciphertexts)",
+        "challenges($label, $parts, $count)",
+        "[mpz(1)] * $count",
         lambda: _opened((5, -5), simulate=False),
     ),
     ProofMutant(
         "opening: the announcement is not hashed",
         opening,
         "_challenge",
-        "(powers.base, *numbers)",
-        "(powers.base, *numbers[:2])",
+        "($powers.base, *$numbers)",
+        "($powers.base, *$numbers[:2])",
         lambda: _opened((5, 0), simulate=True),
     ),
     ProofMutant(
         "opening: only the verification value is checked",
         opening,
         "verify",
-        " or (left_product**2 - right_product**2) % modulus",
-        "",
+        "$verification_value or $product",
+        "$verification_value",
         lambda: _opened((5, 0), simulate=False),
     ),
     ProofMutant(
         "validity: no square check",
         validity._Verification,
         "_check_sums",
-        "[0, : self.layout.used].any()",
-        "[0, :0].any()",
+        "$values[0, : self.layout.used].any()",
+        "$values[0, :0].any()",
         lambda: _ballot({0: 2}, {0: 2}),
     ),
     ProofMutant(
         "validity: two votes on one sample",
         validity,
         "_constraints",
-        "np.concatenate([rows, total])",
-        "np.concatenate([rows, sub(total, total)])",
+        "np.concatenate([$rows, $total])",
+        "np.concatenate([$rows, sub($total, $total)])",
         lambda: _ballot({0: 1, 1: 1}, {0: 1, 1: 1}),
     ),
     ProofMutant(
         "validity: entries are not those of the ciphertexts",
         validity._Verification,
         "_check_sums",
-        "* k % PRIME != target",
-        "* k % PRIME < 0",
+        "$sum * $k % PRIME != $target",
+        "$sum * $k % PRIME < 0",
         lambda: _ballot({0: 2}, {0: 1}),
     ),
     ProofMutant(
         "validity: the plaintexts are not opened",
         validity._Verification,
         "_check_opening",
-        "(left * left - right * right) % modulus",
+        "($left * $left - $right * $right) % $modulus",
         "False",
         lambda: _ballot({0: 1000}, {0: 1}, lie=True),
     ),
@@ -367,62 +401,69 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
         "validity: one column",
         validity._Chain,
         "columns",
-        "[:QUERIES]",
-        "[:1]",
+        "$places[:QUERIES]",
+        "$places[:1]",
         _spoiled,
     ),
     ProofMutant(
         "knowledge: one challenge for all ciphertexts",
         knowledge,
         "_challenges",
-        "challenges(_LABEL, parts, len(ciphertexts))",
-        "challenges(_LABEL, parts, 1) * len(ciphertexts)",
+        "challenges($label, $parts, $count)",
+        "challenges($label, $parts, 1) * $count",
         _inverse_of_a_strangers,
     ),
     ProofMutant(
         "opening: weights are known before the values",
         opening,
         "_weighted",
-        "(*ciphertexts, *values)",
-        "ciphertexts",
+        "(*$ciphertexts, *$values)",
+        "$ciphertexts",
         _cancelling_shape,
     ),
     ProofMutant(
         "opening: any exponent",
         opening,
         "verify",
-        "(left**2 - right**2) % modulus or ",
-        "",
+        "$verification_value or $product",
+        "$product",
         _another_exponent,
     ),
     ProofMutant(
         "validity: the ciphertexts are not hashed",
         validity._Chain,
         "__init__",
-        '(*parts, *(c.to_bytes(size, "little") for c in ciphertexts))',
-        "parts",
+        "(*$parts, *($c.to_bytes(...) for $c in $ciphertexts))",
+        "$parts",
         _afterwards,
     ),
     ProofMutant(
         "validity: weights are known before the announcement",
         validity._Verification,
         "run",
-        "self.chain.said(roots[0], announced)",
-        "self.chain.said(roots[0])",
+        "self.chain.said($root, $announced)",
+        "self.chain.said($root)",
         _lies(
             {0: 2},
             {0: 1},
-            """    chain.said(committed[0].tree.root, announced)
-    # 2
-    drawn = chain.weights(len(ciphertexts))
-    z = mu + sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))
+            """
+$announcement = generator_power($key, $mu) * base_power($key, $alpha) % $modulus
+$first = np.concatenate([$layout.votes($entries), $mask])
+$...commit
+$chain.said($root, $announced)
+$drawn = $chain.weights($count)
+$z = $mu + sum($weighted)
 """,
-            """    chain.said(committed[0].tree.root)
-    drawn = chain.weights(len(ciphertexts))
-    z = mu + sum(e * m for e, m in zip(drawn, layout.plan.pack(entries), strict=True))
-    other = z - sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))
-    announcement = generator_power(key, other) * base_power(key, alpha) % key.ciphertext_modulus
-    announced = announcement.to_bytes(key.ciphertext_bytes, "little")
+            """
+$announcement = generator_power($key, $mu) * base_power($key, $alpha) % $modulus
+$first = np.concatenate([$layout.votes($entries), $mask])
+$...commit
+$chain.said($root)
+$drawn = $chain.weights($count)
+$z = $mu + sum(e * m for e, m in zip($drawn, $layout.plan.pack($entries), strict=True))
+other = $z - sum($weighted)
+$announcement = generator_power($key, other) * base_power($key, $alpha) % $key.ciphertext_modulus
+$announced = $announcement.to_bytes($key.ciphertext_bytes, "little")
 """,
         ),
     ),
@@ -430,24 +471,37 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
         "validity: primes are known before the answer",
         validity._Verification,
         "run",
-        "self.chain.said(answers)",
-        "answers",
+        """
+self.chain.said($answers)
+$primes = self.chain.primes()
+""",
+        "$primes = self.chain.primes()",
         _lies(
             {0: 2},
             {0: 1},
-            """    w = alpha + sum(e * a for e, a in zip(drawn, witness.roots, strict=True))
-    sizes = layout.proof_parts
-    answers = z.to_bytes(sizes[0], "little") + w.to_bytes(sizes[1], "little")
-    chain.said(answers)
+            """
+$first = np.concatenate([$layout.votes($entries), $mask])
+$...commit
+$drawn = $chain.weights($count)
+$z = $mu + sum($weighted)
+$w = $roots
+$sizes = $layout.proof_parts
+$answers = $encoded
+$chain.said($answers)
 """,
-            """    w = alpha + sum(e * a for e, a in zip(drawn, witness.roots, strict=True))
-    sizes = layout.proof_parts
-    claimed = mu + sum(e * m for e, m in zip(drawn, layout.plan.pack(entries), strict=True))
-    product, order = gmpy2.mpz(1), key.plaintext_modulus
-    for prime in chain.primes():
-        product *= prime
-    z += order * ((claimed - z) * gmpy2.invert(order, product) % product)
-    answers = z.to_bytes(sizes[0], "little") + w.to_bytes(sizes[1], "little")
+            """
+$first = np.concatenate([$layout.votes($entries), $mask])
+$...commit
+$drawn = $chain.weights($count)
+$z = $mu + sum($weighted)
+$w = $roots
+$sizes = $layout.proof_parts
+claimed = $mu + sum(e * m for e, m in zip($drawn, $layout.plan.pack($entries), strict=True))
+product, order = gmpy2.mpz(1), $layout.key.plaintext_modulus
+for prime in $chain.primes():
+    product *= prime
+$z += order * ((claimed - $z) * gmpy2.invert(order, product) % product)
+$answers = $encoded
 """,
         ),
     ),
@@ -455,63 +509,101 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
         "validity: combinations are known before the first columns",
         validity._Chain,
         "said",
-        "(self._state, *parts)",
-        "(self._state, *parts[len(parts) > 1 :])",
+        "(self._state, *$parts)",
+        "(self._state, *$parts[len($parts) > 1 :])",
         _lies({0: 2}, {0: 2}, _ANSWERS, _FITTED + _COMMITTED_AGAIN),
     ),
     ProofMutant(
         "validity: one challenge for all ciphertexts",
         validity._Chain,
         "weights",
-        "(self._state,), count)",
-        "(self._state,), 1) * count",
+        "challenges($label, $parts, $count)",
+        "challenges($label, $parts, 1) * $count",
         _two_ciphertexts,
     ),
     ProofMutant(
         "validity: quotients need not be bits",
         validity,
         "_constraints",
-        "    if layout.group > 1:",
-        "    rows = np.concatenate([rows[: layout.first_rows], 0 * rows[layout.first_rows :]])\n"
-        "    if layout.group > 1:",
+        """
+if $layout.group > 1:
+    $votes = $rows[$those_of_votes].reshape($...shape)
+    $...add_sums
+""",
+        """
+$rows = np.concatenate([$rows[: $layout.first_rows], 0 * $rows[$layout.first_rows :]])
+if $layout.group > 1:
+    $votes = $rows[$those_of_votes].reshape($...shape)
+    $...add_sums
+""",
         _lies(
             {0: 2},
             {0: 1},
-            "layout.bits(quotients, layout.quotient_bits)",
-            """layout._rows(np.array([
-                [(sums[q] - int(z % q)) * pow(q, -1, PRIME) % PRIME] + [0] * (layout.quotient_bits - 1) for q in sums
-            ], dtype=np.uint64).reshape(-1))""",
+            """
+$quotients = [($total - int($z % $prime)) // $prime for $prime, $total in $sums.items()]
+$second = _hidden_rows($layout, $layout.bits($quotients, $layout.quotient_bits), $randomness)
+""",
+            """
+$second = _hidden_rows($layout, $layout._rows(np.array([
+    [($sums[q] - int($z % q)) * pow(q, -1, PRIME) % PRIME] + [0] * ($layout.quotient_bits - 1) for q in $sums
+], dtype=np.uint64).reshape(-1)), $randomness)
+""",
         ),
     ),
     ProofMutant(
         "validity: the answer about constraints is not compared with the columns",
         validity._Verification,
         "run",
-        "dot(combine.squares[repeat], constraints),",
-        "sub(answers_at[repeat, 1], masks[1, repeat]),",
-        _lies({0: 2}, {0: 2}, "polynomials += [near, square,", "polynomials += [near, masks[1][repeat],"),
+        "zip($answers[$repeat], $expected, $masks[:, $repeat], strict=True)",
+        "list(zip($answers[$repeat], $expected, $masks[:, $repeat], strict=True))[::2]",
+        _lies(
+            {0: 2},
+            {0: 2},
+            _ANSWERS,
+            _ANSWERS_BEGIN
+            + """
+    $polynomials += [$near, $masks[1][$repeat], add($equation, $masks[2][$repeat])]
+""",
+        ),
     ),
     ProofMutant(
         "validity: the answer about equations is not compared with the columns",
         validity._Verification,
         "run",
-        "column_sum(mul(linear_at[repeat], rows)),",
-        "sub(answers_at[repeat, 2], masks[2, repeat]),",
+        "zip($answers[$repeat], $expected, $masks[:, $repeat], strict=True)",
+        "list(zip($answers[$repeat], $expected, $masks[:, $repeat], strict=True))[:2]",
         _lies(
             {0: 2},
             {0: 1},
-            "add(equation, masks[2][repeat])]",
-            """np.array([
-                sum(int(g) * int(z % q) for g, q in zip(combine.equations[repeat], weights)) * pow(k, -1, PRIME) % PRIME
-            ] + [0] * (2 * k - 1), dtype=np.uint64)]""",
+            """
+$quotients = [($total - int($z % $prime)) // $prime for $prime, $total in $sums.items()]
+$...combine_rows
+$polynomials, $linear = [], $layout.linear($weights, $combine.equations)
+for $repeat in range(REPEATS):
+    $near = $answer_about_rows
+    $square = $answer_about_constraints
+    $equation = $answer_about_equations
+    $polynomials += [$near, $square, add($equation, $masks[2][$repeat])]
+""",
+            """
+$quotients = [($total - int($z % $prime)) // $prime for $prime, $total in $sums.items()]
+$...combine_rows
+$polynomials, $linear = [], $layout.linear($weights, $combine.equations)
+for $repeat in range(REPEATS):
+    $near = $answer_about_rows
+    $square = $answer_about_constraints
+    target = sum(int(g) * int($z % q) for g, q in zip($combine.equations[$repeat], $weights))
+    constant = target * pow($layout.degree, -1, PRIME) % PRIME
+    $polynomials += [$near, $square, np.array([constant] + [0] * (2 * $layout.degree - 1), dtype=np.uint64)]
+""",
         ),
     ),
     ProofMutant(
         "validity: columns need not be those committed to",
         validity._Verification,
         "_open",
-        "opened_root(leaves, self.layout.size, path) != root",
-        "opened_root(leaves, self.layout.size, path) is None",
+        "opened_root($...leaves) != $root",
+        "opened_root($...leaves) is None",
         _lies(
             {0: 2},
             {0: 2},
@@ -523,21 +615,31 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
         "validity: columns are known before the answers",
         validity._Verification,
         "run",
-        "self.chain.said(self._proof[start : self._at])",
-        "start",
+        """
+self.chain.said($answers)
+$places = self.chain.columns($size)
+""",
+        "$places = self.chain.columns($size)",
         _lies(
             {0: 2},
             {0: 2},
-            """    sent = np.concatenate(polynomials).astype("<u8").tobytes()
-    chain.said(sent)
-    # 5
-    places = chain.columns(layout.size)
+            """
+for $repeat in range(REPEATS):
+    $near = add(dot($combine.rows[$repeat], $rows), $masks[0][$repeat])
+    $...other_answers
+$sent = np.concatenate($polynomials).astype("<u8").tobytes()
+$chain.said($sent)
+$places = $chain.columns($layout.size)
 """,
-            """    places = chain.columns(layout.size)
-    known = __import__("tests.security.lab.mutants_proofs", fromlist=["x"])._known_columns
-    for repeat in range(REPEATS):
-        polynomials[3 * repeat + 1] = known(layout, rows, combine.squares[repeat], masks[1][repeat], places)
-    sent = np.concatenate(polynomials).astype("<u8").tobytes()
+            """
+for $repeat in range(REPEATS):
+    $near = add(dot($combine.rows[$repeat], $rows), $masks[0][$repeat])
+    $...other_answers
+$places = $chain.columns($layout.size)
+known = __import__("tests.security.lab.mutants_proofs", fromlist=["x"])._known_columns
+for repeat in range(REPEATS):
+    $polynomials[3 * repeat + 1] = known($layout, $rows, $combine.squares[repeat], $masks[1][repeat], $places)
+$sent = np.concatenate($polynomials).astype("<u8").tobytes()
 """,
         ),
     ),
@@ -545,8 +647,8 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
         "a proof is not bound to its sender",
         proofs,
         "_statement",
-        ' + party.to_bytes(4, "big")',
-        "",
+        '$round + $party.to_bytes(4, "big")',
+        "$round",
         _replayed,
     ),
 )

@@ -19,7 +19,7 @@ import psephos.protocol.paillier.sharing
 import psephos.simulation.psgd
 import psephos.simulation.tally
 import psephos.study.protocols
-from psephos.audit.mutants import SEEDED
+from psephos.audit.mutants import SEEDED, Edit
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.paillier.encryption import Encryptor
@@ -40,8 +40,10 @@ class Planted:
     new: str
     measure: Callable[[], None]
 
+    @property
+    def edit(self) -> Edit:
+        return Edit(self.owner, self.function, self.old, self.new)
 
-_SEED = "SimulationRandomness(self.seed, 'noise')"
 
 PLANTED: tuple[Planted, ...] = (
     # Those that the issue names.
@@ -49,48 +51,64 @@ PLANTED: tuple[Planted, ...] = (
         "rho is zero after step 10",
         psephos.parties.psgd,
         "step_share",
-        'if series.step_law == "none":',
-        'if series.step_law == "none" or step > 10:',
+        """
+$scale = $series.scale_at($step)
+if $series.step_law == "none":
+    $...no_share
+""",
+        """
+$scale = $series.scale_at($step)
+if $series.step_law == "none" or $step > 10:
+    $...no_share
+""",
         partial(published.law_of_steps, "paper", runs=1),
     ),
     Planted(
         "released noise is always the seed's",
         SumOptions,
         "noise_coins",
-        f"{_SEED.replace(chr(39), chr(34))} if self.simulate_noise else SYSTEM",
-        _SEED,
+        "$seeded if self.simulate_noise else SYSTEM",
+        "$seeded",
         partial(published.law_of_alpha, "spherical-laplace", draws=8),
     ),
     Planted(
         "one noise vector for every draw",
         psephos.curator.hamm.methods,
         "_perturbed",
-        "Method(nonprivate, draw,",
-        "Method(nonprivate, cache(draw),",
+        "Method($nonprivate, $draw, $...rest)",
+        "Method($nonprivate, cache($draw), $...rest)",
         partial(published.law_of_alpha, "spherical-laplace", draws=8),
     ),
     Planted(
         "shares of the key with 40 bits of slack",
         psephos.protocol.paillier.sharing,
         "integer_polynomial",
-        "<< STATISTICAL_BITS",
-        "<< 40",
+        "$width << STATISTICAL_BITS",
+        "$width << 40",
         parameters.key_shares,
     ),
     Planted(
         "an error quotes the norm of a gradient",
         GradientParty,
         "vector",
-        "is above the agreed bound of {series.bound:g};",
-        "is {np.linalg.norm(gradient):g} long, above the agreed bound of {series.bound:g};",
+        """
+$clipped = not np.array_equal($inside, $gradient)
+if $clipped and not self._clip:
+    raise GradientBoundError($message)
+""",
+        """
+$clipped = not np.array_equal($inside, $gradient)
+if $clipped and not self._clip:
+    raise GradientBoundError($message + f" (it is {np.linalg.norm($gradient):g} long)")
+""",
         canaries.gradient_errors,
     ),
     Planted(
         "a product's digest over its first ciphertext",
         BallotProduct,
         "digest",
-        "self.columns)",
-        "self.columns[:1])",
+        "self.columns",
+        "self.columns[:1]",
         parameters.product_digests,
     ),
     # Others of their kind.
@@ -98,104 +116,104 @@ PLANTED: tuple[Planted, ...] = (
         "PSGD's noise is always the seed's",
         psephos.simulation.psgd,
         "_noise",
-        "if options.simulate_noise:",
-        "if True:",
+        "$options.simulate_noise",
+        "True",
         partial(published.law_of_steps, "paper", runs=2),
     ),
     Planted(
         "joint noise is always the seed's",
         psephos.simulation.tally,
         "_joint",
-        "if options.simulate_noise else None",
-        "if True else None",
+        "$seed if $options.simulate_noise else None",
+        "$seed",
         partial(published.joint_law, "discrete-laplace", "statistic", draws=2),
     ),
     Planted(
         "the noise of a study's release is everybody's to know",
         psephos.study.protocols,
         "_drawn",
-        "method.draw(randomness)",
-        f"method.draw({SEEDED})",
+        "$method.draw($randomness)",
+        f"$method.draw({SEEDED})",
         partial(published.law_of_study, "soft", draws=4),
     ),
     Planted(
         "one stream of noise for every release of a run",
         Sums,
         "release",
-        "method.draw(noise), epsilon)",
-        "method.draw(SimulationRandomness(int(SYSTEM.bits(1)))), epsilon)",
+        "$method.draw($randomness)",
+        "$method.draw(SimulationRandomness(int(SYSTEM.bits(1))))",
         partial(published.law_of_alpha, "spherical-laplace", draws=8),
     ),
     Planted(
         "noise of output perturbation for twice the epsilon",
         psephos.curator.hamm.methods,
         "_perturbed",
-        "perturb(fitted, bound, request.epsilon, noise",
-        "perturb(fitted, bound, 2 * request.epsilon, noise",
+        "perturb($fitted, $bound, $epsilon, $...rest)",
+        "perturb($fitted, $bound, 2 * $epsilon, $...rest)",
         partial(published.law_of_alpha, "spherical-laplace"),
     ),
     Planted(
         "the statistic without noise in every other release",
         psephos.curator.hamm.methods,
         "statistic_method",
-        "release_statistic(counts, plan, randomness)",
-        "release_statistic(counts, plan if randomness.bits(1) else replace(plan, mechanism=None), randomness)",
+        "release_statistic($counts, $plan, $randomness)",
+        "release_statistic($counts, $plan if $randomness.bits(1) else replace($plan, mechanism=None), $randomness)",
         partial(published.law_of_alpha, "spherical-laplace", draws=16),
     ),
     Planted(
         "PATE with a quarter of its noise",
         psephos.curator.hamm.methods,
         "pate_method",
-        "release_pate(counts, plan, randomness)",
-        "release_pate(4 * counts, replace(plan, parties=4 * parties), randomness)",
+        "release_pate($counts, $plan, $randomness)",
+        "release_pate(4 * $counts, replace($plan, parties=4 * $plan.parties), $randomness)",
         partial(published.law_of_pate, "spherical-laplace"),
     ),
     Planted(
         "shares of noise sized for everybody",
         psephos.simulation.tally,
         "shares_of",
-        "contributors(plan.parties, colluders, dropouts)",
-        "plan.parties",
+        "contributors($parties, $colluders, $dropouts)",
+        "$parties",
         partial(published.joint_law, "gaussian", "own-data", draws=80),
     ),
     Planted(
         "shares of noise sized without the colluders",
         psephos.simulation.tally,
         "shares_of",
-        "contributors(plan.parties, colluders, dropouts)",
-        "contributors(plan.parties, 0, 0)",
+        "contributors($parties, $colluders, $dropouts)",
+        "contributors($parties, 0, 0)",
         partial(published.joint_law, "discrete-laplace", "statistic", 3, 0),
     ),
     Planted(
         "a sixteenth of Pathak's noise",
         psephos.parties.pathak_noise,
         "noise_share",
-        "noise_scale(terms, size)",
-        "noise_scale(terms, size) / 16",
+        "noise_scale($terms, $size)",
+        "noise_scale($terms, $size) / 16",
         partial(published.law_of_pathak, "public-bound"),
     ),
     Planted(
         "Skellam shares of PSGD for a single step",
         psephos.parties.psgd,
         "step_share",
-        "Fraction(scale))",
-        "Fraction(scale) / series.steps)",
+        "SkellamShares($series.dimension, $parties, 1, $variance)",
+        "SkellamShares($series.dimension, $parties, 1, $variance / $series.steps)",
         partial(published.law_of_steps, "gaussian", runs=1),
     ),
     Planted(
         "only one release of each method is paid for",
         Sums,
         "_costs",
-        "for _ in drawn]",
-        "for _ in range(1)]",
+        "[$method.event for $offered in $each for $method in $offered.values() for $release in $drawn]",
+        "[$method.event for $offered in $each for $method in $offered.values() for $release in range(1)]",
         partial(published.costs_add_up, "spherical-laplace"),
     ),
     Planted(
         "exponents of 128 bits",
         Encryptor,
         "__init__",
-        "exponent_bits(key, mode), powers",
-        "128, powers",
+        "exponent_bits(...)",
+        "128",
         partial(parameters.exponents, "half"),
     ),
 )

@@ -1,0 +1,278 @@
+"""Find one place of a function by its syntax tree, and put other code there.
+
+A pattern is Python with holes, in the notation of Semgrep (https://semgrep.dev/docs/writing-rules/pattern-syntax):
+
+* `$name` stands for any expression, or any attribute name after a dot; the same hole twice stands for equal code;
+* `...` stands for any expression, and in a list of arguments, elements or statements for any number of them;
+* `$...name` is a `...` whose contents the replacement can use.
+
+Everything else must be equal as syntax: layout, brackets and quotes do not matter. A pattern that has holes for local
+variables survives their renaming:
+
+    [$value + $noise for $value, $noise in ...]      an addition in a comprehension over pairs
+    raise ProtocolError(...)                         a statement that raises this class
+    $round.open($...rest, openings=$memory)          a call, by its keyword argument
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psephos.protocol.errors import InvalidParameter
+
+__all__ = ["Place", "find", "names_of", "parse_pattern", "substitute"]
+
+_HOLE, _REST = "_hole_", "_rest_"
+_IGNORED = frozenset({"ctx", "kind", "type_comment"})
+_SHOWN = 6  # places that an error lists
+
+Bindings = Mapping[str, Any]
+"""What each hole stands for: an expression, a name, or a list of arguments, elements or statements."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One match: an expression, or a list of statements and the part of it."""
+
+    node: ast.expr | list[ast.stmt]
+    span: slice
+    bindings: Bindings
+
+
+def parse_pattern(text: str) -> ast.expr | list[ast.stmt]:
+    """Parse an expression or statements with holes; an empty text is no statement.
+
+    Raises:
+        InvalidParameter: `text` is not Python with holes.
+    """
+    named = re.sub(r"\$\.\.\.(?=\w)", _REST, textwrap.dedent(text).strip())
+    named = re.sub(r"\$(?=\w)", _HOLE, named)
+    try:
+        return ast.parse(named, mode="eval").body
+    except SyntaxError:
+        pass
+    try:
+        return ast.parse(named).body
+    except SyntaxError as error:
+        raise InvalidParameter(f"{text!r} is neither an expression nor a statement with holes: {error.msg}") from None
+
+
+def names_of(text: str) -> set[str]:
+    """Return the variables, functions and classes that a pattern or a replacement names, its holes left out."""
+    parsed = parse_pattern(text)
+    nodes = [node for part in (parsed if isinstance(parsed, list) else [parsed]) for node in ast.walk(part)]
+    bound = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    bound |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    names = {n.id for n in nodes if isinstance(n, ast.Name)} - bound
+    return {name for name in names if not name.startswith((_HOLE, _REST))}
+
+
+def find(tree: ast.AST, pattern: str) -> list[Place]:
+    """Find all places of a tree that match; of those that begin with the same statement, the shortest."""
+    wanted = parse_pattern(pattern)
+    if not isinstance(wanted, list):
+        tried = ((node, _match(wanted, node, {})) for node in ast.walk(tree) if isinstance(node, ast.expr))
+        return [Place(node, slice(0, 0), bindings) for node, bindings in tried if bindings is not None]
+    places = []
+    for block in _blocks(tree):
+        for start in range(len(block)):
+            for end in range(start + 1, len(block) + 1):
+                bindings = _match_list(wanted, block[start:end], {})
+                if bindings is not None:
+                    places.append(Place(block, slice(start, end), bindings))
+                    break
+    return places
+
+
+def substitute(tree: ast.AST, pattern: str, replacement: str, where: str = "the code") -> None:
+    """Replace, in place, the one node or run of statements of `tree` that `pattern` matches.
+
+    Args:
+        tree: a parsed function.
+        pattern: what to replace; an expression, or statements.
+        replacement: of the same kind, with holes of the pattern; an empty one removes statements.
+        where: what to call the tree in an error.
+
+    Raises:
+        InvalidParameter: `pattern` matches nothing or more than once, or `replacement` does not fit it.
+    """
+    wanted, new, places = parse_pattern(pattern), parse_pattern(replacement), find(tree, pattern)
+    if len(places) != 1:
+        raise InvalidParameter(
+            f"`{pattern}` must match one place of {where} and matches {len(places)}; there are: "
+            + _listing(tree, wanted, [p.node[p.span.start] if isinstance(p.node, list) else p.node for p in places])
+        )
+    (place,) = places
+    filling = _Filling(place.bindings)
+    if isinstance(place.node, list):
+        body: list[ast.stmt] = new if isinstance(new, list) else [ast.Expr(new)]
+        place.node[place.span] = filling.visit(ast.Module(copy.deepcopy(body), [])).body or [ast.Pass()]
+    elif isinstance(new, list):
+        raise InvalidParameter(f"`{pattern}` is an expression, so its replacement must be one: {replacement!r}")
+    else:
+        _put(tree, place.node, filling.visit(copy.deepcopy(new)))
+
+
+def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
+    """All lists of statements."""
+    for node in ast.walk(tree):
+        for _, value in ast.iter_fields(node):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                yield value
+
+
+def _put(tree: ast.AST, old: ast.AST, new: ast.AST) -> None:
+    for node in ast.walk(tree):
+        for field, value in ast.iter_fields(node):
+            if value is old:
+                setattr(node, field, new)
+                return
+            if isinstance(value, list):
+                for at, item in enumerate(value):
+                    if item is old:
+                        value[at] = new
+                        return
+
+
+# -- matching: a tree against a pattern; None when they differ
+
+
+def _match(wanted: Any, given: Any, bindings: Bindings) -> Bindings | None:
+    if isinstance(wanted, ast.Name) and wanted.id.startswith(_HOLE):
+        return _bind(wanted.id, given, bindings) if isinstance(given, ast.expr) else None
+    if _is_dots(wanted):
+        return bindings
+    if isinstance(wanted, str) and wanted.startswith(_HOLE):
+        return _bind(wanted, given, bindings)
+    if isinstance(wanted, list):
+        return _match_list(wanted, given, bindings) if isinstance(given, list) else None
+    if type(wanted) is not type(given):
+        return None
+    if not isinstance(wanted, ast.AST):
+        return bindings if wanted == given else None
+    if isinstance(wanted, ast.Call):
+        return _match_call(wanted, given, bindings)
+    found: Bindings | None = bindings
+    for field in wanted._fields:
+        if field not in _IGNORED and found is not None:
+            found = _match(getattr(wanted, field, None), getattr(given, field, None), found)
+    return found
+
+
+def _bind(hole: str, value: Any, bindings: Bindings) -> Bindings | None:
+    if hole in bindings:
+        return bindings if _same(bindings[hole], value) else None
+    return {**bindings, hole: value}
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, str) and isinstance(other, ast.Name):
+        return one == other.id
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return _match(one, other, {}) is not None
+
+
+def _match_list(wanted: Sequence[Any], given: Sequence[Any], bindings: Bindings) -> Bindings | None:
+    if not wanted:
+        return None if given else bindings
+    rest = _rest_name(wanted[0])
+    if rest is None:
+        found = _match(wanted[0], given[0], bindings) if given else None
+        return None if found is None else _match_list(wanted[1:], given[1:], found)
+    for length in range(len(given) + 1):
+        found = _bind(rest, list(given[:length]), bindings) if rest else bindings
+        if found is not None:
+            found = _match_list(wanted[1:], given[length:], found)
+        if found is not None:
+            return found
+    return None
+
+
+def _match_call(wanted: ast.Call, given: ast.Call, bindings: Bindings) -> Bindings | None:
+    """Keyword arguments match by name, in any order; `...` among the arguments also stands for further keywords."""
+    found = _match(wanted.func, given.func, bindings)
+    left = list(given.keywords)
+    for keyword in wanted.keywords:
+        other = next((k for k in left if k.arg == keyword.arg), None)
+        if other is None or found is None:
+            return None
+        left.remove(other)
+        found = _match(keyword.value, other.value, found)
+    if found is None:
+        return None
+    rests = [rest for rest in map(_rest_name, wanted.args) if rest is not None]
+    if left and not rests:
+        return None
+    found = _match_list(wanted.args, given.args, found)
+    if found is not None and left and rests[-1]:
+        found = {**found, rests[-1]: [*found[rests[-1]], *left]}
+    return found
+
+
+def _is_dots(node: Any) -> bool:
+    return isinstance(node, ast.Constant) and node.value is Ellipsis
+
+
+def _rest_name(node: Any) -> str | None:
+    """The name of a `$...name`, empty for `...`; None for anything else."""
+    if isinstance(node, ast.Expr):
+        node = node.value
+    if _is_dots(node):
+        return ""
+    return node.id if isinstance(node, ast.Name) and node.id.startswith(_REST) else None
+
+
+# -- replacing
+
+
+class _Filling(ast.NodeTransformer):
+    """Puts what the holes of a pattern matched into the holes of a replacement."""
+
+    def __init__(self, bindings: Bindings) -> None:
+        self.bindings = bindings
+
+    def _value(self, hole: str) -> Any:
+        if hole not in self.bindings:
+            name = hole.replace(_HOLE, "$").replace(_REST, "$...")
+            raise InvalidParameter(f"the replacement uses {name}, which the pattern does not have")
+        return copy.deepcopy(self.bindings[hole])
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if not node.id.startswith((_HOLE, _REST)):
+            return node
+        value = self._value(node.id)
+        return ast.Name(value, ast.Load()) if isinstance(value, str) else value
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        value = self.visit(node.value)
+        return value if isinstance(value, list) else ast.Expr(value)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        node.value = self.visit(node.value)
+        if node.attr.startswith(_HOLE):
+            value = self._value(node.attr)
+            node.attr = value.id if isinstance(value, ast.Name) else value
+        return node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        node.keywords = [*(a for a in node.args if isinstance(a, ast.keyword)), *node.keywords]
+        node.args = [a for a in node.args if not isinstance(a, ast.keyword)]
+        return node
+
+
+def _listing(tree: ast.AST, wanted: ast.expr | list[ast.stmt], matches: Sequence[ast.AST]) -> str:
+    """The places found; without any, what of the tree is of the pattern's kind."""
+    kind = type(wanted[0] if isinstance(wanted, list) and wanted else wanted)
+    nodes = matches or [node for node in ast.walk(tree) if type(node) is kind]
+    lines = [f"`{ast.unparse(node).splitlines()[0]}` (line {getattr(node, 'lineno', 0)})" for node in nodes]
+    if not lines:
+        return f"no {kind.__name__}"
+    return ", ".join(lines[:_SHOWN]) + (", ..." if len(lines) > _SHOWN else "")
