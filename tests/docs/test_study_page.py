@@ -2,7 +2,7 @@
 
     python -m tests.docs.test_study_page
 
-clones this repository, installs it, and plays the tutorial with nothing changed: 2048 bits.
+clones this repository, installs it, and runs the tutorial with nothing changed: 2048 bits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_every_field_of_a_study_is_in_the_table_and_no_other() -> None:
 
 
 def test_every_test_of_the_fault_matrix_is_there() -> None:
-    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/study-faults.md").read_text(encoding="utf-8")))
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/study-operations.md").read_text(encoding="utf-8")))
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     assert len(named) > 20
     assert {name for name in named if f"def {name}(" not in tests} == set()
@@ -93,7 +93,7 @@ def play(clone: Path, *changes: tuple[str, str]) -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_the_services_are_units_that_systemd_takes(tmp_path: Path) -> None:
     """Lines about programs that are not installed here are all that it may say."""
-    pages = PAGE + (ROOT / "docs/study-nats.md").read_text(encoding="utf-8")
+    pages = PAGE + (ROOT / "docs/study-operations.md").read_text(encoding="utf-8")
     units = re.findall(r"^```ini\n# \S+/(\S+\.service)\n(.*?)^```", pages, re.M | re.S)
     assert len(units) == 2
     for name, content in units:

@@ -1,9 +1,9 @@
-"""docs/study-nats.md, "Three machines", played on four of them, which are network namespaces of this one.
+"""Run the section "A server" of docs/study-operations.md on four machines: network namespaces of this one.
 
     python -m tests.docs.three_machines [--key-bits 2048]
 
 One has the server and the laboratory, the others a hospital each, with files of their own; nothing reaches a hospital,
-and nothing in one listens. The page's commands are typed as they are, with other names. Needs Linux, root (`ip netns`),
+and nothing in one listens. The page's commands are run as printed, with other names. Needs Linux, root (`ip netns`),
 nats-server, and nothing else that uses 10.77.0.0/24. What comes of it is printed.
 """
 
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/study-nats.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/study-operations.md").read_text(encoding="utf-8")
 HOSPITALS = {"north": "tree", "south": "knn", "east": "logistic"}
 BRIDGE, NAMES = "psephos0", ("lab", *HOSPITALS)
 
