@@ -305,7 +305,7 @@ def test_who_only_reads_may_publish_nothing_and_nobody_makes_anything_else(house
 
 
 def test_three_servers_that_replicate_each_other_lose_none_when_one_is_killed(house: House, tmp_path: Path) -> None:
-    """As docs/study-operations.md says: one configuration three times, with a name, a store and routes of its own each."""
+    """The configuration of docs/study-operations.md, three times: with a name, a store and routes of its own each."""
     ports, routes = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
     conf = (house.folder / "nats.conf").read_text()
     folders = []
