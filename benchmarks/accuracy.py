@@ -64,7 +64,7 @@ from psephos.parties.noise import Shares, SkellamShares, shares_of
 from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, unit_rows
-from psephos.protocol.privacy.mechanisms import Mechanism, RoundedGaussian, Skellam
+from psephos.protocol.privacy.mechanisms import NoiseMechanism, RoundedGaussian, Skellam
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.simulation.job import JobOptions
 from psephos.simulation.linear import count_votes
@@ -237,7 +237,7 @@ def _noise(problem: dict[Any, Any], law: str, epsilon: float, *, joint: bool = F
     return mechanism_with_less_noise(*agreed, epsilon=epsilon, delta=1e-6, joint=joint)
 
 
-def joint_noise(mechanism: Mechanism, shares: Shares, randomness: Randomness = SYSTEM) -> list[int]:
+def joint_noise(mechanism: NoiseMechanism, shares: Shares, randomness: Randomness = SYSTEM) -> list[int]:
     """Draw the sum of all parties' noise shares, `shares.dimension` integers.
 
     Skellam variances add up; a variance above 2^80 is drawn as the rounded Gaussian, which is faster and whose excess

@@ -31,7 +31,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
     SAMPLER_DISTANCE,
     DiscreteLaplace,
-    Mechanism,
+    NoiseMechanism,
     Skellam,
     check_epsilon,
     poisson,
@@ -223,7 +223,7 @@ class JointPlan(Protocol):
         """M."""
 
     @property
-    def mechanism(self) -> Mechanism | None:
+    def mechanism(self) -> NoiseMechanism | None:
         """The law of the whole noise, in lattice units."""
 
 

@@ -63,7 +63,7 @@ from psephos.protocol.pathak.noise import (
     weight_bound,
 )
 from psephos.protocol.pathak.resharing import add_shares, split_vector
-from psephos.protocol.pathak.terms import CURATOR, LEADER, Terms, party_name
+from psephos.protocol.pathak.terms import CURATOR, LEADER, PathakTerms, party_name
 from psephos.protocol.permutation import inverse, random_permutation
 from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -94,10 +94,10 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Agreed:
+class PathakAgreement:
     """What a party knows from the agreement on, where stages 1 and 2 run."""
 
-    terms: Terms
+    terms: PathakTerms
     curator_key: PublicKey
     comparison_key: DgkPublicKey
     permutation: tuple[int, ...] = field(repr=False)
@@ -106,86 +106,86 @@ class Agreed:
 
 @storable
 @dataclass(frozen=True)
-class Idle:
+class AwaitingProposal:
     """Before the proposal."""
 
 
 @dataclass(frozen=True)
-class Proposed:
+class AwaitingGroupSecret:
     """The terms are agreed, and party 0's secret is to come."""
 
     proposal: Proposal
 
 
 @dataclass(frozen=True)
-class Sharing:
+class AwaitingSizeShare:
     """The share of a size that is permuted to this party is to come."""
 
-    agreed: Agreed
+    agreed: PathakAgreement
 
 
 @dataclass(frozen=True)
-class Forwarded:
+class AwaitingMaskedShare:
     """Charlie has it, and his masked share is to come."""
 
-    agreed: Agreed
+    agreed: PathakAgreement
 
 
 @dataclass(frozen=True)
-class Standing:
+class ComparingSizes:
     """Stage 1's comparisons, until the selection comes. `lent` and `asked`: the last turn in which this party was."""
 
-    agreed: Agreed
+    agreed: PathakAgreement
     masked: int = field(repr=False)
     lent: int = -1
     asked: int = -1
 
 
 @dataclass(frozen=True)
-class Borrowing:
+class AwaitingLentShares:
     """Charlie's questions are here, and the opponents' shares are to come."""
 
-    standing: Standing
+    standing: ComparingSizes
     asked: Questions
 
 
 @dataclass(frozen=True)
-class Voting:
+class AwaitingRungVotes:
     """Party 0 of the repaired variant: the others' rung votes are to come."""
 
-    agreed: Agreed
+    agreed: PathakAgreement
     vote: tuple[mpz, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Voted:
+class AwaitingRungSelection:
     """Another party of the repaired variant: the rung selection is to come."""
 
-    agreed: Agreed
+    agreed: PathakAgreement
 
 
 @dataclass(frozen=True)
-class Multiplying:
+class AwaitingNoiseFactors:
     """Party 0: the others' noise factors are to come."""
 
-    agreed: Agreed
+    agreed: PathakAgreement
     noise: Noise = field(repr=False)
     factor: tuple[mpz, ...] = field(repr=False)
 
 
 @storable
 @dataclass(frozen=True)
-class Resharing:
+class PartyResharing:
     """Everybody's share for this party is to come; `kept` is its own."""
 
-    terms: Terms
+    terms: PathakTerms
     noise: Noise = field(repr=False)
     kept: tuple[int, ...] = field(repr=False)
 
 
 @storable
 @dataclass(frozen=True)
-class Published:
+class PartyPublished:
     """Done."""
 
     noise: Noise = field(repr=False)
@@ -204,9 +204,14 @@ def _others(party: PathakParty, state: Any) -> Iterable[str]:
     return [party_name(number) for number in range(party.terms.parties) if number != party.number]
 
 
-def _permuted_here(party: PathakParty, state: Sharing) -> Iterable[str]:
+def _permuted_here(party: PathakParty, state: AwaitingSizeShare) -> Iterable[str]:
     """The party whose share is permuted to this one."""
     return (party_name(inverse(state.agreed.permutation)[party.number]),)
+
+
+def _opponents(party: PathakParty, state: AwaitingLentShares) -> Iterable[str]:
+    """The parties that lend this one their shares in this turn."""
+    return [party_name(number) for number in state.asked.opponents]
 
 
 class PathakParty(Machine):
@@ -217,7 +222,7 @@ class PathakParty(Machine):
         number: int,
         features: Any,
         labels: NDArray[np.integer],
-        terms: Terms,
+        terms: PathakTerms,
         *,
         group_key: PrivateKey | None = None,
         test_key: bool = False,
@@ -293,10 +298,10 @@ class PathakParty(Machine):
 
     def _start(self) -> Step:
         """Wait for the curator."""
-        return Step(Idle())
+        return Step(AwaitingProposal())
 
-    @gathers(Idle, Kind.PROPOSAL, _curator)
-    def agree(self, state: Idle, messages: Messages) -> Step:
+    @gathers(AwaitingProposal, Kind.PROPOSAL, _curator)
+    def agree(self, state: AwaitingProposal, messages: Messages) -> Step:
         """Check the curator's proposal; party 0 draws pi_1 and hands it out with the group key.
 
         Raises AgreementError when the proposal means another run, WeakKeyError, and InvalidParameter or PackingError
@@ -311,25 +316,25 @@ class PathakParty(Machine):
         check_room(proposal.keys[0])
         noise_plan(terms, proposal.keys[0])
         if self._group_key is None:
-            return Step(Proposed(proposal))
+            return Step(AwaitingGroupSecret(proposal))
         check_room(self._group_key.public_key)
         secret = GroupSecret(random_permutation(terms.parties, self._randomness), self._group_key)
         posts = [post(terms, other, secret) for other in _others(self, state)]
         posts.append(post(terms, CURATOR, GroupKey(self._group_key.public_key)))
-        return self._share_size(Agreed(terms, *proposal.keys, secret.permutation, secret.private_key), posts)
+        return self._share_size(PathakAgreement(terms, *proposal.keys, secret.permutation, secret.private_key), posts)
 
-    @gathers(Proposed, Kind.GROUP_SECRET, _leader)
-    def take_secret(self, state: Proposed, messages: Messages) -> Step:
+    @gathers(AwaitingGroupSecret, Kind.GROUP_SECRET, _leader)
+    def take_secret(self, state: AwaitingGroupSecret, messages: Messages) -> Step:
         """What the parties share. Raises MessageError, WeakKeyError, InvalidParameter (no such permutation or key)."""
         terms, keys = state.proposal.terms, state.proposal.keys
         assert keys is not None
         secret = GroupSecret.decode(messages[party_name(LEADER)], terms, test_key=self._test_key)
         check_room(secret.private_key.public_key)
-        return self._share_size(Agreed(terms, *keys, secret.permutation, secret.private_key))
+        return self._share_size(PathakAgreement(terms, *keys, secret.permutation, secret.private_key))
 
     # -- stage 1: the smallest data set, hidden by permutation
 
-    def _share_size(self, agreed: Agreed, posts: Sequence[Post] = ()) -> Step:
+    def _share_size(self, agreed: PathakAgreement, posts: Sequence[Post] = ()) -> Step:
         """n_j 2^64 + random = a_j + b_j; a_j goes to P_{pi_1(j)}, and b_j too, sealed for Charlie (steps 1 and 2)."""
         # The tie-breaker decides whose noise is used, so a simulation repeats it with the noise.
         keyed = self._size << TIE_BITS | self._noise_randomness.bits(TIE_BITS)
@@ -341,15 +346,15 @@ class PathakParty(Machine):
         receiver = agreed.permutation[self.number]
         if receiver == self.number:
             return self._forward(agreed, message, posts)
-        return Step(Sharing(agreed), (*posts, post(agreed.terms, party_name(receiver), message)))
+        return Step(AwaitingSizeShare(agreed), (*posts, post(agreed.terms, party_name(receiver), message)))
 
-    @gathers(Sharing, Kind.SIZE_SHARE, _permuted_here)
-    def forward_share(self, state: Sharing, messages: Messages) -> Step:
+    @gathers(AwaitingSizeShare, Kind.SIZE_SHARE, _permuted_here)
+    def forward_share(self, state: AwaitingSizeShare, messages: Messages) -> Step:
         """Pass on the share that is permuted to this party (step 3). Raises MessageError, CiphertextError."""
         (data,) = messages.values()
         return self._forward(state.agreed, SizeShare.decode(data, state.agreed.terms, state.agreed.curator_key))
 
-    def _forward(self, agreed: Agreed, message: SizeShare, posts: Sequence[Post] = ()) -> Step:
+    def _forward(self, agreed: PathakAgreement, message: SizeShare, posts: Sequence[Post] = ()) -> Step:
         """xi(a), and the sealed b, resealed, to Charlie."""
         group_key = agreed.group_key.public_key
         mode = "half" if group_key.form == "psephos" else "full"
@@ -357,23 +362,23 @@ class PathakParty(Machine):
         encrypted = encryptor.encrypt((mpz(message.share),))[0]
         resealed = self._full(agreed.curator_key, (message.sealed,))[0]
         forwarded = IndexedShare(encrypted, resealed, group_key, agreed.curator_key)
-        return Step(Forwarded(agreed), (*posts, post(agreed.terms, CURATOR, forwarded)))
+        return Step(AwaitingMaskedShare(agreed), (*posts, post(agreed.terms, CURATOR, forwarded)))
 
     def _full(self, key: PublicKey, ciphertexts: tuple[mpz, ...]) -> tuple[mpz, ...]:
         return Encryptor(key, "full", randomness=self._randomness).rerandomize(ciphertexts)
 
-    @gathers(Forwarded, Kind.MASKED_SHARE, _curator)
-    def open_masked_share(self, state: Forwarded, messages: Messages) -> Step:
+    @gathers(AwaitingMaskedShare, Kind.MASKED_SHARE, _curator)
+    def open_masked_share(self, state: AwaitingMaskedShare, messages: Messages) -> Step:
         """Decrypt this party's place of pi_2(pi_1(a) + r) (step 5).
 
         Raises ShareRangeError, MessageError, AgreementError (another key), CiphertextError.
         """
         agreed, key = state.agreed, state.agreed.group_key
         received = Ciphertexts.decode(messages[CURATOR], Kind.MASKED_SHARE, agreed.terms, key.public_key, 1).ciphertexts
-        return Step(Standing(agreed, centred(key.raw_decrypt(received[0]), key.public_key, MASK_BITS)))
+        return Step(ComparingSizes(agreed, centred(key.raw_decrypt(received[0]), key.public_key, MASK_BITS)))
 
-    @gathers(Standing, Kind.OPPONENTS, _curator)
-    def lend_share(self, state: Standing, messages: Messages) -> Step:
+    @gathers(ComparingSizes, Kind.OPPONENTS, _curator)
+    def lend_share(self, state: ComparingSizes, messages: Messages) -> Step:
         """Send the low bits of the masked share to the opponents that Charlie names (step 6).
 
         Raises MessageError for a list that is none, UnexpectedMessageError for a second one in a turn.
@@ -384,22 +389,22 @@ class PathakParty(Machine):
         posts = [post(state.agreed.terms, party_name(opponent), low) for opponent in named.opponents]
         return Step(replace(state, lent=named.turn), tuple(posts))
 
-    @gathers(Standing, Kind.QUESTIONS, _curator)
-    def borrow_shares(self, state: Standing, messages: Messages) -> Step:
+    @gathers(ComparingSizes, Kind.QUESTIONS, _curator)
+    def borrow_shares(self, state: ComparingSizes, messages: Messages) -> Step:
         """Take Charlie's comparisons of a turn, and wait for what the opponents lend.
 
         Raises MessageError, CiphertextError, UnexpectedMessageError for a second batch in a turn.
         """
         asked = Questions.decode(messages[CURATOR], state.agreed.terms, self.number, state.agreed.comparison_key)
         self._check_turn(asked.turn, state.asked)
-        return Step(Borrowing(replace(state, asked=asked.turn), asked))
+        return Step(AwaitingLentShares(replace(state, asked=asked.turn), asked))
 
     def _check_turn(self, turn: int, last: int) -> None:
         if turn <= last:
             raise UnexpectedMessageError(f"{self.name}: turn {turn + 1} of the comparisons is over: a replay")
 
-    @gathers(Borrowing, Kind.LENT_SHARE, lambda self, state: [party_name(number) for number in state.asked.opponents])
-    def answer_questions(self, state: Borrowing, messages: Messages) -> Step:
+    @gathers(AwaitingLentShares, Kind.LENT_SHARE, _opponents)
+    def answer_questions(self, state: AwaitingLentShares, messages: Messages) -> Step:
         """Answer this turn's comparisons, all in one message (step 6). Raises MessageError, ShareRangeError."""
         asked, agreed, masked = state.asked, state.standing.agreed, state.standing.masked
         shares = [masked - LentShare.decode(data, agreed.terms, asked.turn).value for data in messages.values()]
@@ -411,8 +416,8 @@ class PathakParty(Machine):
 
     # -- stage 2: the encrypted noise of the smallest data set
 
-    @gathers(Standing, Kind.SELECTION, _curator)
-    def vote_rung(self, state: Standing, messages: Messages) -> Step:
+    @gathers(ComparingSizes, Kind.SELECTION, _curator)
+    def vote_rung(self, state: ComparingSizes, messages: Messages) -> Step:
         """Undo pi_1 on Charlie's selection; in the repaired variant, put zeta(v_j) on this party's rung.
 
         The zeros are as random as the re-randomised one: `half` would keep the Jacobi symbol 1 and show the rung.
@@ -429,16 +434,16 @@ class PathakParty(Machine):
         rungs[terms.rung(self._size)] = selected
         vote = self._full(agreed.curator_key, tuple(rungs))
         if self.number == LEADER:
-            return Step(Voting(agreed, vote))
+            return Step(AwaitingRungVotes(agreed, vote))
         message = Ciphertexts(Kind.RUNG_VOTE, agreed.curator_key, vote)
-        return Step(Voted(agreed), (post(terms, party_name(LEADER), message),))
+        return Step(AwaitingRungSelection(agreed), (post(terms, party_name(LEADER), message),))
 
-    def _decode(self, data: bytes, kind: Kind, agreed: Agreed, count: int) -> tuple[mpz, ...]:
+    def _decode(self, data: bytes, kind: Kind, agreed: PathakAgreement, count: int) -> tuple[mpz, ...]:
         """Ciphertexts under Charlie's key."""
         return Ciphertexts.decode(data, kind, agreed.terms, agreed.curator_key, count).ciphertexts
 
-    @gathers(Voting, Kind.RUNG_VOTE, _others)
-    def combine_rungs(self, state: Voting, messages: Messages) -> Step:
+    @gathers(AwaitingRungVotes, Kind.RUNG_VOTE, _others)
+    def combine_rungs(self, state: AwaitingRungVotes, messages: Messages) -> Step:
         """Party 0: the product of all votes, zeta of the one-hot e, to everybody. Raises as `vote_rung`."""
         agreed, product = state.agreed, state.vote
         for data in messages.values():
@@ -449,15 +454,19 @@ class PathakParty(Machine):
         posts = [post(agreed.terms, other, message) for other in _others(self, state)]
         return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness), posts)
 
-    @gathers(Voted, Kind.RUNG_SELECTION, _leader)
-    def take_rungs(self, state: Voted, messages: Messages) -> Step:
+    @gathers(AwaitingRungSelection, Kind.RUNG_SELECTION, _leader)
+    def take_rungs(self, state: AwaitingRungSelection, messages: Messages) -> Step:
         """Another party: its shares of the noise, for every rung. Raises as `vote_rung`."""
         agreed = state.agreed
         rungs = self._decode(messages[party_name(LEADER)], Kind.RUNG_SELECTION, agreed, len(agreed.terms.ladder))
         return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness))
 
     def _add_noise(
-        self, agreed: Agreed, bases: tuple[mpz, ...], drawn: Sequence[Sequence[int]], posts: Sequence[Post] = ()
+        self,
+        agreed: PathakAgreement,
+        bases: tuple[mpz, ...],
+        drawn: Sequence[Sequence[int]],
+        posts: Sequence[Post] = (),
     ) -> Step:
         """psi_j: the selection to the power of this party's packed noise, re-randomised (steps 3 and 4).
 
@@ -472,14 +481,14 @@ class PathakParty(Machine):
         powers = multi_powers(bases, columns, key.ring)
         factor = self._full(key, tuple(powers))
         if self.number == LEADER:
-            return Step(Multiplying(agreed, noise, factor), tuple(posts))
+            return Step(AwaitingNoiseFactors(agreed, noise, factor), tuple(posts))
         message = post(agreed.terms, party_name(LEADER), Ciphertexts(Kind.NOISE_FACTOR, key, factor))
         return self._reshare(agreed.terms, self._parameters, noise, message)
 
     # -- stage 3: additive shares of K w_s
 
-    @gathers(Multiplying, Kind.NOISE_FACTOR, _others)
-    def mask_noise(self, state: Multiplying, messages: Messages) -> Step:
+    @gathers(AwaitingNoiseFactors, Kind.NOISE_FACTOR, _others)
+    def mask_noise(self, state: AwaitingNoiseFactors, messages: Messages) -> Step:
         """Party 0: psi = prod psi_j, times zeta(s), to Charlie; s comes off its own parameters (step 1).
 
         Raises as `vote_rung`.
@@ -497,7 +506,7 @@ class PathakParty(Machine):
         message = Ciphertexts(Kind.MASKED_NOISE, key, self._full(key, product))
         return self._reshare(terms, contribution, state.noise, post(terms, CURATOR, message))
 
-    def _reshare(self, terms: Terms, contribution: Sequence[int], noise: Noise, *posts: Post) -> Step:
+    def _reshare(self, terms: PathakTerms, contribution: Sequence[int], noise: Noise, *posts: Post) -> Step:
         """A share of this party's vector to each of the K + 1 participants (step 3)."""
         bits = modulus_bits(terms)
         curator_share, *party_shares = split_vector(contribution, terms.parties + 1, bits, self._randomness)
@@ -505,21 +514,21 @@ class PathakParty(Machine):
         for number, share in enumerate(party_shares):
             if number != self.number:
                 sent.append(post(terms, party_name(number), Share(Kind.RESHARE, tuple(share), bits)))
-        return Step(Resharing(terms, noise, tuple(party_shares[self.number])), (*posts, *sent))
+        return Step(PartyResharing(terms, noise, tuple(party_shares[self.number])), (*posts, *sent))
 
-    @gathers(Resharing, Kind.RESHARE, lambda self, state: [CURATOR, *_others(self, state)])
-    def publish(self, state: Resharing, messages: Messages) -> Step:
+    @gathers(PartyResharing, Kind.RESHARE, lambda self, state: [CURATOR, *_others(self, state)])
+    def publish(self, state: PartyResharing, messages: Messages) -> Step:
         """The sum of all shares received: this party's share of K w_s. Raises MessageError, ShareRangeError."""
         terms, bits = state.terms, modulus_bits(state.terms)
         received = [Share.decode(data, Kind.RESHARE, terms).values for data in messages.values()]
         total = add_shares([state.kept, *received], bits)
-        return Step(Published(state.noise), (post(terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
+        return Step(PartyPublished(state.noise), (post(terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
 
     def _result(self, state: Any) -> Contribution | None:
         """What it put into the sum, once it has."""
         return (
             Contribution(self._size, self._parameters, state.noise)
-            if isinstance(state, Resharing | Published)
+            if isinstance(state, PartyResharing | PartyPublished)
             else None
         )
 

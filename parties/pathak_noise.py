@@ -15,12 +15,12 @@ from fractions import Fraction
 
 from psephos.parties.noise import PolyaShares
 from psephos.protocol.pathak.noise import noise_bound, noise_scale
-from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, SphericalLaplace
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 
-def own_noise(terms: Terms, size: int, randomness: Randomness = SYSTEM) -> list[int]:
+def own_noise(terms: PathakTerms, size: int, randomness: Randomness = SYSTEM) -> list[int]:
     """The printed variant's noise of a party with `size` samples: d integers in [-noise_bound, noise_bound]."""
     scale, bound = noise_scale(terms, size), noise_bound(terms)
     if terms.noise == "laplace":
@@ -31,13 +31,13 @@ def own_noise(terms: Terms, size: int, randomness: Randomness = SYSTEM) -> list[
     return [max(-bound, min(bound, entry)) for entry in drawn]
 
 
-def noise_share(terms: Terms, size: Fraction | int, randomness: Randomness = SYSTEM) -> list[int]:
+def noise_share(terms: PathakTerms, size: Fraction | int, randomness: Randomness = SYSTEM) -> list[int]:
     """A party's share of the noise for data sets of `size` samples: d integers in [-noise_bound, noise_bound]."""
     contributors = terms.parties - terms.excluded
     shares = PolyaShares(terms.features, terms.parties, contributors, noise_scale(terms, size))
     return shares.share(randomness)
 
 
-def rung_shares(terms: Terms, randomness: Randomness = SYSTEM) -> list[list[int]]:
+def rung_shares(terms: PathakTerms, randomness: Randomness = SYSTEM) -> list[list[int]]:
     """The repaired variant's shares of a party, one for each rung."""
     return [noise_share(terms, size, randomness) for size in terms.ladder]

@@ -42,7 +42,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, snap
-from psephos.protocol.psgd.series import Announcement, Series, Terms
+from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
 from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Refusal, Step, takes
@@ -125,7 +125,7 @@ class GradientParty(Machine):
         number: int,
         signing_key: SigningKey,
         local: LocalLoss,
-        terms: Terms,
+        terms: SeriesTerms,
         *,
         clip: bool = False,
         encryptor: Encryptor | None = None,
@@ -273,7 +273,7 @@ class SeriesHolder(Machine):
 
     reads = frozenset({Kind.ANNOUNCEMENT, *KeyHolder.reads, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM})
 
-    def __init__(self, share: KeyShare, terms: Terms, *, once: OnceLedger | None = None) -> None:
+    def __init__(self, share: KeyShare, terms: SeriesTerms, *, once: OnceLedger | None = None) -> None:
         """`share`: of the terms' key. `once`: where it remembers what it opened; on disk where it can be restarted.
 
         Raises WrongKeyError when the share is of another key or ceremony than the terms'.

@@ -34,7 +34,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.errors import AlreadyDoneError, BoardError, BudgetExceededError, EquivocationError, JournalError
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Role, Step, gathers, takes
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.storage.values import storable
@@ -118,7 +118,7 @@ def asks() -> dict[str, Ask]:
     rounds = [vote_round(key, roster, _AUXILIARY, _CLASSES, minimum_ballots=2, test_key=True) for _ in range(3)]
     plan = PackingPlan.for_key(key.key, length=2, addends=3, minimum=0, maximum=9)
     sums = [Round.create("parameters", key, plan, roster, context=bytes([n]) * 32, test_key=True) for n in range(3)]
-    terms = Terms(replace(SERIES, minimum_ballots=2), DESCENT, key, roster, test_key=True)
+    terms = SeriesTerms(replace(SERIES, minimum_ballots=2), DESCENT, key, roster, test_key=True)
     steps = [Announcement.create(terms, 1, (0.0, 0.0)) for _ in range(2)]
     study = trial(parties=3, auxiliary=_AUXILIARY.tobytes()[:32]).study
     studies = [replace(study, title=f"Study {n}", nonce=bytes([n]) * 16) for n in range(3)]

@@ -29,7 +29,7 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.privacy.mechanisms import (
     DiscreteLaplace,
-    Mechanism,
+    NoiseMechanism,
     RoundedGaussian,
     check_delta,
     check_epsilon,
@@ -68,7 +68,7 @@ class PatePlan:
     epsilon: float
     delta: float
     sensitivity: Sensitivity
-    mechanism: Mechanism
+    mechanism: NoiseMechanism
 
     @property
     def event(self) -> PrivacyEvent:
@@ -143,7 +143,7 @@ def plan_pate(
     if not 1 <= queries <= samples:
         raise InvalidParameter(f"queries must be 1 to {samples}, the number of auxiliary samples, not {queries}")
     chosen = np.sort(np.random.default_rng(seed).permutation(samples)[:queries])
-    mechanism: Mechanism
+    mechanism: NoiseMechanism
     if aggregator == "gnmax":
         bound = Sensitivity(math.sqrt(2 * queries) * (1 + 2.0**-50), source="sqrt(2 Q) votes")
         pitch = choose_pitch(

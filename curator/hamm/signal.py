@@ -30,7 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Mechanism, RoundedGaussian, Skellam, SphericalLaplace
+from psephos.protocol.privacy.mechanisms import (
+    DiscreteLaplace,
+    NoiseMechanism,
+    RoundedGaussian,
+    Skellam,
+    SphericalLaplace,
+)
 
 __all__ = ["EVIDENCE", "REACH", "Energy", "Signal", "noise_energy", "signal_of"]
 
@@ -80,7 +86,7 @@ class Energy:
     dimension: int
 
 
-def noise_energy(mechanism: Mechanism, unit: float = 1.0, shares: float = 1.0) -> Energy:
+def noise_energy(mechanism: NoiseMechanism, unit: float = 1.0, shares: float = 1.0) -> Energy:
     """Compute mean and variance of the squared length of a mechanism's noise.
 
     Args:

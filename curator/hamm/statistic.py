@@ -58,7 +58,7 @@ from psephos.protocol.privacy.accounting import PrivacyEvent, approximate_event,
 from psephos.protocol.privacy.mechanisms import (
     SAMPLER_DISTANCE,
     DiscreteLaplace,
-    Mechanism,
+    NoiseMechanism,
     RoundedGaussian,
     Skellam,
     SphericalLaplace,
@@ -256,7 +256,7 @@ class StatisticPlan:
     l2: Sensitivity
     epsilon: float | None
     delta: float
-    mechanism: Mechanism | None
+    mechanism: NoiseMechanism | None
     self_training: SelfTraining
     noise: float
     joint: bool = False
@@ -564,7 +564,7 @@ def _vote_grid(Z: Array, classes: int) -> tuple[StatisticGrid, float]:
 
 def _noise(
     name: MechanismName, joint: bool, l1: float, l2: float, epsilon: float, delta: float, dimension: int
-) -> Mechanism:
+) -> NoiseMechanism:
     """Return the mechanism for a sum with these sensitivities, all in lattice units."""
     if name == "spherical-laplace":
         return SphericalLaplace.for_epsilon(l2, epsilon, dimension, 1.0)

@@ -17,7 +17,7 @@ from psephos.curator.checks import check_positive
 from psephos.curator.hamm.sensitivity import radius
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.pathak.noise import NOISE_DISTANCE, noise_delta, noise_scale, record_sensitivity
-from psephos.protocol.pathak.terms import Regulariser, Terms
+from psephos.protocol.pathak.terms import PathakTerms, Regulariser
 
 
 def _check(**values: float) -> None:
@@ -47,7 +47,7 @@ def printed_epsilon(*, epsilon: float, features: int, parties: int, regulariser:
     return math.sqrt(features) * epsilon / (parties * _mu(1.0, regulariser))
 
 
-def proved_epsilon(terms: Terms) -> tuple[float, float]:
+def proved_epsilon(terms: PathakTerms) -> tuple[float, float]:
     """(epsilon, delta) of a run for one record, against whoever does not know the noise.
 
     Where the noise is for a public size, a record may also come or go; elsewhere data set sizes are fixed.
@@ -67,7 +67,7 @@ def proved_epsilon(terms: Terms) -> tuple[float, float]:
     return terms.epsilon, noise_delta(terms)
 
 
-def party_level_epsilon(terms: Terms, smallest: int) -> float:
+def party_level_epsilon(terms: PathakTerms, smallest: int) -> float:
     """The epsilon of a run for everything one party holds, its size apart, when the smallest data set has `smallest`.
 
     No minimiser is longer than R (psephos.curator.hamm.sensitivity.radius), so the sum moves by at most 2 R in L2 and,

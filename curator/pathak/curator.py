@@ -38,7 +38,7 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import modulus_bits, noise_plan
 from psephos.protocol.pathak.resharing import add_shares, open_shares, split_vector
-from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, LEADER, Terms, participants, party_name
+from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, LEADER, PathakTerms, participants, party_name
 from psephos.protocol.permutation import inverse, permute, random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Step, gathers
@@ -49,19 +49,19 @@ Messages = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
-class Proposed:
+class AwaitingGroupKey:
     """The parties' key is to come."""
 
 
 @dataclass(frozen=True)
-class Collecting:
+class AwaitingIndexedShares:
     """The indexed shares are to come."""
 
     group_key: PublicKey
 
 
 @dataclass(frozen=True)
-class Comparing:
+class AwaitingAnswers:
     """The answers of a turn are to come.
 
     Attributes:
@@ -90,13 +90,13 @@ class Comparing:
 
 
 @dataclass(frozen=True)
-class Selected:
+class AwaitingMaskedNoise:
     """The masked noise is to come."""
 
 
 @storable
 @dataclass(frozen=True)
-class Resharing:
+class CuratorResharing:
     """The parties' shares for him are to come; `kept` is his own."""
 
     kept: tuple[int, ...] = field(repr=False)
@@ -104,7 +104,7 @@ class Resharing:
 
 @storable
 @dataclass(frozen=True)
-class Published:
+class CuratorPublished:
     """His share stands on the board."""
 
 
@@ -123,7 +123,7 @@ class PathakCurator(Machine):
 
     def __init__(
         self,
-        terms: Terms,
+        terms: PathakTerms,
         keys: tuple[PrivateKey, DgkPrivateKey] | None = None,
         *,
         test_key: bool = False,
@@ -162,20 +162,20 @@ class PathakCurator(Machine):
         keys = None if self._keys is None else (self._keys[0].public_key, self._keys[1].public_key)
         posts = [post(self.terms, party, Proposal(self.terms, keys)) for party in _all_parties(self, None)]
         if keys is not None:
-            return Step(Proposed(), tuple(posts))
+            return Step(AwaitingGroupKey(), tuple(posts))
         return self._reshare([0] * self.terms.features, posts)
 
-    @gathers(Proposed, Kind.GROUP_KEY, _leader)
-    def take_group_key(self, state: Proposed, messages: Messages) -> Step:
+    @gathers(AwaitingGroupKey, Kind.GROUP_KEY, _leader)
+    def take_group_key(self, state: AwaitingGroupKey, messages: Messages) -> Step:
         """The parties' public key. Raises InvalidParameter (no room for the masked shares), WeakKeyError."""
         group_key = GroupKey.decode(messages[party_name(LEADER)], self.terms, test_key=self._test_key).key
         check_room(group_key)
-        return Step(Collecting(group_key))
+        return Step(AwaitingIndexedShares(group_key))
 
     # -- stage 1
 
-    @gathers(Collecting, Kind.INDEXED_SHARE, _all_parties)
-    def blind_and_permute(self, state: Collecting, messages: Messages) -> Step:
+    @gathers(AwaitingIndexedShares, Kind.INDEXED_SHARE, _all_parties)
+    def blind_and_permute(self, state: AwaitingIndexedShares, messages: Messages) -> Step:
         """xi(pi_1(a) + r) and pi_1(b) - r, both permuted by pi_2; the first goes to the parties in order (step 4).
 
         Raises AgreementError (a party under another group key), ShareRangeError, CiphertextError.
@@ -200,9 +200,9 @@ class PathakCurator(Machine):
             post(self.terms, party_name(place), Ciphertexts(Kind.MASKED_SHARE, group_key, (c,)))
             for place, c in enumerate(permute(permutation, fresh))
         ]
-        return self._ask(Comparing(permutation, tuple(rests), tuple(range(self.terms.parties))), posts)
+        return self._ask(AwaitingAnswers(permutation, tuple(rests), tuple(range(self.terms.parties))), posts)
 
-    def _ask(self, state: Comparing, posts: list[Post]) -> Step:
+    def _ask(self, state: AwaitingAnswers, posts: list[Post]) -> Step:
         """The comparisons of one turn (step 6).
 
         A tournament pairs those still standing; all pairs, as printed, are one turn. All comparisons of a turn travel
@@ -225,8 +225,8 @@ class PathakCurator(Machine):
                 posts.append(post(self.terms, party_name(place), Questions(state.turn, opponents, bits, public)))
         return Step(state, tuple(posts))
 
-    @gathers(Comparing, Kind.ANSWERS, lambda self, state: [party_name(place) for place in state.answering])
-    def conclude_turn(self, state: Comparing, messages: Messages) -> Step:
+    @gathers(AwaitingAnswers, Kind.ANSWERS, lambda self, state: [party_name(place) for place in state.answering])
+    def conclude_turn(self, state: AwaitingAnswers, messages: Messages) -> Step:
         """Who lost; another turn, or the selection (stage 2, step 1): zeta of the indicator of the smallest, with pi_2
         undone, to every party.
 
@@ -250,12 +250,14 @@ class PathakCurator(Machine):
         mode = "half" if key.form == "psephos" else "full"
         encryptor = Encryptor(key, mode, randomness=self._randomness, expected=len(undone))  # type: ignore[arg-type]
         selection = Ciphertexts(Kind.SELECTION, key, encryptor.encrypt(undone))
-        return Step(Selected(), tuple(post(self.terms, party, selection) for party in _all_parties(self, state)))
+        return Step(
+            AwaitingMaskedNoise(), tuple(post(self.terms, party, selection) for party in _all_parties(self, state))
+        )
 
     # -- stage 3
 
-    @gathers(Selected, Kind.MASKED_NOISE, _leader)
-    def unmask(self, state: Selected, messages: Messages) -> Step:
+    @gathers(AwaitingMaskedNoise, Kind.MASKED_NOISE, _leader)
+    def unmask(self, state: AwaitingMaskedNoise, messages: Messages) -> Step:
         """Decrypt eta + s (step 2). Raises MessageError, CiphertextError, PackingError."""
         key = self._key.public_key
         plan = noise_plan(self.terms, key)
@@ -269,27 +271,27 @@ class PathakCurator(Machine):
         own_share, *party_shares = split_vector(contribution, self.terms.parties + 1, bits, self._randomness)
         for number, share in enumerate(party_shares):
             posts.append(post(self.terms, party_name(number), Share(Kind.RESHARE, tuple(share), bits)))
-        return Step(Resharing(tuple(own_share)), tuple(posts))
+        return Step(CuratorResharing(tuple(own_share)), tuple(posts))
 
-    @gathers(Resharing, Kind.RESHARE, _all_parties)
-    def publish(self, state: Resharing, messages: Messages) -> Step:
+    @gathers(CuratorResharing, Kind.RESHARE, _all_parties)
+    def publish(self, state: CuratorResharing, messages: Messages) -> Step:
         """His share of K w_s. Raises MessageError, ShareRangeError."""
         bits = modulus_bits(self.terms)
         received = [Share.decode(data, Kind.RESHARE, self.terms).values for data in messages.values()]
         total = add_shares([state.kept, *received], bits)
-        return Step(Published(), (post(self.terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
+        return Step(CuratorPublished(), (post(self.terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
 
     def __repr__(self) -> str:
         return f"<PathakCurator of {self.terms.parties} parties, {self.terms.variant}>"
 
 
 @dataclass(frozen=True)
-class Waiting:
+class AwaitingPublishedShares:
     """For the published shares."""
 
 
 @dataclass(frozen=True)
-class Opened:
+class SharesOpened:
     """`total`: K w_s in integer units of the grid, d of them."""
 
     total: tuple[int, ...] = field(repr=False)
@@ -304,7 +306,7 @@ class PathakConsumer(Machine):
     name = CONSUMERS
     reads = frozenset({Kind.PUBLISHED_SHARE})
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: PathakTerms) -> None:
         self.terms = terms
 
     def admit(self, entry: Entry) -> None:
@@ -313,14 +315,14 @@ class PathakConsumer(Machine):
 
     def _start(self) -> Step:
         """Wait."""
-        return Step(Waiting())
+        return Step(AwaitingPublishedShares())
 
-    @gathers(Waiting, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
-    def open(self, state: Waiting, messages: Messages) -> Step:
+    @gathers(AwaitingPublishedShares, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
+    def open(self, state: AwaitingPublishedShares, messages: Messages) -> Step:
         """Add up. Raises MessageError, ShareRangeError."""
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
-        return Step(Opened(tuple(open_shares(shares, modulus_bits(self.terms)))))
+        return Step(SharesOpened(tuple(open_shares(shares, modulus_bits(self.terms)))))
 
-    def _result(self, state: Waiting | Opened) -> tuple[int, ...] | None:
+    def _result(self, state: AwaitingPublishedShares | SharesOpened) -> tuple[int, ...] | None:
         """K w_s."""
-        return state.total if isinstance(state, Opened) else None
+        return state.total if isinstance(state, SharesOpened) else None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.protocol.errors import PartyVanishedError, TooFewBallotsError
-from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import DescentState
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Missing, Post, Step, takes
@@ -56,7 +56,7 @@ class GradientCurator(Machine):
     name = "curator"
     reads = Tally.reads | {Kind.PUBLISHED_SUM}
 
-    def __init__(self, terms: Terms, *, randomness: Randomness = SYSTEM) -> None:
+    def __init__(self, terms: SeriesTerms, *, randomness: Randomness = SYSTEM) -> None:
         """`terms`: what was agreed on. `randomness`: of the rounds' nonces."""
         self.terms, self._randomness = terms, randomness
 

@@ -22,7 +22,7 @@ from psephos.protocol.pathak.comparison import Answer, Question
 from psephos.protocol.pathak.dgk import DgkPublicKey
 from psephos.protocol.pathak.noise import modulus_bits
 from psephos.protocol.pathak.resharing import check_shares
-from psephos.protocol.pathak.terms import HIDING_BITS, SIZE_BITS, Terms
+from psephos.protocol.pathak.terms import HIDING_BITS, SIZE_BITS, PathakTerms
 from psephos.protocol.permutation import check_permutation
 from psephos.protocol.roles import Post
 from psephos.protocol.wire import Kind, Reader, frame, session_of
@@ -66,7 +66,7 @@ def _stage(kind: Kind) -> str:
     return next(stage for stage, end in zip(STAGES, last, strict=True) if kind <= end)
 
 
-def post(terms: Terms, receiver: str, message: _Message) -> Post:
+def post(terms: PathakTerms, receiver: str, message: _Message) -> Post:
     """A message on its way to a role, or to the board."""
     return Post(receiver, message.encode(terms.digest), _stage(message.kind))
 
@@ -94,7 +94,7 @@ class Proposal(_Message):
     """Curator to each party: the terms; where stages 1 and 2 run, pk' of zeta and the key of the comparisons."""
 
     kind = Kind.PROPOSAL
-    terms: Terms
+    terms: PathakTerms
     keys: tuple[PublicKey, DgkPublicKey] | None
 
     def _content(self) -> bytes:
@@ -106,7 +106,7 @@ class Proposal(_Message):
     def decode(cls, data: bytes, *, test_key: bool) -> Self:
         """Raises MessageError, WrongRoundError, InvalidParameter, WeakKeyError."""
         reader = Reader(data, cls.kind, None)
-        terms = Terms.decode(reader.take(reader.integer(4)))
+        terms = PathakTerms.decode(reader.take(reader.integer(4)))
         if session_of(data) != terms.digest:
             raise WrongRoundError("a proposal made for other terms than those in it")
         keys = None
@@ -131,7 +131,7 @@ class GroupSecret(_Message):
         return b"".join(place.to_bytes(2, "big") for place in self.permutation) + factors
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms, *, test_key: bool) -> Self:
+    def decode(cls, data: bytes, terms: PathakTerms, *, test_key: bool) -> Self:
         """Raises MessageError, InvalidParameter (no permutation, no such key), WeakKeyError."""
         reader = Reader(data, cls.kind, terms.digest)
         permutation = check_permutation([reader.integer(2) for _ in range(terms.parties)])
@@ -155,7 +155,7 @@ class GroupKey(_Message):
         return _encode_modulus(self.key)
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms, *, test_key: bool) -> Self:
+    def decode(cls, data: bytes, terms: PathakTerms, *, test_key: bool) -> Self:
         """Raises MessageError, InvalidParameter, WeakKeyError."""
         reader = Reader(data, cls.kind, terms.digest)
         key = _take_modulus(reader, test_key)
@@ -185,7 +185,7 @@ class SizeShare(_Message):
         return self.share.to_bytes(SHARE_BITS // 8, "big") + encode_ciphertexts(self.curator_key, (self.sealed,))
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms, curator_key: PublicKey) -> Self:
+    def decode(cls, data: bytes, terms: PathakTerms, curator_key: PublicKey) -> Self:
         """Raises MessageError, CiphertextError; any value of the share's bytes is in its range."""
         width = SHARE_BITS // 8
         reader = Reader(data, cls.kind, terms.digest, length=width + curator_key.ciphertext_bytes)
@@ -207,7 +207,7 @@ class IndexedShare(_Message):
         return self.group_key.identifier + encrypted + encode_ciphertexts(self.curator_key, (self.sealed,))
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms, group_key: PublicKey, curator_key: PublicKey, sender: str) -> Self:
+    def decode(cls, data: bytes, terms: PathakTerms, group_key: PublicKey, curator_key: PublicKey, sender: str) -> Self:
         """Raises AgreementError when the sender's group key is another one, MessageError, CiphertextError."""
         reader = Reader(data, cls.kind, terms.digest)
         if reader.take(32) != group_key.identifier:
@@ -221,14 +221,14 @@ def _encode_opponents(turn: int, opponents: Sequence[int]) -> bytes:
     return bytes([turn]) + len(opponents).to_bytes(2, "big") + numbers
 
 
-def _take_turn(reader: Reader, terms: Terms) -> int:
+def _take_turn(reader: Reader, terms: PathakTerms) -> int:
     turn = reader.integer(1)
     if turn >= terms.turns:
         raise MessageError(f"there are {terms.turns} turns of comparisons in this run, and this is number {turn + 1}")
     return turn
 
 
-def _take_opponents(reader: Reader, terms: Terms, owner: int) -> tuple[int, tuple[int, ...]]:
+def _take_opponents(reader: Reader, terms: PathakTerms, owner: int) -> tuple[int, tuple[int, ...]]:
     turn = _take_turn(reader, terms)
     opponents = tuple(reader.integer(2) for _ in range(reader.integer(2)))
     if not opponents or list(opponents) != sorted(set(opponents)) or owner in opponents:
@@ -250,7 +250,7 @@ class Opponents(_Message):
         return _encode_opponents(self.turn, self.opponents)
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms, owner: int) -> Self:
+    def decode(cls, data: bytes, terms: PathakTerms, owner: int) -> Self:
         """Raises MessageError; `owner` is the party that reads it."""
         reader = Reader(data, cls.kind, terms.digest)
         found = cls(*_take_opponents(reader, terms, owner))
@@ -273,7 +273,7 @@ class Questions(_Message):
         return _encode_opponents(self.turn, self.opponents) + bits
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms, owner: int, comparison_key: DgkPublicKey) -> Self:
+    def decode(cls, data: bytes, terms: PathakTerms, owner: int, comparison_key: DgkPublicKey) -> Self:
         """Raises MessageError, CiphertextError; `owner` is the party that reads it."""
         reader = Reader(data, cls.kind, terms.digest)
         turn, opponents = _take_opponents(reader, terms, owner)
@@ -294,7 +294,7 @@ class LentShare(_Message):
         return bytes([self.turn]) + self.value.to_bytes((LENT_BITS + 7) // 8, "big")
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms, turn: int) -> Self:
+    def decode(cls, data: bytes, terms: PathakTerms, turn: int) -> Self:
         """Raises MessageError (another turn's, too), ShareRangeError."""
         reader = Reader(data, cls.kind, terms.digest, length=1 + (LENT_BITS + 7) // 8)
         _check_turn(reader, turn)
@@ -322,7 +322,7 @@ class Answers(_Message):
         return bytes([self.turn]) + b"".join(given.encode(self.comparison_key) for given in self.answers)
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms, turn: int, comparison_key: DgkPublicKey, count: int) -> Self:
+    def decode(cls, data: bytes, terms: PathakTerms, turn: int, comparison_key: DgkPublicKey, count: int) -> Self:
         """Raises MessageError (another turn's, too), CiphertextError."""
         size = Answer.encoded_length(comparison_key, KEYED_SIZE_BITS)
         reader = Reader(data, cls.kind, terms.digest, length=1 + count * size)
@@ -359,7 +359,7 @@ class Ciphertexts(_Message):
         return self.key.identifier + encode_ciphertexts(self.key, self.ciphertexts)
 
     @classmethod
-    def decode(cls, data: bytes, kind: Kind, terms: Terms, key: PublicKey, count: int) -> Self:
+    def decode(cls, data: bytes, kind: Kind, terms: PathakTerms, key: PublicKey, count: int) -> Self:
         """Raises MessageError, AgreementError (another key), CiphertextError."""
         reader = Reader(data, kind, terms.digest, length=32 + count * key.ciphertext_bytes)
         if reader.take(32) != key.identifier:
@@ -385,7 +385,7 @@ class Share(_Message):
         return b"".join(value.to_bytes(self.bits // 8 + 1, "big") for value in self.values)
 
     @classmethod
-    def decode(cls, data: bytes, kind: Kind, terms: Terms) -> Self:
+    def decode(cls, data: bytes, kind: Kind, terms: PathakTerms) -> Self:
         """Raises MessageError, ShareRangeError. One byte more than m bits need, so that range is a thing to check."""
         bits = modulus_bits(terms)
         width = bits // 8 + 1

@@ -12,7 +12,7 @@ from functools import lru_cache
 from psephos.protocol.errors import GridTooCoarseError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.pathak.terms import HIDING_BITS, Terms
+from psephos.protocol.pathak.terms import HIDING_BITS, PathakTerms
 
 ROW_SLACK = 2.0**-40
 """How far beyond 1 the computed norm of a row may be: room for the rounding of a division by the norm."""
@@ -24,7 +24,7 @@ _TAIL_BITS = 161
 """Noise leaves its slot with probability 2^-161 at most; as in psephos.parties.noise."""
 
 
-def record_sensitivity(terms: Terms, size: Fraction | int) -> float:
+def record_sensitivity(terms: PathakTerms, size: Fraction | int) -> float:
     """L2 bound, not in grid units, of how far one record moves one party's *computed* parameters.
 
     (2/n + 2 tau)/mu, for ||x|| <= 1 up to the slack that rows are taken with: the minimiser of a mu-strongly convex
@@ -35,7 +35,7 @@ def record_sensitivity(terms: Terms, size: Fraction | int) -> float:
     return math.nextafter(moved / terms.strong_convexity * (1 + 2.0**-50), math.inf)
 
 
-def noise_scale(terms: Terms, size: Fraction | int) -> Fraction:
+def noise_scale(terms: PathakTerms, size: Fraction | int) -> Fraction:
     """The scale of the noise on the *sum* of the parameters, for data sets of `size` samples or more.
 
     * printed, laplace: K 2/(n epsilon lambda), the paper's scale times K;
@@ -54,7 +54,7 @@ def noise_scale(terms: Terms, size: Fraction | int) -> Fraction:
     return Fraction(math.ceil(exact * 2**20), 2**20)  # a short denominator keeps the exact samplers fast
 
 
-def check_grid(terms: Terms) -> None:
+def check_grid(terms: PathakTerms) -> None:
     """Raise GridTooCoarseError when noise for the largest data set would be finer than the grid, for all alike."""
     if noise_scale(terms, terms.largest_size) < 1:
         raise GridTooCoarseError(
@@ -63,18 +63,18 @@ def check_grid(terms: Terms) -> None:
         )
 
 
-def noise_delta(terms: Terms) -> float:
+def noise_delta(terms: PathakTerms) -> float:
     """What drawing and clipping the noise costs: (1 + e^epsilon) times its distance, below 2^-64."""
     return (1 + math.exp(terms.epsilon)) * NOISE_DISTANCE
 
 
-def noise_addends(terms: Terms) -> int:
+def noise_addends(terms: PathakTerms) -> int:
     """How many parties' noise ends up in the sum."""
     return terms.parties if terms.joint else 1
 
 
 @lru_cache(maxsize=256)
-def noise_bound(terms: Terms) -> int:
+def noise_bound(terms: PathakTerms) -> int:
     """No entry of a party's noise is larger.
 
     Laplace: P(|k| > B) <= 2 exp(-B/t) for one entry, and a Polya share is smaller than the whole in distribution.
@@ -90,24 +90,24 @@ def noise_bound(terms: Terms) -> int:
     return math.ceil(scale * Fraction(a) * terms.features) + 1
 
 
-def weight_bound(terms: Terms) -> int:
+def weight_bound(terms: PathakTerms) -> int:
     """No entry of anybody's parameters is larger: (mu/2) ||w||^2 <= ln 2, plus tau/mu."""
     mu = terms.strong_convexity
     return math.ceil((math.sqrt(2 * math.log(2) / mu) + terms.tolerance / mu) * (1 + 1e-9) / terms.pitch) + 1
 
 
-def modulus_bits(terms: Terms) -> int:
+def modulus_bits(terms: PathakTerms) -> int:
     """m: shares are integers modulo 2^m, which holds every possible sum; a multiple of 8."""
     largest = terms.parties * weight_bound(terms) + noise_addends(terms) * noise_bound(terms)
     return 8 * -(-((2 * largest + 1).bit_length() + 1) // 8)
 
 
-def mask_bits(terms: Terms) -> int:
+def mask_bits(terms: PathakTerms) -> int:
     """Length of party 0's mask s: 80 bits more than the noise's span."""
     return (2 * noise_addends(terms) * noise_bound(terms)).bit_length() + HIDING_BITS
 
 
-def noise_plan(terms: Terms, key: PublicKey) -> PackingPlan:
+def noise_plan(terms: PathakTerms, key: PublicKey) -> PackingPlan:
     """How a noise vector is packed: slots that hold the noise, its offsets and the mask.
 
     Raises PackingError when the key has no room for one entry.

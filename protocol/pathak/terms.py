@@ -1,6 +1,6 @@
 """What everyone agrees on before a run of Pathak, Rane and Raj (2010), section 3.
 
-`Terms` are public and equal for all participants of a run; their digest names the run, and every message carries it.
+`PathakTerms` are public and equal for all participants of a run. Their digest names the run; every message carries it.
 Parties are numbered 0 .. K - 1 (P_1 .. P_K in the paper); the curator is Charlie in the paper.
 """
 
@@ -49,14 +49,14 @@ def party_name(number: int) -> str:
     return f"party {number}"
 
 
-def participants(terms: Terms) -> list[str]:
+def participants(terms: PathakTerms) -> list[str]:
     """Return the role names of all K + 1 participants: the curator, then the parties."""
     return [CURATOR, *(party_name(number) for number in range(terms.parties))]
 
 
 @storable
 @dataclass(frozen=True)
-class Terms:
+class PathakTerms:
     """What all participants must mean alike. Public.
 
     Attributes:
@@ -199,7 +199,7 @@ class Terms:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> Terms:
+    def decode(cls, data: bytes) -> PathakTerms:
         """Received terms; raises MessageError or InvalidParameter."""
         try:
             found = json.loads(data)
@@ -225,7 +225,7 @@ class Terms:
         """SHA-256 of the terms: the name of the run."""
         return hashlib.sha256(b"psephos pathak terms\0" + self.encode()).digest()
 
-    def check_agrees(self, proposal: Terms, who: str) -> None:
+    def check_agrees(self, proposal: PathakTerms, who: str) -> None:
         """Raise AgreementError naming the first term in which a proposal differs from these."""
         for f in fields(self):
             own, proposed = getattr(self, f.name), getattr(proposal, f.name)

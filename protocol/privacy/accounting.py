@@ -25,7 +25,7 @@ from statistics import NormalDist
 from psephos.protocol.errors import BudgetExceededError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
     MAX_EPSILON,
-    Mechanism,
+    NoiseMechanism,
     RoundedGaussian,
     check_delta,
     check_epsilon,
@@ -86,7 +86,9 @@ def gaussian_event(
     return PrivacyEvent(name, epsilon, delta, multiplier=sigma / sensitivity, distance=distance, unit=unit)
 
 
-def event_of(name: str, mechanism: Mechanism, sensitivity: float, epsilon: float, unit: str = "party") -> PrivacyEvent:
+def event_of(
+    name: str, mechanism: NoiseMechanism, sensitivity: float, epsilon: float, unit: str = "party"
+) -> PrivacyEvent:
     """The event of releasing a value of that sensitivity (in the mechanism's norm) through `mechanism`.
 
     Raises InvalidParameter for an epsilon out of range.

@@ -138,7 +138,7 @@ def _rounded(factor: Any, normals: list[Any]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Mechanism(ABC):
+class NoiseMechanism(ABC):
     """What every mechanism offers: noise vectors of `dimension` integers, each worth `pitch`, a power of two."""
 
     dimension: int
@@ -166,7 +166,7 @@ class Mechanism(ABC):
 
 
 @dataclass(frozen=True)
-class SphericalLaplace(Mechanism):
+class SphericalLaplace(NoiseMechanism):
     """Density proportional to exp(-||eta||_2 / scale) in `dimension` dimensions, rounded to multiples of `pitch`.
 
     The norm is Gamma(dimension, scale), the direction uniform. Added to a value of L2 sensitivity S (on the lattice) it
@@ -206,7 +206,7 @@ class SphericalLaplace(Mechanism):
 
 
 @dataclass(frozen=True)
-class RoundedGaussian(Mechanism):
+class RoundedGaussian(NoiseMechanism):
     """Independent normal entries of standard deviation `sigma`, rounded to multiples of `pitch`.
 
     Raises InvalidParameter for a dimension, sigma or pitch out of range, GridTooCoarseError for a pitch above sigma.
@@ -253,7 +253,7 @@ def _bernoulli_exp(numerator: int, denominator: int, randomness: Randomness) -> 
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace(Mechanism):
+class DiscreteLaplace(NoiseMechanism):
     """Independent integers with P(k) proportional to exp(-|k| / scale_units), drawn exactly; times `pitch`.
 
     Added to an integer vector of L1 sensitivity S (in units) it gives pure S/scale_units differential privacy. Raises
@@ -407,7 +407,7 @@ def _poisson_exact(law: _Poisson, draws: list[int], sign: int, randomness: Rando
 
 
 @dataclass(frozen=True)
-class Skellam(Mechanism):
+class Skellam(NoiseMechanism):
     """Independent differences of two Poisson variables of mean variance/2: integers, closed under addition.
 
     What `gaussian` means where parties add the noise themselves: a sum of Skellam shares is Skellam (Agarwal, Kairouz,
@@ -525,7 +525,7 @@ def snap(vector: NDArray[np.float64], pitch: float) -> list[int]:
 
 
 def release(
-    vector: NDArray[np.float64] | Sequence[int], mechanism: Mechanism, randomness: Randomness = SYSTEM
+    vector: NDArray[np.float64] | Sequence[int], mechanism: NoiseMechanism, randomness: Randomness = SYSTEM
 ) -> NDArray[np.float64]:
     """The noisy vector, shape (D,): snapped to the mechanism's lattice, noise added in integers, times the pitch.
 

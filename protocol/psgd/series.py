@@ -1,8 +1,8 @@
 """A series of encrypted sums at public points: what everybody agrees on before the first, and how one is announced.
 
 An iterative protocol asks the parties again and again for an integer vector that depends on a public point. A `Series`
-fixes how often, how large the vectors and how strong every party's noise are; `Terms` add the keys. So each party can
-hold the others to them and knows what the whole series costs it. A step is one `Round` of kind "gradients" whose
+fixes how often, how large the vectors and how strong every party's noise are; `SeriesTerms` add the keys. So each party
+can hold the others to them and knows what the whole series costs it. A step is one `Round` of kind "gradients" whose
 context names the terms, the step and the point; its `Announcement` is all a party needs to build that round itself.
 
 Noise is in lattice units of 2^-fraction_bits. Every share is redrawn until it lies within a public bound that sizes the
@@ -178,7 +178,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Terms:
+class SeriesTerms:
     """A series, where, and whose: nobody answers at another point, under another key or roster than was agreed on.
 
     Attributes:
@@ -229,7 +229,7 @@ class Terms:
 
 
 @lru_cache(maxsize=4)  # all roles of a simulation build the same one
-def _round(terms: Terms, announcement: Announcement, context: bytes) -> Round:
+def _round(terms: SeriesTerms, announcement: Announcement, context: bytes) -> Round:
     return Round(
         "gradients",
         terms.threshold_key,
@@ -262,7 +262,9 @@ class Announcement:
     point: tuple[float, ...] = field(repr=False)
 
     @classmethod
-    def create(cls, terms: Terms, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM) -> Announcement:
+    def create(
+        cls, terms: SeriesTerms, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM
+    ) -> Announcement:
         """A fresh announcement; raises MessageError for a step or a point that the series has not."""
         announcement = cls(terms.digest, step, randomness.draw(16), point)
         announcement._check(terms.series)
@@ -280,7 +282,7 @@ class Announcement:
         return frame(Kind.ANNOUNCEMENT, self.terms_digest, self.step.to_bytes(4, "big"), self.nonce, point)
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms) -> Announcement:
+    def decode(cls, data: bytes, terms: SeriesTerms) -> Announcement:
         """A received announcement.
 
         Raises MessageError (length, type, a point that is not finite, a step outside) or WrongRoundError (other terms).

@@ -22,7 +22,7 @@ from psephos.protocol.errors import (
     WrongPartialDecryptionError,
     WrongPointError,
 )
-from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.roles import Entry
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
@@ -45,14 +45,14 @@ class PublishedSum:
     holder: int
     sums: tuple[int, ...] = field(repr=False)
 
-    def encode(self, terms: Terms) -> bytes:
+    def encode(self, terms: SeriesTerms) -> bytes:
         """The bytes that travel."""
         size = _size(terms, self.step)
         sums = b"".join(entry.to_bytes(size, "big", signed=True) for entry in self.sums)
         return frame(Kind.PUBLISHED_SUM, terms.digest, self.step.to_bytes(4, "big"), bytes([self.holder]), sums)
 
     @classmethod
-    def decode(cls, data: bytes, terms: Terms) -> PublishedSum:
+    def decode(cls, data: bytes, terms: SeriesTerms) -> PublishedSum:
         """Raises MessageError (no such step or sum), WrongRoundError (other terms) or ThresholdError (no holder)."""
         reader = Reader(data, Kind.PUBLISHED_SUM, terms.digest)
         step, holder = reader.integer(4), reader.integer(1)
@@ -70,16 +70,16 @@ class PublishedSum:
 
 
 @lru_cache(maxsize=4)  # this, and the next point: all roles of a simulation come to the same
-def _most(terms: Terms, step: int) -> int:
+def _most(terms: SeriesTerms, step: int) -> int:
     return terms.series.parties * terms.series.entry_bound(step)
 
 
-def _size(terms: Terms, step: int) -> int:
+def _size(terms: SeriesTerms, step: int) -> int:
     return _most(terms, step).bit_length() // 8 + 1
 
 
 @lru_cache(maxsize=4)
-def _next(terms: Terms, point: tuple[float, ...], sums: tuple[int, ...], steps: int) -> tuple[float, ...]:
+def _next(terms: SeriesTerms, point: tuple[float, ...], sums: tuple[int, ...], steps: int) -> tuple[float, ...]:
     noisy = np.array([float(s) for s in sums]) * terms.series.pitch
     return tuple(terms.descent.step(np.array(point), noisy, steps).tolist())
 
@@ -102,7 +102,7 @@ class DescentState:
     said: tuple[tuple[int, tuple[int, ...]], ...] = field(default=(), repr=False)
 
     @classmethod
-    def start(cls, terms: Terms) -> DescentState:
+    def start(cls, terms: SeriesTerms) -> DescentState:
         """At the origin."""
         return cls(0, ((0.0,) * terms.series.dimension,))
 
@@ -116,11 +116,11 @@ class DescentState:
         """Whether a step is announced whose sum is not known yet."""
         return self.announcement is not None and self.announcement.step == self.steps + 1
 
-    def over(self, terms: Terms) -> bool:
+    def over(self, terms: SeriesTerms) -> bool:
         """Whether this is the end: all steps taken, or the stopping rule says so."""
         return self.steps >= terms.series.steps or terms.descent.stopping(self.points)
 
-    def announced(self, terms: Terms, entry: Entry, who: str) -> DescentState:
+    def announced(self, terms: SeriesTerms, entry: Entry, who: str) -> DescentState:
         """With the next step announced.
 
         Raises MessageError, WrongRoundError (other terms), UnexpectedMessageError (not by the curator, or not the next
@@ -141,7 +141,7 @@ class DescentState:
             )
         return replace(self, announcement=announcement, said=())
 
-    def published(self, terms: Terms, entry: Entry) -> DescentState:
+    def published(self, terms: SeriesTerms, entry: Entry) -> DescentState:
         """With one holder's word more; at the next point when t holders said the same.
 
         A holder's word about a step whose sum is known changes nothing. Raises as `PublishedSum.decode`; ThresholdError

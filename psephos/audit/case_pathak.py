@@ -61,8 +61,8 @@ from psephos.audit.pathak_runs import (
     terms_of,
 )
 from psephos.audit.view_checks import Sealed, jacobi, stale
-from psephos.curator.pathak.curator import Comparing
-from psephos.parties.pathak import Resharing
+from psephos.curator.pathak.curator import AwaitingAnswers
+from psephos.parties.pathak import PartyResharing
 from psephos.parties.pathak_noise import noise_share, own_noise
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import PublicKey
@@ -85,7 +85,7 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, noise_plan, noise_scale
 from psephos.protocol.pathak.resharing import add_shares
-from psephos.protocol.pathak.terms import CURATOR, LEADER, Terms, party_name
+from psephos.protocol.pathak.terms import CURATOR, LEADER, PathakTerms, party_name
 from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.roles import Post, Role
 from psephos.protocol.transcript import SentMessage
@@ -109,7 +109,7 @@ class _Corrector(Watched):
     def sent(self, post: Post) -> Post:
         if kind_of(post.data) is not Kind.PUBLISHED_SHARE:
             return post
-        terms = self.world.state(self.name, Resharing).terms
+        terms = self.world.state(self.name, PartyResharing).terms
         given = self.world.contributions()
         smallest = min(given.values(), key=lambda c: c.size)
         if self.members.lying:
@@ -161,7 +161,7 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run
     return context.once(("pathak simulated", kind, members.parties, members.lying, both), make)
 
 
-def _ideal_noise(terms: Terms, honest: int, generator: np.random.Generator) -> list[int]:
+def _ideal_noise(terms: PathakTerms, honest: int, generator: np.random.Generator) -> list[int]:
     """What the functionality draws: all the noise (printed), or the honest parties' shares.
 
     Its scale is worked out from epsilon here; the solver's tolerance adds less than 2^-15 of it.
@@ -292,7 +292,7 @@ def _row(run: Run, members: Members, table: Mapping[mpz, int]) -> Row:
 
 def _ranks(run: Run) -> list[int]:
     """All pairs: how many others are smaller than the data set at each place of pi_1, which is what Charlie learns."""
-    charlie: Comparing = run.world.state(CURATOR, Comparing)
+    charlie: AwaitingAnswers = run.world.state(CURATOR, AwaitingAnswers)
     answers = {int(m.sender.split()[1]): found.answers for m, found in run.messages(Kind.ANSWERS)}
     given = [one for place in charlie.answering for one in answers[place]]
     ranks = [0] * PARTIES
@@ -492,7 +492,7 @@ def _reads_noise(kind: PathakKind, context: Context) -> Result:
     run, leader = real_runs(context, kind)[0], party_name(LEADER)
     # P_1 knows s, which it took off what it shared out; Charlie opens eta + s.
     sent = [found.values for m, found in run.messages(Kind.RESHARE) if m.sender == leader]
-    kept: Resharing = run.world.state(leader, Resharing)
+    kept: PartyResharing = run.world.state(leader, PartyResharing)
     shared = add_shares([kept.kept, *sent], modulus_bits(run.terms))
     # The shares are of its parameters less s, modulo 2^m.
     noise = zip(_masked_noise(run), shared, run.contributions[LEADER].parameters, strict=True)

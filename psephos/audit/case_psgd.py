@@ -36,7 +36,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError, WrongPointError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import snap
-from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Role
@@ -71,7 +71,7 @@ def agreement_of(context: Context, label: str, variant: Variant = "paper", collu
     return replace(agreement, series=replace(agreement.series, nonce=context.coins(label, "series").draw(16)))
 
 
-def terms_of(context: Context, agreement: Agreement) -> Terms:
+def terms_of(context: Context, agreement: Agreement) -> SeriesTerms:
     """The same with the world's keys."""
     return OPTIONS.terms(agreement, psgd_world(context).ceremony)
 
@@ -100,7 +100,7 @@ def _said(announcement: Announcement, sender: str = "curator") -> list[Entry]:
     return [Entry(announcement.step, sender, BOARD, announcement.encode())]
 
 
-def _published(terms: Terms, step: int, sums: Sequence[int], *holders: int) -> list[Entry]:
+def _published(terms: SeriesTerms, step: int, sums: Sequence[int], *holders: int) -> list[Entry]:
     said = {holder: PublishedSum(step, holder, tuple(sums)).encode(terms) for holder in holders}
     return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in said.items()]
 
@@ -253,7 +253,9 @@ class _Descent(SumAnalysis):
                 if step:
                     yield f"{name} less the one before", float(value - steps[step - 1].opened.sums[place])
 
-    def announced(self, context: Context, label: str, nonce: str = "nonce") -> tuple[Terms, Announcement, list[Ballot]]:
+    def announced(
+        self, context: Context, label: str, nonce: str = "nonce"
+    ) -> tuple[SeriesTerms, Announcement, list[Ballot]]:
         """A first step and every party's ballot in it."""
         agreement = agreement_of(context, label, self.variant)
         terms = terms_of(context, agreement)
@@ -345,7 +347,7 @@ def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[Pseph
 
 
 def _opens(
-    context: Context, terms: Terms, once: OnceLedger, announcement: Announcement, ballots: Sequence[Ballot]
+    context: Context, terms: SeriesTerms, once: OnceLedger, announcement: Announcement, ballots: Sequence[Ballot]
 ) -> bool:
     """Whether a holder with this ledger opens the product of these ballots."""
     holder = SeriesHolder(psgd_world(context).ceremony.shares[0], terms, once=once)

@@ -31,7 +31,7 @@ from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.study.study import safe_confirmations
@@ -56,20 +56,20 @@ LIE = (5,) * FEATURES
 class _Walked:
     """What was said, what every role came to, and whose messages were refused, with the error."""
 
-    terms: Terms
+    terms: SeriesTerms
     messages: Sequence[SentMessage]
     results: Mapping[str, Any]
     refused: Sequence[tuple[str, str]]
 
 
-def _terms(context: Context, label: str) -> Terms:
+def _terms(context: Context, label: str) -> SeriesTerms:
     agreement = agree(replace(OPTIONS, dropouts=1), [RECORDS] * PARTIES, FEATURES)
     agreement = replace(agreement, series=replace(agreement.series, nonce=context.coins(label).draw(16)))
     terms = replace(OPTIONS, proofs="knowledge").terms(agreement, psgd_world(context).ceremony)
     return replace(terms, confirmations=safe_confirmations(3, 2))
 
 
-def _walk(context: Context, label: str, puppets: Callable[[Terms], Puppets]) -> _Walked:
+def _walk(context: Context, label: str, puppets: Callable[[SeriesTerms], Puppets]) -> _Walked:
     terms, ceremony = _terms(context, label), psgd_world(context).ceremony
     roles: list[Role] = []
     for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
@@ -140,7 +140,7 @@ def _judged(
 class _Forger(Changed):
     """Keeps its own ballots to itself, and casts one that it makes of the others' in the first step."""
 
-    def __init__(self, honest: Role, terms: Terms, forge: Callable[[Round, list[Ballot]], bytes]) -> None:
+    def __init__(self, honest: Role, terms: SeriesTerms, forge: Callable[[Round, list[Ballot]], bytes]) -> None:
         super().__init__(honest, lambda post, seen: (), frozenset({Kind.BALLOT}))
         self._terms, self._forge, self._forged = terms, forge, False
 
@@ -176,7 +176,7 @@ def _forges(context: Context, how: Literal["copy", "inverse"]) -> dict[str, str]
     return _judged(context, walked, f"party {LIAR}", f"a ballot that is the {how} of another")
 
 
-TermsChange = Callable[[Terms, Post, Sequence[Entry]], list[Post]]
+TermsChange = Callable[[SeriesTerms, Post, Sequence[Entry]], list[Post]]
 
 
 def _changes(
@@ -189,7 +189,7 @@ def _changes(
 ) -> dict[str, str]:
     """A walk in which the culprit's messages, and those of `others`, are changed."""
 
-    def puppets(terms: Terms) -> Puppets:
+    def puppets(terms: SeriesTerms) -> Puppets:
         every = {culprit: change} | {name.replace("_", " "): one for name, one in others.items()}
         return {name: _changing(partial(one, terms)) for name, one in every.items()}
 
@@ -204,7 +204,7 @@ def _is(post: Post, kind: Kind) -> bool:
     return Entry(0, "", "", post.data).is_a(kind)
 
 
-def _round_seen(terms: Terms, seen: Sequence[Entry]) -> Round:
+def _round_seen(terms: SeriesTerms, seen: Sequence[Entry]) -> Round:
     """Of the step that was announced last."""
     asked = [entry.data for entry in seen if entry.is_a(Kind.ANNOUNCEMENT)][-1]
     return terms.round(Announcement.decode(asked, terms))
@@ -213,7 +213,7 @@ def _round_seen(terms: Terms, seen: Sequence[Entry]) -> Round:
 def _twice(context: Context) -> dict[str, str]:
     """Two ballots to every step, each with its proof."""
 
-    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+    def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         round_ = _round_seen(terms, seen)
         again, proof = encrypt_with_proof(round_, LIAR, [1] * FEATURES, Encryptor(round_.key, expected=8))
         return [post, replace(post, data=_signed(context, round_, again.ciphertexts, proof))]
@@ -240,7 +240,7 @@ def _announces(context: Context) -> dict[str, str]:
 def _shapes(context: Context, how: Literal["random", "shaped"]) -> dict[str, str]:
     """A wrong partial decryption: at random, or so that with holder 2's the first sum is another."""
 
-    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+    def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         if not _is(post, Kind.PARTIAL_DECRYPTION):
             return [post]
         round_ = _round_seen(terms, seen)
@@ -253,7 +253,7 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> dict[str, str
     return _changes(context, "holder 1", f"a {how} partial decryption", change)
 
 
-def _lies_about_the_sum(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+def _lies_about_the_sum(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
     if not _is(post, Kind.PUBLISHED_SUM):
         return [post]
     return [replace(post, data=replace(PublishedSum.decode(post.data, terms), sums=LIE).encode(terms))]
@@ -262,7 +262,7 @@ def _lies_about_the_sum(terms: Terms, post: Post, seen: Sequence[Entry]) -> list
 def _publishes(context: Context, how: Literal["another sum", "in another's name"]) -> dict[str, str]:
     """Another sum than it has opened; or that in the name of holder 2 as well, which makes two of them."""
 
-    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+    def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         changed = _lies_about_the_sum(terms, post, seen)
         if how == "another sum" or not _is(post, Kind.PUBLISHED_SUM):
             return changed
@@ -278,7 +278,7 @@ def _publishes(context: Context, how: Literal["another sum", "in another's name"
 def _asks(context: Context, how: Literal["a chosen point", "the last step", "twice", "other terms"]) -> dict[str, str]:
     """The parties for what is not the next step."""
 
-    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+    def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         if not _is(post, Kind.ANNOUNCEMENT):
             return [post]
         asked = Announcement.decode(post.data, terms)
@@ -299,7 +299,7 @@ def _asks(context: Context, how: Literal["a chosen point", "the last step", "twi
 def _follows_a_lie(context: Context) -> dict[str, str]:
     """Holder 1 publishes another sum, and the curator goes on from there."""
 
-    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+    def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         if not _is(post, Kind.ANNOUNCEMENT) or (asked := Announcement.decode(post.data, terms)).step == 1:
             return [post]
         lie = terms.descent.step(np.array(ORIGIN), np.array(LIE) * terms.series.pitch, 0)
@@ -312,7 +312,7 @@ def _leaves_out(context: Context) -> dict[str, str]:
     """Has a sum opened without party 0's ballot."""
     rounds: list[Round] = []
 
-    def change(terms: Terms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+    def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         if _is(post, Kind.ANNOUNCEMENT):
             rounds.append(terms.round(Announcement.decode(post.data, terms)))
         if not _is(post, Kind.TALLY_REQUEST):

@@ -37,7 +37,7 @@ from psephos.protocol.pathak.messages import (
     SizeShare,
 )
 from psephos.protocol.pathak.noise import noise_plan
-from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, Terms, participants, party_name
+from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, PathakTerms, participants, party_name
 from psephos.protocol.roles import Entry, Missing, Post, Role, Step
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
@@ -120,7 +120,7 @@ class Watched(Role):
         return self.inner.result(state)
 
 
-def moved(post: Post, terms: Terms, by: Sequence[int]) -> Post:
+def moved(post: Post, terms: PathakTerms, by: Sequence[int]) -> Post:
     """A share in a post, with a vector added modulo 2^m."""
     share = Share.decode(post.data, kind_of(post.data), terms)
     values = tuple((v + b) % (1 << share.bits) for v, b in zip(share.values, by, strict=True))
@@ -148,7 +148,7 @@ HONEST = Members()
 class Run:
     """One run: its messages, and its roles for what their owners know (inputs, states, keys)."""
 
-    terms: Terms
+    terms: PathakTerms
     keys: PathakKeys = field(repr=False)
     transcript: Transcript
     world: World = field(repr=False)
@@ -180,7 +180,7 @@ class Run:
         return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number]]]
 
 
-def decoded(terms: Terms, keys: PathakKeys, message: SentMessage) -> Any:
+def decoded(terms: PathakTerms, keys: PathakKeys, message: SentMessage) -> Any:
     """A message as its receiver reads it; raises MessageError and what the decoders raise."""
     data = message.data
     assert data is not None
@@ -251,7 +251,7 @@ def records_of(context: Context, inputs: str) -> list[Records]:
     return context.once(("pathak data", inputs), make)
 
 
-def terms_of(context: Context, kind: PathakKind, label: str) -> Terms:
+def terms_of(context: Context, kind: PathakKind, label: str) -> PathakTerms:
     """What is agreed on in the runs of one kind."""
     return make_terms(
         parties=PARTIES,

@@ -37,10 +37,10 @@ from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid, contrast_b
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.pathak.noise import record_sensitivity
-from psephos.protocol.pathak.terms import Terms as PathakTerms
+from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.privacy.mechanisms import (
     DiscreteLaplace,
-    Mechanism,
+    NoiseMechanism,
     RoundedGaussian,
     Skellam,
     SphericalLaplace,
@@ -170,7 +170,7 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Exp
     yield _pate("pate lnmax", 1, noise_factor, epsilon=epsilon, aggregator="lnmax")
 
 
-def _weakened(mechanism: Mechanism, factor: float) -> Mechanism:
+def _weakened(mechanism: NoiseMechanism, factor: float) -> NoiseMechanism:
     """The same mechanism with its noise scaled by `factor`."""
     if isinstance(mechanism, SphericalLaplace):
         return replace(mechanism, scale=mechanism.scale * factor)
@@ -200,7 +200,7 @@ def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: flo
     norm = "l1" if name == "discrete-laplace" else "l2"
     pitch = choose_pitch(1.0, dimension)
     bound = with_lattice(Sensitivity(1.0, norm=norm), pitch, dimension).value
-    mechanism: Mechanism
+    mechanism: NoiseMechanism
     if name == "spherical-laplace":
         mechanism = SphericalLaplace.for_epsilon(bound, epsilon, dimension, pitch)
     elif name == "discrete-laplace":

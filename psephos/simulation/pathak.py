@@ -38,8 +38,8 @@ from psephos.protocol.pathak.terms import (
     LEADER,
     Comparisons,
     Noise,
+    PathakTerms,
     Regulariser,
-    Terms,
     Variant,
     party_name,
 )
@@ -82,11 +82,11 @@ def make_terms(
     smallest_size: int = SMALLEST_SIZE,
     largest_size: int = 1 << 20,
     **agreed: Any,
-) -> Terms:
+) -> PathakTerms:
     """Terms with a fresh nonce, and the grid that the finest noise calls for (`mechanisms.choose_pitch`).
 
-    Fields of `Terms`, with these defaults: laplace, tournament, lambda, classes "0" and "1", tolerance 1e-9, excluded
-    1. Raises InvalidParameter for anything that no run can have.
+    Fields of `PathakTerms`, with these defaults: laplace, tournament, lambda, classes "0" and "1", tolerance 1e-9,
+    excluded 1. Raises InvalidParameter for anything that no run can have.
     """
     defaults = {"noise": "laplace", "comparisons": "tournament", "regulariser": "lambda", "classes": ("0", "1")}
     agreed = {**defaults, "tolerance": 1e-9, "excluded": 1, **agreed}
@@ -97,7 +97,7 @@ def make_terms(
         raise InvalidParameter("sizes and features are positive")
     mu = 2 * lam if agreed["regulariser"] == "lambda" else lam
     pitch = choose_pitch(2 / ((smallest_size if variant == "public-bound" else largest_size) * mu), features)
-    return Terms(
+    return PathakTerms(
         variant=variant,
         smallest_size=smallest_size,
         largest_size=largest_size,
@@ -137,7 +137,7 @@ class PathakRun:
         stages: seconds, bytes and messages of each stage; all roles together, one after the other.
     """
 
-    terms: Terms
+    terms: PathakTerms
     parameters: NDArray[np.float64] = field(repr=False)
     total: tuple[int, ...] = field(repr=False)
     contributions: dict[str, Contribution] = field(repr=False)
@@ -159,7 +159,7 @@ class PathakRun:
 
 def run_protocol(
     data: Sequence[Records],
-    terms: Terms,
+    terms: PathakTerms,
     keys: PathakKeys | None = None,
     *,
     test_key: bool = False,
@@ -227,7 +227,7 @@ def run_protocol(
 class _Counter:
     """Tells a progress how many messages of a stage there were."""
 
-    def __init__(self, terms: Terms, progress: Progress) -> None:
+    def __init__(self, terms: PathakTerms, progress: Progress) -> None:
         K, found = terms.parties, terms.finds_smallest
         compared = 4 * (K - 1) if terms.comparisons == "tournament" else 3 * K + K * (K - 1) // 2  # at most
         factors = 4 * K - 3 if terms.variant == "repaired" else 2 * K - 1
@@ -288,7 +288,7 @@ class PathakOptions(DataOptions):
         check_key_bits(self.key_bits, test_key=self.test_key)
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
-    def terms(self, features: int, classes: tuple[str, str], dealt: int) -> Terms:
+    def terms(self, features: int, classes: tuple[str, str], dealt: int) -> PathakTerms:
         """What the parties agree on; `dealt`: the smallest number of records that the split, which is public, deals."""
         default = SMALLEST_SIZE if self.variant in CAUTIONS else dealt
         return make_terms(
@@ -390,7 +390,7 @@ def simulate_pathak(  # long: the fields of its outcome
     )
 
 
-def _references(kept: Evaluation, records: Sequence[Records], terms: Terms) -> None:
+def _references(kept: Evaluation, records: Sequence[Records], terms: PathakTerms) -> None:
     """Keep what a simulation can compare the published parameters with, which is the same for every release."""
     if any(one.method == "pathak" for one in kept.measured):
         return

@@ -34,7 +34,7 @@ from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
-from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
@@ -85,10 +85,10 @@ class PsgdOptions(DataOptions, DescentOptions):
         """How many key holders may tell the curator their noise shares: by default as many as cannot open a sum."""
         return self.threshold - 1 if self.colluders is None else self.colluders
 
-    def terms(self, agreement: Agreement, ceremony: KeySetup) -> Terms:
+    def terms(self, agreement: Agreement, ceremony: KeySetup) -> SeriesTerms:
         """What is agreed on, with everybody's keys."""
         key, roster = ceremony.threshold_key, ceremony.roster
-        return Terms(agreement.series, agreement.descent, key, roster, self.test_key, self.proofs)
+        return SeriesTerms(agreement.series, agreement.descent, key, roster, self.test_key, self.proofs)
 
     def identity(self) -> dict[str, Any]:
         """What makes it this run and no other, for its journal."""

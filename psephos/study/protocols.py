@@ -33,7 +33,7 @@ from psephos.curator.hamm.statistic import (
 from psephos.curator.ledger import ledger_entry
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak.bounds import proved_epsilon
-from psephos.curator.pathak.curator import PathakCurator, Published
+from psephos.curator.pathak.curator import CuratorPublished, PathakCurator
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator, GradientCuratorState
 from psephos.curator.tally import OpenedSum, Tally
@@ -55,10 +55,9 @@ from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.pathak.messages import Share
 from psephos.protocol.pathak.noise import modulus_bits, record_sensitivity
 from psephos.protocol.pathak.resharing import open_shares
-from psephos.protocol.pathak.terms import Terms as PathakTerms
-from psephos.protocol.pathak.terms import participants
+from psephos.protocol.pathak.terms import PathakTerms, participants
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
-from psephos.protocol.psgd.series import Terms
+from psephos.protocol.psgd.series import SeriesTerms
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Role, Step, gathers
 from psephos.protocol.signing import SigningKey
@@ -541,11 +540,13 @@ class Psgd(Spec):
                 f"drawing the noise costs delta {samplers:.2g}, more than the study's {self.study.delta:g}"
             )
 
-    def terms(self, key: ThresholdKey) -> Terms:
+    def terms(self, key: ThresholdKey) -> SeriesTerms:
         """Everybody derives them from the study and the key."""
         study = self.study
         series = replace(self._agreement.series, nonce=study.nonce_for(key, "series"))
-        return Terms(series, self._agreement.descent, key, study.roster, study.trial, "knowledge", study.confirmations)
+        return SeriesTerms(
+            series, self._agreement.descent, key, study.roster, study.trial, "knowledge", study.confirmations
+        )
 
     def party(self, number: int, signing_key: SigningKey, own: Any, once: OnceLedger, key: Any) -> Role:
         X, y = own
@@ -654,8 +655,8 @@ class ConsumingCurator(PathakCurator):
         if entry.is_a(Kind.PUBLISHED_SHARE):
             Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
 
-    @gathers(Published, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
-    def open(self, state: Published, messages: Mapping[str, bytes]) -> Step:
+    @gathers(CuratorPublished, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
+    def open(self, state: CuratorPublished, messages: Mapping[str, bytes]) -> Step:
         """Add up. Raises MessageError, ShareRangeError."""
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
         return Step(SharedSum(tuple(open_shares(shares, modulus_bits(self.terms)))))

@@ -15,14 +15,14 @@ import pytest
 import scipy.sparse
 
 from psephos.parties.pathak import (
-    Agreed,
-    Borrowing,
+    AwaitingGroupSecret,
+    AwaitingLentShares,
+    ComparingSizes,
     Contribution,
+    PartyPublished,
+    PartyResharing,
+    PathakAgreement,
     PathakParty,
-    Proposed,
-    Published,
-    Resharing,
-    Standing,
 )
 from psephos.parties.training import train_parties
 from psephos.protocol.errors import (
@@ -48,7 +48,7 @@ from psephos.protocol.pathak.messages import (
     Share,
 )
 from psephos.protocol.pathak.noise import ROW_SLACK, modulus_bits, weight_bound
-from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Step, _Held
@@ -67,7 +67,7 @@ KEYS = PathakKeys(
 X, Y = np.array([[0.6, 0.8], [0.0, 1.0], [-0.5, 0.0], [0.1, 0.1]]), np.array([0, 1, 1, 0])
 
 
-def terms(**changes: Any) -> Terms:
+def terms(**changes: Any) -> PathakTerms:
     agreed: dict[str, Any] = {"parties": 4, "features": 2, "lam": 0.1, "epsilon": 1.0, "variant": "repaired"}
     return make_terms(**(agreed | {"smallest_size": 4, "largest_size": 40} | changes))
 
@@ -75,7 +75,7 @@ def terms(**changes: Any) -> Terms:
 TERMS = terms()
 
 
-def party(number: int = 1, rows: Any = X, labels: Any = Y, agreed: Terms = TERMS, **options: Any) -> PathakParty:
+def party(number: int = 1, rows: Any = X, labels: Any = Y, agreed: PathakTerms = TERMS, **options: Any) -> PathakParty:
     return PathakParty(number, rows, labels, agreed, **({"test_key": True} | options))
 
 
@@ -89,7 +89,7 @@ def hears(role: PathakParty, state: Any, sender: str, data: bytes) -> Step:
     return step
 
 
-def proposed(agreed: Terms, keys: PathakKeys = KEYS) -> bytes:
+def proposed(agreed: PathakTerms, keys: PathakKeys = KEYS) -> bytes:
     public = (keys.curator.public_key, keys.comparison.public_key) if agreed.finds_smallest else None
     return Proposal(agreed, public).encode(agreed.digest)
 
@@ -171,7 +171,7 @@ def test_parameters_stay_in_their_slot() -> None:
 # -- what it agrees to
 
 
-def agrees(role: PathakParty, agreed: Terms, keys: PathakKeys = KEYS) -> Step:
+def agrees(role: PathakParty, agreed: PathakTerms, keys: PathakKeys = KEYS) -> Step:
     return hears(role, role.start().state, "curator", proposed(agreed, keys))
 
 
@@ -179,7 +179,7 @@ def test_it_agrees_to_its_own_terms_and_says_nothing_to_others() -> None:
     role = party()
     step = agrees(role, TERMS)
     assert (step.posts, role.result(step.state)) == ((), None)
-    assert isinstance(step.state.state, Proposed)
+    assert isinstance(step.state.state, AwaitingGroupSecret)
     for other in (terms(), terms(epsilon=2.0), terms(variant="printed")):
         with pytest.raises(AgreementError, match="party 1"):
             agrees(role, other)
@@ -218,7 +218,7 @@ def test_noise_for_the_public_bound_is_added_before_anything_is_sent() -> None:
     role = party(agreed=agreed)
     step = agrees(role, agreed)
     own = role.result(step.state)
-    assert isinstance(step.state.state, Resharing)
+    assert isinstance(step.state.state, PartyResharing)
     assert own == Contribution(4, role._parameters, step.state.state.noise)
     assert [post.receiver for post in step.posts] == ["curator", "party 0", "party 2", "party 3"]
     shares = [Share.decode(post.data, Kind.RESHARE, agreed).values for post in step.posts] + [step.state.state.kept]
@@ -232,7 +232,7 @@ def test_noise_for_the_public_bound_is_added_before_anything_is_sent() -> None:
     (post,) = published.posts
     assert post.receiver == BOARD
     assert Share.decode(post.data, Kind.PUBLISHED_SHARE, agreed).values == tuple(value % modulus for value in total)
-    assert isinstance(published.state.state, Published)
+    assert isinstance(published.state.state, PartyPublished)
     assert role.result(published.state) == own
 
 
@@ -251,9 +251,9 @@ def test_a_group_key_of_another_form_will_do() -> None:
 MASKED = (5 << LENT_BITS) + 12345
 
 
-def standing(role: PathakParty) -> Standing:
-    agreed = Agreed(TERMS, KEYS.curator.public_key, KEYS.comparison.public_key, (0, 1, 2, 3), KEYS.group)
-    return Standing(agreed, MASKED)
+def standing(role: PathakParty) -> ComparingSizes:
+    agreed = PathakAgreement(TERMS, KEYS.curator.public_key, KEYS.comparison.public_key, (0, 1, 2, 3), KEYS.group)
+    return ComparingSizes(agreed, MASKED)
 
 
 def test_a_share_is_lent_once_a_turn_and_its_low_bits_only() -> None:
@@ -280,7 +280,7 @@ def questions(turn: int, *opponents: int) -> bytes:
 def test_questions_are_answered_once_a_turn_when_all_shares_are_lent() -> None:
     role = party()
     asked = hears(role, standing(role), "curator", questions(0, 0, 2))
-    assert isinstance(asked.state.state, Borrowing)
+    assert isinstance(asked.state.state, AwaitingLentShares)
     assert asked.posts == ()
     lent = LentShare(0, 7).encode(TERMS.digest)
     one = hears(role, asked.state, "party 2", lent)

@@ -14,14 +14,14 @@ from psephos.parties.pathak import PathakParty
 from psephos.parties.pathak_noise import noise_share, own_noise, rung_shares
 from psephos.protocol.errors import GridTooCoarseError
 from psephos.protocol.pathak.noise import noise_bound, noise_scale
-from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.simulation.pathak import make_terms
 
 # Seeded throughout, so that verdicts are stable; each test's false-alarm rate over seeds is at most 1e-6.
 
 
-def terms(**changes: Any) -> Terms:
+def terms(**changes: Any) -> PathakTerms:
     options: dict[str, Any] = {
         "parties": 4,
         "features": 400,
@@ -70,7 +70,7 @@ def test_the_public_bounds_share_is_the_lowest_rungs() -> None:
 def test_small_scales_have_the_discrete_law() -> None:
     # One feature and a coarse grid: scale about 3, so that the integers can be counted.
     agreed = terms(variant="repaired", features=1, epsilon=2.0, lam=1.0, smallest_size=30)
-    coarse = Terms(**_with_pitch(agreed, -7))
+    coarse = PathakTerms(**_with_pitch(agreed, -7))
     t = float(noise_scale(coarse, 30))
     assert 1 < t < 5
     randomness = SimulationRandomness(5)
@@ -85,8 +85,8 @@ def test_small_scales_have_the_discrete_law() -> None:
     assert chisquare([*observed, rest], [1500 * e for e in expected] + [1500 * (1 - sum(expected))]).pvalue > 1e-6
 
 
-def _with_pitch(agreed: Terms, exponent: int) -> dict[str, Any]:
-    return {name: getattr(agreed, name) for name in Terms.__dataclass_fields__} | {"pitch_exponent": exponent}
+def _with_pitch(agreed: PathakTerms, exponent: int) -> dict[str, Any]:
+    return {name: getattr(agreed, name) for name in PathakTerms.__dataclass_fields__} | {"pitch_exponent": exponent}
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,6 @@ def test_the_bound_covers_every_rung() -> None:
 
 def test_a_grid_coarser_than_the_noise_is_refused() -> None:
     agreed = terms(noise="spherical", lam=10.0, epsilon=50.0)
-    coarse = Terms(**_with_pitch(agreed, 0))
+    coarse = PathakTerms(**_with_pitch(agreed, 0))
     with pytest.raises(GridTooCoarseError):
         PathakParty(2, np.zeros((30, 400)), np.zeros(30, int), coarse)

@@ -35,7 +35,7 @@ from psephos.protocol.errors import (
     WrongRoundError,
 )
 from psephos.protocol.psgd.descent import StoppingRule
-from psephos.protocol.psgd.series import Announcement, Series, Terms
+from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
 from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
@@ -55,8 +55,8 @@ def ceremony() -> KeySetup:
     )
 
 
-def terms_of(ceremony: KeySetup, series: Series = SERIES, proofs: Any = "none") -> Terms:
-    return Terms(series, DESCENT, ceremony.threshold_key, ceremony.roster, test_key=True, proofs=proofs)
+def terms_of(ceremony: KeySetup, series: Series = SERIES, proofs: Any = "none") -> SeriesTerms:
+    return SeriesTerms(series, DESCENT, ceremony.threshold_key, ceremony.roster, test_key=True, proofs=proofs)
 
 
 def party_of(ceremony: KeySetup, number: int = 0, series: Series = SERIES, **options: Any) -> GradientParty:
@@ -64,16 +64,16 @@ def party_of(ceremony: KeySetup, number: int = 0, series: Series = SERIES, **opt
     return GradientParty(number, key, LocalLoss(X, Y), terms_of(ceremony, series), **options)
 
 
-def announced(terms: Terms, step: int, point: tuple[float, ...] = ORIGIN) -> Announcement:
+def announced(terms: SeriesTerms, step: int, point: tuple[float, ...] = ORIGIN) -> Announcement:
     return Announcement.create(terms, step, point)
 
 
-def published(terms: Terms, step: int, sums: tuple[int, ...], *holders: int) -> list[Entry]:
+def published(terms: SeriesTerms, step: int, sums: tuple[int, ...], *holders: int) -> list[Entry]:
     said = {holder: PublishedSum(step, holder, sums).encode(terms) for holder in holders}
     return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in said.items()]
 
 
-def after_step(terms: Terms, point: tuple[float, ...], sums: tuple[int, ...], step: int) -> tuple[float, ...]:
+def after_step(terms: SeriesTerms, point: tuple[float, ...], sums: tuple[int, ...], step: int) -> tuple[float, ...]:
     noisy = np.array(sums, dtype=float) * terms.series.pitch
     return tuple(terms.descent.step(np.array(point), noisy, step - 1).tolist())
 

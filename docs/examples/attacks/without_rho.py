@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import GradientParty
-from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.ceremony import setup_keys
 
@@ -39,7 +39,7 @@ def right_guesses(runs: int, *, rho: bool) -> float:
     series = agreement.series
     if not rho:
         series = replace(series, step_law="none", step_scale=0.0)
-    terms, right = Terms(series, agreement.descent, ceremony.threshold_key, ceremony.roster, test_key=True), 0
+    terms, right = SeriesTerms(series, agreement.descent, ceremony.threshold_key, ceremony.roster, test_key=True), 0
     asked = [Announcement.create(terms, step, tuple(point.tolist())) for step, point in enumerate(POINTS, start=1)]
     for run in range(runs):
         truth = run % 2

@@ -13,12 +13,18 @@ import pytest
 
 from psephos.curator.hamm.signal import Energy, noise_energy, signal_of
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Mechanism, RoundedGaussian, Skellam, SphericalLaplace
+from psephos.protocol.privacy.mechanisms import (
+    DiscreteLaplace,
+    NoiseMechanism,
+    RoundedGaussian,
+    Skellam,
+    SphericalLaplace,
+)
 
 DIMENSION, DRAWS = 6, 40_000
 
 
-def drawn(mechanism: Mechanism, shares: float, generator: np.random.Generator) -> Any:
+def drawn(mechanism: NoiseMechanism, shares: float, generator: np.random.Generator) -> Any:
     """Noise of the mechanism's law, (DRAWS, DIMENSION), in floating point."""
     size = (DRAWS, DIMENSION)
     if isinstance(mechanism, SphericalLaplace):

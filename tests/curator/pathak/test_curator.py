@@ -10,7 +10,14 @@ from typing import Any
 import gmpy2
 import pytest
 
-from psephos.curator.pathak.curator import Collecting, Comparing, PathakConsumer, PathakCurator, Proposed, Selected
+from psephos.curator.pathak.curator import (
+    AwaitingAnswers,
+    AwaitingGroupKey,
+    AwaitingIndexedShares,
+    AwaitingMaskedNoise,
+    PathakConsumer,
+    PathakCurator,
+)
 from psephos.protocol.errors import InvalidParameter, MessageError, PackingError, ShareRangeError, WeakKeyError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
@@ -30,7 +37,7 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import modulus_bits
 from psephos.protocol.pathak.resharing import open_shares
-from psephos.protocol.pathak.terms import Terms, participants, party_name
+from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
 from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Step
@@ -42,7 +49,7 @@ KEY, GROUP = (generate_private_key(bits, test_key=True, randomness=COINS) for bi
 COMPARISON = generate_dgk_key(256, comparison_bits=KEYED_SIZE_BITS, test_key=True, randomness=COINS)
 
 
-def terms(**changes: Any) -> Terms:
+def terms(**changes: Any) -> PathakTerms:
     agreed = {"parties": 4, "features": 2, "lam": 0.1, "epsilon": 1.0, "smallest_size": 4, "largest_size": 40}
     return make_terms(randomness=SimulationRandomness(8), **({"variant": "repaired"} | agreed | changes))
 
@@ -89,8 +96,8 @@ def test_a_short_key_of_the_parties_is_refused_where_nobody_says_it_is_a_test() 
     message = {"party 0": GroupKey(GROUP.public_key).encode(terms().digest)}
     curator = PathakCurator(terms(), (KEY, COMPARISON))
     with pytest.raises(WeakKeyError):
-        curator.take_group_key(Proposed(), message)
-    assert charlie().take_group_key(Proposed(), message).state == Collecting(GROUP.public_key)
+        curator.take_group_key(AwaitingGroupKey(), message)
+    assert charlie().take_group_key(AwaitingGroupKey(), message).state == AwaitingIndexedShares(GROUP.public_key)
 
 
 def test_his_keys_must_hold_the_noise_and_the_comparisons() -> None:
@@ -141,7 +148,7 @@ def signed(key: PrivateKey, ciphertext: Any) -> int:
 def test_what_he_passes_on_and_what_he_keeps_add_up() -> None:
     """xi(pi_1(a) + r) and pi_1(b) - r: masked by as many bits as were said, and at a place that he drew."""
     curator, rests, hidden = charlie(), [5, -7, (1 << KEYED_SIZE_BITS) - 1, 1 - (1 << SHARE_BITS)], [1, 2, 3, 4]
-    step = curator.blind_and_permute(Collecting(GROUP.public_key), indexed(curator, rests, hidden))
+    step = curator.blind_and_permute(AwaitingIndexedShares(GROUP.public_key), indexed(curator, rests, hidden))
     sent, public = step.posts[:4], GROUP.public_key
     masked = [
         signed(GROUP, *Ciphertexts.decode(post.data, Kind.MASKED_SHARE, curator.terms, public, 1).ciphertexts)
@@ -160,10 +167,10 @@ def test_what_he_passes_on_and_what_he_keeps_add_up() -> None:
 def test_a_sealed_share_out_of_its_range_is_named(rest: int) -> None:
     curator = charlie()
     with pytest.raises(ShareRangeError, match="from party 2"):
-        curator.blind_and_permute(Collecting(GROUP.public_key), indexed(curator, [0, 0, rest, 0], [0] * 4))
+        curator.blind_and_permute(AwaitingIndexedShares(GROUP.public_key), indexed(curator, [0, 0, rest, 0], [0] * 4))
 
 
-def answered(curator: PathakCurator, state: Comparing, larger: dict[tuple[int, int], bool], step: Step) -> Step:
+def answered(curator: PathakCurator, state: AwaitingAnswers, larger: dict[tuple[int, int], bool], step: Step) -> Step:
     """What he concludes when each comparison comes out as told, whatever the shares are."""
     messages, public = {}, COMPARISON.public_key
     for post in step.posts:
@@ -184,14 +191,14 @@ def answered(curator: PathakCurator, state: Comparing, larger: dict[tuple[int, i
 def test_all_pairs_select_the_one_that_never_lost(key: PrivateKey) -> None:
     """zeta of its indicator, with pi_2 undone, to every party; randomised in full under a key of a foreign form."""
     curator = charlie(key, parties=3, comparisons="all-pairs")
-    start = Comparing((1, 2, 0), (30, 20, 10), (0, 1, 2))
+    start = AwaitingAnswers((1, 2, 0), (30, 20, 10), (0, 1, 2))
     asked = curator._ask(start, [])
     pairs = asked.state.pairs
     assert sorted(tuple(sorted(pair)) for pair in pairs) == [(0, 1), (0, 2), (1, 2)]
     assert max(Counter(place for place, _ in pairs).values()) == 1, "the answering is spread evenly"
     smallest = 2  # a place; the party that pi_2 put there is party 1
     step = answered(curator, asked.state, {(i, j): j == smallest or (i, j) == (0, 1) for i, j in pairs}, asked)
-    assert step.state == Selected()
+    assert step.state == AwaitingMaskedNoise()
     assert [post.receiver for post in step.posts] == [party_name(number) for number in range(3)]
     for post in step.posts:
         found = Ciphertexts.decode(post.data, Kind.SELECTION, curator.terms, key.public_key, 3)
@@ -200,7 +207,7 @@ def test_all_pairs_select_the_one_that_never_lost(key: PrivateKey) -> None:
 
 def test_comparisons_that_go_round_in_a_circle_are_refused() -> None:
     curator = charlie(parties=3, comparisons="all-pairs")
-    asked = curator._ask(Comparing((0, 1, 2), (30, 20, 10), (0, 1, 2)), [])
+    asked = curator._ask(AwaitingAnswers((0, 1, 2), (30, 20, 10), (0, 1, 2)), [])
     circle = {(i, j): (j - i) % 3 == 1 for i, j in asked.state.pairs}  # everybody loses to the next one round
     with pytest.raises(MessageError, match="contradict each other"):
         answered(curator, asked.state, circle, asked)
@@ -208,12 +215,12 @@ def test_comparisons_that_go_round_in_a_circle_are_refused() -> None:
 
 def test_a_tournament_goes_on_with_those_that_have_not_lost() -> None:
     curator = charlie()
-    asked = curator._ask(Comparing((0, 1, 2, 3), (4, 3, 2, 1), (0, 1, 2, 3)), [])
+    asked = curator._ask(AwaitingAnswers((0, 1, 2, 3), (4, 3, 2, 1), (0, 1, 2, 3)), [])
     assert asked.state.pairs == ((0, 1), (2, 3))
     step = answered(curator, asked.state, {(0, 1): True, (2, 3): False}, asked)
     assert (step.state.standing, step.state.turn, step.state.pairs) == ((1, 2), 1, ((1, 2),))
     assert step.state.rests == (4, 3, 2, 1)
-    assert answered(curator, step.state, {(1, 2): False}, step).state == Selected()
+    assert answered(curator, step.state, {(1, 2): False}, step).state == AwaitingMaskedNoise()
 
 
 # -- the consumer

@@ -24,7 +24,7 @@ from psephos.protocol.errors import DivergenceError, InvalidParameter, PartyVani
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.psgd.descent import StepSizes, StoppingRule
-from psephos.protocol.psgd.series import Announcement, Terms
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
@@ -146,7 +146,7 @@ class Walker:
         coins = SimulationRandomness(4, "curator")
         self.ceremony = setup_keys(3, key_bits=256, holders=3, threshold=2, test_key=True, randomness=coins)
         agreement, key = agreement_for(fraction_bits=4, steps=2), self.ceremony.threshold_key
-        self.terms = Terms(agreement.series, agreement.descent, key, self.ceremony.roster, test_key=True)
+        self.terms = SeriesTerms(agreement.series, agreement.descent, key, self.ceremony.roster, test_key=True)
         self.curator = GradientCurator(self.terms, randomness=SimulationRandomness(5, "nonces"))
         self.nonces, self.number = SimulationRandomness(5, "nonces"), 0
         self.posts, self.state = (first := self.curator.start()).posts, first.state

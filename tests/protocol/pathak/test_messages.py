@@ -47,7 +47,7 @@ from psephos.protocol.pathak.messages import (
     post,
 )
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_addends, noise_bound, noise_plan, weight_bound
-from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame, kind_of
 from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
@@ -186,8 +186,8 @@ def test_every_kind_has_its_stage(genuine: dict[Kind, bytes]) -> None:
 
 
 def test_terms_travel() -> None:
-    assert Terms.decode(TERMS.encode()) == TERMS
-    assert Terms.decode(TERMS.encode()).digest == TERMS.digest
+    assert PathakTerms.decode(TERMS.encode()) == TERMS
+    assert PathakTerms.decode(TERMS.encode()).digest == TERMS.digest
     assert replace(TERMS, nonce="0" * 32).digest != TERMS.digest
 
 
@@ -207,7 +207,7 @@ def test_only_canonical_terms_are_read() -> None:
         json.dumps(good | {"variant": []}, sort_keys=True, separators=(",", ":")).encode(),
     ):
         with pytest.raises((MessageError, InvalidParameter)):
-            Terms.decode(bad)
+            PathakTerms.decode(bad)
 
 
 @pytest.mark.parametrize(

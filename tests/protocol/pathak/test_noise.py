@@ -24,7 +24,7 @@ from psephos.protocol.pathak.noise import (
     record_sensitivity,
     weight_bound,
 )
-from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.pathak.terms import PathakTerms
 from psephos.simulation.pathak import make_terms
 
 KINDS = [("public-bound", "laplace"), ("repaired", "laplace"), ("printed", "laplace"), ("printed", "spherical")]
@@ -32,15 +32,15 @@ LONG = short_key(1, 1024).public_key
 
 
 @pytest.fixture(params=KINDS, ids=" ".join)
-def terms(request: pytest.FixtureRequest) -> Terms:
+def terms(request: pytest.FixtureRequest) -> PathakTerms:
     variant, noise = request.param
-    made: Terms = make_terms(
+    made: PathakTerms = make_terms(
         variant=variant, noise=noise, parties=5, features=4, lam=0.1, epsilon=1.5, smallest_size=100, largest_size=4000
     )
     return made
 
 
-def test_the_scale_is_that_of_the_paper_or_of_the_sensitivity(terms: Terms) -> None:
+def test_the_scale_is_that_of_the_paper_or_of_the_sensitivity(terms: PathakTerms) -> None:
     grid, d = Fraction(terms.pitch), terms.features
     moved = record_sensitivity(terms, 150)
     assert moved == pytest.approx((2 * (1 + 2 * ROW_SLACK) / 150 + 2 * terms.tolerance) / terms.strong_convexity)
@@ -55,7 +55,7 @@ def test_the_scale_is_that_of_the_paper_or_of_the_sensitivity(terms: Terms) -> N
     assert noise_scale(terms, 300) < scale
 
 
-def test_what_leaves_its_slot_is_as_rare_as_is_said(terms: Terms) -> None:
+def test_what_leaves_its_slot_is_as_rare_as_is_said(terms: PathakTerms) -> None:
     scale, bound = float(noise_scale(terms, terms.smallest_size)), noise_bound(terms)
     d, addends = terms.features, noise_addends(terms)
     assert addends == (1 if terms.variant == "printed" else 5)
@@ -67,7 +67,7 @@ def test_what_leaves_its_slot_is_as_rare_as_is_said(terms: Terms) -> None:
     assert noise_delta(terms) == (1 + math.exp(1.5)) * 2.0**-159
 
 
-def test_shares_and_slots_hold_what_adds_up(terms: Terms) -> None:
+def test_shares_and_slots_hold_what_adds_up(terms: PathakTerms) -> None:
     addends, bound = noise_addends(terms), noise_bound(terms)
     mu, pitch = terms.strong_convexity, terms.pitch
     assert weight_bound(terms) == pytest.approx(
@@ -84,7 +84,7 @@ def test_shares_and_slots_hold_what_adds_up(terms: Terms) -> None:
         noise_plan(terms, short_key(3, 64).public_key)
 
 
-def test_a_grid_is_no_coarser_than_the_noise(terms: Terms) -> None:
+def test_a_grid_is_no_coarser_than_the_noise(terms: PathakTerms) -> None:
     check_grid(terms)
     exponents = range(terms.pitch_exponent, 1)
     fine = [k for k in exponents if noise_scale(replace(terms, pitch_exponent=k), terms.largest_size) >= 1]

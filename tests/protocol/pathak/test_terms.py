@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError
-from psephos.protocol.pathak.terms import Terms, participants, party_name
+from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
 
-TERMS = Terms(
+TERMS = PathakTerms(
     variant="repaired",
     noise="laplace",
     comparisons="tournament",
@@ -93,7 +93,7 @@ def test_terms_that_just_are() -> None:
     ):
         changed = replace(TERMS, **change)  # type: ignore[arg-type]
         assert changed.digest != TERMS.digest
-        assert Terms.decode(changed.encode()) == changed
+        assert PathakTerms.decode(changed.encode()) == changed
 
 
 def test_what_follows_from_them() -> None:
@@ -124,7 +124,7 @@ def test_only_a_dictionary_of_these_terms_is_read() -> None:
     def written(found: Any) -> bytes:
         return json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
 
-    assert Terms.decode(written(good)) == TERMS
+    assert PathakTerms.decode(written(good)) == TERMS
     for bad, why in (
         ([1], "no terms"),
         ({}, "no terms"),
@@ -135,12 +135,12 @@ def test_only_a_dictionary_of_these_terms_is_read() -> None:
         (good | {"nonce": 5}, "no nonce"),
     ):
         with pytest.raises(MessageError, match=why):
-            Terms.decode(written(bad))
+            PathakTerms.decode(written(bad))
     for data in (b"", b"{", b"\xff", TERMS.encode() + b"\n", TERMS.encode().replace(b",", b", ")):
         with pytest.raises(MessageError, match=r"no terms|canonical"):
-            Terms.decode(data)
+            PathakTerms.decode(data)
     with pytest.raises(InvalidParameter, match="at least 3 parties"):
-        Terms.decode(written(good | {"parties": 2}))
+        PathakTerms.decode(written(good | {"parties": 2}))
 
 
 def test_every_term_must_agree() -> None:
@@ -148,7 +148,7 @@ def test_every_term_must_agree() -> None:
     other: dict[str, Any] = {"variant": "public-bound", "comparisons": "all-pairs", "regulariser": "lambda/2"}
     other |= {"classes": ("a", "b"), "nonce": "0" * 32, "lam": 0.2, "epsilon": 2.0, "tolerance": 1e-5}
     other |= {"parties": 6, "features": 4, "smallest_size": 5, "largest_size": 31, "excluded": 3, "pitch_exponent": -19}
-    assert other.keys() == {f.name for f in fields(Terms)} - {"noise"}
+    assert other.keys() == {f.name for f in fields(PathakTerms)} - {"noise"}
     for name, value in other.items():
         proposal = replace(TERMS, **{name: value})
         with pytest.raises(AgreementError, match=f"party 2 was set up for {name} = "):

@@ -11,7 +11,7 @@ import pytest
 
 from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.psgd.descent import Descent, StepSizes
-from psephos.protocol.psgd.series import Announcement, Series, Terms
+from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
 from psephos.simulation.ceremony import setup_keys
@@ -33,11 +33,11 @@ DESCENT = Descent(9, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0))
 
 
 @pytest.fixture(scope="module")
-def terms() -> Terms:
+def terms() -> SeriesTerms:
     made = setup_keys(
         3, key_bits=512, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(9, "psgd party")
     )
-    return Terms(SERIES, DESCENT, made.threshold_key, made.roster, True, "knowledge", 2)
+    return SeriesTerms(SERIES, DESCENT, made.threshold_key, made.roster, True, "knowledge", 2)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_only_noise_is_truncated() -> None:
     assert QUIET.step_bound(1) == 0 < QUIET.fixed_bound()
 
 
-def test_slots_have_room_for_vector_and_noise(terms: Terms) -> None:
+def test_slots_have_room_for_vector_and_noise(terms: SeriesTerms) -> None:
     assert (SERIES.pitch, SERIES.vector_bound()) == (2.0**-10, 5 * 1024 + 1)
     assert replace(SERIES, bound=5.0001).vector_bound() == 5 * 1024 + 2
     entry = SERIES.entry_bound(2)
@@ -111,7 +111,7 @@ def test_slots_have_room_for_vector_and_noise(terms: Terms) -> None:
     assert (plan.length, plan.addends, plan.minimum, plan.maximum, plan.key_bits) == (2, 3, -entry, entry, 512)
 
 
-def test_a_step_s_round_is_what_was_agreed_on(terms: Terms) -> None:
+def test_a_step_s_round_is_what_was_agreed_on(terms: SeriesTerms) -> None:
     announcement = Announcement(terms.digest, 2, b"n" * 16, (0.5, -1.0))
     made = terms.round(announcement)
     context = hashlib.sha256(b"psephos step\0" + announcement.encode()).digest()
@@ -128,7 +128,7 @@ def test_a_step_s_round_is_what_was_agreed_on(terms: Terms) -> None:
     assert len(plans) == 3
 
 
-def test_terms_name_all_that_is_agreed_on(terms: Terms) -> None:
+def test_terms_name_all_that_is_agreed_on(terms: SeriesTerms) -> None:
     others = [
         replace(terms, series=QUIET),
         replace(terms, descent=replace(DESCENT, radius=9.0)),
@@ -144,7 +144,7 @@ def test_terms_name_all_that_is_agreed_on(terms: Terms) -> None:
             replace(terms, roster=wrong)
 
 
-def test_announcements_of_the_series_and_of_no_other(terms: Terms) -> None:
+def test_announcements_of_the_series_and_of_no_other(terms: SeriesTerms) -> None:
     def sent(step: int, point: tuple[float, ...]) -> bytes:
         return Announcement(terms.digest, step, bytes(16), point).encode()
 

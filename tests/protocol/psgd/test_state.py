@@ -16,7 +16,7 @@ from psephos.protocol.errors import (
     WrongRoundError,
 )
 from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
-from psephos.protocol.psgd.series import Announcement, Series, Terms
+from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
 from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry
@@ -25,23 +25,23 @@ from psephos.simulation.ceremony import setup_keys
 
 
 @pytest.fixture(scope="module")
-def terms() -> Terms:
+def terms() -> SeriesTerms:
     made = setup_keys(
         3, key_bits=512, holders=3, threshold=2, test_key=True, randomness=SimulationRandomness(9, "psgd party")
     )
     series = Series(3, 4, 2, 5.0, 10, (2.0, 2.0, 3.0), "spherical-laplace-halving", 1.5, 3, bytes(16))
-    return Terms(series, Descent(9, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0)), made.threshold_key, made.roster, True)
+    return SeriesTerms(series, Descent(9, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0)), made.threshold_key, made.roster, True)
 
 
-def said(terms: Terms, step: int, holder: int, sums: tuple[int, ...], sender: str = "") -> Entry:
+def said(terms: SeriesTerms, step: int, holder: int, sums: tuple[int, ...], sender: str = "") -> Entry:
     return Entry(1, sender or f"holder {holder}", BOARD, PublishedSum(step, holder, sums).encode(terms))
 
 
-def announced(terms: Terms, walk: DescentState, step: int = 0, sender: str = "curator") -> Entry:
+def announced(terms: SeriesTerms, walk: DescentState, step: int = 0, sender: str = "curator") -> Entry:
     return Entry(1, sender, BOARD, Announcement.create(terms, step or walk.steps + 1, walk.point).encode())
 
 
-def walked(terms: Terms, *sums: tuple[int, ...]) -> DescentState:
+def walked(terms: SeriesTerms, *sums: tuple[int, ...]) -> DescentState:
     """Past these sums, with the step after them announced."""
     walk = DescentState.start(terms)
     for one in sums:
@@ -52,7 +52,7 @@ def walked(terms: Terms, *sums: tuple[int, ...]) -> DescentState:
 
 
 @pytest.mark.parametrize("step", [1, 4])
-def test_sums_are_as_large_as_ballots_can_make_them(terms: Terms, step: int) -> None:
+def test_sums_are_as_large_as_ballots_can_make_them(terms: SeriesTerms, step: int) -> None:
     most = 3 * terms.series.entry_bound(step)
     for sums in ((most, -most), (0, -1)):
         published = PublishedSum(step, 3, sums)
@@ -67,7 +67,7 @@ def test_sums_are_as_large_as_ballots_can_make_them(terms: Terms, step: int) -> 
             PublishedSum.decode(PublishedSum(step, 1, beyond).encode(terms), terms)
 
 
-def test_steps_and_holders_that_there_are(terms: Terms) -> None:
+def test_steps_and_holders_that_there_are(terms: SeriesTerms) -> None:
     good = PublishedSum(1, 1, (5, 6)).encode(terms)[HEADER_BYTES:]
     for step in (0, 5):
         with pytest.raises(MessageError, match=f"there is no step {step}"):
@@ -79,7 +79,7 @@ def test_steps_and_holders_that_there_are(terms: Terms) -> None:
         PublishedSum.decode(frame(Kind.PUBLISHED_SUM, bytes(32), good), terms)
 
 
-def test_t_holders_make_a_sum_and_the_next_point_follows(terms: Terms) -> None:
+def test_t_holders_make_a_sum_and_the_next_point_follows(terms: SeriesTerms) -> None:
     walk = DescentState.start(terms)
     assert (walk.steps, walk.points, walk.point, walk.open, walk.sums()) == (0, ((0.0, 0.0),), (0.0, 0.0), False, None)
     walk = walk.announced(terms, announced(terms, walk), "me")
@@ -94,7 +94,7 @@ def test_t_holders_make_a_sum_and_the_next_point_follows(terms: Terms) -> None:
     assert known.points == (tuple(expected.tolist()),)
 
 
-def test_words_about_a_sum_that_is_known_change_nothing(terms: Terms) -> None:
+def test_words_about_a_sum_that_is_known_change_nothing(terms: SeriesTerms) -> None:
     """And another one is a lie, as long as there is something to compare it with."""
     walk = walked(terms, (1, 2), (3, 4))  # step 3 is open
     for step, sums in ((1, (1, 2)), (1, (9, 9)), (2, (3, 4)), (2, (9, 9))):
@@ -109,7 +109,7 @@ def test_words_about_a_sum_that_is_known_change_nothing(terms: Terms) -> None:
         closed.published(terms, said(terms, 2, 3, (3, 5)))
 
 
-def test_words_that_are_not_due(terms: Terms) -> None:
+def test_words_that_are_not_due(terms: SeriesTerms) -> None:
     start, walk = DescentState.start(terms), walked(terms)
     with pytest.raises(UnexpectedMessageError, match="not due"):
         start.published(terms, said(terms, 1, 1, (0, 0)))
@@ -123,7 +123,7 @@ def test_words_that_are_not_due(terms: Terms) -> None:
             walk.published(terms, said(terms, 1, 1, (0, 0), sender))
 
 
-def test_announcements_that_are_not_due(terms: Terms) -> None:
+def test_announcements_that_are_not_due(terms: SeriesTerms) -> None:
     start = DescentState.start(terms)
     with pytest.raises(UnexpectedMessageError, match="the curator's to do"):
         start.announced(terms, announced(terms, start, sender="holder 1"), "me")
@@ -138,7 +138,7 @@ def test_announcements_that_are_not_due(terms: Terms) -> None:
     assert walk.said == ()
 
 
-def test_points_are_remembered_as_long_as_the_rule_looks_back(terms: Terms) -> None:
+def test_points_are_remembered_as_long_as_the_rule_looks_back(terms: SeriesTerms) -> None:
     for window in (1, 2):
         watching = replace(terms, descent=replace(terms.descent, stopping=StoppingRule(1e-9, window)))
         walk = walked(watching, (100, 200), (300, -400), (500, 600))
@@ -147,7 +147,7 @@ def test_points_are_remembered_as_long_as_the_rule_looks_back(terms: Terms) -> N
         assert walk.point == walked(terms, (100, 200), (300, -400), (500, 600)).point
 
 
-def test_it_is_over_after_all_steps(terms: Terms) -> None:
+def test_it_is_over_after_all_steps(terms: SeriesTerms) -> None:
     walk = walked(terms, (1, 2), (3, 4), (5, 6))
     assert not walk.over(terms)
     for holder in (1, 2):

@@ -38,7 +38,7 @@ from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, MASK_BITS, STAGES, Ciphertexts, GroupSecret
 from psephos.protocol.pathak.messages import post as posted
 from psephos.protocol.pathak.noise import noise_addends, noise_bound, record_sensitivity
-from psephos.protocol.pathak.terms import Terms, participants, party_name
+from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
 from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
@@ -68,7 +68,7 @@ def records(sizes: Sequence[int], features: int = 2, seed: int = 0) -> list[tupl
     return data
 
 
-def terms_for(sizes: Sequence[int], features: int = 2, **changes: Any) -> Terms:
+def terms_for(sizes: Sequence[int], features: int = 2, **changes: Any) -> PathakTerms:
     options: dict[str, Any] = {
         "parties": len(sizes),
         "features": features,

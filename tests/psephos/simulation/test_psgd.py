@@ -26,7 +26,7 @@ from psephos.protocol.errors import (
     PartyVanishedError,
     WeakKeyError,
 )
-from psephos.protocol.psgd.series import Terms
+from psephos.protocol.psgd.series import SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import Store
@@ -437,7 +437,7 @@ def test_terms_are_as_they_were_agreed_on(ceremony: KeySetup) -> None:
     agreement = agreed()
     found = replace(SMALL, proofs="knowledge").terms(agreement, ceremony)
     key = ceremony.threshold_key
-    assert found == Terms(agreement.series, agreement.descent, key, ceremony.roster, True, "knowledge")
+    assert found == SeriesTerms(agreement.series, agreement.descent, key, ceremony.roster, True, "knowledge")
     assert replace(SMALL, test_key=False).terms(agreement, ceremony).test_key is False
 
 

@@ -45,7 +45,7 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.comparison import Answer
 from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
-from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.proofs import knowledge, opening, validity
 from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof, Powers
@@ -289,7 +289,7 @@ def _pathak() -> list[Decoder]:
     small = generate_dgk_key(128, comparison_bits=2, test_key=True, randomness=SimulationRandomness(9))
     return [
         *(decoder(kind, messages) for kind, messages in of_kind.items()),
-        Decoder("terms", tuple(one.terms.encode() for one in runs), lambda d: Terms.decode(d).encode()),
+        Decoder("terms", tuple(one.terms.encode() for one in runs), lambda d: PathakTerms.decode(d).encode()),
         Decoder("comparison answer", answers, lambda d: Answer.decode(d, dgk, KEYED_SIZE_BITS).encode(dgk)),
         Decoder(
             "comparison key",

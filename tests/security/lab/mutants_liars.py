@@ -10,7 +10,7 @@ from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
-from psephos.protocol.pathak.terms import Terms
+from psephos.protocol.pathak.terms import PathakTerms
 
 __all__ = ["MUTANTS"]
 
@@ -176,7 +176,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "whatever terms the curator proposes",
         "pathak-liars",
-        Terms,
+        PathakTerms,
         "check_agrees",
         "$own != $proposed",
         "False",
