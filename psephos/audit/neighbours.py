@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from psephos.data.tables import read_table
+from psephos.data.tables import DECIMAL_COMMA, read_table, with_decimal_points
 from psephos.protocol.errors import DataError, PsephosError
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ class PartyTable:
         """Whether a column holds numbers, and gaps, only."""
         import pandas as pd
 
-        filled = self.cells[column][self.cells[column] != ""]
+        filled = with_decimal_points(self.cells[column][self.cells[column] != ""])
         return bool(pd.to_numeric(filled, errors="coerce").notna().all())
 
     def write(self, path: Path) -> Path:
-        """As a CSV file; returns its path."""
-        self.cells.to_csv(path, index=False)
+        """Write a CSV file, separated by semicolons where numbers may have a decimal comma; returns its path."""
+        self.cells.to_csv(path, index=False, sep=";" if self.cells.attrs.get(DECIMAL_COMMA, False) else ",")
         return path
 
     def with_cells(self, cells: pd.DataFrame) -> PartyTable:

@@ -43,6 +43,7 @@ def register(app: typer.Typer, words: Sequence[str]) -> None:
         said, warnings = classifier.predict(table), list(classifier.model.warnings)
         for warning in warnings:
             note(f"WARNING: {warning}")
+        table = classifier.model.encoding.with_decimal_points(table)
         text = table.assign(**{COLUMN: said}).to_csv(index=False, lineterminator="\n")
         if as_json:
             found = {"format": FORMAT, "kind": "predictions", "warnings": warnings, COLUMN: said.tolist()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,8 @@ class OwnTable:
 
         Raises as `read_table` and `read_schema`, InvalidParameter, DataError.
         """
+        import pandas as pd
+
         options.check_table()
         if options.data is None or options.label is None:
             raise InvalidParameter("no table was named: --data FILE --label COLUMN")
@@ -136,9 +138,12 @@ class OwnTable:
             self._schema.check_columns(features)
         self._labels = table[options.label]
         public, extra = self._public(table, path)
-        self._features = table[features] if extra is None else _stacked(table[features], extra)
+        # The public rows are the last file's: `Encoding.learn` reads numbers as that file writes them.
+        self._files = [table[features]] if extra is None else [table[features], extra[features]]
+        self._features = pd.concat(self._files)
+        self._features.attrs = dict(self._files[-1].attrs)
         if extra is not None:
-            self._labels = _stacked(self._labels.to_frame(), extra)[options.label]
+            self._labels = pd.concat([self._labels, extra[options.label]])
         self._is_public = public
         if public.all():
             raise DataError("every row is public: there is nobody left to protect")
@@ -232,9 +237,10 @@ class OwnTable:
         y[unknown] = places[options.other_labels]
         return y
 
-    def _remarks(self, rows_of: Sequence[NDArray[np.intp]], encoding: Encoding) -> list[str]:
-        """What only who holds the private rows may know."""
-        private = self._features.iloc[np.concatenate(rows_of)]
+    def _remarks(self, rows_of: Sequence[NDArray[np.intp]], encoding: Encoding, X: NDArray[np.float64]) -> list[str]:
+        """What only who holds the private rows may know. `X`: the encoded rows, (n, d)."""
+        places = np.concatenate(rows_of)
+        private = self._features.iloc[places]
         remarks = [
             f"{count} private cells of the column {name!r} hold a value that is not in the encoding: 0 in all its "
             "features"
@@ -247,7 +253,7 @@ class OwnTable:
             more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
             remarks.append(f"{who}{more} a single row: all that it can say is that row's class")
         if self._schema is not None:
-            remarks += self._out_of_range(encoding.apply(private), encoding)
+            remarks += self._out_of_range(X[places], encoding)
         return remarks
 
     def _out_of_range(self, rows: NDArray[np.float64], encoding: Encoding) -> list[str]:
@@ -303,7 +309,7 @@ class OwnTable:
             shuffled = generator.permutation(private)
             rows_of = deal_rows(shuffled, self._y[shuffled], parties, sizes, concentration, generator)
         encoding, cautions = self._encoding(auxiliary)
-        X, y = encoding.apply(self._features), self._y
+        X, y = np.concatenate([encoding.apply(file) for file in self._files]), self._y
         drawn = self._drawn(samples, seed)
         if drawn is not None:
             auxiliary = np.arange(len(X), len(X) + len(drawn))
@@ -321,7 +327,7 @@ class OwnTable:
             np.sort(np.concatenate(held_out)),
             encoding=encoding,
             cautions=tuple(cautions),
-            remarks=tuple(self._remarks(rows_of, encoding)),
+            remarks=tuple(self._remarks(rows_of, encoding, X)),
             not_private=NOT_PRIVATE if options.sample_public else "",
             schema="" if self._schema is None else "encoding" if drawn is None else "samples",
         )
@@ -389,10 +395,3 @@ def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> 
 def _check_public(count: int) -> None:
     if count < FEWEST_PUBLIC:
         raise DataError(f"{count} public rows are too few to learn on: at least {FEWEST_PUBLIC} are needed")
-
-
-def _stacked(first: Any, second: pd.DataFrame) -> pd.DataFrame:
-    import pandas as pd
-
-    both: pd.DataFrame = pd.concat([first, second[list(first.columns)]])
-    return both

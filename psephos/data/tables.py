@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Collection, Sequence
 from datetime import date
 from decimal import Decimal
@@ -27,7 +26,17 @@ from psephos.protocol.errors import DataError, DataSetMissingError
 if TYPE_CHECKING:  # takes half a second to import
     import pandas as pd
 
-__all__ = ["GAPS", "MANY_VALUES", "Column", "Encoding", "cells_of", "is_gap", "read_table"]
+__all__ = [
+    "DECIMAL_COMMA",
+    "GAPS",
+    "MANY_VALUES",
+    "Column",
+    "Encoding",
+    "cells_of",
+    "is_gap",
+    "read_table",
+    "with_decimal_points",
+]
 
 GAPS = ("", "NA", "N/A", "NaN", "null", "?")
 """Cells without a value, in whatever case they are written."""
@@ -38,9 +47,13 @@ MANY_VALUES = 20
 LARGEST = 1e100
 """Of the numbers in a table: squares of larger ones leave the range of floating point."""
 
+DECIMAL_COMMA = "decimal_comma"
+"""The entry of a table's `attrs` that is True where its numbers may be written with a decimal comma, as in 1,5."""
+
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _INFINITE = r"(?i:[+-]?inf(?:inity)?)"
 _COMMA = r"[+-]?\d[\d.]*,\d+"
+_DECIMAL_COMMA = r"([+-]?\d+),(\d+)"
 _DATE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 _OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2}"
 
@@ -53,8 +66,9 @@ Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 def read_table(path: Path) -> pd.DataFrame:
     """The cells of a CSV file (comma, semicolon, tab or bar; also .gz) or of a Parquet file, as text without spaces.
 
-    A row's index is the line of the file that it ends on, or its number in a Parquet file. Where columns are separated
-    by semicolons or tabs, `1,5` is one and a half. Lines without any cell filled are left out.
+    A row's index is the line of the file that it ends on, or its number in a Parquet file. Lines without any cell
+    filled are left out. No cell is rewritten: where semicolons or tabs separate the columns, `attrs[DECIMAL_COMMA]` is
+    True, and `Encoding` reads `1,5` as one and a half in the columns that it knows to be numbers.
 
     Raises DataSetMissingError where there is no such file; DataError for one that is no table, has no rows, has rows of
     different lengths, or a column without a name or with another's.
@@ -66,8 +80,9 @@ def read_table(path: Path) -> pd.DataFrame:
     if path.suffix in (".parquet", ".pq"):
         table = _read_parquet(path)
     else:
-        names, rows, lines = _read_csv(path)
+        names, rows, lines, separator = _read_csv(path)
         table = pd.DataFrame(rows, columns=names, index=lines, dtype=str)
+        table.attrs[DECIMAL_COMMA] = separator in ";\t"
     names = [str(name) for name in table.columns]
     for place, name in enumerate(names):
         if not name:
@@ -82,7 +97,8 @@ def read_table(path: Path) -> pd.DataFrame:
     return table
 
 
-def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
+def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int], str]:
+    """The names of the columns, the rows, the line that each row ends on, and the separator of the columns."""
     try:
         text = content_of(path).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -108,10 +124,7 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     for row, line in zip(rows, lines[1:], strict=True):
         if len(row) != len(names):
             raise DataError(f"{path}, line {line}: {len(row)} cells where the first line names {len(names)} columns")
-    if separator in ";\t":
-        comma = re.compile(_COMMA)
-        rows = [[c.replace(",", ".") if comma.fullmatch(c) and "." not in c else c for c in row] for row in rows]
-    return names, rows, lines[1:]
+    return names, rows, lines[1:], separator
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -142,7 +155,16 @@ def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
         if not all(isinstance(value, str | Real | np.bool | Decimal | date) for value in values[column.notna()]):
             raise DataError(f"the column {str(name)!r} holds something other than numbers, text and dates")
         cells[str(name)] = values.where(column.notna(), "").map(str).str.strip()
-    return pd.DataFrame(cells, index=frame.index, dtype=str)
+    text = pd.DataFrame(cells, index=frame.index, dtype=str)
+    text.attrs = dict(frame.attrs)
+    return text
+
+
+def with_decimal_points(cells: pd.Series[str]) -> pd.Series[str]:
+    """The cells of a column of numbers, with 1.5 for 1,5 where their table has decimal commas."""
+    if not cells.attrs.get(DECIMAL_COMMA, False):
+        return cells
+    return cells.str.replace(f"^{_DECIMAL_COMMA}$", r"\1.\2", regex=True)
 
 
 def is_gap(cells: pd.Series[str]) -> pd.Series[bool]:
@@ -227,6 +249,13 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
             raise DataError("no column is left to learn from")
         return np.column_stack([_encoded(column, table[column.name]) for column in self.columns])
 
+    def with_decimal_points(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table with 1.5 for 1,5 in its columns of numbers, for a file whose columns are separated by commas."""
+        numbers = [column.name for column in self.columns if column.kind == "number" and column.name in table.columns]
+        rewritten = table.assign(**{name: with_decimal_points(table[name]) for name in numbers})
+        rewritten.attrs[DECIMAL_COMMA] = False
+        return rewritten
+
     def unknown(self, table: pd.DataFrame) -> dict[str, int]:
         """How many cells of each text column hold a value that the encoding does not know."""
         found = {
@@ -242,10 +271,11 @@ def _learned(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[str]]:
     found = cells[~is_gap(cells)]
     if not len(found):
         raise DataError(f"no public row has a value in the column {name!r}: leave it out with --ignore {name}")
-    kind = "text" if is_text else _kind(name, found)
+    kind = "text" if is_text else _kind(name, with_decimal_points(found))
     if kind == "text":
         values = tuple(sorted(found.unique()))
         return Column(name, "text", values=values), _about_text(name, values, found)
+    found = with_decimal_points(found)
     numbers = _numbers(name, kind, found)
     whole = kind == "number" and (numbers == np.rint(numbers)).all()
     return Column(name, kind, fill=float(np.median(numbers))), _about_all_alike(name, found) or (
@@ -329,7 +359,7 @@ def _encoded(column: Column, cells: pd.Series[str]) -> NDArray[np.float64]:
         return np.asarray(codes[:, None] == np.arange(len(column.values)), dtype=np.float64)
     encoded = np.full((len(cells), 1), column.fill)
     there = ~is_gap(cells)
-    encoded[there.to_numpy(), 0] = _numbers(column.name, column.kind, cells[there])
+    encoded[there.to_numpy(), 0] = _numbers(column.name, column.kind, with_decimal_points(cells[there]))
     return encoded
 
 

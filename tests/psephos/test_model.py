@@ -195,6 +195,8 @@ def test_predict_takes_a_table_and_gives_one(tmp_path: Path) -> None:
         assert written["predicted"].tolist() == expected
         assert written["more"].tolist() == [1, 2, 3]
     assert invoke("predict", str(tmp_path), str(tmp_path / "t.csv")).stdout == (tmp_path / "out.csv").read_text()
+    TABLE.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    assert invoke("predict", str(tmp_path), str(tmp_path / "t.csv")).stdout == (tmp_path / "out.csv").read_text()
     found = json.loads(invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--json").stdout)
     assert (found["predicted"], found["warnings"]) == (expected, ["The key was short."])
 

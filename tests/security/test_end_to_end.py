@@ -56,6 +56,13 @@ def test_a_coupled_command_is_convicted(mutant: Coupled) -> None:
     assert mutant.check in found
 
 
+def test_a_table_with_decimal_commas_is_written_as_it_was_read(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("weight;site;ill\n1,5;a;no\n2;b;yes\n")
+    table = PartyTable.read(tmp_path / "t.csv", "ill", "site")
+    assert table.numeric("weight")
+    assert table.write(tmp_path / "copy.csv").read_text() == (tmp_path / "t.csv").read_text()
+
+
 def test_every_fault_has_a_mutant() -> None:
     assert {mutant.fault for mutant in COUPLED} == {1, 2, 3, 4}
 

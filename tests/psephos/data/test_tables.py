@@ -107,6 +107,43 @@ def test_files_that_are_not_there_or_are_something_else(tmp_path: Path) -> None:
         read_table(written(tmp_path / "t.csv.gz", PLAIN))
 
 
+# -- decimal commas
+
+COMMAS = """weight;size;code;ill
+1,5;1,5;1,5;0,0
+-2,25;A;07;0,1
+3;B;2,50;0,1
+"""
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_decimal_comma_is_read_in_columns_of_numbers_only(tmp_path: Path, separator: str) -> None:
+    table = read_table(written(tmp_path / "t.csv", COMMAS.replace(";", separator)))
+    assert table["ill"].tolist() == ["0,0", "0,1", "0,1"]
+    features = table.drop(columns="ill")
+    encoding, _ = Encoding.learn(features, text=["code"])
+    assert [column.values for column in encoding.columns] == [(), ("1,5", "A", "B"), ("07", "1,5", "2,50")]
+    assert encoding.apply(features)[:, 0].tolist() == [1.5, -2.25, 3.0]
+    assert encoding.apply(features)[:, 1:].sum(axis=1).tolist() == [2.0] * 3
+    assert not encoding.unknown(features)
+    rewritten = encoding.with_decimal_points(table)
+    assert rewritten["weight"].tolist() == ["1.5", "-2.25", "3"]
+    assert rewritten.drop(columns="weight").equals(table.drop(columns="weight"))
+
+
+def test_a_column_of_text_stays_text_whatever_a_party_holds(tmp_path: Path) -> None:
+    """A party whose cells all look like numbers has the public rows' values, and not 1.5."""
+    encoding, _ = Encoding.learn(read_table(written(tmp_path / "public.csv", COMMAS))[["size"]])
+    own = read_table(written(tmp_path / "own.csv", "size;x\n1,5;1\n1,5;2\n"))
+    assert encoding.apply(own).tolist() == [[1.0, 0.0, 0.0]] * 2
+
+
+def test_a_comma_in_a_number_is_refused_where_commas_separate_the_columns(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path / "t.csv", 'x,y\n"1,5",2\n"2,5",3\n'))
+    with pytest.raises(DataError):
+        Encoding.learn(table)
+
+
 # -- encoding
 
 
