@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo study test lint format bench mutants docs clean
+.PHONY: demo study test test-all lint format bench mutants docs clean
 
 demo: $(VENV)/.installed
 	rm -rf build/demo
@@ -12,7 +12,13 @@ demo: $(VENV)/.installed
 study: $(VENV)/.installed-watch
 	$(BIN)/psephos study try
 
+# What takes long; pyproject.toml says what each of them is.
+TIERS := browser or nats or site or packaging or soak or statistical or mutants
+
 test: $(VENV)/.installed-test
+	$(BIN)/pytest -n auto --dist worksteal -m "not ($(TIERS))"
+
+test-all: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto --dist worksteal
 
 lint: $(VENV)/.installed-lint

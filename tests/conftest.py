@@ -19,6 +19,18 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 pytest_plugins = ["psephos.audit.fixtures"]
 
+LONG = 5.0
+"""Seconds after which a test belongs to one of the tiers that `make test` leaves out."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the tests of no tier that took long: a hint, since a busy machine makes any test slow."""
+    tiers = {marker.partition(":")[0] for marker in config.getini("markers")}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") == "call" and report.duration > LONG and not tiers & report.keywords.keys():
+                terminalreporter.write_line(f"{report.nodeid} took {report.duration:.0f} s and is in no tier")
+
 
 @pytest.fixture(scope="session")
 def other_private_key() -> PrivateKey:

@@ -146,6 +146,7 @@ def check_installed_it_is_found_and_works(installed: Path, folder: Path) -> None
     assert "psephos" in run("-c", main, "--version", cwd=folder, PYTHONPATH=str(installed))
 
 
+@pytest.mark.packaging
 def test_what_is_built_is_one_package_and_nobodys_rival(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One test, since building takes its time."""
     build_both(tmp_path, monkeypatch)

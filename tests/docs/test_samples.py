@@ -68,6 +68,7 @@ RUN = [
 ]
 
 
+@pytest.mark.site
 @pytest.mark.parametrize(
     ("page", "lines"),
     [
@@ -81,16 +82,17 @@ RUN = [
 def test_commands_run(page: Path, lines: list[str], workshop: Path) -> None:
     for line in lines:
         words = shlex.split(line)
-        check_command(words)
         if words[0] == "psephos":
             done = CliRunner().invoke(build(words[1:]), words[1:])
             assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=name)
-def test_commands_that_take_long_exist(page: Path) -> None:
-    for words in commands(page, "console"):
-        check_command(words)
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_exist(page: Path) -> None:
+    """Those of every shell block, whether the test above runs them or they take too long for it."""
+    for language in ("console", "sh", "bash", "shell"):
+        for words in commands(page, language):
+            check_command(words)
 
 
 def check_command(words: list[str]) -> None:

@@ -61,6 +61,7 @@ def pages(site: Path) -> dict[Path, Links]:
     return {path: Links(path) for path in site.rglob("*.html")}
 
 
+@pytest.mark.site
 def test_no_link_within_the_site_is_dead(pages: dict[Path, Links]) -> None:
     assert len(pages) > 100
     dead = []
@@ -112,6 +113,7 @@ class Prose(HTMLParser):
         self._last, self._closed = data, False
 
 
+@pytest.mark.site
 def test_mathematics_is_not_taken_for_markup(site: Path) -> None:
     lost = {}
     for path in site.rglob("*.html"):
@@ -155,6 +157,7 @@ class Formulas(HTMLParser):
             self.plain += re.findall(r"\w\)?\^[\w(-]+|\|\||sqrt\(|\b[A-Za-z]_\w\b|<=|>=", data)
 
 
+@pytest.mark.site
 def test_every_formula_is_drawn(site: Path) -> None:
     """As MathML: as many as the page's source has, none of them with a command that was not understood."""
     drawn = 0
@@ -197,6 +200,7 @@ def test_rows_of_a_table_have_the_cells_of_its_head(page: Path) -> None:
         assert len(set(borders)) == 1, table
 
 
+@pytest.mark.site
 def test_pages_load_nothing_from_elsewhere(pages: dict[Path, Links]) -> None:
     elsewhere = {
         f"{path}: {target}" for path, page in pages.items() for target in page.loads if re.match(r"https?:|//", target)
@@ -204,6 +208,7 @@ def test_pages_load_nothing_from_elsewhere(pages: dict[Path, Links]) -> None:
     assert not elsewhere
 
 
+@pytest.mark.site
 def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, Links]) -> None:
     start = pages[site / "index.html"]
     linked = {link.partition("#")[0] for link in start.links}
@@ -212,6 +217,7 @@ def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, Links]) -
             assert str(page.relative_to(ROOT / "docs").with_suffix(".html")) in linked | {"index.html"}, page
 
 
+@pytest.mark.site
 def test_every_module_has_a_page_in_the_reference(site: Path, pages: dict[Path, Links]) -> None:
     for package in ("protocol", "parties", "curator", "psephos"):
         listed = pages[site / "reference" / package / "index.html"].links
@@ -225,6 +231,7 @@ def test_every_module_has_a_page_in_the_reference(site: Path, pages: dict[Path, 
             assert str(where.relative_to(package).with_suffix(".html")) in listed, module
 
 
+@pytest.mark.site
 def test_every_example_has_a_page_and_a_picture(site: Path, pages: dict[Path, Links]) -> None:
     gallery = pages[site / "examples" / "index.html"]
     examples = ROOT / "docs" / "examples"
@@ -244,6 +251,7 @@ def widest(page: str) -> int:
     return max([0, *(len(unescape(line)) for block in blocks for line in re.sub(r"<[^>]+>", "", block).splitlines())])
 
 
+@pytest.mark.site
 def test_no_code_is_wider_than_a_screen(site: Path) -> None:
     """In the reference, lines are wrapped."""
     pages = [path for path in site.rglob("*.html") if "reference" not in path.parts]
@@ -256,7 +264,9 @@ SHOWN = ("theory.html", "examples/index.html", "security/matrix.html", "security
 """Pages with the longest formulas, the most pictures and the widest tables."""
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
+@pytest.mark.site
 def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> None:
     """Read from files: the search finds, formulas have their font, nothing is cut off on a screen or a telephone."""
     shown = site / "widest.html"

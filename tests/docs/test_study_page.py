@@ -58,6 +58,7 @@ def clone(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
+@pytest.mark.site
 def test_the_tutorial_works_as_written(clone: Path) -> None:
     play(clone, ("--key-bits 2048", "--key-bits 256 --trial"))
 

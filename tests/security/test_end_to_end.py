@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import psephos.audit.end_to_end as end_to_end
-from psephos.audit.end_to_end import audit_pipelines, battery, compare, compare_colluders, neighbours_of
+from psephos.audit.end_to_end import audit_pipelines, battery, compare, compare_colluders, neighbours_of, records
 from psephos.audit.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, made_up
 from psephos.audit.pipelines import Bound, Pipeline, Seen
 from psephos.cli.main import build
@@ -33,7 +34,22 @@ def audited(name: str) -> list[ComparedRun]:
     return list(audit_pipelines(chosen=[PIPELINES[name]]))
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+QUICK = {
+    "run --method own-data",
+    "run --method statistic",
+    "run --method avg",
+    "run --other-labels drop",
+    "run, with nothing named as public",
+    "simulate psgd",
+    "simulate pathak",
+    "study of statistic, statistic",
+}
+"""The pipelines that `make test` audits: each kind of command."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.soak] * (name not in QUICK)) for name in PIPELINES]
+)
 def test_no_command_shows_more_than_it_claims(name: str) -> None:
     runs = audited(name)
     assert [one for one in runs if one.findings] == []
@@ -47,8 +63,13 @@ def test_no_command_shows_more_than_it_claims(name: str) -> None:
         assert ratios[strongest] > 0.1, "an audit in which nothing moves sees nothing"
 
 
-@pytest.mark.mutant
-@pytest.mark.parametrize("mutant", COUPLED, ids=lambda mutant: mutant.name)
+FIRST = {mutant.fault: mutant for mutant in reversed(COUPLED)}
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [pytest.param(m, id=m.name, marks=[pytest.mark.mutants] * (m is not FIRST[m.fault])) for m in COUPLED],
+)
 def test_a_coupled_command_is_convicted(mutant: Coupled) -> None:
     with mutant.planted():
         runs = list(audit_pipelines(chosen=[PIPELINES[mutant.pipeline]]))
@@ -67,7 +88,7 @@ def test_every_fault_has_a_mutant() -> None:
     assert {mutant.fault for mutant in COUPLED} == {1, 2, 3, 4}
 
 
-@pytest.mark.mutant
+@pytest.mark.mutants
 def test_the_hold_out_of_all_rows_costs_more_than_its_epsilon() -> None:
     """The number that matters: how far the sum moves, against what the noise is sized for."""
     (mutant,) = (one for one in COUPLED if one.name == "one hold-out of all rows")
@@ -77,7 +98,7 @@ def test_the_hold_out_of_all_rows_costs_more_than_its_epsilon() -> None:
     assert any(found.check == "sum" for one in runs for found in one.findings)
 
 
-@pytest.mark.mutant
+@pytest.mark.mutants
 def test_sampled_public_rows_are_convicted() -> None:
     """`--sample-public` says that it is not private, and the audit agrees."""
     asked = {"sample_public": True, "method": "own-data"}
@@ -144,14 +165,24 @@ def search(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> 
     return [f"{one.check}: {one.said}" for one in found.findings]
 
 
-@settings(max_examples=120)
-@given(
-    tables(),
-    st.sampled_from(SEARCHED),
-    st.sampled_from([one.name for one in (*NEIGHBOURS, NO_CHANGE)]),
-    st.integers(0, 99),
-)
+WHAT = {
+    "table": tables(),
+    "pipeline": st.sampled_from(SEARCHED),
+    "neighbour": st.sampled_from([one.name for one in (*NEIGHBOURS, NO_CHANGE)]),
+    "seed": st.integers(0, 99),
+}
+
+
+@settings(max_examples=15)
+@given(**WHAT)
 def test_no_table_shows_more_than_is_claimed(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> None:
+    assert search(table, pipeline, neighbour, seed) == []
+
+
+@pytest.mark.soak
+@settings(max_examples=150)
+@given(**WHAT)
+def test_no_table_of_many_shows_more(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> None:
     assert search(table, pipeline, neighbour, seed) == []
 
 
@@ -255,6 +286,15 @@ def test_votes_are_counted_by_the_vote() -> None:
 # -- the command
 
 
+def test_a_table_of_ones_own_is_read_and_audited(tmp_path: Path) -> None:
+    path = made_up().write(tmp_path / "table.csv")
+    table = replace(PartyTable.read(path, "outcome", "site"), public="open")
+    runs = list(audit_pipelines(table, records()))
+    assert {one.pipeline for one in runs} == {pipeline.name for pipeline in records()}
+    assert not any(one.findings for one in runs)
+
+
+@pytest.mark.soak
 def test_the_command_audits_a_table_of_ones_own(tmp_path: Path) -> None:
     path = made_up().write(tmp_path / "table.csv")
     asked = ["audit", "--privacy", "--data", str(path), "--label", "outcome", "--party", "site", "--public", "open"]

@@ -8,9 +8,13 @@ from psephos.audit.mutants import edited
 from tests.security.lab.parameters import prepare
 from tests.security.lab.planted import PLANTED, Planted
 
+LONG = ("shares of noise sized for everybody", "shares of noise sized without the colluders")
 
-@pytest.mark.mutant
-@pytest.mark.parametrize("leak", PLANTED, ids=lambda leak: leak.name)
+
+@pytest.mark.parametrize(
+    "leak",
+    [pytest.param(leak, id=leak.name, marks=[pytest.mark.mutants] * (leak.name in LONG)) for leak in PLANTED],
+)
 def test_a_planted_leak_is_noticed(leak: Planted) -> None:
     prepare()
     with edited(*leak.edit), pytest.raises(AssertionError):

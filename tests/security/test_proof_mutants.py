@@ -8,7 +8,6 @@ from psephos.audit.mutants import edited
 from tests.security.lab.mutants_proofs import PROOF_MUTANTS, ProofMutant
 
 
-@pytest.mark.mutant
 @pytest.mark.parametrize("mutant", PROOF_MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_forgery_is_stopped_by_one_line(mutant: ProofMutant) -> None:
     assert not mutant.forgery()

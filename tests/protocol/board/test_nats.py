@@ -110,6 +110,7 @@ def contents(board: NatsBoard, after: int = 0) -> list[bytes]:
     return [data for _, data in numbered]
 
 
+@pytest.mark.nats
 def test_everybody_reads_one_order(house: House) -> None:
     one, two = house.board("party 0"), house.board("party 1")
     sent = []
@@ -128,6 +129,7 @@ def test_everybody_reads_one_order(house: House) -> None:
         list(reader.read(41))
 
 
+@pytest.mark.nats
 def test_long_entries_go_in_parts_and_are_seen_whole(house: House) -> None:
     one, two = house.board("party 0"), house.board("party 1")
     long = secrets.token_bytes(3_200_000)
@@ -162,6 +164,7 @@ def test_pieces_that_make_more_than_an_entry_are_none() -> None:
     assert asyncio.run(Pieces()._whole(message)) == listed
 
 
+@pytest.mark.nats
 def test_halves_and_other_peoples_parts_hold_nobody_up(house: House) -> None:
     one, two = house.board("party 0"), house.board("party 1")
     long = secrets.token_bytes(2_000_001)
@@ -179,6 +182,7 @@ def test_halves_and_other_peoples_parts_hold_nobody_up(house: House) -> None:
     assert len(found) == 9
 
 
+@pytest.mark.nats
 def test_a_role_posts_as_itself_only_and_deletes_nothing(house: House) -> None:
     one, two = house.board("party 0", patience=3), house.board("party 1")
     two.post(b"two's")
@@ -241,6 +245,7 @@ def test_a_server_that_says_no_more_leaves_no_connection_behind(secure: bool, tm
         assert len(sockets() - before) == 1, "the server's end of it only"
 
 
+@pytest.mark.nats
 def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> None:
     with pytest.raises(BoardError, match="does not know this identity"):
         house.board("party 0", SigningKey.generate(), patience=3)
@@ -264,6 +269,7 @@ def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> 
         assert "word" not in str(refused.value)
 
 
+@pytest.mark.nats
 def test_a_server_whose_certificate_has_expired(house: House) -> None:
     for name, content in trial_certificates(["127.0.0.1"], days=0).items():
         (house.folder / name).write_bytes(content)
@@ -272,6 +278,7 @@ def test_a_server_whose_certificate_has_expired(house: House) -> None:
         house.board("party 0", patience=3)
 
 
+@pytest.mark.nats
 def test_who_only_reads_may_publish_nothing_and_nobody_makes_anything_else(house: House) -> None:
     """A reader, and a member: no other stream, no subject outside its own, nobody else's answers."""
     one = house.board("party 0", patience=3)
@@ -304,6 +311,7 @@ def test_who_only_reads_may_publish_nothing_and_nobody_makes_anything_else(house
     assert contents(reader) == [b"one's"]
 
 
+@pytest.mark.nats
 def test_three_servers_that_replicate_each_other_lose_none_when_one_is_killed(house: House, tmp_path: Path) -> None:
     """The configuration of docs/study-operations.md, three times: with a name, a store and routes of its own each."""
     ports, routes = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
@@ -364,6 +372,7 @@ def test_three_servers_that_replicate_each_other_lose_none_when_one_is_killed(ho
             each.wait()
 
 
+@pytest.mark.nats
 def test_a_stream_that_forgets_is_refused(house: House) -> None:
     """On a server without permissions, somebody was first."""
     folder, port = house.folder.parent / "open", free_port()
@@ -383,6 +392,7 @@ def test_a_stream_that_forgets_is_refused(house: House) -> None:
         server.wait()
 
 
+@pytest.mark.nats
 def test_nothing_acknowledged_is_lost_when_the_server_is_killed(house: House) -> None:
     board = house.board("party 0", patience=2)
     acknowledged, stop = [], threading.Event()
@@ -417,6 +427,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(house: House) ->
     assert contents(board) == found  # it has reconnected by itself
 
 
+@pytest.mark.nats
 def test_a_server_that_is_gone_is_named_and_found_again(house: House) -> None:
     board = house.board("party 0", patience=1)
     board.post(b"1")
@@ -431,6 +442,7 @@ def test_a_server_that_is_gone_is_named_and_found_again(house: House) -> None:
     assert contents(board) == [b"1", b"2"]
 
 
+@pytest.mark.nats
 def test_a_full_server_is_named_and_loses_nothing(house: House) -> None:
     conf = house.folder / "nats.conf"
     conf.write_text(conf.read_text().replace("max_file_store: 20GB", "max_file_store: 2MB"))
@@ -454,6 +466,7 @@ def test_a_full_server_is_named_and_loses_nothing(house: House) -> None:
     assert contents(board) == [*sent, b"there is room again"]
 
 
+@pytest.mark.nats
 def test_a_restored_old_server_is_noticed(house: House) -> None:
     board = house.board("party 0")
     board.post(b"1")

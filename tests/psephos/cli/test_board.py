@@ -68,6 +68,7 @@ def test_every_identity_publishes_under_its_own_roles_only(study: Study, tmp_pat
         invoke("init", tmp_path / "server", tmp_path / "study.toml")
 
 
+@pytest.mark.nats
 @pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
 def test_the_server_takes_its_configuration(study: Study, tmp_path: Path) -> None:
     invoke("init", tmp_path / "server", tmp_path / "study.toml")

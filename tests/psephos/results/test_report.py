@@ -619,6 +619,7 @@ LOOK = """(() => {
 })()"""
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here; the static checks above hold without it")
 def test_every_kind_of_report_opens_in_chromium(reports: dict[str, Path]) -> None:
     """No console message and no request; each text in contrast and large enough, none over another, nothing cut off."""
@@ -637,6 +638,7 @@ def test_every_kind_of_report_opens_in_chromium(reports: dict[str, Path]) -> Non
     assert faults == {}
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
 def test_the_browsers_eyes_are_open(tmp_path: Path) -> None:
     """What the test above looks for, it finds."""

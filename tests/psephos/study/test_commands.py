@@ -704,6 +704,7 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
         checked(study, samples.samples, b"\xff{}")
 
 
+@pytest.mark.nats
 @pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
 def test_a_trial_ends_with_whoever_fails_in_it(tmp_path: Path) -> None:
     """Also while those named before are well."""
@@ -721,6 +722,7 @@ def test_a_trial_ends_with_whoever_fails_in_it(tmp_path: Path) -> None:
             _wait(tmp_path, agents, lambda text: agents["party-0"].kill(), 0.0)
 
 
+@pytest.mark.soak
 def test_a_trial_of_processes(tmp_path: Path) -> None:
     """`psephos study try`, with a short key: a process for every member, and a server where there is one, to a verified
     model."""

@@ -20,11 +20,13 @@ from psephos.protocol.storage.store import Store
 from tests.psephos.study.cast import EVERY
 from tests.psephos.study.soak import House, Schedule
 
-needs_server = pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
+needs_server = (pytest.mark.nats, pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed"))
 
 
 @pytest.mark.parametrize("server", [False, pytest.param(True, marks=needs_server)], ids=["file", "server"])
-@pytest.mark.parametrize("what", EVERY)
+@pytest.mark.parametrize(
+    "what", ["tally", *(pytest.param(name, marks=pytest.mark.soak) for name in EVERY if name != "tally")]
+)
 def test_every_role_is_a_process_and_nothing_happens_to_them(what: str, server: bool) -> None:
     """The same data and the same judge as in memory (`test_protocols`): the same outcome, but for the noise."""
     quiet = Schedule(8, server, what)
@@ -34,6 +36,7 @@ def test_every_role_is_a_process_and_nothing_happens_to_them(what: str, server: 
     assert dict(quiet.run()) == {"released": 1, "released without everybody": 0}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("seed", "what", "server"),
     [

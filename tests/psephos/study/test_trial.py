@@ -125,6 +125,7 @@ def test_whoever_fails_ends_a_trial_with_its_last_words(tmp_path: Path) -> None:
             _wait(tmp_path, agents, print, 0.0)
 
 
+@pytest.mark.nats
 @pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
 def test_a_server_of_its_own(tmp_path: Path) -> None:
     address, reading, server = _serve(tmp_path, trial().study)
