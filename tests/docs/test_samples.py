@@ -99,6 +99,8 @@ def check_command(words: list[str]) -> None:
     """A command of the site exists, with each of its options."""
     while words and re.fullmatch(r"\w+=\S*", words[0]):  # settings of the environment before the command
         words = words[1:]
+    if not words:
+        return
     if words[0] == "nice":
         words = words[words.index("psephos") :] if "psephos" in words else words[1:]
     if words[0] == "psephos":

@@ -92,7 +92,7 @@ class Consortium:
             "public": self / "public.csv",
             "label": "diagnosis",
             "classes": CLASSES,
-            "key_bits": 512,
+            "key_bits": 256,
             "title": "A study of tests",
             "epsilon": 8.0,
         } | changed
@@ -570,7 +570,7 @@ def test_studies_that_nobody_should_sign(consortium: Consortium, changed: dict[s
 
 def test_a_short_key_is_no_study_without_saying_that_it_is_a_trial(consortium: Consortium) -> None:
     text = consortium.new().read_text().replace("trial = true", "trial = false")
-    with pytest.raises(StudyError, match="512-bit key protects nothing"):
+    with pytest.raises(StudyError, match="256-bit key protects nothing"):
         Study.parse(text)
 
 
