@@ -24,24 +24,13 @@ PACKAGES = {
 }
 
 ORDER: list[tuple[str, list[str]]] = [
-    ("", ["index.md", "start.md", "report.md", "json.md"]),
+    ("", ["index.md", "start.md"]),
+    ("Tasks", ["own-data.md", "study.md", "study-operations.md", "audit.md", "papers.md", "reproduce-", "extend.md"]),
     ("How it works", ["how-it-works.md", "protocols/", "pathak.md", "rajkumar.md", "theory.md"]),
-    (
-        "Using it",
-        [
-            "choosing.md",
-            "library.md",
-            "own-data.md",
-            "study.md",
-            "study-operations.md",
-            "testing.md",
-            "papers.md",
-        ],
-    ),
-    ("Examples", ["examples/"]),
     ("Security", ["security/"]),
-    ("Measured", ["accuracy.md", "performance.md", "main-job.md", "reproduce-"]),
-    ("Working on it", ["design.md", "contributing.md", "glossary.md"]),
+    ("Results", ["accuracy.md", "performance.md"]),
+    ("Examples", ["examples/"]),
+    ("Look up", ["library.md", "report.md", "json.md", "design.md", "glossary.md"]),
 ]
 
 

@@ -1,4 +1,4 @@
-"""The security analysis, and the tools to attack, vary or test a protocol of your own (docs/security, docs/testing.md).
+"""The security analysis, and the tools to attack, vary or test a protocol of your own (docs/security, docs/audit.md).
 
 Whole analyses:
 

@@ -1,4 +1,4 @@
-"""The pytest files that docs/testing.md shows are collected and pass, with nothing but the fixtures that it names."""
+"""The pytest files that docs/audit.md shows are collected and pass, with nothing but the fixtures that it names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_samples_for_pytest_pass(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
     files = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", page, re.M | re.S)
     assert [name for name, _ in files] == ["conftest.py", "test_round.py", "test_board.py"]
     for name, code in files:
